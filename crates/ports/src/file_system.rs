@@ -1,0 +1,203 @@
+//! The file-system port: every durable byte of the local store passes through this one small trait.
+//!
+//! It exists so that the append protocol can be run against the real disk, against a simulated disk
+//! that loses power at any operation, and against a monitor that asserts the write order (G10-G14).
+//! Paths are always relative to the data directory; an adapter must never follow a symbolic link.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A path beneath the data directory that cannot leave it: components of `[A-Za-z0-9._-]`, none of
+/// them `.` or `..`, joined by `/`. The empty path is the data directory itself.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelPath(String);
+
+impl RelPath {
+    pub fn root() -> Self {
+        Self(String::new())
+    }
+
+    /// Parses a relative path; `None` when a component could escape the data directory.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return Some(Self::root());
+        }
+        text.split('/').all(is_plain_component).then(|| Self(text.to_owned()))
+    }
+
+    /// The path of a child. `None` when the name is not a single plain component.
+    pub fn child(&self, name: &str) -> Option<Self> {
+        if !is_plain_component(name) {
+            return None;
+        }
+        Some(if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}/{name}", self.0)) })
+    }
+
+    /// The directory that holds this path; `None` for the data directory itself.
+    pub fn parent(&self) -> Option<Self> {
+        if self.0.is_empty() {
+            return None;
+        }
+        Some(Self(self.0.rsplit_once('/').map_or(String::new(), |(dir, _)| dir.to_owned())))
+    }
+
+    pub fn file_name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or("")
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn components(&self) -> impl Iterator<Item = &str> {
+        self.0.split('/').filter(|part| !part.is_empty())
+    }
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "." } else { &self.0 })
+    }
+}
+
+impl fmt::Debug for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RelPath({self})")
+    }
+}
+
+fn is_plain_component(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 255
+        && name != "."
+        && name != ".."
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+/// The operation that failed; also what the crash proofs count and break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FsOp {
+    CreateDir,
+    CreateFile,
+    OpenAppend,
+    Write,
+    SetLen,
+    SyncFile,
+    SyncDir,
+    Rename,
+    Remove,
+    Read,
+    List,
+    Stat,
+    Lock,
+}
+
+/// Why an operation failed, as far as a caller can act on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FsErrorKind {
+    NotFound,
+    AlreadyExists,
+    /// ENOSPC: the disk is full.
+    NoSpace,
+    /// EDQUOT: the user's quota is used up.
+    Quota,
+    /// EROFS.
+    ReadOnly,
+    /// EACCES or EPERM.
+    PermissionDenied,
+    /// EMFILE or ENFILE.
+    TooManyOpenFiles,
+    /// A symbolic link, a directory or a device where a regular file must be, or the reverse.
+    WrongKind,
+    /// The file is longer than the caller's cap; nothing was read.
+    TooLarge { len: u64, max: u64 },
+    /// EIO and everything else: nothing can be assumed about what reached the disk.
+    Io,
+}
+
+/// A failed file-system operation, with the path it was about.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{op:?} of `{path}` failed: {detail}")]
+pub struct FsError {
+    pub op: FsOp,
+    pub path: RelPath,
+    pub kind: FsErrorKind,
+    pub detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    New,
+    Existed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    Regular,
+    Directory,
+    /// Symbolic links, sockets, devices: never read, never followed.
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStat {
+    pub kind: FileKind,
+    pub len: u64,
+    /// True when group or others have any permission on it.
+    pub others_may_access: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    pub name: String,
+    pub kind: FileKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    Shared,
+    Exclusive,
+}
+
+/// An open file that can only grow, be cut, and be made durable.
+pub trait WritableFile: Send {
+    /// Writes all bytes at the end of the file.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), FsError>;
+    /// Cuts the file to `len` bytes.
+    fn set_len(&mut self, len: u64) -> Result<(), FsError>;
+    /// Makes data and length durable. After an error the handle is poisoned: the caller must not
+    /// call `sync` on it again, because the kernel may have dropped the dirty pages (G14).
+    fn sync(&mut self) -> Result<(), FsError>;
+}
+
+/// What the local store asks of a disk.
+///
+/// Durability contract: data is durable after `WritableFile::sync`, a name (create, rename, remove,
+/// directory) after `sync_dir` of the directory that holds it, and neither earlier.
+pub trait FileSystem: Send + Sync + 'static {
+    type File: WritableFile;
+    /// Released when dropped, and by the kernel when the process dies.
+    type Lock: Send;
+
+    /// Creates one directory (0700); its parent must exist.
+    fn create_dir(&self, path: &RelPath) -> Result<Created, FsError>;
+    /// Creates a regular file (0600) that must not exist.
+    fn create_file(&self, path: &RelPath) -> Result<Self::File, FsError>;
+    /// Opens an existing regular file for appending.
+    fn open_append(&self, path: &RelPath) -> Result<Self::File, FsError>;
+    /// Atomically replaces `to` by `from`.
+    fn rename(&self, from: &RelPath, to: &RelPath) -> Result<(), FsError>;
+    fn remove_file(&self, path: &RelPath) -> Result<(), FsError>;
+    /// Makes the entries of a directory durable.
+    fn sync_dir(&self, path: &RelPath) -> Result<(), FsError>;
+    /// Reads a regular file from `offset` to its end; `TooLarge` when that is more than `max` bytes.
+    fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsError>;
+    /// Lists a directory, sorted by name bytes. Names that are no plain component are left out.
+    fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError>;
+    fn stat(&self, path: &RelPath) -> Result<FileStat, FsError>;
+    /// Takes an advisory lock on a file, creating it, waiting at most `wait_max`; `None` when it is
+    /// still held by another handle (of this or another process) after that.
+    fn lock(&self, path: &RelPath, mode: LockMode, wait_max: Duration) -> Result<Option<Self::Lock>, FsError>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, path: &RelPath) -> Result<(), FsError>;
+}

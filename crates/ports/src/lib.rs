@@ -1,0 +1,3 @@
+//! What the outside owes us: traits and their error enums, nothing else.
+
+pub mod file_system;
