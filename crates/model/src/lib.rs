@@ -1,1 +1,30 @@
-//! placeholder
+//! What is said and stored: ids, closed sets, events, manifest, snapshots, and the one canonical form.
+//!
+//! Pure data: no I/O, no clock, no randomness, no maps with random order. Every value that reaches a
+//! type of this crate has been checked; an illegal state has no type.
+
+pub mod approval;
+pub mod assessment;
+pub mod blocker;
+pub mod canonical;
+pub mod capability;
+pub mod compiled;
+pub mod digest;
+pub mod error;
+pub mod event;
+pub mod gap;
+pub mod health;
+pub mod id;
+pub mod keyring;
+pub mod limits;
+pub mod manifest;
+pub mod name;
+pub mod plan;
+pub mod preferences;
+pub mod reason;
+pub mod snapshot;
+pub mod step_key;
+pub mod strict_json;
+pub mod text;
+pub mod time;
+pub mod token;

@@ -1,3 +1,12 @@
 //! What the outside owes us: traits and their error enums, nothing else.
+//!
+//! All ports are synchronous: a cancelled async append could stop half-way, a blocking call on a
+//! blocking thread cannot.
 
+pub mod cache;
+pub mod content;
+pub mod environment;
 pub mod file_system;
+pub mod keyring;
+pub mod session_store;
+pub mod workflow_source;

@@ -1,0 +1,173 @@
+//! Why an advance was refused, as data: closed codes, typed pointers, bounded text, fixed order (G40).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::capability::Capability;
+use crate::limits::{BLOCKER_FIX_BYTES_MAX, BLOCKER_MESSAGE_BYTES_MAX, BLOCKERS_MAX};
+use crate::name::{AssessmentName, ContextKey, ContractRef, StepId};
+use crate::text::BoundedText;
+
+/// Ordered by its wire spelling, which is how reports are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum BlockerCode {
+    AssessmentFollowupRequired,
+    ContextBudgetExceeded,
+    InvalidRequiredOutput,
+    InvariantViolation,
+    LoopLimitReached,
+    MissingContextKey,
+    MissingRequiredNotes,
+    MissingRequiredOutput,
+    RequiredCapabilityUnavailable,
+    RequiredCapabilityUnknown,
+    StorageCorruptionDetected,
+    UserOnlyDependency,
+}
+
+impl BlockerCode {
+    pub const ALL: [Self; 12] = [
+        Self::AssessmentFollowupRequired,
+        Self::ContextBudgetExceeded,
+        Self::InvalidRequiredOutput,
+        Self::InvariantViolation,
+        Self::LoopLimitReached,
+        Self::MissingContextKey,
+        Self::MissingRequiredNotes,
+        Self::MissingRequiredOutput,
+        Self::RequiredCapabilityUnavailable,
+        Self::RequiredCapabilityUnknown,
+        Self::StorageCorruptionDetected,
+        Self::UserOnlyDependency,
+    ];
+}
+
+/// What a blocker is about. Variants are in the order of their wire spelling.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum BlockerPointer {
+    #[serde(rename_all = "camelCase")]
+    AssessmentDimension { assessment_id: AssessmentName, dimension_id: AssessmentName },
+    Capability {
+        capability: Capability,
+    },
+    ContextBudget,
+    ContextKey {
+        key: ContextKey,
+    },
+    #[serde(rename_all = "camelCase")]
+    OutputContract {
+        contract_ref: ContractRef,
+    },
+    #[serde(rename_all = "camelCase")]
+    WorkflowStep {
+        step_id: StepId,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Blocker {
+    pub code: BlockerCode,
+    pub pointer: BlockerPointer,
+    pub message: BoundedText<BLOCKER_MESSAGE_BYTES_MAX>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggested_fix: Option<BoundedText<BLOCKER_FIX_BYTES_MAX>>,
+}
+
+/// A list of blockers that breaks the report's rules.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReportError {
+    #[error("a blocker report must hold at least one blocker")]
+    Empty,
+    #[error("a blocker report holds at most {BLOCKERS_MAX} blockers, not {found}")]
+    TooMany { found: usize },
+    #[error("blockers must be sorted by code, then pointer")]
+    Unsorted,
+}
+
+/// One to ten blockers in their one order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct BlockerReport {
+    #[schemars(length(min = 1, max = 10))]
+    blockers: Vec<Blocker>,
+}
+
+impl BlockerReport {
+    /// Sorts and keeps the first ten; `None` when there is nothing to report.
+    pub fn new(mut blockers: Vec<Blocker>) -> Option<Self> {
+        blockers.sort();
+        blockers.dedup();
+        blockers.truncate(BLOCKERS_MAX);
+        (!blockers.is_empty()).then_some(Self { blockers })
+    }
+
+    fn checked(blockers: Vec<Blocker>) -> Result<Self, ReportError> {
+        if blockers.is_empty() {
+            return Err(ReportError::Empty);
+        }
+        if blockers.len() > BLOCKERS_MAX {
+            return Err(ReportError::TooMany { found: blockers.len() });
+        }
+        if !blockers.is_sorted_by(|a, b| (a.code, &a.pointer) <= (b.code, &b.pointer)) {
+            return Err(ReportError::Unsorted);
+        }
+        Ok(Self { blockers })
+    }
+
+    pub fn blockers(&self) -> &[Blocker] {
+        &self.blockers
+    }
+}
+
+impl<'de> Deserialize<'de> for BlockerReport {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Wire {
+            blockers: Vec<Blocker>,
+        }
+        Self::checked(Wire::deserialize(deserializer)?.blockers).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocker(code: BlockerCode, step: &str) -> Blocker {
+        Blocker {
+            code,
+            pointer: BlockerPointer::WorkflowStep { step_id: StepId::parse(step).unwrap() },
+            message: BoundedText::clip("m"),
+            suggested_fix: None,
+        }
+    }
+
+    #[test]
+    fn codes_are_declared_in_the_order_of_their_spelling() {
+        let spelled: Vec<String> =
+            BlockerCode::ALL.iter().map(|code| serde_json::to_string(code).unwrap()).collect();
+        assert!(spelled.is_sorted());
+        assert!(BlockerCode::ALL.is_sorted());
+    }
+
+    #[test]
+    fn reports_sort_and_are_bounded() {
+        let many = (0..12).rev().map(|n| blocker(BlockerCode::MissingRequiredNotes, &format!("s{n:02}")));
+        let report = BlockerReport::new(many.collect()).unwrap();
+        assert_eq!(report.blockers().len(), 10);
+        assert!(report.blockers().is_sorted());
+        assert_eq!(BlockerReport::new(vec![]), None);
+    }
+
+    #[test]
+    fn stored_reports_out_of_order_are_refused() {
+        let value = serde_json::json!({ "blockers": [
+            blocker(BlockerCode::UserOnlyDependency, "a"),
+            blocker(BlockerCode::MissingRequiredNotes, "a"),
+        ]});
+        let error = serde_json::from_value::<BlockerReport>(value).unwrap_err();
+        assert!(error.to_string().contains("sorted"), "{error}");
+    }
+}

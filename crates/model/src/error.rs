@@ -1,0 +1,88 @@
+//! The one error envelope of all edges: closed codes, explicit retry, and what to do next (G70).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $spelled:literal),+ $(,)?) => {
+        /// Every error an edge can give. Each has a page `codes/CODE.md` and a test that produces it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        pub enum ErrorCode {
+            $($(#[$doc])* #[serde(rename = $spelled)] $name,)+
+        }
+
+        impl ErrorCode {
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $spelled),+ }
+            }
+
+            /// What went wrong, why it matters and what to do, as markdown.
+            pub fn page(self) -> &'static str {
+                match self { $(Self::$name => include_str!(concat!("../codes/", $spelled, ".md"))),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The token is not a token: cut, re-cased, or not ours.
+    TokenInvalidFormat = "TOKEN_INVALID_FORMAT",
+    /// The token names an encoding that this build does not read.
+    TokenUnsupportedVersion = "TOKEN_UNSUPPORTED_VERSION",
+    /// The token was changed after it was minted, or signed by a key that is no longer accepted.
+    TokenBadSignature = "TOKEN_BAD_SIGNATURE",
+    /// The tokens or echoes of one call belong to different things.
+    TokenScopeMismatch = "TOKEN_SCOPE_MISMATCH",
+    /// The token is genuine, but its node is not in this store.
+    TokenUnknownNode = "TOKEN_UNKNOWN_NODE",
+    /// The token's workflow is not the one that its run is pinned to.
+    TokenWorkflowHashMismatch = "TOKEN_WORKFLOW_HASH_MISMATCH",
+    /// Another process is writing to the session.
+    TokenSessionLocked = "TOKEN_SESSION_LOCKED",
+    /// An argument is missing, unknown, of the wrong type or over its budget.
+    ValidationError = "VALIDATION_ERROR",
+    /// No workflow has this id.
+    WorkflowNotFound = "WORKFLOW_NOT_FOUND",
+    /// The workflow's file has errors.
+    WorkflowInvalid = "WORKFLOW_INVALID",
+    /// The session's log is damaged; nothing may advance from it.
+    SessionCorrupt = "SESSION_CORRUPT",
+    /// The session was written by a newer version.
+    SessionUnknownVersion = "SESSION_UNKNOWN_VERSION",
+    /// The disk did not do what was asked; nothing was acknowledged.
+    StoreIo = "STORE_IO",
+    /// Stored content is missing or does not have its digest.
+    StoreContentDamaged = "STORE_CONTENT_DAMAGED",
+    /// The signing keys cannot be used as they are.
+    StoreKeyringUnusable = "STORE_KEYRING_UNUSABLE",
+    /// A rule that must always hold did not; nothing was recorded.
+    InternalInvariant = "INTERNAL_INVARIANT",
+}
+
+/// What a client may do without reading prose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Retry {
+    NotRetryable,
+    RetryableImmediate,
+    #[serde(rename_all = "camelCase")]
+    RetryableAfterMs { after_ms: u64 },
+}
+
+/// An error as every edge shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorEnvelope {
+    pub code: ErrorCode,
+    /// What is wrong, where, and why it matters.
+    pub message: String,
+    pub retry: Retry,
+    /// Exactly what to do next.
+    pub suggestion: String,
+    /// Structured facts; never needed to act.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+}

@@ -1,0 +1,22 @@
+//! `gap_recorded`: something was missing, assumed or skipped, and it is said.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::gap::{EvidenceRef, Resolution, Severity};
+use crate::id::GapId;
+use crate::limits::SUMMARY_BYTES_MAX;
+use crate::reason::Reason;
+use crate::text::BoundedText;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GapRecorded {
+    pub gap_id: GapId,
+    pub severity: Severity,
+    pub reason: Reason,
+    pub summary: BoundedText<SUMMARY_BYTES_MAX>,
+    pub resolution: Resolution,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence_refs: Vec<EvidenceRef>,
+}

@@ -1,0 +1,244 @@
+//! The event log's records: one closed union, one envelope, read in two steps.
+//!
+//! First the envelope (so that an unknown version or kind is seen before anything is guessed), then
+//! the payload by kind. An error names the field of the record (G5).
+
+mod advance_recorded;
+mod approval_recorded;
+mod assessment_consequence_applied;
+mod assessment_recorded;
+mod capability_observed;
+mod context_set;
+mod decision_trace_appended;
+pub mod dedupe;
+mod divergence_recorded;
+mod edge_created;
+mod envelope;
+mod gap_recorded;
+mod node_created;
+mod node_output_appended;
+mod observation_recorded;
+mod preferences_changed;
+mod run_started;
+mod session_created;
+mod validation_performed;
+
+pub use advance_recorded::{AdvanceIntent, AdvanceOutcome, AdvanceRecorded};
+pub use approval_recorded::ApprovalRecorded;
+pub use assessment_consequence_applied::AssessmentConsequenceApplied;
+pub use assessment_recorded::AssessmentRecorded;
+pub use capability_observed::CapabilityObserved;
+pub use context_set::{Context, ContextError, ContextSet, ContextSource, RESERVED_KEYS};
+pub use decision_trace_appended::{DecisionTraceAppended, TraceEntry, TraceKind, TraceRef};
+pub use dedupe::DedupeKey;
+pub use divergence_recorded::{DivergenceReason, DivergenceRecorded};
+pub use edge_created::{EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind};
+pub use envelope::{Activity, Event, EventError, EventIndex, Scope};
+pub use gap_recorded::GapRecorded;
+pub use node_created::{NodeCreated, NodeKind};
+pub use node_output_appended::{NodeOutputAppended, OutputChannel, OutputPayload};
+pub use observation_recorded::{Confidence, ObservationKey, ObservationRecorded, ObservationValue};
+pub use preferences_changed::PreferencesChanged;
+pub use run_started::{ParentLink, RunStarted, WorkflowSourceKind};
+pub use session_created::SessionCreated;
+pub use validation_performed::{ValidationPerformed, ValidationResult};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::digest::{BlobRef, SnapshotRef};
+
+/// The payload of each kind.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", content = "data", rename_all = "snake_case")]
+pub enum EventData {
+    SessionCreated(SessionCreated),
+    ObservationRecorded(ObservationRecorded),
+    RunStarted(RunStarted),
+    NodeCreated(NodeCreated),
+    EdgeCreated(EdgeCreated),
+    AdvanceRecorded(AdvanceRecorded),
+    NodeOutputAppended(NodeOutputAppended),
+    PreferencesChanged(PreferencesChanged),
+    CapabilityObserved(CapabilityObserved),
+    GapRecorded(GapRecorded),
+    DivergenceRecorded(DivergenceRecorded),
+    DecisionTraceAppended(DecisionTraceAppended),
+    ContextSet(ContextSet),
+    ValidationPerformed(ValidationPerformed),
+    AssessmentRecorded(AssessmentRecorded),
+    AssessmentConsequenceApplied(AssessmentConsequenceApplied),
+    ApprovalRecorded(ApprovalRecorded),
+}
+
+/// The closed set of kinds, as spelled in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    SessionCreated,
+    ObservationRecorded,
+    RunStarted,
+    NodeCreated,
+    EdgeCreated,
+    AdvanceRecorded,
+    NodeOutputAppended,
+    PreferencesChanged,
+    CapabilityObserved,
+    GapRecorded,
+    DivergenceRecorded,
+    DecisionTraceAppended,
+    ContextSet,
+    ValidationPerformed,
+    AssessmentRecorded,
+    AssessmentConsequenceApplied,
+    ApprovalRecorded,
+}
+
+impl EventKind {
+    pub const ALL: [Self; 17] = [
+        Self::SessionCreated,
+        Self::ObservationRecorded,
+        Self::RunStarted,
+        Self::NodeCreated,
+        Self::EdgeCreated,
+        Self::AdvanceRecorded,
+        Self::NodeOutputAppended,
+        Self::PreferencesChanged,
+        Self::CapabilityObserved,
+        Self::GapRecorded,
+        Self::DivergenceRecorded,
+        Self::DecisionTraceAppended,
+        Self::ContextSet,
+        Self::ValidationPerformed,
+        Self::AssessmentRecorded,
+        Self::AssessmentConsequenceApplied,
+        Self::ApprovalRecorded,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SessionCreated => "session_created",
+            Self::ObservationRecorded => "observation_recorded",
+            Self::RunStarted => "run_started",
+            Self::NodeCreated => "node_created",
+            Self::EdgeCreated => "edge_created",
+            Self::AdvanceRecorded => "advance_recorded",
+            Self::NodeOutputAppended => "node_output_appended",
+            Self::PreferencesChanged => "preferences_changed",
+            Self::CapabilityObserved => "capability_observed",
+            Self::GapRecorded => "gap_recorded",
+            Self::DivergenceRecorded => "divergence_recorded",
+            Self::DecisionTraceAppended => "decision_trace_appended",
+            Self::ContextSet => "context_set",
+            Self::ValidationPerformed => "validation_performed",
+            Self::AssessmentRecorded => "assessment_recorded",
+            Self::AssessmentConsequenceApplied => "assessment_consequence_applied",
+            Self::ApprovalRecorded => "approval_recorded",
+        }
+    }
+
+    /// What the envelope's scope must hold for this kind.
+    pub fn scope_rule(self) -> ScopeRule {
+        match self {
+            Self::SessionCreated => ScopeRule::Absent,
+            Self::ObservationRecorded => ScopeRule::Any,
+            Self::RunStarted | Self::EdgeCreated | Self::ContextSet => ScopeRule::Run,
+            Self::NodeCreated
+            | Self::AdvanceRecorded
+            | Self::NodeOutputAppended
+            | Self::PreferencesChanged
+            | Self::CapabilityObserved
+            | Self::GapRecorded
+            | Self::DivergenceRecorded
+            | Self::DecisionTraceAppended
+            | Self::ValidationPerformed
+            | Self::AssessmentRecorded
+            | Self::AssessmentConsequenceApplied
+            | Self::ApprovalRecorded => ScopeRule::Node,
+        }
+    }
+}
+
+/// Which of run and node an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScopeRule {
+    Absent,
+    Run,
+    Node,
+    Any,
+}
+
+impl EventData {
+    pub fn kind(&self) -> EventKind {
+        match self {
+            Self::SessionCreated(_) => EventKind::SessionCreated,
+            Self::ObservationRecorded(_) => EventKind::ObservationRecorded,
+            Self::RunStarted(_) => EventKind::RunStarted,
+            Self::NodeCreated(_) => EventKind::NodeCreated,
+            Self::EdgeCreated(_) => EventKind::EdgeCreated,
+            Self::AdvanceRecorded(_) => EventKind::AdvanceRecorded,
+            Self::NodeOutputAppended(_) => EventKind::NodeOutputAppended,
+            Self::PreferencesChanged(_) => EventKind::PreferencesChanged,
+            Self::CapabilityObserved(_) => EventKind::CapabilityObserved,
+            Self::GapRecorded(_) => EventKind::GapRecorded,
+            Self::DivergenceRecorded(_) => EventKind::DivergenceRecorded,
+            Self::DecisionTraceAppended(_) => EventKind::DecisionTraceAppended,
+            Self::ContextSet(_) => EventKind::ContextSet,
+            Self::ValidationPerformed(_) => EventKind::ValidationPerformed,
+            Self::AssessmentRecorded(_) => EventKind::AssessmentRecorded,
+            Self::AssessmentConsequenceApplied(_) => EventKind::AssessmentConsequenceApplied,
+            Self::ApprovalRecorded(_) => EventKind::ApprovalRecorded,
+        }
+    }
+
+    /// The snapshot that this event introduces, and that the manifest must pin (G12).
+    pub fn snapshot_ref(&self) -> Option<SnapshotRef> {
+        if let Self::NodeCreated(node) = self { Some(node.snapshot_ref) } else { None }
+    }
+
+    /// The blobs that this event refers to, in field order, which the manifest must pin (G12).
+    pub fn blob_refs(&self) -> Vec<BlobRef> {
+        match self {
+            Self::AdvanceRecorded(advance) => advance.reply_ref.into_iter().collect(),
+            Self::NodeOutputAppended(output) => output.payload.blob_ref().into_iter().collect(),
+            Self::SessionCreated(_)
+            | Self::ObservationRecorded(_)
+            | Self::RunStarted(_)
+            | Self::NodeCreated(_)
+            | Self::EdgeCreated(_)
+            | Self::PreferencesChanged(_)
+            | Self::CapabilityObserved(_)
+            | Self::GapRecorded(_)
+            | Self::DivergenceRecorded(_)
+            | Self::DecisionTraceAppended(_)
+            | Self::ContextSet(_)
+            | Self::ValidationPerformed(_)
+            | Self::AssessmentRecorded(_)
+            | Self::AssessmentConsequenceApplied(_)
+            | Self::ApprovalRecorded(_) => Vec::new(),
+        }
+    }
+
+    /// Rules that the shape alone cannot express; the error names the broken one.
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Self::EdgeCreated(edge) => edge.check().map_err(str::to_owned),
+            Self::PreferencesChanged(change) => change.check().map_err(str::to_owned),
+            Self::CapabilityObserved(observed) => observed.provenance.check().map_err(str::to_owned),
+            Self::DecisionTraceAppended(trace) => trace.check(),
+            Self::ContextSet(set) => set.check(),
+            Self::ObservationRecorded(observation) => observation.check().map_err(str::to_owned),
+            Self::AssessmentRecorded(record) => record.check().map_err(str::to_owned),
+            Self::DivergenceRecorded(divergence) => divergence.check().map_err(str::to_owned),
+            Self::NodeOutputAppended(output) => output.check().map_err(str::to_owned),
+            Self::SessionCreated(_)
+            | Self::RunStarted(_)
+            | Self::NodeCreated(_)
+            | Self::AdvanceRecorded(_)
+            | Self::GapRecorded(_)
+            | Self::ValidationPerformed(_)
+            | Self::AssessmentConsequenceApplied(_)
+            | Self::ApprovalRecorded(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `run_started`: introduces a run and pins it to one compiled workflow.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::digest::WorkflowHash;
+use crate::id::{NodeId, RunId};
+use crate::name::WorkflowId;
+use crate::text::BoundedText;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkflowSourceKind {
+    Bundled,
+    User,
+    Project,
+    Remote,
+    Plugin,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunStarted {
+    pub workflow_id: WorkflowId,
+    /// The execution authority; the source reference is only where it came from.
+    pub workflow_hash: WorkflowHash,
+    pub workflow_source_kind: WorkflowSourceKind,
+    pub workflow_source_ref: BoundedText<512>,
+    /// The step of another run of this session inside which this run was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentLink>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ParentLink {
+    pub run_id: RunId,
+    pub node_id: NodeId,
+}

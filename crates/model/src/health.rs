@@ -1,0 +1,55 @@
+//! How much of a session's log can be trusted, and why not more (G20).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::event::EventIndex;
+
+/// The first thing that does not hold. Paths are relative to the session's folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum CorruptionReason {
+    #[error("manifest record {manifest_index} is not readable: {detail}")]
+    ManifestRecord { manifest_index: u64, detail: String },
+    #[error("manifest record {manifest_index} does not follow from segment `{segment}`")]
+    ManifestMismatch { manifest_index: u64, segment: String },
+    #[error("the manifest ends with bytes that are no record and no interrupted write")]
+    ManifestTail { offset: u64 },
+    #[error("segment `{segment}` is missing")]
+    SegmentMissing { segment: String },
+    #[error("segment `{segment}` does not have the attested digest")]
+    SegmentDigest { segment: String },
+    #[error("segment `{segment}` cannot be read: {detail}")]
+    SegmentUnreadable { segment: String, detail: String },
+    #[error("event {event_index} in `{segment}` is not valid: {detail}")]
+    Event { segment: String, event_index: u64, detail: String },
+    #[error("the manifest cannot be read: {detail}")]
+    ManifestUnreadable { detail: String },
+}
+
+/// The closed classification that gates execution: only `Healthy` may advance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "health", rename_all = "snake_case")]
+pub enum SessionHealth {
+    Healthy,
+    /// The events before `valid_until` are validated and may be shown, never continued from.
+    #[serde(rename_all = "camelCase")]
+    CorruptTail {
+        valid_until: EventIndex,
+        reason: CorruptionReason,
+    },
+    CorruptHead {
+        reason: CorruptionReason,
+    },
+    /// Written by a newer version.
+    UnknownVersion {
+        record: String,
+        version: u64,
+    },
+}
+
+impl SessionHealth {
+    pub fn is_healthy(&self) -> bool {
+        matches!(self, Self::Healthy)
+    }
+}

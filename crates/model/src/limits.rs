@@ -1,0 +1,66 @@
+//! Every limit of the durable formats and the protocol, in one place, each with its reason.
+//!
+//! Budgets are UTF-8 bytes, never characters (G4): bytes are what disks, pipes and clients count.
+
+/// Largest integer a JSON number may carry: beyond it a double loses digits, and so would the hash.
+pub const SAFE_INTEGER_MAX: u64 = (1 << 53) - 1;
+
+/// Appended, exactly so, wherever text was cut.
+pub const TRUNCATION_MARKER: &str = "\n\n[TRUNCATED]";
+
+/// Notes kept inside an event; the whole text lives in the content-addressed store.
+pub const NOTES_EVENT_BYTES_MAX: usize = 4096;
+/// Notes accepted at all: a step's report, not a document dump.
+pub const NOTES_BYTES_MAX: usize = 256 * 1024;
+
+/// A report with more blockers than this teaches nothing.
+pub const BLOCKERS_MAX: usize = 10;
+pub const BLOCKER_MESSAGE_BYTES_MAX: usize = 512;
+pub const BLOCKER_FIX_BYTES_MAX: usize = 1024;
+
+/// One sentence or two; the evidence is linked, not copied.
+pub const SUMMARY_BYTES_MAX: usize = 512;
+
+pub const TRACE_ENTRIES_MAX: usize = 25;
+pub const TRACE_REFS_MAX: usize = 10;
+pub const TRACE_EVENT_BYTES_MAX: usize = 8192;
+
+/// Observation values are identity anchors (a branch name), not telemetry.
+pub const OBSERVATION_BYTES_MAX: usize = 80;
+
+/// Context is inputs and routing state, not a payload bag; measured as canonical JSON bytes.
+pub const CONTEXT_BYTES_MAX: usize = 256 * 1024;
+/// Deeper values are refused before they can exhaust a stack.
+pub const JSON_DEPTH_MAX: usize = 64;
+
+/// Dedupe keys are indexed per session; a bound keeps that index small.
+pub const DEDUPE_KEY_BYTES_MAX: usize = 256;
+
+/// A plan is one segment, so the rotation thresholds cap a plan.
+pub const PLAN_EVENTS_MAX: usize = 1000;
+pub const SEGMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Sized for about 100,000 plans; a longer manifest is refused before it is read into memory.
+pub const MANIFEST_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Snapshots hold interpreter state only.
+pub const SNAPSHOT_BYTES_MAX: u64 = 1024 * 1024;
+/// One artifact, stored reply or long note.
+pub const BLOB_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// A compiled workflow carries every prompt, schema and reference text.
+pub const PINNED_WORKFLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Derived and rebuildable: a larger cache is dropped, not read.
+pub const CACHE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+pub const KEYRING_BYTES_MAX: u64 = 4096;
+
+/// Event indexes fit 25 bits so that a short token can name a node by the index of its event.
+pub const EVENT_INDEX_MAX: u64 = (1 << 25) - 1;
+
+/// Writers wait this long for a session lock before they say "try again".
+pub const LOCK_WAIT_MS_MAX: u64 = 2000;
+/// What a lock error asks the caller to wait.
+pub const LOCK_RETRY_AFTER_MS: u64 = 1000;
+/// What an I/O error that may pass asks the caller to wait.
+pub const IO_RETRY_AFTER_MS: u64 = 2000;
+
+/// An authored workflow file; the format in the wild has the same bound.
+pub const WORKFLOW_SOURCE_BYTES_MAX: u64 = 1_000_000;
+pub const TITLE_BYTES_MAX: usize = 512;

@@ -1,0 +1,108 @@
+//! How far a run may go on its own: the closed set of preferences and their order (G60).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Who decides when something only a person can give is missing. Ordered by automation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Autonomy {
+    Guided,
+    FullAutoStopOnUserDeps,
+    FullAutoNeverStop,
+}
+
+/// Moves warning thresholds only; never contracts, capabilities or disclosure. Ordered by boldness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RiskPolicy {
+    Conservative,
+    Balanced,
+    Aggressive,
+}
+
+/// The whole effective set at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Preferences {
+    pub autonomy: Autonomy,
+    pub risk_policy: RiskPolicy,
+}
+
+impl Default for Preferences {
+    fn default() -> Self {
+        Mode::Guided.preferences()
+    }
+}
+
+impl Preferences {
+    pub fn with(self, change: PreferenceChange) -> Self {
+        match change {
+            PreferenceChange::Autonomy(autonomy) => Self { autonomy, ..self },
+            PreferenceChange::RiskPolicy(risk_policy) => Self { risk_policy, ..self },
+        }
+    }
+}
+
+/// One changed key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "key", content = "value", rename_all = "camelCase")]
+pub enum PreferenceChange {
+    Autonomy(Autonomy),
+    RiskPolicy(RiskPolicy),
+}
+
+/// Presets that people pick by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    Guided,
+    FullAutoStopOnUserDeps,
+    FullAutoNeverStop,
+}
+
+impl Mode {
+    pub fn preferences(self) -> Preferences {
+        match self {
+            Self::Guided => {
+                Preferences { autonomy: Autonomy::Guided, risk_policy: RiskPolicy::Conservative }
+            }
+            Self::FullAutoStopOnUserDeps => Preferences {
+                autonomy: Autonomy::FullAutoStopOnUserDeps,
+                risk_policy: RiskPolicy::Balanced,
+            },
+            Self::FullAutoNeverStop => {
+                Preferences { autonomy: Autonomy::FullAutoNeverStop, risk_policy: RiskPolicy::Conservative }
+            }
+        }
+    }
+}
+
+/// Who changed preferences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PreferenceSource {
+    User,
+    WorkflowRecommendation,
+    System,
+}
+
+/// What the only safe next action is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NextIntent {
+    PerformPendingThenContinue,
+    AwaitUserConfirmation,
+    RehydrateOnly,
+    Complete,
+}
+
+/// Where a run stands, seen from its preferred tip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    InProgress,
+    Blocked,
+    Complete,
+    CompleteWithGaps,
+}

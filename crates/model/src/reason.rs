@@ -1,0 +1,78 @@
+//! One closed set of reasons behind both blockers and gaps (G61).
+//!
+//! Blocking and never-stop modes differ in control flow, never in meaning; the table that turns a
+//! reason into a blocker or a gap is `workrail_core::reason`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What only a person can give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UserOnlyDependencyReason {
+    NeedsUserSecretOrToken,
+    NeedsUserAccountAccess,
+    NeedsUserArtifact,
+    NeedsUserChoice,
+    NeedsUserApproval,
+    NeedsUserEnvironmentAction,
+}
+
+/// Why a choice may not be assumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NonAssumableChoiceKind {
+    PreferenceTradeoff,
+    ScopeBoundary,
+    IrreversibleAction,
+    ExternalSideEffect,
+    PolicyOrCompliance,
+}
+
+/// What a step owed and did not deliver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ContractViolation {
+    MissingRequiredOutput,
+    InvalidRequiredOutput,
+    MissingRequiredNotes,
+    MissingContextKey,
+    ContextBudgetExceeded,
+    AssessmentFollowupRequired,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CapabilityMissing {
+    RequiredCapabilityUnavailable,
+    RequiredCapabilityUnknown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unexpected {
+    InvariantViolation,
+    StorageCorruptionDetected,
+    LoopLimitReached,
+}
+
+/// Disclosures that never block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Advisory {
+    PreferencesAboveRecommendation,
+    LoopLimitReached,
+    CapabilityDegraded,
+    ReferenceUnresolved,
+}
+
+/// Category and detail, as a gap records them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "category", content = "detail", rename_all = "snake_case")]
+pub enum Reason {
+    UserOnlyDependency(UserOnlyDependencyReason),
+    ContractViolation(ContractViolation),
+    CapabilityMissing(CapabilityMissing),
+    Unexpected(Unexpected),
+    Advisory(Advisory),
+}

@@ -1,0 +1,164 @@
+//! Reads JSON strictly at every entrance: what plain parsers round, merge or let pass is refused here.
+//!
+//! Refused with a reason (G3): duplicate keys, nesting beyond the limit, integers that a double
+//! cannot hold, numbers that overflow, a byte order mark, lone surrogates, trailing bytes.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::limits::{JSON_DEPTH_MAX, SAFE_INTEGER_MAX};
+
+/// JSON that is not read, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason} (line {line}, column {column})")]
+pub struct JsonError {
+    pub reason: String,
+    pub line: usize,
+    pub column: usize,
+}
+
+/// Parses one JSON document.
+pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        return Err(JsonError { reason: "starts with a byte order mark".to_owned(), line: 1, column: 1 });
+    }
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(JsonError::from)?;
+    reader.end().map_err(JsonError::from)?;
+    Ok(value)
+}
+
+impl From<serde_json::Error> for JsonError {
+    fn from(error: serde_json::Error) -> Self {
+        let text = error.to_string();
+        let reason = text.split(" at line ").next().unwrap_or(&text).to_owned();
+        Self { reason, line: error.line(), column: error.column() }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Strict {
+    depth: usize,
+}
+
+impl Strict {
+    fn deeper<E: Error>(self) -> Result<Self, E> {
+        if self.depth >= JSON_DEPTH_MAX {
+            return Err(E::custom(format!("nested deeper than {JSON_DEPTH_MAX} levels")));
+        }
+        Ok(Self { depth: self.depth + 1 })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        if value > SAFE_INTEGER_MAX {
+            return Err(E::custom(format!("integer {value} is beyond 2^53-1; send it as a string")));
+        }
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        if value.unsigned_abs() > SAFE_INTEGER_MAX {
+            return Err(E::custom(format!("integer {value} is beyond 2^53-1; send it as a string")));
+        }
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        // An integer literal beyond u64 arrives here as a double: it has been rounded already.
+        if value.fract() == 0.0 && value.abs() > SAFE_INTEGER_MAX as f64 && value.abs() < 1e21 {
+            return Err(E::custom("number is an integer beyond 2^53-1; send it as a string"));
+        }
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number is not finite"))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E: Error>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element_seed(inner)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut members = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if members.contains_key(&key) {
+                return Err(A::Error::custom(format!("duplicate key {key:?}")));
+            }
+            let value = map.next_value_seed(inner)?;
+            members.insert(key, value);
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use test_case::test_case;
+
+    #[test_case(br#"{"a":1,"a":2}"#, "duplicate key \"a\"")]
+    #[test_case(br#"{"o":{"k":1,"k":1}}"#, "duplicate key \"k\"")]
+    #[test_case(b"9007199254740993", "integer 9007199254740993 is beyond 2^53-1; send it as a string")]
+    #[test_case(b"-9007199254740993", "integer -9007199254740993 is beyond 2^53-1; send it as a string")]
+    #[test_case(b"123456789012345678901", "number is an integer beyond 2^53-1; send it as a string")]
+    #[test_case(b"1e400", "number out of range")]
+    #[test_case(b"\xef\xbb\xbf{}", "starts with a byte order mark")]
+    #[test_case(br#""\ud800""#, "unexpected end of hex escape")]
+    #[test_case(br#""\udc00x""#, "lone leading surrogate in hex escape")]
+    #[test_case(b"\"\x00\"", "control character (\\u0000-\\u001F) found while parsing a string")]
+    #[test_case(b"{} x", "trailing characters")]
+    #[test_case(b"", "EOF while parsing a value")]
+    #[test_case(b"\"\xff\"", "invalid unicode code point")]
+    fn refused(input: &[u8], reason: &str) {
+        assert_eq!(parse(input).map_err(|error| error.reason), Err(reason.to_owned()));
+    }
+
+    #[test]
+    fn depth_is_limited_without_a_stack_overflow() {
+        let deep = "[".repeat(100_000);
+        assert!(parse(deep.as_bytes()).is_err());
+        let limit = format!("{}{}", "[".repeat(JSON_DEPTH_MAX), "]".repeat(JSON_DEPTH_MAX));
+        assert!(parse(limit.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn an_escaped_nul_is_text_like_any_other() {
+        assert_eq!(parse(br#""a\u0000b""#), Ok(Value::String("a\0b".to_owned())));
+    }
+}

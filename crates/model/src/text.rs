@@ -1,0 +1,119 @@
+//! Text with a byte budget: refused when over it, or cut with the canonical marker (G4).
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::limits::TRUNCATION_MARKER;
+
+/// A text that does not fit its budget.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("text has {bytes} UTF-8 bytes, at most {max} are allowed")]
+pub struct OverBudget {
+    pub bytes: usize,
+    pub max: usize,
+}
+
+/// Cuts `text` to at most `max` bytes on a character boundary, marker included, when it is longer.
+///
+/// A budget smaller than the marker keeps no text: the marker itself is then cut.
+pub fn truncate_with_marker(text: &str, max: usize) -> Cow<'_, str> {
+    if text.len() <= max {
+        return Cow::Borrowed(text);
+    }
+    let keep = text.floor_char_boundary(max.saturating_sub(TRUNCATION_MARKER.len()));
+    let marker = &TRUNCATION_MARKER[..TRUNCATION_MARKER.len().min(max)];
+    Cow::Owned(format!("{}{marker}", &text[..keep]))
+}
+
+/// Text of at most `MAX` UTF-8 bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct BoundedText<const MAX: usize>(String);
+
+impl<const MAX: usize> BoundedText<MAX> {
+    /// Refuses text over the budget.
+    pub fn new(text: impl Into<String>) -> Result<Self, OverBudget> {
+        let text = text.into();
+        if text.len() > MAX {
+            return Err(OverBudget { bytes: text.len(), max: MAX });
+        }
+        Ok(Self(text))
+    }
+
+    /// Cuts text over the budget, with the canonical marker.
+    pub fn clip(text: &str) -> Self {
+        Self(truncate_with_marker(text, MAX).into_owned())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<const MAX: usize> fmt::Display for BoundedText<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<const MAX: usize> fmt::Debug for BoundedText<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+impl<'de, const MAX: usize> Deserialize<'de> for BoundedText<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+impl<const MAX: usize> JsonSchema for BoundedText<MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Text{MAX}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "description": format!("At most {MAX} UTF-8 bytes.") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_text_is_kept_as_it_is() {
+        assert_eq!(truncate_with_marker("abc", 3), "abc");
+    }
+
+    #[test]
+    fn cut_text_ends_with_the_marker_and_fits() {
+        let cut = truncate_with_marker("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 20);
+        assert_eq!(cut, "aaaaaaa\n\n[TRUNCATED]");
+        assert_eq!(cut.len(), 20);
+    }
+
+    #[test]
+    fn a_multi_byte_character_is_never_split() {
+        let cut = truncate_with_marker("ääääääääääääääääääää", 18);
+        assert_eq!(cut, "ää\n\n[TRUNCATED]");
+    }
+
+    #[test]
+    fn a_budget_below_the_marker_cuts_the_marker() {
+        assert_eq!(truncate_with_marker("abcdefgh", 4), "\n\n[T");
+    }
+
+    #[test]
+    fn bounded_text_counts_bytes_not_characters() {
+        assert_eq!(BoundedText::<3>::new("ää"), Err(OverBudget { bytes: 4, max: 3 }));
+    }
+}

@@ -1,0 +1,84 @@
+//! Token payloads: signed references into durable truth, and nothing else (G32).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::digest::WorkflowHash;
+use crate::event::EventIndex;
+use crate::id::{AttemptId, NodeId, RunId, SessionId};
+
+/// What a token gives the right to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenKind {
+    /// A bookmark: rehydrate.
+    State,
+    /// Complete this step once.
+    Ack,
+    /// Checkpoint once.
+    Checkpoint,
+    /// Work in this session.
+    Session,
+}
+
+impl TokenKind {
+    pub const ALL: [Self; 4] = [Self::State, Self::Ack, Self::Checkpoint, Self::Session];
+
+    /// What the token string starts with.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::State => "st",
+            Self::Ack => "ack",
+            Self::Checkpoint => "chk",
+            Self::Session => "ses",
+        }
+    }
+}
+
+/// Where a token points, complete: what the long encoding carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenTarget {
+    State { session: SessionId, run: RunId, node: NodeId, workflow: WorkflowHash },
+    Ack { session: SessionId, run: RunId, node: NodeId, attempt: AttemptId },
+    Checkpoint { session: SessionId, run: RunId, node: NodeId, attempt: AttemptId },
+    Session { session: SessionId },
+}
+
+impl TokenTarget {
+    pub fn kind(&self) -> TokenKind {
+        match self {
+            Self::State { .. } => TokenKind::State,
+            Self::Ack { .. } => TokenKind::Ack,
+            Self::Checkpoint { .. } => TokenKind::Checkpoint,
+            Self::Session { .. } => TokenKind::Session,
+        }
+    }
+
+    pub fn session(&self) -> SessionId {
+        match self {
+            Self::State { session, .. }
+            | Self::Ack { session, .. }
+            | Self::Checkpoint { session, .. }
+            | Self::Session { session } => *session,
+        }
+    }
+}
+
+/// What the short encoding carries: the node by the index of its event, the rest is in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShortTarget {
+    pub kind: TokenKind,
+    pub session: SessionId,
+    pub node_event: EventIndex,
+    /// Present exactly for `Ack` and `Checkpoint`.
+    pub attempt: Option<AttemptId>,
+}
+
+/// Which encoding is minted; both are always accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenEncoding {
+    V1,
+    #[default]
+    V2,
+}

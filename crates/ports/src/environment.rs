@@ -1,0 +1,26 @@
+//! Time, randomness and the store-wide activity number: everything a pure core is given as arguments.
+
+use workrail_model::event::Activity;
+use workrail_model::time::Timestamp;
+
+use crate::session_store::StoreError;
+
+pub trait Clock: Send + Sync {
+    /// For display only; nothing orders or decides by it (G6).
+    fn now(&self) -> Timestamp;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the system gave no randomness: {detail}")]
+pub struct EntropyError {
+    pub detail: String,
+}
+
+pub trait Entropy: Send + Sync {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError>;
+}
+
+pub trait ActivityCounter: Send + Sync {
+    /// The next number: larger than any that this store has handed out (G7).
+    fn next(&self) -> Result<Activity, StoreError>;
+}

@@ -1,0 +1,26 @@
+//! The signing keys, created on first use and rotated only on command (G33).
+
+use workrail_model::keyring::Keyring;
+
+use crate::file_system::FsError;
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum KeyringError {
+    #[error("the keyring `{path}` can be read by other users")]
+    Exposed { path: String },
+    #[error("the keyring `{path}` is not valid: {problem}")]
+    Invalid { path: String, problem: String },
+    #[error("the keyring `{path}` has version {version}, this build reads version 1")]
+    UnknownVersion { path: String, version: u64 },
+    #[error("the keyring is being changed by another process")]
+    Locked,
+    #[error(transparent)]
+    Io(#[from] FsError),
+}
+
+pub trait KeyringStore: Send + Sync {
+    /// The keys; made, durably, when there are none yet.
+    fn load_or_create(&self) -> Result<Keyring, KeyringError>;
+    /// A fresh current key; the old one is accepted until the next rotation.
+    fn rotate(&self) -> Result<Keyring, KeyringError>;
+}

@@ -1,0 +1,97 @@
+//! The session store: reading is one trait, appending another, and appending needs a locked session.
+//!
+//! The witness is ownership (G15). `SessionStore::Locked` is made by the adapter alone, after it holds
+//! the lock and has validated the log; it is neither `Clone` nor constructible elsewhere, and `append`
+//! consumes its plan. Read-only use cases take `SessionReader` and cannot name `append` at all.
+
+use workrail_model::event::{Event, EventIndex};
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::manifest::Cursor;
+use workrail_model::plan::{AppendPlan, AttachmentKind};
+
+use crate::content::ContentError;
+use crate::file_system::FsError;
+
+/// Why the store did not do what was asked.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum StoreError {
+    #[error("session {session} is not in this store")]
+    NotFound { session: SessionId },
+    #[error("session {session} exists already")]
+    AlreadyExists { session: SessionId },
+    #[error("session {session} is being written by another process")]
+    Locked { session: SessionId },
+    #[error("session {session} is not healthy")]
+    Unhealthy { session: SessionId, health: SessionHealth },
+    #[error("the plan starts at event {found:?}, the session continues at {expected:?}")]
+    Stale { expected: EventIndex, found: EventIndex },
+    #[error("the plan belongs to session {found}, the lock to {expected}")]
+    WrongSession { expected: SessionId, found: SessionId },
+    #[error("some events of the plan are recorded already, others are not (`{key}`)")]
+    DedupeConflict { key: String },
+    #[error("the plan refers to content that is neither attached nor stored")]
+    MissingContent(#[from] ContentError),
+    #[error("{kind:?} {digest} is referred to by the plan but neither attached nor stored")]
+    Unattached { kind: AttachmentKind, digest: String },
+    #[error(transparent)]
+    Io(#[from] FsError),
+}
+
+/// Events read from a session, and how far they go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionSlice {
+    pub events: Vec<Event>,
+    /// True when the events follow the caller's cursor; false when they start at 0 because that
+    /// cursor no longer fits the log.
+    pub continues: bool,
+    pub cursor: Cursor,
+    pub health: SessionHealth,
+}
+
+/// What an append did.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Appended {
+    /// The events are durable; the cursor stands behind them.
+    Committed { events: Vec<Event>, cursor: Cursor },
+    /// Every event of the plan was recorded before, by its dedupe key: nothing was written.
+    AlreadyRecorded,
+}
+
+/// Reading, without any way to write.
+pub trait SessionReader: Send + Sync {
+    /// All sessions with at least one committed event, sorted by id.
+    fn sessions(&self) -> Result<Vec<SessionId>, StoreError>;
+
+    /// The validated events from `since` on (all, without a cursor). Never takes a lock and never
+    /// fails because of a writer: it sees a committed prefix (G16). A damaged session gives its
+    /// validated prefix with the health that says so.
+    fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError>;
+}
+
+/// A session whose lock is held and whose log was found healthy.
+pub trait LockedSession {
+    fn session_id(&self) -> SessionId;
+
+    /// Where the log ends.
+    fn cursor(&self) -> Cursor;
+
+    /// The events from `since` on, from the locked log.
+    fn events_since(&self, since: Option<&Cursor>) -> Result<SessionSlice, StoreError>;
+
+    /// Makes the plan durable, whole or not at all; returns only after the last fsync (G10).
+    fn append(&mut self, plan: AppendPlan) -> Result<Appended, StoreError>;
+}
+
+/// Appending.
+pub trait SessionStore: SessionReader {
+    type Locked<'a>: LockedSession
+    where
+        Self: 'a;
+
+    /// Makes room for a new session and locks it; nothing exists until its first append.
+    fn create(&self, session: SessionId) -> Result<Self::Locked<'_>, StoreError>;
+
+    /// Locks an existing session after validating it; waits a bounded moment, then says `Locked`.
+    fn lock(&self, session: SessionId) -> Result<Self::Locked<'_>, StoreError>;
+}
