@@ -48,7 +48,10 @@ impl BlockerCode {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum BlockerPointer {
     #[serde(rename_all = "camelCase")]
-    AssessmentDimension { assessment_id: AssessmentName, dimension_id: AssessmentName },
+    AssessmentDimension {
+        assessment_id: AssessmentName,
+        dimension_id: AssessmentName,
+    },
     Capability {
         capability: Capability,
     },

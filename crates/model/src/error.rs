@@ -69,7 +69,9 @@ pub enum Retry {
     NotRetryable,
     RetryableImmediate,
     #[serde(rename_all = "camelCase")]
-    RetryableAfterMs { after_ms: u64 },
+    RetryableAfterMs {
+        after_ms: u64,
+    },
 }
 
 /// An error as every edge shows it.

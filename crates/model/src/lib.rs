@@ -22,6 +22,7 @@ pub mod name;
 pub mod plan;
 pub mod preferences;
 pub mod reason;
+pub mod reply;
 pub mod snapshot;
 pub mod step_key;
 pub mod strict_json;

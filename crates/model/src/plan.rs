@@ -119,7 +119,8 @@ impl AppendPlan {
                 return Err(PlanError::AttachmentTooLarge { digest: attachment.digest, bytes, max });
             }
         }
-        let segment = segment_bytes(&events).map_err(|source| PlanError::Canonical { position: 0, source })?;
+        let segment =
+            segment_bytes(&events).map_err(|source| PlanError::Canonical { position: 0, source })?;
         if segment.len() as u64 > SEGMENT_BYTES_MAX {
             return Err(PlanError::TooManyBytes { found: segment.len() as u64 });
         }

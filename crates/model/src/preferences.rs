@@ -64,13 +64,10 @@ pub enum Mode {
 impl Mode {
     pub fn preferences(self) -> Preferences {
         match self {
-            Self::Guided => {
-                Preferences { autonomy: Autonomy::Guided, risk_policy: RiskPolicy::Conservative }
+            Self::Guided => Preferences { autonomy: Autonomy::Guided, risk_policy: RiskPolicy::Conservative },
+            Self::FullAutoStopOnUserDeps => {
+                Preferences { autonomy: Autonomy::FullAutoStopOnUserDeps, risk_policy: RiskPolicy::Balanced }
             }
-            Self::FullAutoStopOnUserDeps => Preferences {
-                autonomy: Autonomy::FullAutoStopOnUserDeps,
-                risk_policy: RiskPolicy::Balanced,
-            },
             Self::FullAutoNeverStop => {
                 Preferences { autonomy: Autonomy::FullAutoNeverStop, risk_policy: RiskPolicy::Conservative }
             }

@@ -20,6 +20,18 @@ pub struct ActiveLoop {
     pub iteration: u32,
     /// The position in the loop's body.
     pub body_index: u32,
+    /// What the body's decision step said in this iteration, kept until the iteration ends: the loop
+    /// condition is never evaluated in the middle of a body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<LoopDecision>,
+}
+
+/// What a decision step asks of its loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LoopDecision {
+    Continue,
+    Stop,
 }
 
 /// The step that waits to be done.
@@ -217,9 +229,8 @@ impl ExecutionSnapshot {
         let value = strict_json::parse(bytes)?;
         check_version("v", value.get("v"))?;
         check_version("enginePayload.v", value.pointer("/enginePayload/v"))?;
-        let snapshot: Self = serde_path_to_error::deserialize(value).map_err(|error| SnapshotError::Field {
-            field: error.path().to_string(),
-            problem: error.into_inner().to_string(),
+        let snapshot: Self = serde_path_to_error::deserialize(value).map_err(|error| {
+            SnapshotError::Field { field: error.path().to_string(), problem: error.into_inner().to_string() }
         })?;
         snapshot.state().check()?;
         Ok(snapshot)

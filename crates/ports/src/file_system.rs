@@ -110,7 +110,10 @@ pub enum FsErrorKind {
     /// A symbolic link, a directory or a device where a regular file must be, or the reverse.
     WrongKind,
     /// The file is longer than the caller's cap; nothing was read.
-    TooLarge { len: u64, max: u64 },
+    TooLarge {
+        len: u64,
+        max: u64,
+    },
     /// EIO and everything else: nothing can be assumed about what reached the disk.
     Io,
 }
@@ -197,7 +200,10 @@ pub trait FileSystem: Send + Sync + 'static {
     fn stat(&self, path: &RelPath) -> Result<FileStat, FsError>;
     /// Takes an advisory lock on a file, creating it, waiting at most `wait_max`; `None` when it is
     /// still held by another handle (of this or another process) after that.
-    fn lock(&self, path: &RelPath, mode: LockMode, wait_max: Duration) -> Result<Option<Self::Lock>, FsError>;
+    fn lock(&self, path: &RelPath, mode: LockMode, wait_max: Duration)
+    -> Result<Option<Self::Lock>, FsError>;
     /// Removes an empty directory.
     fn remove_dir(&self, path: &RelPath) -> Result<(), FsError>;
+    /// Called right before a write is acknowledged; a monitor checks here that nothing is pending.
+    fn about_to_acknowledge(&self) {}
 }

@@ -1,1 +1,20 @@
-//! placeholder
+//! Where it is kept: the local store on a file system, and the simulated disk that proves it.
+//!
+//! `FORMAT.md` beside this crate says what every byte means; `commit` is the append protocol, `load`
+//! the reader that believes nothing.
+
+mod activity;
+mod cache;
+mod commit;
+mod content;
+
+pub mod disk;
+mod keyring;
+mod layout;
+mod load;
+pub mod monitor;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
+mod store;
+
+pub use store::{LocalStore, Locked};

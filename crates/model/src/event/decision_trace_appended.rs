@@ -23,12 +23,20 @@ pub enum TraceKind {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TraceRef {
     #[serde(rename_all = "camelCase")]
-    StepId { step_id: StepId },
+    StepId {
+        step_id: StepId,
+    },
     #[serde(rename_all = "camelCase")]
-    LoopId { loop_id: LoopId },
+    LoopId {
+        loop_id: LoopId,
+    },
     #[serde(rename_all = "camelCase")]
-    ConditionId { condition_id: ConditionId },
-    Iteration { value: u32 },
+    ConditionId {
+        condition_id: ConditionId,
+    },
+    Iteration {
+        value: u32,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -100,7 +108,9 @@ mod tests {
             kind: TraceKind::EvaluatedCondition,
             summary: BoundedText::clip(&"\u{1}".repeat(512)),
             refs: (0..40)
-                .map(|_| TraceRef::ConditionId { condition_id: ConditionId::parse(&"c".repeat(256)).unwrap() })
+                .map(|_| TraceRef::ConditionId {
+                    condition_id: ConditionId::parse(&"c".repeat(256)).unwrap(),
+                })
                 .collect(),
         };
         let trace = DecisionTraceAppended::bounded(TraceId::from_bits([0; 10]), vec![entry; 60]).unwrap();

@@ -181,8 +181,7 @@ impl Event {
     }
 
     fn written(&self) -> Written<'_> {
-        let scope =
-            self.scope.run().map(|run_id| WrittenScope { run_id, node_id: self.scope.node() });
+        let scope = self.scope.run().map(|run_id| WrittenScope { run_id, node_id: self.scope.node() });
         Written {
             v: 1,
             event_id: self.event_id,
@@ -254,10 +253,9 @@ fn version_and_kind(value: &Value) -> Result<EventKind, EventError> {
     }
     let kind =
         value.get("kind").and_then(Value::as_str).ok_or_else(|| missing("kind", "must be a string"))?;
-    EventKind::ALL
-        .into_iter()
-        .find(|known| known.as_str() == kind)
-        .ok_or_else(|| EventError::UnknownKind { kind: crate::text::truncate_with_marker(kind, 80).into_owned() })
+    EventKind::ALL.into_iter().find(|known| known.as_str() == kind).ok_or_else(|| EventError::UnknownKind {
+        kind: crate::text::truncate_with_marker(kind, 80).into_owned(),
+    })
 }
 
 fn payload(kind: EventKind, data: Value) -> Result<EventData, EventError> {

@@ -26,6 +26,8 @@ pub struct NodeCreated {
 }
 
 /// A root says `null`; leaving the field out is an error, not a root.
-fn nullable_but_present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<NodeId>, D::Error> {
+fn nullable_but_present<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<NodeId>, D::Error> {
     Option::deserialize(deserializer)
 }

@@ -56,7 +56,9 @@ impl ObservationRecorded {
     /// What the dedupe key holds instead of the value.
     pub fn value_digest(&self) -> Sha256 {
         match &self.value {
-            ObservationValue::ShortString(text) => Sha256::of_parts(&[b"short_string", text.as_str().as_bytes()]),
+            ObservationValue::ShortString(text) => {
+                Sha256::of_parts(&[b"short_string", text.as_str().as_bytes()])
+            }
             ObservationValue::GitSha1(sha) => Sha256::of_parts(&[b"git_sha1", sha.as_str().as_bytes()]),
             ObservationValue::Sha256(digest) => Sha256::of_parts(&[b"sha256", digest.as_bytes()]),
         }
@@ -70,7 +72,9 @@ impl ObservationRecorded {
             {
                 Err("value must be 40 lowercase hexadecimal digits")
             }
-            ObservationValue::GitSha1(_) | ObservationValue::ShortString(_) | ObservationValue::Sha256(_) => Ok(()),
+            ObservationValue::GitSha1(_) | ObservationValue::ShortString(_) | ObservationValue::Sha256(_) => {
+                Ok(())
+            }
         }
     }
 }

@@ -12,9 +12,7 @@ use crate::text::BoundedText;
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ValidationResult {
     Valid,
-    Invalid {
-        issues: Vec<BoundedText<SUMMARY_BYTES_MAX>>,
-    },
+    Invalid { issues: Vec<BoundedText<SUMMARY_BYTES_MAX>> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,0 +1,32 @@
+//! Every environment variable that WorkRail reads, declared once.
+
+/// A variable and what it does.
+#[derive(Clone, Copy, Debug)]
+pub struct EnvVar {
+    pub name: &'static str,
+    pub what: &'static str,
+}
+
+pub const DATA_DIR: EnvVar = EnvVar {
+    name: "WORKRAIL_DATA_DIR",
+    what: "Where sessions, content and keys are kept. Default: the user's data directory, `workrail`.",
+};
+
+pub const STORAGE_PATH: EnvVar = EnvVar {
+    name: "WORKFLOW_STORAGE_PATH",
+    what: "Folders with workflow files, separated like PATH; later folders win.",
+};
+
+pub const LOG: EnvVar = EnvVar {
+    name: "WORKRAIL_LOG",
+    what: "What is logged to stderr, as `tracing` filter directives. Default: `warn`.",
+};
+
+pub const ALL: [EnvVar; 3] = [DATA_DIR, STORAGE_PATH, LOG];
+
+impl EnvVar {
+    /// The value, when it is set, not empty and valid UTF-8.
+    pub fn get(&self) -> Option<String> {
+        std::env::var(self.name).ok().filter(|value| !value.is_empty())
+    }
+}

@@ -1,0 +1,116 @@
+//! The store-wide activity number: a locked counter file that is never synced (G7).
+//!
+//! It survives a killed process because the kernel keeps the file, and a power cut because the file
+//! names the boot it was written in: in another boot the counter is rebuilt from the sessions.
+
+use serde::{Deserialize, Serialize};
+use workrail_model::event::{Activity, Event};
+use workrail_model::id::SessionId;
+use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
+use workrail_model::manifest::ManifestRecord;
+use workrail_ports::environment::ActivityCounter;
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp, LockMode, WritableFile};
+use workrail_ports::session_store::{SessionReader, StoreError};
+
+use crate::content::create_fresh;
+use crate::layout;
+use crate::store::{LOCK_WAIT, LocalStore};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Counter {
+    v: u64,
+    boot: String,
+    last: u64,
+}
+
+const COUNTER_BYTES_MAX: u64 = 1024;
+/// Enough of a manifest's end to hold the last group of all but enormous plans.
+const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
+
+impl<F: FileSystem> ActivityCounter for LocalStore<F> {
+    fn next(&self) -> Result<Activity, StoreError> {
+        let failed = |kind, detail: &str| {
+            let detail = detail.to_owned();
+            StoreError::Io(FsError { op: FsOp::Lock, path: layout::activity(), kind, detail })
+        };
+        let _lock = self
+            .fs()
+            .lock(&layout::activity_lock(), LockMode::Exclusive, LOCK_WAIT)?
+            .ok_or_else(|| failed(FsErrorKind::Io, "another process holds the activity counter"))?;
+        let last = match self.read_counter() {
+            Some(last) => last,
+            None => self.rebuild_counter()?,
+        };
+        let next = last.checked_add(1).and_then(Activity::new);
+        let next = next.ok_or_else(|| failed(FsErrorKind::Io, "the activity counter is exhausted"))?;
+        self.write_counter(next)?;
+        Ok(next)
+    }
+}
+
+impl<F: FileSystem> LocalStore<F> {
+    /// The counter of this boot; anything else, damaged or older, is rebuilt.
+    fn read_counter(&self) -> Option<u64> {
+        let bytes = self.fs().read(&layout::activity(), 0, COUNTER_BYTES_MAX).ok()?;
+        let counter: Counter = serde_json::from_slice(&bytes).ok()?;
+        (counter.v == 1 && counter.boot == self.boot_id).then_some(counter.last)
+    }
+
+    fn write_counter(&self, last: Activity) -> Result<(), StoreError> {
+        let counter = Counter { v: 1, boot: self.boot_id.clone(), last: last.get() };
+        // A struct of two numbers and a string always serialises.
+        let bytes = serde_json::to_vec(&counter).expect("plain struct");
+        let mut file = create_fresh(self.fs(), &layout::activity_temp())?;
+        file.append(&bytes)?;
+        self.fs().rename(&layout::activity_temp(), &layout::activity())?;
+        Ok(())
+    }
+
+    fn rebuild_counter(&self) -> Result<u64, StoreError> {
+        let mut last = 0;
+        for session in self.sessions()? {
+            last = last.max(self.last_activity(session)?);
+        }
+        Ok(last)
+    }
+
+    /// The activity of a session's newest events, from its last group alone where that is found.
+    fn last_activity(&self, session: SessionId) -> Result<u64, StoreError> {
+        if let Some(last) = self.last_segment_activity(session) {
+            return Ok(last);
+        }
+        let slice = match self.read(session, None) {
+            Ok(slice) => slice,
+            // Neither an absent nor an unreadable session can hold a number that will be compared.
+            Err(_) => return Ok(0),
+        };
+        Ok(newest(&slice.events))
+    }
+
+    fn last_segment_activity(&self, session: SessionId) -> Option<u64> {
+        let path = layout::manifest(session);
+        let len = self.fs().stat(&path).ok()?.len.min(MANIFEST_BYTES_MAX);
+        let from = len.saturating_sub(MANIFEST_TAIL_BYTES);
+        let tail = self.fs().read(&path, from, MANIFEST_TAIL_BYTES * 2).ok()?;
+        let closed =
+            tail.split(|byte| *byte == b'\n').rev().find_map(|line| match ManifestRecord::parse(line) {
+                Ok(ManifestRecord::SegmentClosed { segment_rel_path, .. }) => Some(segment_rel_path),
+                Ok(ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. }) | Err(_) => {
+                    None
+                }
+            })?;
+        let segment = self.fs().read(&layout::in_session(session, &closed)?, 0, SEGMENT_BYTES_MAX).ok()?;
+        let events: Option<Vec<Event>> = segment
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| Event::parse(line).ok())
+            .collect();
+        let activity = newest(&events?);
+        (activity > 0).then_some(activity)
+    }
+}
+
+fn newest(events: &[Event]) -> u64 {
+    events.iter().filter_map(|event| event.activity).map(Activity::get).max().unwrap_or(0)
+}

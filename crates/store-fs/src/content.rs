@@ -1,0 +1,148 @@
+//! Content-addressed files: written before the events that name them, re-hashed whenever read (G12, G17).
+
+use std::collections::BTreeSet;
+
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
+use workrail_model::event::{Event, EventData};
+use workrail_model::id::SessionId;
+use workrail_model::plan::{AppendPlan, AttachmentKind};
+use workrail_model::snapshot::ExecutionSnapshot;
+use workrail_ports::content::{ContentError, ContentStore};
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, RelPath, WritableFile};
+use workrail_ports::session_store::StoreError;
+
+use crate::layout;
+use crate::store::LocalStore;
+
+/// Makes every attachment of the plan durable, and every reference of its events resolvable.
+///
+/// Group by group, so that the fsyncs of one call are few: all files, then all names, then each
+/// folder once.
+pub(crate) fn store_attachments<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    plan: &AppendPlan,
+) -> Result<(), StoreError> {
+    let mut folders = BTreeSet::new();
+    let mut renames = Vec::new();
+    let mut done = BTreeSet::new();
+    for (number, attachment) in plan.attachments().iter().enumerate() {
+        let (kind, digest) = (attachment.kind(), attachment.digest());
+        if !done.insert((kind, digest)) {
+            continue;
+        }
+        folders.insert(layout::content_dir(kind));
+        if sync_existing(fs, kind, digest)? {
+            continue;
+        }
+        let temp = layout::content_temp(kind, session, number);
+        write_temp(fs, &temp, attachment.bytes())?;
+        renames.push((temp, layout::content(kind, digest)));
+    }
+    for (kind, digest) in plan.events().iter().flat_map(references) {
+        if done.insert((kind, digest)) {
+            if !sync_existing(fs, kind, digest)? {
+                return Err(StoreError::Unattached { kind, digest: digest.to_string() });
+            }
+            folders.insert(layout::content_dir(kind));
+        }
+    }
+    for (temp, target) in &renames {
+        fs.rename(temp, target)?;
+    }
+    for folder in &folders {
+        fs.sync_dir(folder)?;
+    }
+    Ok(())
+}
+
+/// The content that an event cannot be read without.
+fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
+    let mut references: Vec<_> =
+        event.data.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest())).collect();
+    if let Some(snapshot) = event.data.snapshot_ref() {
+        references.push((AttachmentKind::Snapshot, snapshot.digest()));
+    }
+    if let EventData::RunStarted(run) = &event.data {
+        references.push((AttachmentKind::Workflow, run.workflow_hash.digest()));
+    }
+    references
+}
+
+/// True when the content is there, whole, and now durable. Another process may have written it a
+/// moment ago and not synced it yet, so a hit is never taken on trust.
+fn sync_existing<F: FileSystem>(fs: &F, kind: AttachmentKind, digest: Sha256) -> Result<bool, FsError> {
+    let path = layout::content(kind, digest);
+    match fs.read(&path, 0, kind.bytes_max()) {
+        Ok(bytes) if Sha256::of(&bytes) == digest => {
+            fs.open_append(&path)?.sync()?;
+            Ok(true)
+        }
+        // Damaged content is replaced: its name says what it must be.
+        Ok(_) => Ok(false),
+        Err(error) if matches!(error.kind, FsErrorKind::NotFound | FsErrorKind::TooLarge { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes and syncs a file under a temporary name, replacing what an interrupted write left there.
+pub(crate) fn write_temp<F: FileSystem>(fs: &F, temp: &RelPath, bytes: &[u8]) -> Result<(), FsError> {
+    let mut file = create_fresh(fs, temp)?;
+    file.append(bytes)?;
+    file.sync()
+}
+
+/// Creates a file, removing a leftover of the same name first.
+pub(crate) fn create_fresh<F: FileSystem>(fs: &F, path: &RelPath) -> Result<F::File, FsError> {
+    match fs.create_file(path) {
+        Err(error) if error.kind == FsErrorKind::AlreadyExists => {
+            fs.remove_file(path)?;
+            fs.create_file(path)
+        }
+        other => other,
+    }
+}
+
+/// Reads content and refuses it unless it has its digest.
+fn read_verified<F: FileSystem>(
+    fs: &F,
+    kind: AttachmentKind,
+    digest: Sha256,
+) -> Result<(String, Vec<u8>), ContentError> {
+    let path = layout::content(kind, digest);
+    let named = path.to_string();
+    let bytes = fs.read(&path, 0, kind.bytes_max()).map_err(|error| match error.kind {
+        FsErrorKind::NotFound => ContentError::Missing { path: named.clone() },
+        FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } => {
+            ContentError::Damaged { path: named.clone() }
+        }
+        FsErrorKind::AlreadyExists
+        | FsErrorKind::NoSpace
+        | FsErrorKind::Quota
+        | FsErrorKind::ReadOnly
+        | FsErrorKind::PermissionDenied
+        | FsErrorKind::TooManyOpenFiles
+        | FsErrorKind::Io => ContentError::Io(error),
+    })?;
+    if Sha256::of(&bytes) != digest {
+        return Err(ContentError::Damaged { path: named });
+    }
+    Ok((named, bytes))
+}
+
+impl<F: FileSystem> ContentStore for LocalStore<F> {
+    fn snapshot(&self, reference: SnapshotRef) -> Result<ExecutionSnapshot, ContentError> {
+        let (path, bytes) = read_verified(self.fs(), AttachmentKind::Snapshot, reference.digest())?;
+        ExecutionSnapshot::parse(&bytes).map_err(|source| ContentError::Snapshot { path, source })
+    }
+
+    fn blob(&self, reference: BlobRef) -> Result<Vec<u8>, ContentError> {
+        read_verified(self.fs(), AttachmentKind::Blob, reference.digest()).map(|(_, bytes)| bytes)
+    }
+
+    fn workflow(&self, hash: WorkflowHash) -> Result<CompiledWorkflow, ContentError> {
+        let (path, bytes) = read_verified(self.fs(), AttachmentKind::Workflow, hash.digest())?;
+        CompiledWorkflow::parse(&bytes).map_err(|source| ContentError::Workflow { path, source })
+    }
+}

@@ -1,0 +1,168 @@
+//! The real disk: every path is resolved component by component beneath one open directory.
+//!
+//! Invariant: no symbolic link is ever followed beneath the data directory, and nothing but regular
+//! files and directories is ever opened for use (a link, FIFO or device gives `WrongKind`). The data
+//! directory's own path is the user's choice and may itself lead through links.
+
+mod errno;
+mod file;
+mod lock;
+mod root;
+mod walk;
+
+#[cfg(test)]
+mod behaviour;
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use camino::Utf8Path;
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+use workrail_ports::file_system::{
+    Created, DirEntry, FileKind, FileStat, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath,
+};
+
+pub use self::file::DiskFile;
+pub use self::lock::DiskLock;
+
+const DIR_MODE: Mode = Mode::RWXU;
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// The data directory on a real disk; clones share one open descriptor.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    root: Arc<OwnedFd>,
+}
+
+impl Disk {
+    /// Opens the data directory, creating it (0700) and its missing parents durably.
+    pub fn open(root: &Utf8Path) -> Result<Self, FsError> {
+        Ok(Self { root: Arc::new(root::open_or_create(root)?) })
+    }
+
+    fn open_dir(&self, op: FsOp, path: &RelPath) -> Result<OwnedFd, FsError> {
+        walk::open_dir(&self.root, op, path)
+    }
+
+    fn open_parent<'p>(&self, op: FsOp, path: &'p RelPath) -> Result<(OwnedFd, &'p str), FsError> {
+        walk::open_parent(&self.root, op, path)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the adapter that the ban exists for")]
+impl FileSystem for Disk {
+    type File = DiskFile;
+    type Lock = DiskLock;
+
+    fn create_dir(&self, path: &RelPath) -> Result<Created, FsError> {
+        let op = FsOp::CreateDir;
+        if path.parent().is_none() {
+            return Ok(Created::Existed);
+        }
+        let (dir, name) = self.open_parent(op, path)?;
+        match retry_on_intr(|| rustix::fs::mkdirat(&dir, name, DIR_MODE)) {
+            Ok(()) => Ok(Created::New),
+            Err(Errno::EXIST) => {
+                // The name may be taken by something that is no directory.
+                walk::open_dir_in(&dir, name).map_err(|errno| errno::error(op, path, errno))?;
+                Ok(Created::Existed)
+            }
+            Err(errno) => Err(errno::error(op, path, errno)),
+        }
+    }
+
+    fn create_file(&self, path: &RelPath) -> Result<DiskFile, FsError> {
+        let op = FsOp::CreateFile;
+        let (dir, name) = self.open_parent(op, path)?;
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
+        let file = walk::open_regular(&dir, name, flags, op, path)?;
+        Ok(DiskFile::new(file, path.clone()))
+    }
+
+    fn open_append(&self, path: &RelPath) -> Result<DiskFile, FsError> {
+        let op = FsOp::OpenAppend;
+        let (dir, name) = self.open_parent(op, path)?;
+        let file = walk::open_regular(&dir, name, OFlags::WRONLY | OFlags::APPEND, op, path)?;
+        Ok(DiskFile::new(file, path.clone()))
+    }
+
+    fn rename(&self, from: &RelPath, to: &RelPath) -> Result<(), FsError> {
+        let op = FsOp::Rename;
+        let (from_dir, from_name) = self.open_parent(op, from)?;
+        let (to_dir, to_name) = self.open_parent(op, to)?;
+        // A link that was planted under a temporary's name must not be put in the place of truth.
+        if walk::stat_in(&from_dir, from_name, op, from)?.kind == FileKind::Other {
+            return Err(errno::wrong_kind(op, from));
+        }
+        retry_on_intr(|| rustix::fs::renameat(&from_dir, from_name, &to_dir, to_name))
+            .map_err(|errno| errno::error(op, to, errno))
+    }
+
+    fn remove_file(&self, path: &RelPath) -> Result<(), FsError> {
+        let (dir, name) = self.open_parent(FsOp::Remove, path)?;
+        retry_on_intr(|| rustix::fs::unlinkat(&dir, name, AtFlags::empty()))
+            .map_err(|errno| errno::error(FsOp::Remove, path, errno))
+    }
+
+    fn sync_dir(&self, path: &RelPath) -> Result<(), FsError> {
+        let dir = self.open_dir(FsOp::SyncDir, path)?;
+        file::sync(&dir.into(), FsOp::SyncDir, path)
+    }
+
+    fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsError> {
+        let (dir, name) = self.open_parent(FsOp::Read, path)?;
+        let file = walk::open_regular(&dir, name, OFlags::RDONLY, FsOp::Read, path)?;
+        file::read_capped(&file, path, offset, max)
+    }
+
+    fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
+        let fail = |errno| errno::error(FsOp::List, path, errno);
+        let dir = self.open_dir(FsOp::List, path)?;
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&dir).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            // `child` is the one definition of a plain component; it also leaves out `.` and `..`.
+            let Some((name, child)) =
+                entry.file_name().to_str().ok().and_then(|name| Some((name, path.child(name)?)))
+            else {
+                continue;
+            };
+            let kind = match walk::kind_of(entry.file_type()) {
+                Some(kind) => kind,
+                // Some file systems do not say in the listing what an entry is.
+                None => match walk::stat_in(&dir, name, FsOp::List, &child) {
+                    Ok(stat) => stat.kind,
+                    // Removed since the listing: as if it had been removed before.
+                    Err(error) if error.kind == FsErrorKind::NotFound => continue,
+                    Err(error) => return Err(error),
+                },
+            };
+            entries.push(DirEntry { name: name.to_owned(), kind });
+        }
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn stat(&self, path: &RelPath) -> Result<FileStat, FsError> {
+        if path.parent().is_none() {
+            return walk::stat_of(&self.root, FsOp::Stat, path);
+        }
+        let (dir, name) = self.open_parent(FsOp::Stat, path)?;
+        walk::stat_in(&dir, name, FsOp::Stat, path)
+    }
+
+    fn lock(&self, path: &RelPath, mode: LockMode, wait_max: Duration) -> Result<Option<DiskLock>, FsError> {
+        let (dir, name) = self.open_parent(FsOp::Lock, path)?;
+        lock::acquire(&dir, name, path, mode, wait_max)
+    }
+
+    fn remove_dir(&self, path: &RelPath) -> Result<(), FsError> {
+        let (dir, name) = self.open_parent(FsOp::Remove, path)?;
+        retry_on_intr(|| rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR))
+            .map_err(|errno| errno::error(FsOp::Remove, path, errno))
+    }
+}

@@ -1,0 +1,114 @@
+//! Advisory locks on the real disk: tried, never waited for in the kernel, so that the wait is bounded.
+
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use workrail_ports::file_system::{FsError, FsOp, LockMode, RelPath};
+
+use super::{errno, walk};
+
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+
+/// How often a lock file may vanish under us within one try before we give up on that try.
+const STALE_MAX: u32 = 8;
+
+/// A held lock; released when dropped, and by the kernel when the process dies.
+#[derive(Debug)]
+pub struct DiskLock {
+    file: File,
+}
+
+impl Drop for DiskLock {
+    fn drop(&mut self) {
+        // Closing alone is not enough: a child between fork and exec still shares the description.
+        // An error is of no use here, because the close that follows releases the lock as well.
+        let _ = self.file.unlock();
+    }
+}
+
+/// Takes the lock, trying again with short pauses until `wait_max` has passed.
+pub(super) fn acquire(
+    dir: &OwnedFd,
+    name: &str,
+    path: &RelPath,
+    mode: LockMode,
+    wait_max: Duration,
+) -> Result<Option<DiskLock>, FsError> {
+    let start = Instant::now();
+    let mut pause = PAUSE_MIN;
+    loop {
+        if let Some(lock) = try_acquire(dir, name, path, mode)? {
+            return Ok(Some(lock));
+        }
+        let left = wait_max.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        thread::sleep(pause.min(left));
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+fn try_acquire(
+    dir: &OwnedFd,
+    name: &str,
+    path: &RelPath,
+    mode: LockMode,
+) -> Result<Option<DiskLock>, FsError> {
+    for _ in 0..STALE_MAX {
+        let file = walk::open_regular(dir, name, OFlags::RDWR | OFlags::CREATE, FsOp::Lock, path)?;
+        match attempt(file, dir, name, path, mode)? {
+            Attempt::Held(lock) => return Ok(Some(lock)),
+            Attempt::Busy => return Ok(None),
+            Attempt::Stale => {}
+        }
+    }
+    Ok(None)
+}
+
+#[derive(Debug)]
+pub(super) enum Attempt {
+    Held(DiskLock),
+    Busy,
+    /// Somebody removed the file between our open and our lock; such a lock excludes nobody,
+    /// because the next one is taken on a new file.
+    Stale,
+}
+
+pub(super) fn attempt(
+    file: File,
+    dir: &OwnedFd,
+    name: &str,
+    path: &RelPath,
+    mode: LockMode,
+) -> Result<Attempt, FsError> {
+    if !try_lock(&file, mode, path)? {
+        return Ok(Attempt::Busy);
+    }
+    let lock = DiskLock { file };
+    match walk::is_still_named(&lock.file, dir, name) {
+        Ok(true) => Ok(Attempt::Held(lock)),
+        Ok(false) => Ok(Attempt::Stale),
+        Err(errno) => Err(errno::error(FsOp::Lock, path, errno)),
+    }
+}
+
+fn try_lock(file: &File, mode: LockMode, path: &RelPath) -> Result<bool, FsError> {
+    loop {
+        let tried = match mode {
+            LockMode::Shared => file.try_lock_shared(),
+            LockMode::Exclusive => file.try_lock(),
+        };
+        match tried {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(source)) if source.kind() == ErrorKind::Interrupted => {}
+            Err(TryLockError::Error(source)) => return Err(errno::io_error(FsOp::Lock, path, &source)),
+        }
+    }
+}

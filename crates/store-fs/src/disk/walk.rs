@@ -1,0 +1,117 @@
+//! Resolves paths beneath an open directory, one component at a time and never through a link.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::{Errno, retry_on_intr};
+use workrail_ports::file_system::{FileKind, FileStat, FsError, FsOp, RelPath};
+
+use super::{FILE_MODE, errno};
+
+const DIR_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+// NONBLOCK: opening a FIFO would otherwise wait for its other end. It changes nothing for the
+// regular files that pass the check after the open.
+const FILE_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+
+/// Bits of the mode that let anybody but the owner in.
+const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
+
+/// Opens the directory at `path`; a link or a file on the way is `WrongKind`.
+pub(super) fn open_dir(root: &OwnedFd, op: FsOp, path: &RelPath) -> Result<OwnedFd, FsError> {
+    descend(root, path).map_err(|errno| errno::error(op, path, errno))
+}
+
+/// Opens the directory that holds `path`, and gives the last component.
+pub(super) fn open_parent<'p>(
+    root: &OwnedFd,
+    op: FsOp,
+    path: &'p RelPath,
+) -> Result<(OwnedFd, &'p str), FsError> {
+    // The data directory itself can be listed, looked at and synced, but not be created or replaced.
+    let parent = path.parent().ok_or_else(|| errno::wrong_kind(op, path))?;
+    // The error names what was asked for, not the directory on the way.
+    let dir = descend(root, &parent).map_err(|errno| errno::error(op, path, errno))?;
+    Ok((dir, path.file_name()))
+}
+
+fn descend(root: &OwnedFd, path: &RelPath) -> Result<OwnedFd, Errno> {
+    let mut dir = open_dir_in(root, ".")?;
+    for name in path.components() {
+        dir = open_dir_in(&dir, name)?;
+    }
+    Ok(dir)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the adapter that the ban exists for")]
+pub(super) fn open_dir_in(dir: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    retry_on_intr(|| rustix::fs::openat(dir, name, DIR_FLAGS, Mode::empty()))
+}
+
+/// Opens a regular file by its last component; anything else is `WrongKind`.
+#[expect(clippy::disallowed_methods, reason = "this is the adapter that the ban exists for")]
+pub(super) fn open_regular(
+    dir: &OwnedFd,
+    name: &str,
+    flags: OFlags,
+    op: FsOp,
+    path: &RelPath,
+) -> Result<File, FsError> {
+    let file = retry_on_intr(|| rustix::fs::openat(dir, name, flags | FILE_FLAGS, FILE_MODE))
+        .map_err(|errno| errno::error(op, path, errno))?;
+    match stat_of(&file, op, path)?.kind {
+        FileKind::Regular => Ok(File::from(file)),
+        FileKind::Directory | FileKind::Other => Err(errno::wrong_kind(op, path)),
+    }
+}
+
+/// What an open descriptor refers to.
+pub(super) fn stat_of(file: &impl AsFd, op: FsOp, path: &RelPath) -> Result<FileStat, FsError> {
+    let raw = rustix::fs::fstat(file).map_err(|errno| errno::error(op, path, errno))?;
+    Ok(file_stat(&raw))
+}
+
+/// What a name in an open directory refers to; a link is itself, not its target.
+pub(super) fn stat_in(dir: &OwnedFd, name: &str, op: FsOp, path: &RelPath) -> Result<FileStat, FsError> {
+    let raw = raw_stat_in(dir, name).map_err(|errno| errno::error(op, path, errno))?;
+    Ok(file_stat(&raw))
+}
+
+/// True when `name` still refers to the open `file`.
+pub(super) fn is_still_named(file: &File, dir: &OwnedFd, name: &str) -> Result<bool, Errno> {
+    let held = rustix::fs::fstat(file)?;
+    match raw_stat_in(dir, name) {
+        Ok(named) => Ok(named.st_ino == held.st_ino && named.st_dev == held.st_dev),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The kind of a directory entry; `None` when the file system did not say.
+pub(super) fn kind_of(kind: FileType) -> Option<FileKind> {
+    match kind {
+        FileType::RegularFile => Some(FileKind::Regular),
+        FileType::Directory => Some(FileKind::Directory),
+        FileType::Unknown => None,
+        FileType::Symlink
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice => Some(FileKind::Other),
+    }
+}
+
+fn raw_stat_in(dir: &OwnedFd, name: &str) -> Result<Stat, Errno> {
+    retry_on_intr(|| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW))
+}
+
+fn file_stat(raw: &Stat) -> FileStat {
+    FileStat {
+        kind: kind_of(FileType::from_raw_mode(raw.st_mode)).unwrap_or(FileKind::Other),
+        // The kernel never reports a negative size.
+        len: u64::try_from(raw.st_size).unwrap_or(0),
+        others_may_access: Mode::from_raw_mode(raw.st_mode).intersects(OTHERS),
+    }
+}

@@ -1,0 +1,123 @@
+//! Where everything lies beneath the data directory; `FORMAT.md` shows the same as a tree.
+
+use workrail_model::digest::Sha256;
+use workrail_model::id::SessionId;
+use workrail_model::plan::AttachmentKind;
+use workrail_ports::file_system::RelPath;
+
+/// Builds a path from parts that are ids, digests, numbers and literals.
+fn path(text: &str) -> RelPath {
+    // Ids, digests and our own literals hold only letters, digits, `.`, `_` and `-`.
+    RelPath::parse(text).expect("layout paths are plain")
+}
+
+pub(crate) fn sessions() -> RelPath {
+    path("sessions")
+}
+
+pub(crate) fn session(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}"))
+}
+
+pub(crate) fn events(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/events"))
+}
+
+/// A path as a manifest names it, relative to the session's folder.
+pub(crate) fn in_session(id: SessionId, relative: &str) -> Option<RelPath> {
+    RelPath::parse(&format!("sessions/{id}/{relative}"))
+}
+
+pub(crate) fn segment_temp(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/events/.tmp-segment"))
+}
+
+pub(crate) fn manifest(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/manifest.jsonl"))
+}
+
+pub(crate) fn manifest_temp(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/.tmp-manifest"))
+}
+
+/// Where an interrupted manifest write is copied before it is cut off.
+pub(crate) fn manifest_torn(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/manifest.torn"))
+}
+
+pub(crate) fn session_lock(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/.lock"))
+}
+
+pub(crate) fn cache_dir(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/cache"))
+}
+
+pub(crate) fn cache(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/cache/projection"))
+}
+
+pub(crate) fn cache_temp(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/cache/.tmp-projection"))
+}
+
+/// The folder of one kind of content.
+pub(crate) fn content_dir(kind: AttachmentKind) -> RelPath {
+    path(match kind {
+        AttachmentKind::Snapshot => "snapshots",
+        AttachmentKind::Blob => "blobs",
+        AttachmentKind::Workflow => "workflows/pinned",
+    })
+}
+
+pub(crate) fn content(kind: AttachmentKind, digest: Sha256) -> RelPath {
+    let suffix = match kind {
+        AttachmentKind::Snapshot | AttachmentKind::Workflow => ".json",
+        AttachmentKind::Blob => "",
+    };
+    path(&format!("{}/{}{suffix}", content_dir(kind).as_str(), digest.hex()))
+}
+
+/// Content being written. The name is the session's own and numbered, so that under the session's
+/// lock an interrupted write is overwritten by the next one and leftovers cannot pile up.
+pub(crate) fn content_temp(kind: AttachmentKind, id: SessionId, number: usize) -> RelPath {
+    path(&format!("{}/.tmp-{}-{number}", content_dir(kind).as_str(), id.body()))
+}
+
+/// Every folder that must exist before the first append, parents first.
+pub(crate) fn base_dirs() -> [RelPath; 6] {
+    ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned", "keys"].map(path)
+}
+
+pub(crate) fn keys_dir() -> RelPath {
+    path("keys")
+}
+
+pub(crate) fn keyring() -> RelPath {
+    path("keys/keyring.json")
+}
+
+pub(crate) fn keyring_temp() -> RelPath {
+    path("keys/.tmp-keyring")
+}
+
+pub(crate) fn keyring_lock() -> RelPath {
+    path("keys/.lock")
+}
+
+pub(crate) fn activity() -> RelPath {
+    path("activity")
+}
+
+pub(crate) fn activity_temp() -> RelPath {
+    path(".tmp-activity")
+}
+
+pub(crate) fn activity_lock() -> RelPath {
+    path("activity.lock")
+}
+
+/// Shared while content is written, exclusive while garbage is swept.
+pub(crate) fn store_lock() -> RelPath {
+    path("store.lock")
+}

@@ -1,0 +1,247 @@
+//! What the monitor remembers: unsynced data per file, unsynced names per directory, violations.
+
+use std::collections::BTreeMap;
+use std::thread::{self, ThreadId};
+
+use workrail_ports::file_system::RelPath;
+
+use super::layout::{Place, place};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FileId(u64);
+
+#[derive(Clone, Debug)]
+struct FileRecord {
+    path: RelPath,
+    /// Counts writes, so that a sync vouches only for those before it began.
+    writes: u64,
+    synced_writes: u64,
+    /// Who wrote last; only of interest while something is not synced.
+    writer: ThreadId,
+    /// A failed sync takes part of the file away for good: only a new file can be trusted.
+    damaged: bool,
+}
+
+impl FileRecord {
+    fn is_synced(&self) -> bool {
+        self.writes == self.synced_writes && !self.damaged
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Data {
+    Synced,
+    Unsynced,
+}
+
+/// A file that was renamed into place and that no manifest may rely on yet.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    data: Data,
+    by: ThreadId,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    files: BTreeMap<FileId, FileRecord>,
+    by_path: BTreeMap<RelPath, FileId>,
+    /// Names of the layout that were made and whose directory was not synced since.
+    unsynced_names: BTreeMap<RelPath, ThreadId>,
+    /// Segments and CAS files renamed into place since the last manifest write that covers them.
+    placed: BTreeMap<RelPath, Placed>,
+    violations: Vec<String>,
+    next: u64,
+}
+
+impl Ledger {
+    pub(super) fn violations(&self) -> &[String] {
+        &self.violations
+    }
+
+    fn add_file(&mut self, path: &RelPath, writes: u64) -> FileId {
+        let id = FileId(self.next);
+        self.next += 1;
+        let writer = thread::current().id();
+        let record = FileRecord { path: path.clone(), writes, synced_writes: 0, writer, damaged: false };
+        self.files.insert(id, record);
+        self.by_path.insert(path.clone(), id);
+        id
+    }
+
+    pub(super) fn created(&mut self, path: &RelPath) -> FileId {
+        self.name_changed(path);
+        // Its creation counts as a write: an empty file that was never synced may be lost as well.
+        self.add_file(path, 1)
+    }
+
+    pub(super) fn opened(&mut self, path: &RelPath) -> FileId {
+        // A file from before our time: what others wrote to it is not ours to judge.
+        self.by_path.get(path).copied().unwrap_or_else(|| self.add_file(path, 0))
+    }
+
+    /// A name was made; it counts only when it is a place of the layout.
+    pub(super) fn name_changed(&mut self, path: &RelPath) {
+        if place(path) != Place::Elsewhere {
+            self.unsynced_names.insert(path.clone(), thread::current().id());
+        }
+    }
+
+    pub(super) fn written(&mut self, id: FileId) {
+        if let Some(record) = self.files.get_mut(&id) {
+            record.writes += 1;
+            record.writer = thread::current().id();
+        }
+    }
+
+    /// Taken before a sync begins: the writes that it vouches for.
+    pub(super) fn sync_mark(&self, id: FileId) -> u64 {
+        self.files.get(&id).map_or(0, |record| record.writes)
+    }
+
+    pub(super) fn synced(&mut self, id: FileId, mark: u64) {
+        if let Some(record) = self.files.get_mut(&id) {
+            record.synced_writes = record.synced_writes.max(mark);
+        }
+    }
+
+    pub(super) fn sync_failed(&mut self, id: FileId) {
+        if let Some(record) = self.files.get_mut(&id) {
+            record.damaged = true;
+        }
+    }
+
+    pub(super) fn removed(&mut self, path: &RelPath) {
+        // A removal that is undone by a crash brings back a name that nothing relies on.
+        self.unsynced_names.remove(path);
+        self.placed.remove(path);
+        if let Some(id) = self.by_path.remove(path) {
+            self.files.remove(&id);
+        }
+    }
+
+    pub(super) fn dir_synced(&mut self, dir: &RelPath) {
+        self.unsynced_names.retain(|path, _| path.parent().as_ref() != Some(dir));
+    }
+
+    /// R3, and R1 and R2 when a manifest is replaced.
+    pub(super) fn check_rename(&mut self, from: &RelPath, to: &RelPath) {
+        match place(to) {
+            Place::Segment { .. } | Place::Cas | Place::Keyring => {}
+            Place::Manifest { session } => self.check_manifest_write(session, to),
+            Place::Directory | Place::Elsewhere => return,
+        }
+        match self.data_at(from) {
+            Some(Data::Synced) => {}
+            Some(Data::Unsynced) => {
+                self.violate(format!(
+                    "R3: `{from}` is renamed to `{to}` without a sync after its last write"
+                ));
+            }
+            None => {
+                self.violate(format!("R3: `{from}`, renamed to `{to}`, was not written and synced here"));
+            }
+        }
+    }
+
+    pub(super) fn renamed(&mut self, from: &RelPath, to: &RelPath) {
+        let data = self.data_at(from).unwrap_or(Data::Unsynced);
+        let id = self.by_path.get(from).copied();
+        self.removed(to);
+        // Forget the old name without forgetting the file.
+        self.by_path.remove(from);
+        self.removed(from);
+        if let Some(id) = id {
+            self.by_path.insert(to.clone(), id);
+            if let Some(record) = self.files.get_mut(&id) {
+                record.path = to.clone();
+            }
+        }
+        self.name_changed(to);
+        match place(to) {
+            Place::Segment { .. } | Place::Cas => {
+                self.placed.insert(to.clone(), Placed { data, by: thread::current().id() });
+            }
+            Place::Manifest { .. } | Place::Keyring | Place::Directory | Place::Elsewhere => {}
+        }
+    }
+
+    /// R1 and R2 when a manifest grows.
+    pub(super) fn check_append(&mut self, id: FileId) {
+        let Some(path) = self.files.get(&id).map(|record| record.path.clone()) else { return };
+        match place(&path) {
+            Place::Manifest { session } => self.check_manifest_write(session, &path),
+            Place::Segment { .. } | Place::Cas | Place::Keyring | Place::Directory | Place::Elsewhere => {}
+        }
+    }
+
+    fn check_manifest_write(&mut self, session: &str, manifest: &RelPath) {
+        let here = thread::current().id();
+        let covered: Vec<(RelPath, Placed, &str)> = self
+            .placed
+            .iter()
+            .filter_map(|(path, placed)| match place(path) {
+                Place::Segment { session: of } if of == session => Some((path.clone(), *placed, "R1")),
+                Place::Cas if placed.by == here => Some((path.clone(), *placed, "R2")),
+                Place::Segment { .. }
+                | Place::Manifest { .. }
+                | Place::Cas
+                | Place::Keyring
+                | Place::Directory
+                | Place::Elsewhere => None,
+            })
+            .collect();
+        for (path, placed, rule) in covered {
+            if placed.data == Data::Unsynced {
+                self.violate(format!(
+                    "{rule}: `{manifest}` is written, but `{path}` was not synced before its rename"
+                ));
+            }
+            if self.unsynced_names.contains_key(&path) {
+                self.violate(format!(
+                    "{rule}: `{manifest}` is written before the sync of the directory of `{path}`"
+                ));
+            }
+            self.placed.remove(&path);
+        }
+    }
+
+    /// R4, for what this thread did.
+    pub(super) fn check_quiescent(&mut self) {
+        let here = thread::current().id();
+        let names = self.unsynced_names.iter().filter(|(_, by)| **by == here);
+        let mut found: Vec<String> = names
+            .map(|(path, _)| format!("R4: acknowledged before the sync of the directory of `{path}`"))
+            .collect();
+        for record in self.files.values() {
+            let is_manifest = matches!(place(&record.path), Place::Manifest { .. });
+            if is_manifest && record.writer == here && !record.is_synced() {
+                found.push(format!("R4: acknowledged before the sync of `{}`", record.path));
+            }
+        }
+        for text in found {
+            self.violate(text);
+        }
+    }
+
+    pub(super) fn report_resync(&mut self, id: FileId) {
+        let path = self.files.get(&id).map_or_else(|| "a removed file".to_owned(), |r| r.path.to_string());
+        self.violate(format!("R5: a second sync of `{path}` on the handle on which one failed"));
+    }
+
+    pub(super) fn forget_unacknowledged(&mut self) {
+        let here = thread::current().id();
+        self.unsynced_names.retain(|_, by| *by != here);
+        self.placed.retain(|path, placed| placed.by != here || place(path) != Place::Cas);
+        self.files.retain(|_, record| record.writer != here || record.is_synced());
+        self.by_path.retain(|_, id| self.files.contains_key(id));
+    }
+
+    fn data_at(&self, path: &RelPath) -> Option<Data> {
+        let record = self.files.get(self.by_path.get(path)?)?;
+        Some(if record.is_synced() { Data::Synced } else { Data::Unsynced })
+    }
+
+    fn violate(&mut self, text: String) {
+        self.violations.push(text);
+    }
+}

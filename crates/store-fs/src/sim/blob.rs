@@ -1,0 +1,43 @@
+//! Bytes that are shared between disk images, with a digest that is computed at most once.
+
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::sync::OnceLock;
+
+#[derive(Debug, Default)]
+pub(super) struct Blob {
+    bytes: Vec<u8>,
+    digest: OnceLock<u64>,
+}
+
+impl Clone for Blob {
+    fn clone(&self) -> Self {
+        // A blob is cloned only to be changed, so the digest would not survive anyway.
+        Self::new(self.bytes.clone())
+    }
+}
+
+impl Blob {
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, digest: OnceLock::new() }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        self.digest = OnceLock::new();
+        &mut self.bytes
+    }
+
+    pub(super) fn digest(&self) -> u64 {
+        *self.digest.get_or_init(|| digest_of(&self.bytes))
+    }
+}
+
+/// A digest that is the same in every process, for telling states apart; not for integrity.
+pub(super) fn digest_of(value: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,127 @@
+//! The data of one simulated file: what is seen, what is durable, and the writes in between.
+//!
+//! Invariant: `seen` is `durable` with every change of `changes` applied in order.
+
+use std::sync::Arc;
+
+use super::blob::Blob;
+use super::choice::Fate;
+
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    Write { offset: usize, bytes: Arc<[u8]> },
+    SetLen(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Not synced yet: a crash may keep it, part of it, or nothing of it.
+    Pending,
+    /// A sync of it failed: the kernel took it for clean, so no later sync writes it.
+    Lost,
+    /// Durable, but listed because an earlier lost change keeps the order open.
+    Synced,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Content {
+    durable: Arc<Blob>,
+    seen: Arc<Blob>,
+    changes: Vec<(Change, Standing)>,
+}
+
+impl Content {
+    /// A file whose bytes are all durable.
+    pub(super) fn settled(bytes: Arc<Blob>) -> Self {
+        Self { durable: bytes.clone(), seen: bytes, changes: Vec::new() }
+    }
+
+    pub(super) fn seen(&self) -> &Arc<Blob> {
+        &self.seen
+    }
+
+    pub(super) fn durable(&self) -> &Arc<Blob> {
+        &self.durable
+    }
+
+    pub(super) fn changes(&self) -> &[(Change, Standing)] {
+        &self.changes
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let seen = Arc::make_mut(&mut self.seen).bytes_mut();
+        let change = Change::Write { offset: seen.len(), bytes: bytes.into() };
+        seen.extend_from_slice(bytes);
+        self.changes.push((change, Standing::Pending));
+    }
+
+    pub(super) fn set_len(&mut self, len: u64) {
+        // The simulated disk lives in memory: a length beyond it is a mistake of the caller.
+        let len = usize::try_from(len).expect("a simulated file fits into memory");
+        if len == self.seen.bytes().len() {
+            return;
+        }
+        Arc::make_mut(&mut self.seen).bytes_mut().resize(len, 0);
+        self.changes.push((Change::SetLen(len), Standing::Pending));
+    }
+
+    pub(super) fn sync(&mut self) {
+        for (_, standing) in &mut self.changes {
+            match standing {
+                Standing::Pending => *standing = Standing::Synced,
+                Standing::Lost | Standing::Synced => {}
+            }
+        }
+        if self.changes.iter().all(|(_, standing)| *standing == Standing::Synced) {
+            self.durable = self.seen.clone();
+            self.changes.clear();
+        }
+    }
+
+    /// What a failed sync leaves: the data is still seen, but nothing will write it any more.
+    pub(super) fn lose_pending(&mut self) {
+        for (_, standing) in &mut self.changes {
+            match standing {
+                Standing::Pending => *standing = Standing::Lost,
+                Standing::Lost | Standing::Synced => {}
+            }
+        }
+    }
+
+    /// The bytes after a crash in which each change met its fate.
+    pub(super) fn after(&self, fates: &[Fate]) -> Vec<u8> {
+        let mut bytes = self.durable.bytes().to_vec();
+        for ((change, _), fate) in self.changes.iter().zip(fates) {
+            apply(&mut bytes, change, *fate);
+        }
+        bytes
+    }
+}
+
+fn apply(bytes: &mut Vec<u8>, change: &Change, fate: Fate) {
+    match change {
+        Change::SetLen(len) => match fate {
+            Fate::Kept => bytes.resize(*len, 0),
+            // A length is one field of the inode: it has no parts.
+            Fate::Dropped | Fate::Prefix(_) | Fate::Zeroed { .. } => {}
+        },
+        Change::Write { offset, bytes: written } => {
+            let (whole, data) = match fate {
+                Fate::Dropped => return,
+                Fate::Kept => (written.len(), written.len()),
+                Fate::Prefix(len) => (len.min(written.len()), len.min(written.len())),
+                Fate::Zeroed { from } => (written.len(), from.min(written.len())),
+            };
+            // A later write may be kept when an earlier one is not: the gap reads as zeros.
+            let end = offset + whole;
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[*offset..offset + data].copy_from_slice(&written[..data]);
+            bytes[offset + data..end].fill(0);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Direct access to a simulated disk for tests: durable at once, not counted, never faulty.
+
+use std::sync::Arc;
+
+use workrail_ports::file_system::RelPath;
+
+use super::SimFs;
+use super::blob::Blob;
+use super::content::Content;
+use super::image;
+use super::names::{Ino, Name, NameOp};
+use super::state::{Body, Node, ROOT, State};
+
+impl SimFs {
+    /// Puts a durable file in place, with its directories, whatever was there before.
+    pub fn write_raw(&self, path: &RelPath, bytes: &[u8]) {
+        let content = Content::settled(Arc::new(Blob::new(bytes.to_vec())));
+        let mut state = self.state();
+        // The inode stays, so that an open handle keeps referring to this file.
+        let held = state.regular(path).ok();
+        let ino = held.unwrap_or_else(|| state.allocate(Body::File(Content::default())));
+        *state.open_file(ino) = content;
+        state.link_raw(path, ino);
+    }
+
+    /// What is seen in a file; `None` when there is no regular file.
+    pub fn read_raw(&self, path: &RelPath) -> Option<Vec<u8>> {
+        let state = self.state();
+        match &state.node(state.regular(path).ok()?).body {
+            Body::File(content) => Some(content.seen().bytes().to_vec()),
+            Body::Dir | Body::Other => None,
+        }
+    }
+
+    /// Every regular file that is seen, sorted by path.
+    pub fn all_files(&self) -> Vec<RelPath> {
+        let state = self.state();
+        let mut files = Vec::new();
+        image::for_each_name(&state.seen, &mut |path, ino| {
+            if matches!(state.node(ino).body, Body::File(_)) {
+                files.extend(RelPath::parse(path));
+            }
+        });
+        files.sort_unstable();
+        files
+    }
+
+    /// Removes whatever has this name, durably, with all beneath it.
+    pub fn remove_raw(&self, path: &RelPath) {
+        let mut state = self.state();
+        if let (Some((dir, name)), Ok(ino)) = (state.place_raw(path), state.resolve(path)) {
+            state.change_raw(NameOp::Unlink { dir, name, ino });
+        }
+    }
+
+    /// Makes a durable directory, with its parents.
+    pub fn make_dir_raw(&self, path: &RelPath) {
+        self.state().dir_raw(path);
+    }
+
+    /// Puts a symbolic link (or socket, or device) in place, durably.
+    pub fn make_symlink_raw(&self, path: &RelPath) {
+        let mut state = self.state();
+        let ino = state.allocate(Body::Other);
+        state.link_raw(path, ino);
+    }
+
+    /// Makes every read of this file, or listing of this directory, fail with `PermissionDenied`.
+    pub fn set_unreadable(&self, path: &RelPath) {
+        self.change_node(path, |node| node.unreadable = true);
+    }
+
+    /// Makes `stat` say that group or others may access this path.
+    pub fn set_others_may_access(&self, path: &RelPath) {
+        self.change_node(path, |node| node.others_may_access = true);
+    }
+
+    fn change_node(&self, path: &RelPath, change: impl FnOnce(&mut Node)) {
+        let mut state = self.state();
+        let ino = state.resolve(path).expect("a test names a path that exists");
+        // The inode came from a name, and every named inode has its node.
+        change(state.nodes.get_mut(&ino).expect("every named inode has its node"));
+    }
+}
+
+impl State {
+    fn place_raw(&self, path: &RelPath) -> Option<(Ino, Name)> {
+        Some((self.directory(&path.parent()?).ok()?, path.file_name().into()))
+    }
+
+    fn link_raw(&mut self, path: &RelPath, ino: Ino) {
+        let parent = path.parent().expect("a test does not replace the data directory");
+        let dir = self.dir_raw(&parent);
+        self.change_raw(NameOp::Link { dir, name: path.file_name().into(), ino });
+    }
+
+    /// The directory at `path`, made durable on the way, in place of anything else there.
+    fn dir_raw(&mut self, path: &RelPath) -> Ino {
+        let mut at = ROOT;
+        for name in path.components() {
+            let held = self.seen.get(at, name).filter(|ino| matches!(self.node(*ino).body, Body::Dir));
+            let ino = held.unwrap_or_else(|| self.allocate(Body::Dir));
+            self.change_raw(NameOp::Link { dir: at, name: name.into(), ino });
+            at = ino;
+        }
+        at
+    }
+
+    /// Changes names now and durably; what was pending for the same names is settled by it.
+    fn change_raw(&mut self, op: NameOp) {
+        match &op {
+            NameOp::Link { dir, name, .. } | NameOp::Unlink { dir, name, .. } => {
+                self.journal.settle(*dir, name, &mut self.durable);
+            }
+            NameOp::Rename { .. } => unreachable!("raw changes link and unlink only"),
+        }
+        self.seen.apply(&op);
+        self.durable.apply(&op);
+    }
+}

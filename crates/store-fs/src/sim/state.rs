@@ -1,0 +1,293 @@
+//! Everything a simulated disk knows, and the operations on it as a POSIX file system does them.
+
+use std::collections::BTreeMap;
+
+use workrail_ports::file_system::{Created, DirEntry, FileKind, FileStat, FsErrorKind, LockMode, RelPath};
+
+use super::content::Content;
+use super::fault::Meter;
+use super::names::{Ino, Journal, Name, NameOp, Table};
+
+pub(super) const ROOT: Ino = Ino(0);
+
+#[derive(Clone, Debug)]
+pub(super) enum Body {
+    File(Content),
+    Dir,
+    /// A link, socket or device: there, but of no use.
+    Other,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) body: Body,
+    pub(super) unreadable: bool,
+    pub(super) others_may_access: bool,
+}
+
+impl Node {
+    pub(super) fn new(body: Body) -> Self {
+        Self { body, unreadable: false, others_may_access: false }
+    }
+
+    pub(super) fn kind(&self) -> FileKind {
+        match self.body {
+            Body::File(_) => FileKind::Regular,
+            Body::Dir => FileKind::Directory,
+            Body::Other => FileKind::Other,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    Shared(u32),
+    Exclusive,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub(super) nodes: BTreeMap<Ino, Node>,
+    pub(super) seen: Table,
+    pub(super) durable: Table,
+    pub(super) journal: Journal,
+    pub(super) meter: Meter,
+    locks: BTreeMap<Ino, Held>,
+    next: u64,
+}
+
+impl State {
+    pub(super) fn new() -> Self {
+        let mut table = Table::default();
+        table.add_dir(ROOT);
+        Self::settled(BTreeMap::from([(ROOT, Node::new(Body::Dir))]), table)
+    }
+
+    /// A disk on which everything is durable and nothing has happened yet.
+    pub(super) fn settled(nodes: BTreeMap<Ino, Node>, table: Table) -> Self {
+        let next = nodes.keys().next_back().map_or(1, |last| last.0 + 1);
+        Self {
+            nodes,
+            seen: table.clone(),
+            durable: table,
+            journal: Journal::default(),
+            meter: Meter::default(),
+            locks: BTreeMap::new(),
+            next,
+        }
+    }
+
+    pub(super) fn without_locks(&self) -> Self {
+        Self { locks: BTreeMap::new(), ..self.clone() }
+    }
+
+    pub(super) fn node(&self, ino: Ino) -> &Node {
+        // Nodes are never removed while a disk lives, and inode numbers come only from `allocate`.
+        self.nodes.get(&ino).expect("every inode number in use has its node")
+    }
+
+    pub(super) fn resolve(&self, path: &RelPath) -> Result<Ino, FsErrorKind> {
+        let mut at = ROOT;
+        for name in path.components() {
+            if self.node(at).kind() != FileKind::Directory {
+                return Err(FsErrorKind::WrongKind);
+            }
+            at = self.seen.get(at, name).ok_or(FsErrorKind::NotFound)?;
+        }
+        Ok(at)
+    }
+
+    pub(super) fn directory(&self, path: &RelPath) -> Result<Ino, FsErrorKind> {
+        self.expect_kind(self.resolve(path)?, FileKind::Directory)
+    }
+
+    pub(super) fn regular(&self, path: &RelPath) -> Result<Ino, FsErrorKind> {
+        self.expect_kind(self.resolve(path)?, FileKind::Regular)
+    }
+
+    fn expect_kind(&self, ino: Ino, kind: FileKind) -> Result<Ino, FsErrorKind> {
+        if self.node(ino).kind() == kind { Ok(ino) } else { Err(FsErrorKind::WrongKind) }
+    }
+
+    /// The directory that holds a path, and the last component.
+    fn place(&self, path: &RelPath) -> Result<(Ino, Name), FsErrorKind> {
+        let parent = path.parent().ok_or(FsErrorKind::WrongKind)?;
+        Ok((self.directory(&parent)?, path.file_name().into()))
+    }
+
+    pub(super) fn allocate(&mut self, body: Body) -> Ino {
+        let ino = Ino(self.next);
+        self.next += 1;
+        if matches!(body, Body::Dir) {
+            self.seen.add_dir(ino);
+            self.durable.add_dir(ino);
+        }
+        self.nodes.insert(ino, Node::new(body));
+        ino
+    }
+
+    fn change_names(&mut self, op: NameOp) {
+        self.seen.apply(&op);
+        self.journal.push(op);
+    }
+
+    pub(super) fn create_dir(&mut self, path: &RelPath) -> Result<Created, FsErrorKind> {
+        if path.parent().is_none() {
+            return Ok(Created::Existed);
+        }
+        let (dir, name) = self.place(path)?;
+        if let Some(ino) = self.seen.get(dir, &name) {
+            return self.expect_kind(ino, FileKind::Directory).map(|_| Created::Existed);
+        }
+        let ino = self.allocate(Body::Dir);
+        self.change_names(NameOp::Link { dir, name, ino });
+        Ok(Created::New)
+    }
+
+    pub(super) fn create_file(&mut self, path: &RelPath) -> Result<Ino, FsErrorKind> {
+        let (dir, name) = self.place(path)?;
+        if self.seen.get(dir, &name).is_some() {
+            return Err(FsErrorKind::AlreadyExists);
+        }
+        let ino = self.allocate(Body::File(Content::default()));
+        self.change_names(NameOp::Link { dir, name, ino });
+        Ok(ino)
+    }
+
+    pub(super) fn open_or_create(&mut self, path: &RelPath) -> Result<Ino, FsErrorKind> {
+        match self.regular(path) {
+            Err(FsErrorKind::NotFound) => self.create_file(path),
+            other => other,
+        }
+    }
+
+    pub(super) fn rename(&mut self, from: &RelPath, to: &RelPath) -> Result<(), FsErrorKind> {
+        let (from_dir, from_name) = self.place(from)?;
+        let (to_dir, to_name) = self.place(to)?;
+        let ino = self.seen.get(from_dir, &from_name).ok_or(FsErrorKind::NotFound)?;
+        let moved = self.node(ino).kind();
+        if moved == FileKind::Other {
+            return Err(FsErrorKind::WrongKind);
+        }
+        if let Some(target) = self.seen.get(to_dir, &to_name) {
+            if target == ino {
+                return Ok(());
+            }
+            let target_is_dir = self.node(target).kind() == FileKind::Directory;
+            if target_is_dir != (moved == FileKind::Directory) {
+                return Err(FsErrorKind::WrongKind);
+            }
+            if target_is_dir && !self.is_empty(target) {
+                return Err(FsErrorKind::AlreadyExists);
+            }
+        }
+        // EINVAL: a directory cannot move into itself.
+        if moved == FileKind::Directory && is_beneath(to, from) {
+            return Err(FsErrorKind::Io);
+        }
+        self.change_names(NameOp::Rename { from_dir, from: from_name, to_dir, to: to_name, ino });
+        Ok(())
+    }
+
+    pub(super) fn remove_file(&mut self, path: &RelPath) -> Result<(), FsErrorKind> {
+        let (dir, name) = self.place(path)?;
+        let ino = self.seen.get(dir, &name).ok_or(FsErrorKind::NotFound)?;
+        if self.node(ino).kind() == FileKind::Directory {
+            return Err(FsErrorKind::WrongKind);
+        }
+        self.change_names(NameOp::Unlink { dir, name, ino });
+        Ok(())
+    }
+
+    pub(super) fn remove_dir(&mut self, path: &RelPath) -> Result<(), FsErrorKind> {
+        let (dir, name) = self.place(path)?;
+        let ino = self.directory(path)?;
+        if !self.is_empty(ino) {
+            return Err(FsErrorKind::AlreadyExists);
+        }
+        self.change_names(NameOp::Unlink { dir, name, ino });
+        Ok(())
+    }
+
+    fn is_empty(&self, dir: Ino) -> bool {
+        self.seen.entries(dir).is_none_or(|entries| entries.is_empty())
+    }
+
+    pub(super) fn sync_names(&mut self, dir: Ino) {
+        self.journal.sync(dir, &mut self.durable);
+    }
+
+    pub(super) fn lose_names(&mut self, dir: Ino) {
+        self.journal.lose(dir);
+    }
+
+    pub(super) fn open_file(&mut self, ino: Ino) -> &mut Content {
+        match self.nodes.get_mut(&ino).map(|node| &mut node.body) {
+            Some(Body::File(content)) => content,
+            // Handles are made only for inodes that `regular` or `create_file` gave.
+            Some(Body::Dir | Body::Other) | None => unreachable!("a file handle refers to a regular file"),
+        }
+    }
+
+    pub(super) fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsErrorKind> {
+        let node = self.node(self.regular(path)?);
+        let Body::File(content) = &node.body else {
+            return Err(FsErrorKind::WrongKind);
+        };
+        if node.unreadable {
+            return Err(FsErrorKind::PermissionDenied);
+        }
+        let bytes = content.seen().bytes();
+        let rest = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)).unwrap_or(&[]);
+        if rest.len() as u64 > max {
+            return Err(FsErrorKind::TooLarge { len: rest.len() as u64, max });
+        }
+        Ok(rest.to_vec())
+    }
+
+    pub(super) fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsErrorKind> {
+        let dir = self.directory(path)?;
+        if self.node(dir).unreadable {
+            return Err(FsErrorKind::PermissionDenied);
+        }
+        let entries = self.seen.entries(dir).into_iter().flat_map(|entries| entries.iter());
+        Ok(entries
+            .map(|(name, ino)| DirEntry { name: name.to_string(), kind: self.node(*ino).kind() })
+            .collect())
+    }
+
+    pub(super) fn stat(&self, path: &RelPath) -> Result<FileStat, FsErrorKind> {
+        let node = self.node(self.resolve(path)?);
+        let len = match &node.body {
+            Body::File(content) => content.seen().bytes().len() as u64,
+            Body::Dir | Body::Other => 0,
+        };
+        Ok(FileStat { kind: node.kind(), len, others_may_access: node.others_may_access })
+    }
+
+    /// Grants the lock unless it conflicts with one that is held.
+    pub(super) fn grant(&mut self, ino: Ino, mode: LockMode) -> bool {
+        let granted = match (self.locks.get(&ino), mode) {
+            (None, LockMode::Shared) => Held::Shared(1),
+            (None, LockMode::Exclusive) => Held::Exclusive,
+            (Some(Held::Shared(count)), LockMode::Shared) => Held::Shared(count + 1),
+            (Some(Held::Shared(_)), LockMode::Exclusive) | (Some(Held::Exclusive), _) => return false,
+        };
+        self.locks.insert(ino, granted);
+        true
+    }
+
+    pub(super) fn release(&mut self, ino: Ino, mode: LockMode) {
+        match (self.locks.remove(&ino), mode) {
+            (Some(Held::Shared(count)), LockMode::Shared) if count > 1 => {
+                self.locks.insert(ino, Held::Shared(count - 1));
+            }
+            (Some(Held::Shared(_)), LockMode::Shared) | (Some(Held::Exclusive), LockMode::Exclusive) => {}
+            (held, mode) => unreachable!("released a {mode:?} lock of {ino:?}, but {held:?} is held"),
+        }
+    }
+}
+
+fn is_beneath(path: &RelPath, dir: &RelPath) -> bool {
+    path.as_str().strip_prefix(dir.as_str()).is_some_and(|rest| rest.starts_with('/'))
+}

@@ -1,0 +1,339 @@
+//! The local session store: what a process remembers of each session, and the lock that guards it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use workrail_model::event::Event;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::limits::LOCK_WAIT_MS_MAX;
+use workrail_model::manifest::Cursor;
+use workrail_model::plan::AppendPlan;
+use workrail_ports::environment::Entropy;
+use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, LockMode, WritableFile};
+use workrail_ports::session_store::{
+    Appended, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
+};
+
+use crate::commit::{self, CommitError, Tail};
+use crate::layout;
+use crate::load::{self, Loaded};
+
+/// How long a writer waits for a lock.
+pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(LOCK_WAIT_MS_MAX);
+
+/// Sessions, content, keys and caches beneath one data directory.
+pub struct LocalStore<F: FileSystem> {
+    fs: F,
+    pub(crate) entropy: Box<dyn Entropy>,
+    /// Differs after each boot: a counter that was not synced is not trusted beyond it.
+    pub(crate) boot_id: String,
+    memos: Mutex<BTreeMap<SessionId, Memo>>,
+}
+
+impl<F: FileSystem> std::fmt::Debug for LocalStore<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalStore").finish_non_exhaustive()
+    }
+}
+
+/// What a process has validated and knows to be durable, so that the next call reads only the tail.
+#[derive(Debug)]
+struct Memo {
+    cursor: Cursor,
+    keys: BTreeSet<[u8; 16]>,
+    torn_bytes: u64,
+    /// An fsync failed and the manifest could not be restored then: restore it first.
+    unrestored: Option<u64>,
+}
+
+impl Memo {
+    fn new() -> Self {
+        Self { cursor: Cursor::start(), keys: BTreeSet::new(), torn_bytes: 0, unrestored: None }
+    }
+
+    fn remember(&mut self, events: &[Event]) {
+        self.keys.extend(events.iter().map(|event| event.dedupe_key.fingerprint()));
+    }
+}
+
+impl<F: FileSystem> LocalStore<F> {
+    /// Opens the store, making its folders durable. `boot_id` names the running kernel's boot.
+    pub fn open(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Result<Self, FsError> {
+        // Synced even when they exist: another process may have made them a moment ago.
+        for dir in layout::base_dirs() {
+            fs.create_dir(&dir)?;
+            if let Some(parent) = dir.parent() {
+                fs.sync_dir(&parent)?;
+            }
+        }
+        Ok(Self { fs, entropy, boot_id, memos: Mutex::new(BTreeMap::new()) })
+    }
+
+    pub(crate) fn fs(&self) -> &F {
+        &self.fs
+    }
+
+    fn memos(&self) -> MutexGuard<'_, BTreeMap<SessionId, Memo>> {
+        // A panic while the map was held cannot have left it half-changed: memos move whole.
+        self.memos.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_lock(&self, session: SessionId) -> Result<F::Lock, StoreError> {
+        self.fs
+            .lock(&layout::session_lock(session), LockMode::Exclusive, LOCK_WAIT)
+            .map_err(|error| match error.kind == FsErrorKind::NotFound {
+                true => StoreError::NotFound { session },
+                false => StoreError::Io(error),
+            })?
+            .ok_or(StoreError::Locked { session })
+    }
+
+    /// Validates what this process has not seen yet and makes it durable before it is relied on.
+    fn admit(&self, session: SessionId, lock: F::Lock) -> Result<Locked<'_, F>, StoreError> {
+        let mut memo = self.memos().remove(&session).unwrap_or_else(Memo::new);
+        if let Some(durable_bytes) = memo.unrestored {
+            if let Err(error) = commit::restore_durable_prefix(&self.fs, session, durable_bytes) {
+                self.memos().insert(session, memo);
+                return Err(error.into());
+            }
+            memo = Memo::new();
+        }
+        let base = memo.cursor;
+        let known = base != Cursor::start();
+        let Some(loaded) = load::load(&self.fs, session, known.then_some(&base))? else {
+            let memo = Memo::new();
+            return Ok(Locked { store: self, session, lock, memo, base, tail: Vec::new(), failed: None });
+        };
+        if !loaded.health.is_healthy() {
+            return Err(StoreError::Unhealthy { session, health: loaded.health });
+        }
+        let base = if loaded.continues { base } else { Cursor::start() };
+        if !loaded.continues {
+            memo = Memo::new();
+        }
+        if loaded.cursor != base || !known {
+            self.make_durable(session)?;
+        }
+        if base == Cursor::start() {
+            self.remove_orphans(session, &loaded)?;
+        }
+        memo.remember(&loaded.events);
+        memo.cursor = loaded.cursor;
+        memo.torn_bytes = loaded.torn_bytes;
+        Ok(Locked { store: self, session, lock, memo, base, tail: loaded.events, failed: None })
+    }
+
+    /// Syncs a manifest that another process, or a life of this one before a crash, appended to.
+    fn make_durable(&self, session: SessionId) -> Result<(), FsError> {
+        self.fs.open_append(&layout::manifest(session))?.sync()?;
+        self.fs.sync_dir(&layout::session(session))
+    }
+
+    /// Removes segments that were never committed, and temporaries. Nobody was told they happened.
+    fn remove_orphans(&self, session: SessionId, loaded: &Loaded) -> Result<(), FsError> {
+        // The torn tail is judged by its orphan segment: it stays until the tail is cut.
+        if loaded.torn_bytes > 0 {
+            return Ok(());
+        }
+        let events = layout::events(session);
+        for entry in self.fs.list(&events)? {
+            let committed = loaded.segments.contains(&format!("events/{}", entry.name));
+            if entry.kind == FileKind::Regular
+                && !committed
+                && let Some(path) = events.child(&entry.name)
+            {
+                self.fs.remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn slice(loaded: Loaded) -> SessionSlice {
+    SessionSlice {
+        events: loaded.events,
+        continues: loaded.continues,
+        cursor: loaded.cursor,
+        health: loaded.health,
+    }
+}
+
+impl<F: FileSystem> SessionReader for LocalStore<F> {
+    fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+        let mut found = Vec::new();
+        for entry in self.fs.list(&layout::sessions())? {
+            let Ok(session) = SessionId::parse(&entry.name) else { continue };
+            if entry.kind != FileKind::Directory {
+                continue;
+            }
+            match self.fs.stat(&layout::manifest(session)) {
+                Ok(stat) if stat.len > 0 || stat.kind != FileKind::Regular => found.push(session),
+                Ok(_) => {}
+                Err(error) if error.kind == FsErrorKind::NotFound => {}
+                Err(_) => found.push(session),
+            }
+        }
+        Ok(found)
+    }
+
+    fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
+        let loaded = load::load(&self.fs, session, since)?.ok_or(StoreError::NotFound { session })?;
+        if loaded.health.is_healthy() && loaded.cursor == Cursor::start() {
+            return Err(StoreError::NotFound { session });
+        }
+        Ok(slice(loaded))
+    }
+}
+
+impl<F: FileSystem> SessionStore for LocalStore<F> {
+    type Locked<'a> = Locked<'a, F>;
+
+    fn create(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
+        self.fs.create_dir(&layout::session(session))?;
+        self.fs.sync_dir(&layout::sessions())?;
+        let lock = self.take_lock(session)?;
+        self.fs.create_dir(&layout::events(session))?;
+        self.fs.sync_dir(&layout::session(session))?;
+        let locked = self.admit(session, lock)?;
+        if locked.cursor() != Cursor::start() {
+            return Err(StoreError::AlreadyExists { session });
+        }
+        Ok(locked)
+    }
+
+    fn lock(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
+        // Asked first, so that an unknown id does not leave a lock file behind.
+        let stat = self.fs.stat(&layout::manifest(session));
+        if stat.is_err_and(|error| error.kind == FsErrorKind::NotFound) {
+            return Err(StoreError::NotFound { session });
+        }
+        let lock = self.take_lock(session)?;
+        let locked = self.admit(session, lock)?;
+        if locked.cursor() == Cursor::start() {
+            return Err(StoreError::NotFound { session });
+        }
+        Ok(locked)
+    }
+}
+
+/// The witness: a held lock over a log found healthy. Made only here, ends with the lock.
+pub struct Locked<'a, F: FileSystem> {
+    store: &'a LocalStore<F>,
+    session: SessionId,
+    #[expect(dead_code, reason = "held for its drop, which releases the lock")]
+    lock: F::Lock,
+    memo: Memo,
+    /// Where `tail` starts.
+    base: Cursor,
+    tail: Vec<Event>,
+    /// The first failure: nothing more is attempted on this witness.
+    failed: Option<FsError>,
+}
+
+impl<F: FileSystem> std::fmt::Debug for Locked<'_, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Locked").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl<F: FileSystem> Locked<'_, F> {
+    /// Whether the plan is news, a repetition, or a contradiction.
+    fn is_recorded(&self, plan: &AppendPlan) -> Result<bool, StoreError> {
+        let known = |event: &Event| self.memo.keys.contains(&event.dedupe_key.fingerprint());
+        let recorded = plan.events().iter().filter(|event| known(event)).count();
+        if recorded == 0 || recorded == plan.events().len() {
+            return Ok(recorded > 0);
+        }
+        let key = plan.events().iter().find(|event| known(event)).map(|event| event.dedupe_key.to_string());
+        Err(StoreError::DedupeConflict { key: key.unwrap_or_default() })
+    }
+
+    fn check(&self, plan: &AppendPlan) -> Result<(), StoreError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone().into());
+        }
+        if plan.session_id() != self.session {
+            return Err(StoreError::WrongSession { expected: self.session, found: plan.session_id() });
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, plan: &AppendPlan) -> Result<Cursor, CommitError> {
+        let fs = self.store.fs();
+        let store_lock = fs
+            .lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?
+            .ok_or(StoreError::Locked { session: self.session })?;
+        let tail = Tail { cursor: self.memo.cursor, torn_bytes: self.memo.torn_bytes };
+        let result = commit::commit(fs, tail, plan);
+        drop(store_lock);
+        result
+    }
+}
+
+impl<F: FileSystem> LockedSession for Locked<'_, F> {
+    fn session_id(&self) -> SessionId {
+        self.session
+    }
+
+    fn cursor(&self) -> Cursor {
+        self.memo.cursor
+    }
+
+    fn events_since(&self, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
+        let cursor = self.memo.cursor;
+        let health = SessionHealth::Healthy;
+        if since == Some(&cursor) {
+            return Ok(SessionSlice { events: Vec::new(), continues: true, cursor, health });
+        }
+        if since.copied().unwrap_or_else(Cursor::start) == self.base {
+            return Ok(SessionSlice { events: self.tail.clone(), continues: true, cursor, health });
+        }
+        let loaded = load::load(self.store.fs(), self.session, since)?;
+        loaded.map(slice).ok_or(StoreError::NotFound { session: self.session })
+    }
+
+    fn append(&mut self, plan: AppendPlan) -> Result<Appended, StoreError> {
+        self.check(&plan)?;
+        if self.is_recorded(&plan)? {
+            return Ok(Appended::AlreadyRecorded);
+        }
+        let expected = self.memo.cursor.next_event_index;
+        if plan.first_index() != expected {
+            return Err(StoreError::Stale { expected, found: plan.first_index() });
+        }
+        match self.commit(&plan) {
+            Ok(cursor) => {
+                self.memo.remember(plan.events());
+                self.memo.cursor = cursor;
+                self.memo.torn_bytes = 0;
+                self.tail.extend_from_slice(plan.events());
+                Ok(Appended::Committed { events: plan.into_events(), cursor })
+            }
+            Err(CommitError::Unrestored { cause, durable_bytes }) => {
+                self.memo.unrestored = Some(durable_bytes);
+                self.failed = Some(cause.clone());
+                Err(cause.into())
+            }
+            Err(CommitError::Store(error)) => {
+                if let StoreError::Io(cause) = &error {
+                    self.failed = Some(cause.clone());
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<F: FileSystem> Drop for Locked<'_, F> {
+    fn drop(&mut self) {
+        // After a failure the disk is read anew: memory may be wrong about what reached it.
+        let trusted = self.failed.is_none() && self.memo.cursor != Cursor::start();
+        if !trusted && self.memo.unrestored.is_none() {
+            return;
+        }
+        let memo = std::mem::replace(&mut self.memo, Memo::new());
+        self.store.memos().insert(self.session, memo);
+    }
+}
