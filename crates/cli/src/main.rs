@@ -1,1 +1,58 @@
-fn main() {}
+//! How it is started: commands, output, and the only wiring of adapters.
+
+mod demo;
+mod output;
+mod wiring;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use workrail_model::error::ErrorCode;
+
+/// Keeps AI coding agents on the rails: one step at a time, everything durable.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve agents over MCP on standard input and output.
+    Mcp,
+    /// Drive a whole run through the real server in a temporary directory and show what happens.
+    Demo,
+    /// Explain an error code: what it means, why it matters, what to do.
+    Explain {
+        /// The code, such as TOKEN_BAD_SIGNATURE.
+        code: String,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    wiring::log_to_stderr();
+    match arguments.command {
+        Command::Mcp => wiring::serve_stdio(),
+        Command::Demo => demo::run(),
+        Command::Explain { code } => explain(&code),
+    }
+}
+
+fn explain(code: &str) -> ExitCode {
+    let wanted = code.trim().to_ascii_uppercase();
+    match ErrorCode::ALL.iter().find(|known| known.as_str() == wanted) {
+        Some(code) => {
+            output::line(code.page().trim_end());
+            ExitCode::SUCCESS
+        }
+        None => {
+            output::error(&format!("There is no error code `{wanted}`. The codes are:"));
+            for known in ErrorCode::ALL {
+                output::error(&format!("  {}", known.as_str()));
+            }
+            ExitCode::from(2)
+        }
+    }
+}

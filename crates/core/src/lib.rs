@@ -1,1 +1,18 @@
-//! placeholder
+//! What is decided: compile, interpret, decide, project, tokens, render.
+//!
+//! Pure: no I/O, no clock, no randomness, no maps with random order. Ids and time come in as arguments,
+//! so that equal inputs give equal decisions in every process.
+
+pub mod builtins;
+pub mod compile;
+pub mod condition;
+pub mod contract;
+pub mod decide;
+pub mod derive;
+pub mod interpret;
+pub mod label;
+pub mod project;
+pub mod reason;
+pub mod render;
+pub mod reply;
+pub mod token;

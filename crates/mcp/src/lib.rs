@@ -1,1 +1,11 @@
-//! placeholder
+//! How an agent asks: the tool catalogue, argument parsing, error mapping, and the transports.
+//!
+//! Stdout belongs to the transport; nothing here prints. A failure inside one call never ends the
+//! server.
+
+mod arguments;
+pub mod catalogue;
+mod server;
+pub mod stdio;
+
+pub use server::{Execution, Server};

@@ -23,6 +23,8 @@ pub enum CorruptionReason {
     SegmentUnreadable { segment: String, detail: String },
     #[error("event {event_index} in `{segment}` is not valid: {detail}")]
     Event { segment: String, event_index: u64, detail: String },
+    #[error("segment `{segment}` lies beyond the end of the manifest, which lost what committed it")]
+    SegmentUnattested { segment: String },
     #[error("the manifest cannot be read: {detail}")]
     ManifestUnreadable { detail: String },
 }

@@ -24,6 +24,7 @@ pub mod preferences;
 pub mod reason;
 pub mod reply;
 pub mod snapshot;
+pub mod source;
 pub mod step_key;
 pub mod strict_json;
 pub mod text;

@@ -38,7 +38,7 @@ impl<F: FileSystem> ActivityCounter for LocalStore<F> {
             .fs()
             .lock(&layout::activity_lock(), LockMode::Exclusive, LOCK_WAIT)?
             .ok_or_else(|| failed(FsErrorKind::Io, "another process holds the activity counter"))?;
-        let last = match self.read_counter() {
+        let last = match self.read_counter()? {
             Some(last) => last,
             None => self.rebuild_counter()?,
         };
@@ -51,10 +51,24 @@ impl<F: FileSystem> ActivityCounter for LocalStore<F> {
 
 impl<F: FileSystem> LocalStore<F> {
     /// The counter of this boot; anything else, damaged or older, is rebuilt.
-    fn read_counter(&self) -> Option<u64> {
-        let bytes = self.fs().read(&layout::activity(), 0, COUNTER_BYTES_MAX).ok()?;
-        let counter: Counter = serde_json::from_slice(&bytes).ok()?;
-        (counter.v == 1 && counter.boot == self.boot_id).then_some(counter.last)
+    fn read_counter(&self) -> Result<Option<u64>, FsError> {
+        let bytes = match self.fs().read(&layout::activity(), 0, COUNTER_BYTES_MAX) {
+            Ok(bytes) => bytes,
+            Err(error) => match error.kind {
+                FsErrorKind::NotFound | FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } => return Ok(None),
+                // It may be there: rebuilt without it, the counter would hand out numbers twice.
+                FsErrorKind::AlreadyExists
+                | FsErrorKind::NoSpace
+                | FsErrorKind::Quota
+                | FsErrorKind::ReadOnly
+                | FsErrorKind::PermissionDenied
+                | FsErrorKind::TooManyOpenFiles
+                | FsErrorKind::Io => return Err(error),
+            },
+        };
+        let counter = serde_json::from_slice::<Counter>(&bytes).ok();
+        let of_this_boot = counter.filter(|counter| counter.v == 1 && counter.boot == self.boot_id);
+        Ok(of_this_boot.map(|counter| counter.last))
     }
 
     fn write_counter(&self, last: Activity) -> Result<(), StoreError> {

@@ -19,7 +19,13 @@ struct Header {
     session_id: SessionId,
     projection_version: u32,
     cursor: Cursor,
+    /// Of the cursor and the state: a damaged cursor would make a sound log look damaged.
     sha256: Sha256,
+}
+
+fn digest(cursor: &Cursor, state: &[u8]) -> Sha256 {
+    // Numbers and a digest always serialise.
+    Sha256::of_parts(&[&serde_json::to_vec(cursor).expect("plain struct"), state])
 }
 
 impl<F: FileSystem> ProjectionCache for LocalStore<F> {
@@ -31,7 +37,7 @@ impl<F: FileSystem> ProjectionCache for LocalStore<F> {
         let fits = header.v == 1
             && header.session_id == session
             && header.projection_version == version
-            && Sha256::of(&state) == header.sha256;
+            && digest(&header.cursor, &state) == header.sha256;
         fits.then_some(CachedProjection { version, cursor: header.cursor, state })
     }
 
@@ -41,7 +47,7 @@ impl<F: FileSystem> ProjectionCache for LocalStore<F> {
             session_id: session,
             projection_version: projection.version,
             cursor: projection.cursor,
-            sha256: Sha256::of(&projection.state),
+            sha256: digest(&projection.cursor, &projection.state),
         };
         // Numbers, an id and a digest always serialise.
         let mut bytes = serde_json::to_vec(&header).expect("plain struct");

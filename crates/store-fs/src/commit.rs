@@ -11,7 +11,7 @@ use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, WritableFile
 use workrail_ports::session_store::StoreError;
 
 use crate::content::{create_fresh, store_attachments, write_temp};
-use crate::{layout, load};
+use crate::{layout, load, suspect};
 
 /// What is known of the manifest on disk before an append.
 #[derive(Clone, Copy, Debug)]
@@ -21,26 +21,8 @@ pub(crate) struct Tail {
     pub torn_bytes: u64,
 }
 
-/// A commit that did not happen.
-#[derive(Debug)]
-pub(crate) enum CommitError {
-    Store(StoreError),
-    /// The manifest's fsync failed, and so did writing its durable part anew: whoever comes next must
-    /// do that before anything else.
-    Unrestored {
-        cause: FsError,
-        durable_bytes: u64,
-    },
-}
-
-impl<E: Into<StoreError>> From<E> for CommitError {
-    fn from(error: E) -> Self {
-        Self::Store(error.into())
-    }
-}
-
 /// Carries out a plan that was checked against `tail`; returns the cursor behind it.
-pub(crate) fn commit<F: FileSystem>(fs: &F, tail: Tail, plan: &AppendPlan) -> Result<Cursor, CommitError> {
+pub(crate) fn commit<F: FileSystem>(fs: &F, tail: Tail, plan: &AppendPlan) -> Result<Cursor, StoreError> {
     let session = plan.session_id();
     let records = commit_group(tail.cursor.next_manifest_index, plan.events(), plan.segment());
     let group =
@@ -49,6 +31,10 @@ pub(crate) fn commit<F: FileSystem>(fs: &F, tail: Tail, plan: &AppendPlan) -> Re
         return Err(load::too_long(session, tail.cursor.next_manifest_index).into());
     }
     store_attachments(fs, session, plan)?;
+    // First of all: the new segment may replace the orphan that explains the torn tail.
+    if tail.torn_bytes > 0 {
+        cut_torn_tail(fs, session, tail)?;
+    }
     write_segment(fs, plan)?;
     append_group(fs, session, tail, &group)?;
     fs.about_to_acknowledge();
@@ -68,72 +54,66 @@ fn write_segment<F: FileSystem>(fs: &F, plan: &AppendPlan) -> Result<(), FsError
     fs.sync_dir(&layout::events(session))
 }
 
-fn append_group<F: FileSystem>(
-    fs: &F,
-    session: SessionId,
-    tail: Tail,
-    group: &[u8],
-) -> Result<(), CommitError> {
-    let path = layout::manifest(session);
-    if tail.torn_bytes > 0 {
-        cut_torn_tail(fs, session, tail)?;
-    }
+fn append_group<F: FileSystem>(fs: &F, session: SessionId, tail: Tail, group: &[u8]) -> Result<(), FsError> {
+    let (folder, path) = (layout::session(session), layout::manifest(session));
+    let durable_bytes = tail.cursor.manifest_bytes;
     let (mut file, is_new) = match fs.open_append(&path) {
         Ok(file) => (file, false),
-        Err(error) if error.kind == FsErrorKind::NotFound && tail.cursor.manifest_bytes == 0 => {
+        Err(error) if error.kind == FsErrorKind::NotFound && durable_bytes == 0 => {
             (fs.create_file(&path)?, true)
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     };
     if let Err(error) = file.append(group) {
         // Best effort: if this fails too, the next append cuts the tail (G13).
-        let _ = file.set_len(tail.cursor.manifest_bytes).and_then(|()| file.sync());
-        return Err(error.into());
+        let _ = file.set_len(durable_bytes).and_then(|()| suspect::sync_file(fs, &folder, &mut file));
+        return Err(error);
     }
-    if let Err(cause) = file.sync() {
-        drop(file);
-        let durable_bytes = tail.cursor.manifest_bytes;
-        return Err(match restore_durable_prefix(fs, session, durable_bytes) {
-            Ok(()) => cause.into(),
-            Err(_) => CommitError::Unrestored { cause, durable_bytes },
-        });
-    }
+    let mut synced = suspect::sync_file(fs, &folder, &mut file);
     // The name of a new manifest is not durable until its folder is.
     if is_new {
-        fs.sync_dir(&layout::session(session))?;
+        synced = synced.and_then(|()| suspect::sync_names(fs, &folder));
     }
-    Ok(())
+    drop(file);
+    if synced.is_err() {
+        // Best effort: if this fails too, whoever comes next finds the mark and rewrites what it sees.
+        let _ = rewrite_manifest(fs, session, durable_bytes);
+    }
+    synced
 }
 
 /// Copies what an interrupted write left aside, then cuts the manifest back to its last group.
 fn cut_torn_tail<F: FileSystem>(fs: &F, session: SessionId, tail: Tail) -> Result<(), FsError> {
-    let path = layout::manifest(session);
+    let (folder, path) = (layout::session(session), layout::manifest(session));
     let torn = fs.read(&path, tail.cursor.manifest_bytes, MANIFEST_BYTES_MAX)?;
     let mut aside = create_fresh(fs, &layout::manifest_torn(session))?;
     aside.append(&torn)?;
     aside.sync()?;
-    fs.sync_dir(&layout::session(session))?;
+    suspect::sync_names(fs, &folder)?;
     let mut file = fs.open_append(&path)?;
     file.set_len(tail.cursor.manifest_bytes)?;
-    file.sync()
+    suspect::sync_file(fs, &folder, &mut file)
 }
 
-/// After a failed fsync the page cache may show data that the disk has dropped, so the manifest is
-/// rewritten from the part that is known to be durable, in a new file.
-pub(crate) fn restore_durable_prefix<F: FileSystem>(
+/// Writes the first bytes of the manifest to a new file that takes its place: after a failed fsync the
+/// page cache may show what the disk has dropped, and no sync of the old file would bring it there.
+///
+/// Also where nothing is left: a removed name could come back, an empty file in its place stays.
+pub(crate) fn rewrite_manifest<F: FileSystem>(
     fs: &F,
     session: SessionId,
-    durable_bytes: u64,
+    keep_bytes: u64,
 ) -> Result<(), FsError> {
-    let path = layout::manifest(session);
-    if durable_bytes == 0 {
-        fs.remove_file(&path)?;
-    } else {
-        let mut bytes = fs.read(&path, 0, MANIFEST_BYTES_MAX)?;
-        bytes.truncate(durable_bytes as usize);
-        let temp = layout::manifest_temp(session);
-        write_temp(fs, &temp, &bytes)?;
-        fs.rename(&temp, &path)?;
-    }
-    fs.sync_dir(&layout::session(session))
+    let (folder, path) = (layout::session(session), layout::manifest(session));
+    let mut bytes = match fs.read(&path, 0, MANIFEST_BYTES_MAX) {
+        Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
+        read => read?,
+    };
+    bytes.truncate(usize::try_from(keep_bytes).unwrap_or(usize::MAX));
+    let temp = layout::manifest_temp(session);
+    write_temp(fs, &temp, &bytes)?;
+    fs.rename(&temp, &path)?;
+    suspect::sync_names(fs, &folder)?;
+    suspect::clear(fs, &folder);
+    Ok(())
 }

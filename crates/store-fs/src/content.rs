@@ -17,8 +17,9 @@ use crate::store::LocalStore;
 
 /// Makes every attachment of the plan durable, and every reference of its events resolvable.
 ///
-/// Group by group, so that the fsyncs of one call are few: all files, then all names, then each
-/// folder once.
+/// All of it is written, also what is there already: who wrote that may have failed to sync it, and a
+/// second sync would not tell (G14). Group by group, so that the fsyncs of one call are few: all files,
+/// then all names, then each folder once.
 pub(crate) fn store_attachments<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -27,25 +28,25 @@ pub(crate) fn store_attachments<F: FileSystem>(
     let mut folders = BTreeSet::new();
     let mut renames = Vec::new();
     let mut done = BTreeSet::new();
-    for (number, attachment) in plan.attachments().iter().enumerate() {
-        let (kind, digest) = (attachment.kind(), attachment.digest());
-        if !done.insert((kind, digest)) {
-            continue;
-        }
+    let mut write = |kind, digest, bytes: &[u8]| {
+        let temp = layout::content_temp(kind, session, renames.len());
+        write_temp(fs, &temp, bytes)?;
         folders.insert(layout::content_dir(kind));
-        if sync_existing(fs, kind, digest)? {
-            continue;
-        }
-        let temp = layout::content_temp(kind, session, number);
-        write_temp(fs, &temp, attachment.bytes())?;
         renames.push((temp, layout::content(kind, digest)));
+        Ok::<(), FsError>(())
+    };
+    for attachment in plan.attachments() {
+        let (kind, digest) = (attachment.kind(), attachment.digest());
+        if done.insert((kind, digest)) {
+            write(kind, digest, attachment.bytes())?;
+        }
     }
     for (kind, digest) in plan.events().iter().flat_map(references) {
         if done.insert((kind, digest)) {
-            if !sync_existing(fs, kind, digest)? {
+            let Some(bytes) = stored(fs, kind, digest)? else {
                 return Err(StoreError::Unattached { kind, digest: digest.to_string() });
-            }
-            folders.insert(layout::content_dir(kind));
+            };
+            write(kind, digest, &bytes)?;
         }
     }
     for (temp, target) in &renames {
@@ -70,18 +71,12 @@ fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
     references
 }
 
-/// True when the content is there, whole, and now durable. Another process may have written it a
-/// moment ago and not synced it yet, so a hit is never taken on trust.
-fn sync_existing<F: FileSystem>(fs: &F, kind: AttachmentKind, digest: Sha256) -> Result<bool, FsError> {
-    let path = layout::content(kind, digest);
-    match fs.read(&path, 0, kind.bytes_max()) {
-        Ok(bytes) if Sha256::of(&bytes) == digest => {
-            fs.open_append(&path)?.sync()?;
-            Ok(true)
-        }
-        // Damaged content is replaced: its name says what it must be.
-        Ok(_) => Ok(false),
-        Err(error) if matches!(error.kind, FsErrorKind::NotFound | FsErrorKind::TooLarge { .. }) => Ok(false),
+/// Content that is there and has its digest.
+fn stored<F: FileSystem>(fs: &F, kind: AttachmentKind, digest: Sha256) -> Result<Option<Vec<u8>>, FsError> {
+    match fs.read(&layout::content(kind, digest), 0, kind.bytes_max()) {
+        Ok(bytes) if Sha256::of(&bytes) == digest => Ok(Some(bytes)),
+        Ok(_) => Ok(None),
+        Err(error) if matches!(error.kind, FsErrorKind::NotFound | FsErrorKind::TooLarge { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::limits::KEYRING_BYTES_MAX;
 use workrail_model::strict_json;
-use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp, LockMode, WritableFile};
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp, LockMode};
 use workrail_ports::keyring::{KeyringError, KeyringStore};
 
 use crate::content::write_temp;
-use crate::layout;
 use crate::store::{LOCK_WAIT, LocalStore};
+use crate::{layout, suspect};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -86,7 +86,21 @@ impl<F: FileSystem> LocalStore<F> {
         bytes.push(b'\n');
         write_temp(self.fs(), &layout::keyring_temp(), &bytes)?;
         self.fs().rename(&layout::keyring_temp(), &layout::keyring())?;
-        self.fs().sync_dir(&layout::keys_dir())?;
+        suspect::sync_names(self.fs(), &layout::keys_dir())?;
+        suspect::clear(self.fs(), &layout::keys_dir());
+        self.fs().about_to_acknowledge();
+        Ok(())
+    }
+
+    /// Whoever wrote it may have died before it was durable; tokens must outlive a power cut.
+    fn make_keyring_durable(&self, keyring: &Keyring) -> Result<(), KeyringError> {
+        let folder = layout::keys_dir();
+        if suspect::is_marked(self.fs(), &folder)? {
+            return self.write_keyring(keyring);
+        }
+        let mut file = self.fs().open_append(&layout::keyring())?;
+        suspect::sync_file(self.fs(), &folder, &mut file)?;
+        suspect::sync_names(self.fs(), &folder)?;
         Ok(())
     }
 
@@ -100,9 +114,7 @@ impl<F: FileSystem> KeyringStore for LocalStore<F> {
     fn load_or_create(&self) -> Result<Keyring, KeyringError> {
         let _lock = self.lock_keyring()?;
         if let Some(keyring) = self.read_keyring()? {
-            // Whoever wrote it may have died before it was durable; tokens must outlive a power cut.
-            self.fs().open_append(&layout::keyring())?.sync()?;
-            self.fs().sync_dir(&layout::keys_dir())?;
+            self.make_keyring_durable(&keyring)?;
             return Ok(keyring);
         }
         let keyring = Keyring { current: self.fresh_key()?, previous: None };

@@ -84,6 +84,11 @@ pub(crate) fn content_temp(kind: AttachmentKind, id: SessionId, number: usize) -
     path(&format!("{}/.tmp-{}-{number}", content_dir(kind).as_str(), id.body()))
 }
 
+/// Says that a sync in this folder failed.
+pub(crate) fn suspect(folder: &RelPath) -> RelPath {
+    path(&format!("{}/.suspect", folder.as_str()))
+}
+
 /// Every folder that must exist before the first append, parents first.
 pub(crate) fn base_dirs() -> [RelPath; 6] {
     ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned", "keys"].map(path)

@@ -16,5 +16,6 @@ pub mod monitor;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod store;
+mod suspect;
 
 pub use store::{LocalStore, Locked};

@@ -7,11 +7,12 @@ use workrail_model::digest::Sha256;
 use workrail_model::event::{Event, EventError, EventIndex};
 use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
-use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
+use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX, SUMMARY_BYTES_MAX};
 use workrail_model::manifest::{
     Cursor, ManifestError, ManifestIndex, ManifestRecord, commit_group, group_bytes, segment_rel_path,
 };
-use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, FsOp};
+use workrail_model::text::truncate_with_marker;
+use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, FsOp};
 
 use crate::layout;
 
@@ -45,8 +46,14 @@ pub(crate) fn load<F: FileSystem>(
             Manifest::Absent => return Ok(None),
             Manifest::Failed(error) => return Err(error.clone()),
             Manifest::Unusable(reason) => unreadable(reason.clone()),
-            Manifest::Bytes { start, bytes, continues } => {
-                Stretch { fs, session, bytes, at: 0, cursor: *start }.walk(*continues)?
+            Manifest::Bytes { start, bytes, continues, newest } => {
+                let stretch = Stretch { fs, session, bytes, at: 0, cursor: *start };
+                let mut loaded = stretch.walk(*continues)?;
+                let lost = newest.clone().and_then(|newest| newest.beyond(&loaded.cursor));
+                if let (true, Some(reason)) = (loaded.health.is_healthy(), lost) {
+                    loaded.health = corrupt_from(&loaded.cursor, reason);
+                }
+                loaded
             }
         };
         if loaded.health.is_healthy() {
@@ -62,34 +69,111 @@ pub(crate) fn load<F: FileSystem>(
     Ok(last)
 }
 
+/// More than the group of the largest plan takes: a longer manifest holds a complete one.
+const FIRST_GROUP_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Whether a session has anything to show: committed events, or damage. A first append that was
+/// interrupted is neither.
+pub(crate) fn is_begun<F: FileSystem>(fs: &F, session: SessionId) -> Result<bool, FsError> {
+    let path = layout::manifest(session);
+    let stat = match fs.stat(&path) {
+        Ok(stat) => stat,
+        Err(error) if error.kind == FsErrorKind::NotFound => return has_lost_all(fs, session),
+        Err(error) => return Err(error),
+    };
+    if stat.kind == FileKind::Regular && stat.len == 0 {
+        return has_lost_all(fs, session);
+    }
+    if stat.kind != FileKind::Regular || stat.len > FIRST_GROUP_BYTES_MAX {
+        return Ok(true);
+    }
+    let bytes = fs.read(&path, 0, MANIFEST_BYTES_MAX)?;
+    let stretch = Stretch { fs, session, bytes: &bytes, at: 0, cursor: Cursor::start() };
+    match stretch.group() {
+        Ok(_) => Ok(true),
+        Err(Stop::End) => Ok(false),
+        Err(Stop::Io(error)) => Err(error),
+        Err(Stop::UnknownVersion { .. } | Stop::Corrupt(_)) => Ok(!stretch.is_interrupted_write(&bytes)?),
+    }
+}
+
+/// Whether segments show that there was a manifest once.
+fn has_lost_all<F: FileSystem>(fs: &F, session: SessionId) -> Result<bool, FsError> {
+    let newest = newest_segment(fs, session)?;
+    Ok(newest.and_then(|newest| newest.beyond(&Cursor::start())).is_some())
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Manifest {
     Absent,
     Unusable(CorruptionReason),
     Failed(FsError),
-    Bytes { start: Cursor, bytes: Vec<u8>, continues: bool },
+    Bytes { start: Cursor, bytes: Vec<u8>, continues: bool, newest: Option<Newest> },
+}
+
+/// The segment with the highest first index.
+#[derive(Clone, Debug, PartialEq)]
+struct Newest {
+    first: u64,
+    name: String,
+}
+
+impl Newest {
+    /// A segment is written only when all before it are committed, so one that starts beyond the end
+    /// of the log shows that the manifest lost groups: no crash leaves that behind.
+    fn beyond(self, end: &Cursor) -> Option<CorruptionReason> {
+        (self.first > end.next_event_index.get())
+            .then(|| CorruptionReason::SegmentUnattested { segment: format!("events/{}", self.name) })
+    }
+}
+
+fn newest_segment<F: FileSystem>(fs: &F, session: SessionId) -> Result<Option<Newest>, FsError> {
+    let first_of = |name: &str| {
+        let (first, last) = name.strip_suffix(".jsonl")?.split_once('-')?;
+        last.parse::<u64>().ok().and(first.parse().ok())
+    };
+    let segments = list_events(fs, session)?.into_iter().filter(|entry| entry.kind == FileKind::Regular);
+    Ok(segments
+        .filter_map(|entry| Some(Newest { first: first_of(&entry.name)?, name: entry.name }))
+        .max_by_key(|newest| newest.first))
+}
+
+fn list_events<F: FileSystem>(fs: &F, session: SessionId) -> Result<Vec<DirEntry>, FsError> {
+    match fs.list(&layout::events(session)) {
+        Err(error) if matches!(error.kind, FsErrorKind::NotFound | FsErrorKind::WrongKind) => Ok(Vec::new()),
+        listed => listed,
+    }
 }
 
 /// The manifest's bytes from the cursor on, or all of them when the cursor's anchor is not there.
 fn manifest_from<F: FileSystem>(fs: &F, session: SessionId, since: Option<&Cursor>) -> Manifest {
     let path = layout::manifest(session);
-    if let Some(cursor) = since.filter(|cursor| cursor.manifest_bytes > 0) {
-        let anchor_at = cursor.manifest_bytes - cursor.anchor_bytes;
-        if let Ok(bytes) = fs.read(&path, anchor_at, MANIFEST_BYTES_MAX) {
-            let anchor_len = cursor.anchor_bytes as usize;
-            if bytes.len() >= anchor_len && Sha256::of(&bytes[..anchor_len]) == cursor.anchor {
-                let bytes = bytes[anchor_len..].to_vec();
-                return Manifest::Bytes { start: *cursor, bytes, continues: true };
-            }
-        }
+    // A cursor may come from a file: without an anchor it proves nothing.
+    if let Some(cursor) = since.filter(|cursor| cursor.anchor_bytes > 0)
+        && let Some(anchor_at) = cursor.manifest_bytes.checked_sub(cursor.anchor_bytes)
+        && let Ok(bytes) = fs.read(&path, anchor_at, MANIFEST_BYTES_MAX)
+        && let Some((anchor, rest)) =
+            usize::try_from(cursor.anchor_bytes).ok().and_then(|anchor_len| bytes.split_at_checked(anchor_len))
+        && Sha256::of(anchor) == cursor.anchor
+    {
+        let bytes = rest.to_vec();
+        return Manifest::Bytes { start: *cursor, bytes, continues: true, newest: None };
     }
+    // Listed before the manifest is read, so that a writer in between cannot look like a loss.
+    let newest = match newest_segment(fs, session) {
+        Ok(newest) => newest,
+        Err(error) => return Manifest::Failed(error),
+    };
     match fs.read(&path, 0, MANIFEST_BYTES_MAX) {
         Ok(bytes) => {
             let continues = since.is_none_or(|cursor| cursor.manifest_bytes == 0);
-            Manifest::Bytes { start: Cursor::start(), bytes, continues }
+            Manifest::Bytes { start: Cursor::start(), bytes, continues, newest }
         }
         Err(error) => match error.kind {
-            FsErrorKind::NotFound => Manifest::Absent,
+            FsErrorKind::NotFound => match newest.and_then(|newest| newest.beyond(&Cursor::start())) {
+                Some(reason) => Manifest::Unusable(reason),
+                None => Manifest::Absent,
+            },
             FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } | FsErrorKind::PermissionDenied => {
                 Manifest::Unusable(CorruptionReason::ManifestUnreadable { detail: error.detail })
             }
@@ -111,6 +195,14 @@ fn unreadable(reason: CorruptionReason) -> Loaded {
         health: SessionHealth::CorruptHead { reason },
         torn_bytes: 0,
         continues: false,
+    }
+}
+
+/// The health of a log of which only the part before `end` holds.
+fn corrupt_from(end: &Cursor, reason: CorruptionReason) -> SessionHealth {
+    match end.next_event_index {
+        EventIndex::ZERO => SessionHealth::CorruptHead { reason },
+        valid_until => SessionHealth::CorruptTail { valid_until, reason },
     }
 }
 
@@ -173,12 +265,7 @@ impl<F: FileSystem> Stretch<'_, F> {
         match stop {
             Stop::End | Stop::Io(_) => SessionHealth::Healthy,
             Stop::UnknownVersion { record, version } => SessionHealth::UnknownVersion { record, version },
-            Stop::Corrupt(reason) if self.cursor.next_event_index == EventIndex::ZERO => {
-                SessionHealth::CorruptHead { reason }
-            }
-            Stop::Corrupt(reason) => {
-                SessionHealth::CorruptTail { valid_until: self.cursor.next_event_index, reason }
-            }
+            Stop::Corrupt(reason) => corrupt_from(&self.cursor, reason),
         }
     }
 
@@ -202,6 +289,10 @@ impl<F: FileSystem> Stretch<'_, F> {
             })
         };
         let bytes = group_bytes(&records).map_err(|_| mismatch(0))?;
+        // A segment without events commits nothing: believing it would not move the reading position.
+        if records.is_empty() {
+            return Err(mismatch(0));
+        }
         if !rest.starts_with(&bytes) {
             return Err(mismatch(first_differing_line(&bytes, rest)));
         }
@@ -212,6 +303,7 @@ impl<F: FileSystem> Stretch<'_, F> {
     fn closing_record(&self, rest: &[u8]) -> Result<(String, Sha256, u64), Stop> {
         let index = self.cursor.next_manifest_index;
         let corrupt = |detail: String| {
+            let detail = clip(&detail);
             Stop::Corrupt(CorruptionReason::ManifestRecord { manifest_index: index.get(), detail })
         };
         let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -282,7 +374,7 @@ impl<F: FileSystem> Stretch<'_, F> {
             Stop::Corrupt(CorruptionReason::Event {
                 segment: name.to_owned(),
                 event_index: index.get(),
-                detail,
+                detail: clip(&detail),
             })
         };
         for line in segment.split_inclusive(|byte| *byte == b'\n') {
@@ -312,12 +404,24 @@ impl<F: FileSystem> Stretch<'_, F> {
     /// The narrow rule of G13: every byte is NUL or what the interrupted write would have put there,
     /// recomputed from a segment that was durable before that write began.
     fn is_interrupted_write(&self, rest: &[u8]) -> Result<bool, FsError> {
-        if rest.iter().all(|byte| *byte == 0) {
-            return Ok(rest.len() as u64 <= SEGMENT_BYTES_MAX);
-        }
         for name in self.orphans()? {
             let Some(path) = layout::events(self.session).child(&name) else { continue };
-            let Ok(segment) = self.fs.read(&path, 0, SEGMENT_BYTES_MAX) else { continue };
+            let segment = match self.fs.read(&path, 0, SEGMENT_BYTES_MAX) {
+                Ok(segment) => segment,
+                Err(error) => match error.kind {
+                    FsErrorKind::NotFound
+                    | FsErrorKind::WrongKind
+                    | FsErrorKind::TooLarge { .. }
+                    | FsErrorKind::PermissionDenied => continue,
+                    // It may explain the tail: an error that passes is no verdict on the log.
+                    FsErrorKind::AlreadyExists
+                    | FsErrorKind::NoSpace
+                    | FsErrorKind::Quota
+                    | FsErrorKind::ReadOnly
+                    | FsErrorKind::TooManyOpenFiles
+                    | FsErrorKind::Io => return Err(error),
+                },
+            };
             let Ok(events) = self.events(&name, &segment) else { continue };
             let group = commit_group(self.cursor.next_manifest_index, &events, &segment);
             let (Ok(bytes), Some(first), Some(last)) = (group_bytes(&group), events.first(), events.last())
@@ -338,17 +442,17 @@ impl<F: FileSystem> Stretch<'_, F> {
     /// Segments that start where the committed ones end.
     fn orphans(&self) -> Result<Vec<String>, FsError> {
         let prefix = format!("{:08}-", self.cursor.next_event_index.get());
-        let listed = match self.fs.list(&layout::events(self.session)) {
-            Ok(listed) => listed,
-            Err(error) if matches!(error.kind, FsErrorKind::NotFound | FsErrorKind::WrongKind) => Vec::new(),
-            Err(error) => return Err(error),
-        };
-        Ok(listed
+        Ok(list_events(self.fs, self.session)?
             .into_iter()
             .filter(|entry| entry.kind == FileKind::Regular && entry.name.starts_with(&prefix))
             .map(|entry| entry.name)
             .collect())
     }
+}
+
+/// A parser's words may repeat a whole hostile line; a reason is one sentence or two.
+fn clip(detail: &str) -> String {
+    truncate_with_marker(detail, SUMMARY_BYTES_MAX).into_owned()
 }
 
 fn first_differing_line(expected: &[u8], found: &[u8]) -> usize {

@@ -7,18 +7,18 @@ use std::time::Duration;
 use workrail_model::event::Event;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::limits::LOCK_WAIT_MS_MAX;
+use workrail_model::limits::{LOCK_WAIT_MS_MAX, MANIFEST_BYTES_MAX};
 use workrail_model::manifest::Cursor;
 use workrail_model::plan::AppendPlan;
 use workrail_ports::environment::Entropy;
-use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, LockMode, WritableFile};
+use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, LockMode};
 use workrail_ports::session_store::{
     Appended, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
 };
 
-use crate::commit::{self, CommitError, Tail};
-use crate::layout;
+use crate::commit::{self, Tail};
 use crate::load::{self, Loaded};
+use crate::{layout, suspect};
 
 /// How long a writer waits for a lock.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(LOCK_WAIT_MS_MAX);
@@ -30,6 +30,8 @@ pub struct LocalStore<F: FileSystem> {
     /// Differs after each boot: a counter that was not synced is not trusted beyond it.
     pub(crate) boot_id: String,
     memos: Mutex<BTreeMap<SessionId, Memo>>,
+    /// Sessions in which something failed: their manifest is written anew before it is relied on.
+    doubted: Mutex<BTreeSet<SessionId>>,
 }
 
 impl<F: FileSystem> std::fmt::Debug for LocalStore<F> {
@@ -44,13 +46,11 @@ struct Memo {
     cursor: Cursor,
     keys: BTreeSet<[u8; 16]>,
     torn_bytes: u64,
-    /// An fsync failed and the manifest could not be restored then: restore it first.
-    unrestored: Option<u64>,
 }
 
 impl Memo {
     fn new() -> Self {
-        Self { cursor: Cursor::start(), keys: BTreeSet::new(), torn_bytes: 0, unrestored: None }
+        Self { cursor: Cursor::start(), keys: BTreeSet::new(), torn_bytes: 0 }
     }
 
     fn remember(&mut self, events: &[Event]) {
@@ -61,14 +61,11 @@ impl Memo {
 impl<F: FileSystem> LocalStore<F> {
     /// Opens the store, making its folders durable. `boot_id` names the running kernel's boot.
     pub fn open(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Result<Self, FsError> {
-        // Synced even when they exist: another process may have made them a moment ago.
-        for dir in layout::base_dirs() {
-            fs.create_dir(&dir)?;
-            if let Some(parent) = dir.parent() {
-                fs.sync_dir(&parent)?;
-            }
+        for folder in layout::base_dirs() {
+            suspect::make_folder(&fs, &folder)?;
         }
-        Ok(Self { fs, entropy, boot_id, memos: Mutex::new(BTreeMap::new()) })
+        let (memos, doubted) = (Mutex::default(), Mutex::default());
+        Ok(Self { fs, entropy, boot_id, memos, doubted })
     }
 
     pub(crate) fn fs(&self) -> &F {
@@ -78,6 +75,10 @@ impl<F: FileSystem> LocalStore<F> {
     fn memos(&self) -> MutexGuard<'_, BTreeMap<SessionId, Memo>> {
         // A panic while the map was held cannot have left it half-changed: memos move whole.
         self.memos.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn doubted(&self) -> MutexGuard<'_, BTreeSet<SessionId>> {
+        self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_lock(&self, session: SessionId) -> Result<F::Lock, StoreError> {
@@ -93,17 +94,18 @@ impl<F: FileSystem> LocalStore<F> {
     /// Validates what this process has not seen yet and makes it durable before it is relied on.
     fn admit(&self, session: SessionId, lock: F::Lock) -> Result<Locked<'_, F>, StoreError> {
         let mut memo = self.memos().remove(&session).unwrap_or_else(Memo::new);
-        if let Some(durable_bytes) = memo.unrestored {
-            if let Err(error) = commit::restore_durable_prefix(&self.fs, session, durable_bytes) {
-                self.memos().insert(session, memo);
-                return Err(error.into());
-            }
+        let in_doubt =
+            suspect::is_marked(&self.fs, &layout::session(session))? || self.doubted().contains(&session);
+        if in_doubt {
             memo = Memo::new();
         }
         let base = memo.cursor;
         let known = base != Cursor::start();
         let Some(loaded) = load::load(&self.fs, session, known.then_some(&base))? else {
-            let memo = Memo::new();
+            if in_doubt {
+                self.dispel_doubt(session)?;
+            }
+            let (memo, base) = (Memo::new(), Cursor::start());
             return Ok(Locked { store: self, session, lock, memo, base, tail: Vec::new(), failed: None });
         };
         if !loaded.health.is_healthy() {
@@ -113,8 +115,12 @@ impl<F: FileSystem> LocalStore<F> {
         if !loaded.continues {
             memo = Memo::new();
         }
-        if loaded.cursor != base || !known {
-            self.make_durable(session)?;
+        if in_doubt {
+            self.dispel_doubt(session)?;
+        } else if loaded.cursor != base || !known {
+            self.make_durable(session).inspect_err(|_| {
+                self.doubted().insert(session);
+            })?;
         }
         if base == Cursor::start() {
             self.remove_orphans(session, &loaded)?;
@@ -127,8 +133,17 @@ impl<F: FileSystem> LocalStore<F> {
 
     /// Syncs a manifest that another process, or a life of this one before a crash, appended to.
     fn make_durable(&self, session: SessionId) -> Result<(), FsError> {
-        self.fs.open_append(&layout::manifest(session))?.sync()?;
-        self.fs.sync_dir(&layout::session(session))
+        let folder = layout::session(session);
+        let mut file = self.fs.open_append(&layout::manifest(session))?;
+        suspect::sync_file(&self.fs, &folder, &mut file)?;
+        suspect::sync_names(&self.fs, &folder)
+    }
+
+    /// Writes the manifest anew, all that is seen of it: what others were told is in it.
+    fn dispel_doubt(&self, session: SessionId) -> Result<(), FsError> {
+        commit::rewrite_manifest(&self.fs, session, MANIFEST_BYTES_MAX)?;
+        self.doubted().remove(&session);
+        Ok(())
     }
 
     /// Removes segments that were never committed, and temporaries. Nobody was told they happened.
@@ -168,11 +183,9 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
             if entry.kind != FileKind::Directory {
                 continue;
             }
-            match self.fs.stat(&layout::manifest(session)) {
-                Ok(stat) if stat.len > 0 || stat.kind != FileKind::Regular => found.push(session),
-                Ok(_) => {}
-                Err(error) if error.kind == FsErrorKind::NotFound => {}
-                Err(_) => found.push(session),
+            // What cannot be looked at is listed: reading it says why.
+            if load::is_begun(&self.fs, session).unwrap_or(true) {
+                found.push(session);
             }
         }
         Ok(found)
@@ -191,11 +204,16 @@ impl<F: FileSystem> SessionStore for LocalStore<F> {
     type Locked<'a> = Locked<'a, F>;
 
     fn create(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
-        self.fs.create_dir(&layout::session(session))?;
-        self.fs.sync_dir(&layout::sessions())?;
+        let (folder, events) = (layout::session(session), layout::events(session));
+        // Only an empty one is removed: what is in use was synced before it was used.
+        suspect::make_folder(&self.fs, &folder).inspect_err(|_| {
+            let _ = self.fs.remove_dir(&folder);
+        })?;
         let lock = self.take_lock(session)?;
-        self.fs.create_dir(&layout::events(session))?;
-        self.fs.sync_dir(&layout::session(session))?;
+        suspect::make_folder(&self.fs, &events).inspect_err(|_| {
+            suspect::mark(&self.fs, &folder);
+            let _ = self.fs.remove_dir(&events);
+        })?;
         let locked = self.admit(session, lock)?;
         if locked.cursor() != Cursor::start() {
             return Err(StoreError::AlreadyExists { session });
@@ -206,7 +224,8 @@ impl<F: FileSystem> SessionStore for LocalStore<F> {
     fn lock(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
         // Asked first, so that an unknown id does not leave a lock file behind.
         let stat = self.fs.stat(&layout::manifest(session));
-        if stat.is_err_and(|error| error.kind == FsErrorKind::NotFound) {
+        let absent = stat.is_err_and(|error| error.kind == FsErrorKind::NotFound);
+        if absent && !load::is_begun(&self.fs, session)? {
             return Err(StoreError::NotFound { session });
         }
         let lock = self.take_lock(session)?;
@@ -260,7 +279,7 @@ impl<F: FileSystem> Locked<'_, F> {
         Ok(())
     }
 
-    fn commit(&mut self, plan: &AppendPlan) -> Result<Cursor, CommitError> {
+    fn commit(&mut self, plan: &AppendPlan) -> Result<Cursor, StoreError> {
         let fs = self.store.fs();
         let store_lock = fs
             .lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?
@@ -297,6 +316,7 @@ impl<F: FileSystem> LockedSession for Locked<'_, F> {
     fn append(&mut self, plan: AppendPlan) -> Result<Appended, StoreError> {
         self.check(&plan)?;
         if self.is_recorded(&plan)? {
+            self.store.fs().about_to_acknowledge();
             return Ok(Appended::AlreadyRecorded);
         }
         let expected = self.memo.cursor.next_event_index;
@@ -311,14 +331,10 @@ impl<F: FileSystem> LockedSession for Locked<'_, F> {
                 self.tail.extend_from_slice(plan.events());
                 Ok(Appended::Committed { events: plan.into_events(), cursor })
             }
-            Err(CommitError::Unrestored { cause, durable_bytes }) => {
-                self.memo.unrestored = Some(durable_bytes);
-                self.failed = Some(cause.clone());
-                Err(cause.into())
-            }
-            Err(CommitError::Store(error)) => {
+            Err(error) => {
                 if let StoreError::Io(cause) = &error {
                     self.failed = Some(cause.clone());
+                    self.store.doubted().insert(self.session);
                 }
                 Err(error)
             }
@@ -329,8 +345,7 @@ impl<F: FileSystem> LockedSession for Locked<'_, F> {
 impl<F: FileSystem> Drop for Locked<'_, F> {
     fn drop(&mut self) {
         // After a failure the disk is read anew: memory may be wrong about what reached it.
-        let trusted = self.failed.is_none() && self.memo.cursor != Cursor::start();
-        if !trusted && self.memo.unrestored.is_none() {
+        if self.failed.is_some() || self.memo.cursor == Cursor::start() {
             return;
         }
         let memo = std::mem::replace(&mut self.memo, Memo::new());

@@ -1,1 +1,10 @@
-//! placeholder
+//! How it is proven: a store in memory, fixed time and entropy, histories to append, and one suite that
+//! every store must pass.
+//!
+//! A dev-dependency only: nothing here is shipped.
+
+pub mod conformance;
+pub mod fixed;
+pub mod history;
+pub mod mcp_client;
+pub mod memory;

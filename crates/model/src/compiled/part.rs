@@ -198,7 +198,6 @@ pub enum WarningCode {
     FeatureWithoutEffect,
     LoopControlledByContext,
     LoopWithoutDecisionStep,
-    TemplateCallerFieldDropped,
     TemplateArgUnused,
 }
 

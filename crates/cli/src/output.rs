@@ -1,0 +1,44 @@
+//! The only place that prints: colour with meaning, readable without it, safe in any terminal.
+
+use anstream::{eprintln, println};
+use anstyle::{AnsiColor, Color, Style};
+
+/// What a stretch of text is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tone {
+    Heading,
+    Good,
+    Warning,
+    Quiet,
+}
+
+fn style(tone: Tone) -> Style {
+    let colour = |colour: AnsiColor| Style::new().fg_color(Some(Color::Ansi(colour)));
+    match tone {
+        Tone::Heading => Style::new().bold(),
+        Tone::Good => colour(AnsiColor::Green),
+        Tone::Warning => colour(AnsiColor::Yellow),
+        Tone::Quiet => Style::new().dimmed(),
+    }
+}
+
+/// Stored text may hold escape sequences; a terminal must not obey them.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+#[expect(clippy::print_stdout, reason = "this module is where the CLI prints")]
+pub(crate) fn line(text: &str) {
+    println!("{}", printable(text));
+}
+
+#[expect(clippy::print_stdout, reason = "this module is where the CLI prints")]
+pub(crate) fn toned(tone: Tone, text: &str) {
+    let style = style(tone);
+    println!("{style}{}{style:#}", printable(text));
+}
+
+#[expect(clippy::print_stderr, reason = "this module is where the CLI prints")]
+pub(crate) fn error(text: &str) {
+    eprintln!("{}", printable(text));
+}

@@ -1,0 +1,74 @@
+//! Puts adapters behind ports: the one place that knows them all.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use camino::Utf8Path;
+use workrail_engine::request::{ContinueWorkflow, StartWorkflow};
+use workrail_engine::{Answer, Engine, Surroundings};
+use workrail_host::boot::boot_id;
+use workrail_host::clock::SystemClock;
+use workrail_host::data_dir::data_dir;
+use workrail_host::entropy::OsEntropy;
+use workrail_host::env_vars;
+use workrail_host::sources::Sources;
+use workrail_mcp::Execution;
+use workrail_model::token::TokenEncoding;
+use workrail_store_fs::LocalStore;
+use workrail_store_fs::disk::Disk;
+
+use crate::output;
+
+type LocalEngine = Engine<LocalStore<Disk>>;
+
+/// The engine as the MCP server sees it.
+struct Served(LocalEngine);
+
+impl Execution for Served {
+    fn start_workflow(&self, request: StartWorkflow) -> Answer {
+        self.0.start_workflow(request)
+    }
+
+    fn continue_workflow(&self, request: ContinueWorkflow) -> Answer {
+        self.0.continue_workflow(request)
+    }
+}
+
+/// Opens the engine over a data directory.
+fn open(root: &Utf8Path) -> Result<LocalEngine, String> {
+    let disk = Disk::open(root).map_err(|error| error.to_string())?;
+    let store = LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(|error| error.to_string())?;
+    let around = Surroundings {
+        clock: Box::new(SystemClock),
+        entropy: Box::new(OsEntropy),
+        workflows: Box::new(Sources::from_environment()),
+        token_encoding: TokenEncoding::V2,
+    };
+    Engine::open(Arc::new(store), around)
+        .map_err(|error| format!("{}: {}\n{}", error.code.as_str(), error.message, error.suggestion))
+}
+
+/// Serves MCP until the client closes standard input.
+pub(crate) fn serve_stdio() -> ExitCode {
+    let served = data_dir()
+        .map_err(|error| error.to_string())
+        .and_then(|root| open(&root))
+        .and_then(|engine| {
+            workrail_mcp::stdio::serve(Arc::new(Served(engine))).map_err(|error| error.to_string())
+        });
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            output::error(&format!("workrail mcp cannot serve: {message}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Logs to stderr: stdout belongs to the transport.
+pub(crate) fn log_to_stderr() {
+    let filter = env_vars::LOG.get().unwrap_or_else(|| "warn".to_owned());
+    let filter = tracing_subscriber::EnvFilter::try_new(filter)
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+}

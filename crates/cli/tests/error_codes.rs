@@ -1,0 +1,378 @@
+//! Every error code is reachable, and each answer says what is wrong and what to do next.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use workrail_core::token::{MintTarget, NodeFacts, mint};
+use workrail_model::digest::WorkflowHash;
+use workrail_model::error::ErrorCode;
+use workrail_model::event::{Event, EventData, EventIndex};
+use workrail_model::id::{NodeId, RunId, SessionId};
+use workrail_model::manifest::{ManifestIndex, commit_group, group_bytes, segment_bytes};
+use workrail_model::token::TokenEncoding;
+use workrail_ports::keyring::KeyringStore;
+use workrail_store_fs::LocalStore;
+use workrail_store_fs::disk::Disk;
+use workrail_testkit::fixed::SeededEntropy;
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+/// A server on a fresh data directory with one started run.
+struct Scene {
+    data: tempfile::TempDir,
+    client: Option<McpClient>,
+    first: ToolReply,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let mut client = server(data.path());
+        let first = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
+        assert!(!first.is_error, "{}", first.text);
+        Self { data, client: Some(client), first }
+    }
+
+    fn client(&mut self) -> &mut McpClient {
+        self.client.as_mut().unwrap()
+    }
+
+    /// Stops the server, so that the files can be changed behind its back, and starts another one.
+    fn restart_after(&mut self, change: impl FnOnce(&Self)) {
+        self.client.take().unwrap().close();
+        change(self);
+        self.client = Some(server(self.data.path()));
+    }
+
+    fn session(&self) -> SessionId {
+        SessionId::parse(self.first.structured["run"]["sessionId"].as_str().unwrap()).unwrap()
+    }
+
+    fn session_dir(&self) -> PathBuf {
+        self.data.path().join(format!("sessions/{}", self.session()))
+    }
+
+    fn ack(&self) -> Value {
+        json!({ "ackToken": self.first.string("ackToken"), "output": { "notesMarkdown": "n" } })
+    }
+
+    fn advance(&mut self) -> ToolReply {
+        let ack = self.ack();
+        self.client().call("continue_workflow", ack)
+    }
+}
+
+fn server(data: &Path) -> McpClient {
+    McpClient::start(Path::new(env!("CARGO_BIN_EXE_workrail")), data, &[])
+}
+
+fn refused(reply: &ToolReply, code: ErrorCode) {
+    assert!(reply.is_error, "{}", reply.text);
+    assert_eq!(reply.code(), code.as_str(), "{}", reply.text);
+    for member in ["message", "suggestion", "text"] {
+        assert!(!reply.string(member).is_empty(), "{member} of {code:?}");
+    }
+    assert!(reply.structured["retry"]["kind"].is_string());
+    for forbidden in ["rm ", "delete the", "--force"] {
+        assert!(!reply.text.contains(forbidden), "{}", reply.text);
+    }
+}
+
+fn replaced_last(token: &str) -> String {
+    let last = if token.ends_with('0') { '1' } else { '0' };
+    format!("{}{last}", &token[..token.len() - 1])
+}
+
+#[test]
+fn token_invalid_format() {
+    let mut scene = Scene::new();
+    let token = scene.first.string("ackToken");
+    for bad in [&token[..40], &token.to_uppercase(), "hello", "", &format!("{token}{token}")] {
+        refused(&scene.client().call("continue_workflow", json!({ "ackToken": bad })), ErrorCode::TokenInvalidFormat);
+    }
+}
+
+#[test]
+fn token_unsupported_version() {
+    let mut scene = Scene::new();
+    let token = scene.first.string("stateToken").replace("st.v2.", "st.v9.");
+    let reply = scene.client().call("continue_workflow", json!({ "stateToken": token }));
+    refused(&reply, ErrorCode::TokenUnsupportedVersion);
+}
+
+#[test]
+fn token_bad_signature() {
+    let mut scene = Scene::new();
+    let token = replaced_last(&scene.first.string("ackToken"));
+    let reply = scene.client().call("continue_workflow", json!({ "ackToken": token }));
+    refused(&reply, ErrorCode::TokenBadSignature);
+}
+
+#[test]
+fn token_scope_mismatch() {
+    let mut scene = Scene::new();
+    let other = scene.client().call("start_workflow", json!({ "workflowId": "wr.small_change" }));
+    let mixed = json!({
+        "stateToken": other.string("stateToken"), "ackToken": scene.first.string("ackToken"),
+        "output": { "notesMarkdown": "n" },
+    });
+    refused(&scene.client().call("continue_workflow", mixed), ErrorCode::TokenScopeMismatch);
+    let swapped = json!({ "ackToken": scene.first.string("stateToken") });
+    refused(&scene.client().call("continue_workflow", swapped), ErrorCode::TokenScopeMismatch);
+    let second = scene.advance();
+    let stale = json!({
+        "stateToken": scene.first.string("stateToken"), "ackToken": second.string("ackToken"),
+        "output": { "notesMarkdown": "n" },
+    });
+    refused(&scene.client().call("continue_workflow", stale), ErrorCode::TokenScopeMismatch);
+}
+
+#[test]
+fn token_unknown_node() {
+    let mut scene = Scene::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::create_dir_all(elsewhere.path().join("keys")).unwrap();
+    fs::copy(scene.data.path().join("keys/keyring.json"), elsewhere.path().join("keys/keyring.json")).unwrap();
+    let mut client = server(elsewhere.path());
+    let bookmark = json!({ "stateToken": scene.first.string("stateToken") });
+    refused(&client.call("continue_workflow", bookmark), ErrorCode::TokenUnknownNode);
+    let ack = scene.ack();
+    refused(&client.call("continue_workflow", ack), ErrorCode::TokenUnknownNode);
+    assert!(!scene.advance().is_error, "the run goes on where it lives");
+}
+
+#[test]
+fn token_workflow_hash_mismatch() {
+    let mut scene = Scene::new();
+    let root = camino::Utf8Path::from_path(scene.data.path()).unwrap();
+    let disk = Disk::open(root).unwrap();
+    let store = LocalStore::open(disk, Box::new(SeededEntropy::new(1)), "boot".to_owned()).unwrap();
+    let key = store.load_or_create().unwrap().current;
+    let run = RunId::parse(scene.first.structured["run"]["runId"].as_str().unwrap()).unwrap();
+    let at = NodeFacts {
+        node: workrail_core::derive::root_node_id(run),
+        run,
+        node_event: EventIndex::ZERO,
+        workflow: WorkflowHash::of(b"another workflow"),
+    };
+    let token = mint(&MintTarget::State { session: scene.session(), at }, TokenEncoding::V1, &key);
+    let reply = scene.client().call("continue_workflow", json!({ "stateToken": token }));
+    refused(&reply, ErrorCode::TokenWorkflowHashMismatch);
+    let unknown = NodeFacts { node: NodeId::from_bits([9; 10]), ..at };
+    let token = mint(&MintTarget::State { session: scene.session(), at: unknown }, TokenEncoding::V1, &key);
+    let reply = scene.client().call("continue_workflow", json!({ "stateToken": token }));
+    refused(&reply, ErrorCode::TokenUnknownNode);
+}
+
+#[test]
+fn token_session_locked() {
+    let mut scene = Scene::new();
+    let file = fs::File::open(scene.session_dir().join(".lock")).unwrap();
+    file.try_lock().unwrap();
+    let reply = scene.advance();
+    refused(&reply, ErrorCode::TokenSessionLocked);
+    assert_eq!(reply.structured["retry"]["kind"], "retryable_after_ms");
+    let bookmark = json!({ "stateToken": scene.first.string("stateToken") });
+    assert!(!scene.client().call("continue_workflow", bookmark).is_error, "readers never wait for a writer");
+    drop(file);
+    assert!(!scene.advance().is_error);
+}
+
+#[test]
+fn validation_error() {
+    let mut scene = Scene::new();
+    let token = scene.first.string("ackToken");
+    let bad = [
+        json!({}),
+        json!({ "ackToken": 7 }),
+        json!({ "ackToken": token, "outptu": {} }),
+        json!({ "ackToken": token, "output": "{}" }),
+        json!({ "ackToken": token, "context": { "__proto__": 1 } }),
+        json!({ "ackToken": token, "context": { "blob": "x".repeat(300_000) } }),
+        json!({ "ackToken": token, "output": { "notesMarkdown": "x".repeat(300_000) } }),
+        json!({ "stateToken": scene.first.string("stateToken"), "output": { "notesMarkdown": "lost" } }),
+    ];
+    for arguments in bad {
+        refused(&scene.client().call("continue_workflow", arguments), ErrorCode::ValidationError);
+    }
+    refused(
+        &scene.client().call("start_workflow", json!({ "workflowId": "../etc/passwd" })),
+        ErrorCode::ValidationError,
+    );
+}
+
+#[test]
+fn budget_errors_measure() {
+    let mut scene = Scene::new();
+    let token = scene.first.string("ackToken");
+    let arguments = json!({ "ackToken": token, "context": { "blob": "x".repeat(300_000) } });
+    let reply = scene.client().call("continue_workflow", arguments);
+    assert_eq!(reply.structured["details"]["measuredBytes"], 300_011);
+    assert_eq!(reply.structured["details"]["maxBytes"], 262_144);
+    assert!(reply.structured["details"]["method"].as_str().unwrap().contains("RFC 8785"));
+}
+
+#[test]
+fn workflow_not_found() {
+    let mut scene = Scene::new();
+    let reply = scene.client().call("start_workflow", json!({ "workflowId": "wr.absent" }));
+    refused(&reply, ErrorCode::WorkflowNotFound);
+    assert!(reply.text.contains("wr.small_change"), "{}", reply.text);
+}
+
+#[test]
+fn workflow_invalid() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("broken.json"), r#"{ "id": "team.broken", "name": "Broken" }"#).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_workrail"));
+    let mut client = McpClient::start(program, data.path(), &[("WORKFLOW_STORAGE_PATH", folder.path())]);
+    refused(&client.call("start_workflow", json!({ "workflowId": "team.broken" })), ErrorCode::WorkflowInvalid);
+}
+
+#[test]
+fn session_corrupt() {
+    let mut scene = Scene::new();
+    scene.restart_after(|scene| {
+        let events = scene.session_dir().join("events");
+        let segment = fs::read_dir(events).unwrap().next().unwrap().unwrap().path();
+        let mut bytes = fs::read(&segment).unwrap();
+        bytes[10] ^= 1;
+        fs::write(segment, bytes).unwrap();
+    });
+    refused(&scene.advance(), ErrorCode::SessionCorrupt);
+    let bookmark = json!({ "stateToken": scene.first.string("stateToken") });
+    refused(&scene.client().call("continue_workflow", bookmark), ErrorCode::SessionCorrupt);
+}
+
+/// The events of a session with one segment, and a way to write them back with valid digests.
+fn events_of(scene: &Scene) -> Vec<Event> {
+    let folder = scene.session_dir().join("events");
+    let mut segments: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.sort();
+    let bytes: Vec<u8> = segments.iter().flat_map(|path| fs::read(path).unwrap()).collect();
+    bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(|line| Event::parse(line).unwrap()).collect()
+}
+
+fn write_as_one_segment(scene: &Scene, events: &[Event], segment: &[u8]) {
+    let folder = scene.session_dir();
+    for entry in fs::read_dir(folder.join("events")).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    let last = events.last().unwrap().event_index;
+    let name = workrail_model::manifest::segment_rel_path(EventIndex::ZERO, last);
+    fs::write(folder.join(name), segment).unwrap();
+    let group = commit_group(ManifestIndex::ZERO, events, segment);
+    fs::write(folder.join("manifest.jsonl"), group_bytes(&group).unwrap()).unwrap();
+}
+
+#[test]
+fn session_unknown_version() {
+    let mut scene = Scene::new();
+    scene.restart_after(|scene| {
+        let events = events_of(scene);
+        let segment = String::from_utf8(segment_bytes(&events).unwrap()).unwrap().replace("\"v\":1", "\"v\":2");
+        write_as_one_segment(scene, &events, segment.as_bytes());
+    });
+    refused(&scene.advance(), ErrorCode::SessionUnknownVersion);
+}
+
+#[test]
+fn store_io() {
+    let mut scene = Scene::new();
+    fs::remove_dir_all(scene.data.path().join("snapshots")).unwrap();
+    fs::write(scene.data.path().join("snapshots"), "not a folder").unwrap();
+    let reply = scene.advance();
+    // The root's snapshot cannot be read either: which of the two is met first does not matter.
+    assert!(["STORE_IO", "STORE_CONTENT_DAMAGED"].contains(&reply.code().as_str()), "{}", reply.text);
+    let mut scene = Scene::new();
+    let events = scene.session_dir().join("events");
+    fs::rename(&events, scene.session_dir().join("moved")).unwrap();
+    fs::write(&events, "not a folder").unwrap();
+    refused(&scene.advance(), ErrorCode::StoreIo);
+    fs::remove_file(&events).unwrap();
+    fs::rename(scene.session_dir().join("moved"), &events).unwrap();
+    assert!(!scene.advance().is_error, "the same call succeeds once the disk works again");
+}
+
+#[test]
+fn store_content_damaged() {
+    let mut scene = Scene::new();
+    for entry in fs::read_dir(scene.data.path().join("workflows/pinned")).unwrap() {
+        fs::write(entry.unwrap().path(), "{}").unwrap();
+    }
+    refused(&scene.advance(), ErrorCode::StoreContentDamaged);
+}
+
+#[test]
+fn store_keyring_unusable() {
+    use std::os::unix::fs::PermissionsExt;
+    let scene = Scene::new();
+    let keyring = scene.data.path().join("keys/keyring.json");
+    fs::set_permissions(&keyring, fs::Permissions::from_mode(0o644)).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_workrail"))
+        .arg("mcp")
+        .env_clear()
+        .env("WORKRAIL_DATA_DIR", scene.data.path())
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    assert!(output.stdout.is_empty(), "stdout belongs to the transport");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("STORE_KEYRING_UNUSABLE") && said.contains("0600"), "{said}");
+}
+
+#[test]
+fn internal_invariant() {
+    let mut scene = Scene::new();
+    let blocked = {
+        let ack = json!({ "ackToken": scene.first.string("ackToken") });
+        scene.client().call("continue_workflow", ack)
+    };
+    assert_eq!(blocked.structured["kind"], "blocked");
+    scene.restart_after(|scene| {
+        let mut events = events_of(scene);
+        for event in &mut events {
+            if let EventData::AdvanceRecorded(advance) = &mut event.data {
+                advance.reply_ref = None;
+            }
+        }
+        write_as_one_segment(scene, &events, &segment_bytes(&events).unwrap());
+    });
+    let ack = json!({ "ackToken": scene.first.string("ackToken") });
+    let reply = scene.client().call("continue_workflow", ack);
+    refused(&reply, ErrorCode::InternalInvariant);
+    assert!(reply.text.contains("not recomputed"), "{}", reply.text);
+}
+
+#[test]
+fn every_code_has_a_page_and_a_test_of_its_name() {
+    let source = include_str!("error_codes.rs");
+    let tested: BTreeSet<String> = source
+        .lines()
+        .filter_map(|line| line.strip_prefix("fn ")?.strip_suffix("() {"))
+        .map(str::to_uppercase)
+        .collect();
+    for code in ErrorCode::ALL {
+        assert!(tested.contains(code.as_str()), "no test is named after {}", code.as_str());
+        let page = code.page();
+        for part in ["**What.**", "**Why it matters.**", "**What to do.**"] {
+            assert!(page.contains(part), "{} lacks {part}", code.as_str());
+        }
+    }
+}
+
+#[test]
+fn explain_prints_the_page_of_a_code() {
+    let explain = |code: &str| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_workrail")).args(["explain", code]).output().unwrap()
+    };
+    let known = explain("token_bad_signature");
+    assert!(known.status.success());
+    assert!(String::from_utf8(known.stdout).unwrap().starts_with("# TOKEN_BAD_SIGNATURE"));
+    let unknown = explain("NOPE");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8(unknown.stderr).unwrap().contains("TOKEN_BAD_SIGNATURE"));
+}

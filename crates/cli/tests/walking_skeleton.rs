@@ -1,0 +1,191 @@
+//! One linear workflow over real stdio MCP: start, advance, blocked, replay, rehydrate, rewind, crash.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_workrail"))
+}
+
+fn server(data: &Path) -> McpClient {
+    McpClient::start(&program(), data, &[])
+}
+
+fn start(client: &mut McpClient) -> ToolReply {
+    let reply = client.call("start_workflow", json!({ "workflowId": "wr.small_change", "goal": "try it" }));
+    assert!(!reply.is_error, "{}", reply.text);
+    reply
+}
+
+fn ack(reply: &ToolReply, notes: &str) -> Value {
+    json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": notes } })
+}
+
+/// Every file beneath a folder with its bytes.
+fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let bytes = std::fs::read(&path).unwrap();
+                found.insert(path, bytes);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_run_goes_from_start_to_completion() {
+    let data = tempfile::tempdir().unwrap();
+    let mut client = server(data.path());
+    let mut reply = start(&mut client);
+    let mut steps = Vec::new();
+    while reply.structured["isComplete"] != true {
+        steps.push(reply.step().as_str().unwrap().to_owned());
+        reply = client.call("continue_workflow", ack(&reply, "done"));
+        assert!(!reply.is_error, "{}", reply.text);
+    }
+    assert_eq!(steps, ["understand", "change", "verify", "report"]);
+    assert_eq!(reply.structured["nextIntent"], "complete");
+    assert!(client.close().success());
+}
+
+#[test]
+fn both_channels_carry_the_whole_text() {
+    let data = tempfile::tempdir().unwrap();
+    let mut client = server(data.path());
+    let reply = start(&mut client);
+    assert_eq!(reply.text, reply.string("text"));
+    for needed in [reply.string("stateToken"), reply.string("ackToken")] {
+        assert!(reply.text.contains(&needed), "{needed} is not in the text");
+        assert!(needed.len() <= 64, "{needed}");
+    }
+    assert!(reply.text.starts_with(&format!("Run {}", reply.structured["run"]["label"].as_str().unwrap())));
+    assert_eq!(reply.structured["nextCall"]["arguments"]["ackToken"], reply.structured["ackToken"]);
+}
+
+#[test]
+fn the_same_ack_returns_the_same_bytes_across_restart_and_kill() {
+    let data = tempfile::tempdir().unwrap();
+    let mut client = server(data.path());
+    let first = start(&mut client);
+    let call = ack(&first, "looked at it");
+    let answer = client.call("continue_workflow", call.clone());
+    let before = contents(data.path());
+    for _ in 0..20 {
+        assert_eq!(client.call("continue_workflow", call.clone()), answer);
+    }
+    client.kill();
+    let mut client = server(data.path());
+    assert_eq!(client.call("continue_workflow", call.clone()), answer);
+    client.close();
+    let mut client = server(data.path());
+    assert_eq!(client.call("continue_workflow", call), answer);
+    let after = contents(data.path());
+    let logs = |files: BTreeMap<PathBuf, Vec<u8>>| -> Vec<_> {
+        files.into_iter().filter(|(path, _)| path.starts_with(data.path().join("sessions"))).collect()
+    };
+    assert_eq!(logs(after), logs(before), "a replay writes nothing to the log");
+}
+
+#[test]
+fn the_same_ack_with_another_payload_is_told_and_offered_a_branch() {
+    let data = tempfile::tempdir().unwrap();
+    let mut client = server(data.path());
+    let first = start(&mut client);
+    let answer = client.call("continue_workflow", ack(&first, "one"));
+    let differs = client.call("continue_workflow", ack(&first, "two"));
+    assert_eq!(differs.structured["warnings"][0]["code"], "REPLAY_INPUT_DIFFERS");
+    assert_eq!(differs.structured["stateToken"], answer.structured["stateToken"]);
+    let fork = json!({
+        "ackToken": differs.string("forkAckToken"), "output": { "notesMarkdown": "two" },
+    });
+    let forked = client.call("continue_workflow", fork.clone());
+    assert!(!forked.is_error, "{}", forked.text);
+    assert_ne!(forked.structured["stateToken"], answer.structured["stateToken"]);
+    assert_eq!(client.call("continue_workflow", fork), forked);
+}
+
+#[test]
+fn rehydrating_touches_no_byte_of_the_data_directory() {
+    let data = tempfile::tempdir().unwrap();
+    let mut client = server(data.path());
+    let first = start(&mut client);
+    client.call("continue_workflow", ack(&first, "done"));
+    let before = contents(data.path());
+    for _ in 0..5 {
+        let again = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
+        assert_eq!(again.step(), first.step());
+        assert_ne!(again.structured["ackToken"], first.structured["ackToken"], "each look mints a fresh attempt");
+    }
+    assert_eq!(contents(data.path()), before);
+}
+
+#[test]
+fn a_step_without_notes_is_blocked_and_its_retry_advances() {
+    let data = tempfile::tempdir().unwrap();
+    let mut client = server(data.path());
+    let first = start(&mut client);
+    let empty = json!({ "ackToken": first.string("ackToken"), "context": { "ticket": "T-1" } });
+    let blocked = client.call("continue_workflow", empty.clone());
+    assert_eq!(blocked.structured["kind"], "blocked");
+    assert_eq!(blocked.structured["blockers"][0]["code"], "MISSING_REQUIRED_NOTES");
+    assert_eq!(client.call("continue_workflow", empty), blocked, "a blocked answer is replayed too");
+    let advanced = client.call("continue_workflow", ack(&blocked, "now with notes"));
+    assert_eq!(advanced.step(), "change");
+}
+
+#[test]
+fn rewinding_to_every_node_makes_branches_and_loses_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let mut client = server(data.path());
+    let mut trunk = vec![start(&mut client)];
+    for n in 0..3 {
+        let next = client.call("continue_workflow", ack(trunk.last().unwrap(), &format!("trunk {n}")));
+        trunk.push(next);
+    }
+    for (n, point) in trunk.iter().take(3).enumerate() {
+        let again = client.call("continue_workflow", json!({ "stateToken": point.string("stateToken") }));
+        let branch = client.call("continue_workflow", ack(&again, &format!("branch {n}")));
+        assert!(!branch.is_error, "{}", branch.text);
+        assert_eq!(branch.step(), trunk[n + 1].step());
+        assert_ne!(branch.structured["stateToken"], trunk[n + 1].structured["stateToken"]);
+    }
+    for point in &trunk {
+        let again = client.call("continue_workflow", json!({ "stateToken": point.string("stateToken") }));
+        assert_eq!(again.step(), point.step());
+    }
+}
+
+#[test]
+fn two_servers_share_one_session() {
+    let data = tempfile::tempdir().unwrap();
+    let mut one = server(data.path());
+    let mut two = server(data.path());
+    let mut reply = start(&mut one);
+    for n in 0..4 {
+        let client = if n % 2 == 0 { &mut two } else { &mut one };
+        reply = client.call("continue_workflow", ack(&reply, "done"));
+        assert!(!reply.is_error, "{}", reply.text);
+    }
+    assert_eq!(reply.structured["isComplete"], true);
+}
+
+#[test]
+fn the_tool_list_is_small_and_exact() {
+    let data = tempfile::tempdir().unwrap();
+    let mut client = server(data.path());
+    let listed = client.request("tools/list", json!({}));
+    let names: Vec<_> =
+        listed["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(names, ["start_workflow", "continue_workflow"]);
+    assert!(listed.to_string().len() <= 8 * 1024);
+}

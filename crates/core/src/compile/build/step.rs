@@ -1,0 +1,412 @@
+//! Compiles one step: its prompt, what it owes, and the conditions it hangs on.
+
+use workrail_model::assessment::ConsequenceEffect;
+use workrail_model::compiled::{
+    CompiledLoop, CompiledStep, Confirmation, Consequence, Criteria, Delegation, Fragment, MetricsDuty,
+    MetricsProfile, NotesRule, OutputRequirement, PlanItem, Rule, StepKind, StepProvenance, UserDependency,
+};
+use workrail_model::name::{AssessmentName, ContextKey, StepId};
+use workrail_model::reason::UserOnlyDependencyReason;
+use workrail_model::source::{
+    ConfirmationRequest, CriteriaSource, OutputSource, ParallelStep, StandardStep, UserDependencySource,
+};
+use workrail_model::text::BoundedText;
+
+use super::super::diagnostic::Code;
+use super::super::expand::Draft;
+use super::super::report::Problem;
+use super::super::shape::shown;
+use super::super::{blocks, check, lint};
+use super::Builder;
+use crate::builtins::LOOP_CONTROL_CONTRACT;
+
+/// A prompt beyond this crowds out everything else an agent should keep in view.
+const PROMPT_BYTES_ADVISED: usize = 8192;
+
+impl<'a> Builder<'a> {
+    /// Compiles a plain step and what it declares beside itself.
+    pub(in super::super) fn standard(&mut self, draft: Draft) -> Vec<PlanItem> {
+        let Draft { step, provenance, kind } = draft;
+        let at = step.common.at.clone();
+        let Some(step_id) = self.claim(&step.common.id, &at) else { return Vec::new() };
+        let id = step.common.id.as_str();
+        let (prompt, prompt_blocks, refs) = self.prompt(&step);
+        let run_condition =
+            self.link(step.common.run_condition.as_ref(), &format!("{id}.run"), &at.key("runCondition"));
+        self.lint_run(run_condition.as_ref(), id, &at);
+        let output = self.output(step.output.as_ref(), &at);
+        check::assessments(self.source, &step, self.report);
+        self.functions.check(&step, self.report);
+        let compiled = CompiledStep {
+            title: self.bind(&step.common.title, &at.key("title")),
+            prompt,
+            kind,
+            prompt_blocks,
+            fragments: self.fragments(&step),
+            agent_role: step.agent_role.clone().or_else(|| self.source.agent_role.clone()),
+            model_tier: step.model_tier,
+            guidance: step.guidance.iter().map(|text| self.bind(text, &at.key("guidance"))).collect(),
+            hints: step.hints.clone(),
+            confirmation: self.confirmation(step.common.confirmation.as_ref(), id, &step),
+            notes: notes_rule(step.common.notes_optional, output.is_some()),
+            output,
+            criteria: self.criteria(&step),
+            assessment_refs: names(&step.assessment_refs),
+            consequences: consequences(&step),
+            user_dependencies: self.user_dependencies(&step),
+            functions: step.common.functions.clone(),
+            function_references: step.function_references.iter().map(|name| bare(name)).collect(),
+            function_calls: step.function_calls.clone(),
+            metrics: MetricsDuty::None,
+            provenance,
+            refs,
+            run_condition,
+            step_id: step_id.clone(),
+        };
+        if compiled.output.as_ref().is_some_and(|own| own.contract_ref.as_str() == LOOP_CONTROL_CONTRACT) {
+            self.deciders.insert(step_id.clone());
+        }
+        self.steps.push(compiled);
+        let mut plan = vec![PlanItem::Step { step_id }];
+        plan.extend(self.virtual_steps(&step));
+        plan
+    }
+
+    fn prompt(
+        &mut self,
+        step: &StandardStep,
+    ) -> (String, Option<workrail_model::compiled::PromptBlocks>, Vec<workrail_model::compiled::InjectedRef>)
+    {
+        let at = &step.common.at;
+        let (prompt, compiled, refs) = match (&step.prompt, &step.prompt_blocks) {
+            (None, Some(source)) => {
+                self.blocks_seen = true;
+                let (slots, used_slots) = (&self.slots, &mut self.used_slots);
+                let place = at.key("promptBlocks");
+                let mut bind = |text: &str, report: &mut super::super::report::Report| {
+                    super::bind(text, slots, used_slots, &place, report)
+                };
+                let (compiled, used) =
+                    blocks::compile(source, &self.features, &mut self.refs, at, &mut bind, self.report);
+                (blocks::render(&compiled), Some(compiled), used.refs)
+            }
+            (Some(prompt), _) => (self.bind(prompt, &at.key("prompt")), None, Vec::new()),
+            (None, None) => (String::new(), None, Vec::new()),
+        };
+        if prompt.len() > PROMPT_BYTES_ADVISED {
+            self.report.push(
+                Problem::on(Code::PromptOverBudget, at)
+                    .message(format!("the prompt of `{}` has {} bytes", shown(&step.common.id), prompt.len()))
+                    .why(format!(
+                        "beyond {PROMPT_BYTES_ADVISED} bytes agents lose the instruction in the text"
+                    ))
+                    .fix("split the step, or move material into references"),
+            );
+        }
+        (prompt, compiled, refs)
+    }
+
+    fn lint_run(
+        &mut self,
+        condition: Option<&workrail_model::name::ConditionId>,
+        id: &str,
+        at: &workrail_model::source::DocPath,
+    ) {
+        let Some(test) = condition.and_then(|condition| self.conditions.get(condition)) else { return };
+        if lint::never_holds_test(test) {
+            self.report.push(
+                Problem::on(Code::UnreachableStep, &at.key("runCondition"))
+                    .message(format!("`{}` never runs: its condition can never hold", shown(id)))
+                    .why("the step would be skipped in every run")
+                    .fix("correct the condition, or remove the step"),
+            );
+            let step_id = StepId::parse(id).ok();
+            self.warn(workrail_model::compiled::WarningCode::ConditionNeverHolds, id, step_id);
+        }
+    }
+
+    fn fragments(&mut self, step: &StandardStep) -> Vec<Fragment> {
+        let at = step.common.at.key("promptFragments");
+        let mut seen = std::collections::BTreeSet::new();
+        let mut fragments = Vec::new();
+        for (index, fragment) in step.fragments.iter().enumerate() {
+            let place = at.index(index);
+            if !seen.insert(&fragment.id) {
+                self.report.push(
+                    Problem::on(Code::DuplicateId, &place)
+                        .message(format!(
+                            "the fragment id `{}` is used twice in this step",
+                            shown(&fragment.id)
+                        ))
+                        .why("messages about fragments name them by id")
+                        .fix("give one of them another id"),
+                );
+            }
+            let name = format!("{}.fragment-{index}", step.common.id);
+            let when = self.link(fragment.when.as_ref(), &name, &place.key("when"));
+            if when.as_ref().and_then(|id| self.conditions.get(id)).is_some_and(lint::never_holds_test) {
+                self.report.push(
+                    Problem::on(Code::FragmentUnused, &place.key("when"))
+                        .message(format!("the fragment `{}` is never shown", shown(&fragment.id)))
+                        .why("its condition can never hold")
+                        .fix("correct the condition, or remove the fragment"),
+                );
+            }
+            let text = self.bind(&fragment.text, &place.key("text"));
+            fragments.push(Fragment { id: fragment.id.clone(), when, text });
+        }
+        fragments
+    }
+
+    pub(super) fn confirmation(
+        &mut self,
+        request: Option<&ConfirmationRequest>,
+        id: &str,
+        step: &StandardStep,
+    ) -> Confirmation {
+        let at = step.common.at.key("requireConfirmation");
+        let name = format!("{id}.confirm");
+        match request {
+            None | Some(ConfirmationRequest::Flag(false)) => Confirmation::Never,
+            Some(ConfirmationRequest::Flag(true)) => Confirmation::Always,
+            Some(ConfirmationRequest::When(condition)) => match self.link(Some(condition), &name, &at) {
+                Some(condition_id) => Confirmation::When { condition_id },
+                None => Confirmation::Always,
+            },
+            Some(ConfirmationRequest::Gate { gate, when }) => {
+                Confirmation::Gate { gate: *gate, when: self.link(when.as_ref(), &name, &at) }
+            }
+        }
+    }
+
+    pub(super) fn output(
+        &mut self,
+        source: Option<&OutputSource>,
+        at: &workrail_model::source::DocPath,
+    ) -> Option<OutputRequirement> {
+        let source = source?;
+        let contract_ref = self.contract(&source.contract_ref, at)?;
+        Some(OutputRequirement { contract_ref, presence: source.presence })
+    }
+
+    fn criteria(&mut self, step: &StandardStep) -> Option<Criteria> {
+        let mut count = 0;
+        let criteria = self.criterion(step.criteria.as_ref()?, step, &mut count);
+        match &criteria {
+            // An empty list asks for nothing but notes, which are asked for anyway.
+            Criteria::All { of } if of.is_empty() => None,
+            Criteria::All { .. } | Criteria::Any { .. } | Criteria::Not { .. } | Criteria::Rule { .. } => {
+                Some(criteria)
+            }
+        }
+    }
+
+    fn criterion(&mut self, source: &CriteriaSource, step: &StandardStep, count: &mut usize) -> Criteria {
+        match source {
+            CriteriaSource::Rule(rule) => {
+                let name = format!("{}.rule-{count}", step.common.id);
+                *count += 1;
+                let when = self.link(rule.when.as_ref(), &name, &step.common.at.key("validationCriteria"));
+                let rule = Rule { check: rule.check.clone(), message: rule.message.clone(), when };
+                Criteria::Rule { rule }
+            }
+            CriteriaSource::All(parts) => {
+                Criteria::All { of: parts.iter().map(|part| self.criterion(part, step, count)).collect() }
+            }
+            CriteriaSource::Any(parts) => {
+                Criteria::Any { of: parts.iter().map(|part| self.criterion(part, step, count)).collect() }
+            }
+            CriteriaSource::Not(inner) => {
+                Criteria::Not { inner: Box::new(self.criterion(inner, step, count)) }
+            }
+        }
+    }
+
+    fn user_dependencies(&mut self, step: &StandardStep) -> Vec<UserDependency> {
+        let at = step.common.at.key("userDependencies");
+        let sources = step.user_dependencies.iter().enumerate();
+        sources.map(|(index, source)| self.user_dependency(source, &at.index(index))).collect()
+    }
+
+    fn user_dependency(
+        &mut self,
+        source: &UserDependencySource,
+        at: &workrail_model::source::DocPath,
+    ) -> UserDependency {
+        let is_choice = source.reason == UserOnlyDependencyReason::NeedsUserChoice;
+        if is_choice != source.choice_kind.is_some() {
+            self.report.push(
+                Problem::on(Code::UserDependency, at)
+                    .message("`choiceKind` goes with `needs_user_choice`, and only with it")
+                    .why("a choice stops a run only when the author says why it may not be assumed")
+                    .fix("add or remove \"choiceKind\""),
+            );
+        }
+        let context_key = source.context_key.as_deref().and_then(|key| match ContextKey::parse(key) {
+            Ok(key) => Some(key),
+            Err(error) => {
+                self.report.push(
+                    Problem::on(Code::UserDependency, &at.key("contextKey"))
+                        .message(format!("{:?} is no context key", shown(key)))
+                        .why("blockers point at it")
+                        .fix(error.rule),
+                );
+                None
+            }
+        });
+        UserDependency {
+            reason: source.reason,
+            choice_kind: source.choice_kind,
+            description: source.description.clone(),
+            context_key,
+        }
+    }
+
+    pub(super) fn parallel(&mut self, step: &'a ParallelStep) -> Vec<PlanItem> {
+        let at = &step.common.at;
+        let id = step.common.id.as_str();
+        let Some(step_id) = self.claim(id, at) else { return Vec::new() };
+        let run_condition =
+            self.link(step.common.run_condition.as_ref(), &format!("{id}.run"), &at.key("runCondition"));
+        self.lint_run(run_condition.as_ref(), id, at);
+        let mut plain = StandardStep::default();
+        plain.common.clone_from(&step.common);
+        let confirmation = self.confirmation(step.common.confirmation.as_ref(), id, &plain);
+        let compiled = CompiledStep {
+            title: self.bind(&step.common.title, &at.key("title")),
+            prompt: String::new(),
+            kind: StepKind::Parallel { delegations: self.delegations(step) },
+            agent_role: self.source.agent_role.clone(),
+            run_condition,
+            confirmation,
+            notes: notes_rule(step.common.notes_optional, false),
+            ..blank(step_id.clone(), StepProvenance::Authored)
+        };
+        self.steps.push(compiled);
+        let mut plan = vec![PlanItem::Step { step_id }];
+        plan.extend(self.synthesis_step(step));
+        plan
+    }
+
+    fn delegations(&mut self, step: &ParallelStep) -> Vec<Delegation> {
+        let at = step.common.at.key("parallelDelegations");
+        let mut delegations = Vec::new();
+        for (index, source) in step.delegations.iter().enumerate() {
+            let place = at.index(index);
+            if source.workflow_id == self.source.id {
+                self.report.push(
+                    Problem::on(Code::Delegation, &place.key("workflowId"))
+                        .message("the workflow delegates to itself")
+                        .why("each child would start further children without end")
+                        .fix("delegate to another workflow"),
+                );
+            }
+            let name = format!("{}.delegation-{index}", step.common.id);
+            let run_condition = self.link(source.run_condition.as_ref(), &name, &place.key("runCondition"));
+            delegations.push(Delegation {
+                workflow_id: source.workflow_id.clone(),
+                goal: source.goal.clone(),
+                run_condition,
+                context_mapping: source.context_mapping.clone(),
+                args: source.args.clone(),
+                model_tier: source.model_tier,
+                allowed_tools: source.allowed_tools.clone(),
+            });
+        }
+        delegations
+    }
+
+    /// Which steps carry which metrics text; the outcome is reported by the last one.
+    pub(super) fn metrics(&mut self, plan: &[PlanItem], loops: &[CompiledLoop]) {
+        let last = last_step(plan, loops, &self.deciders).cloned();
+        let (every, outcome) = match self.source.metrics_profile {
+            MetricsProfile::None => return,
+            MetricsProfile::Coding => (MetricsDuty::Accumulate, MetricsDuty::CodingOutcome),
+            MetricsProfile::Review => (MetricsDuty::None, MetricsDuty::ReviewOutcome),
+            MetricsProfile::Research | MetricsProfile::Design | MetricsProfile::Ticket => {
+                (MetricsDuty::None, MetricsDuty::Outcome)
+            }
+        };
+        for step in &mut self.steps {
+            step.metrics = if Some(&step.step_id) == last.as_ref() { outcome } else { every };
+        }
+    }
+}
+
+/// The step that ends a run; in a loop, the last one that is not its decision.
+fn last_step<'s>(
+    items: &'s [PlanItem],
+    loops: &'s [CompiledLoop],
+    deciders: &std::collections::BTreeSet<StepId>,
+) -> Option<&'s StepId> {
+    match items.last()? {
+        PlanItem::Step { step_id } => Some(step_id),
+        PlanItem::Loop { loop_id } => {
+            let owner = loops.iter().find(|owner| owner.loop_id == *loop_id)?;
+            let decides = |item: &PlanItem| match item {
+                PlanItem::Step { step_id } => deciders.contains(step_id),
+                PlanItem::Loop { .. } => false,
+            };
+            let end = owner.body.iter().rposition(|item| !decides(item))?;
+            last_step(&owner.body[..=end], loops, deciders)
+        }
+    }
+}
+
+/// A step with nothing but its name.
+pub(super) fn blank(step_id: StepId, provenance: StepProvenance) -> CompiledStep {
+    CompiledStep {
+        step_id,
+        title: String::new(),
+        prompt: String::new(),
+        kind: StepKind::Standard,
+        prompt_blocks: None,
+        fragments: Vec::new(),
+        agent_role: None,
+        model_tier: None,
+        guidance: Vec::new(),
+        hints: Vec::new(),
+        run_condition: None,
+        confirmation: Confirmation::Never,
+        notes: NotesRule::Required,
+        output: None,
+        criteria: None,
+        assessment_refs: Vec::new(),
+        consequences: Vec::new(),
+        user_dependencies: Vec::new(),
+        functions: Vec::new(),
+        function_references: Vec::new(),
+        function_calls: Vec::new(),
+        metrics: MetricsDuty::None,
+        provenance,
+        refs: Vec::new(),
+    }
+}
+
+/// Notes are required unless the author waives them or a contract says what is owed (G43).
+fn notes_rule(optional: bool, has_contract: bool) -> NotesRule {
+    if optional || has_contract { NotesRule::Optional } else { NotesRule::Required }
+}
+
+fn names(refs: &[String]) -> Vec<AssessmentName> {
+    refs.iter().filter_map(|name| AssessmentName::parse(name).ok()).collect()
+}
+
+fn consequences(step: &StandardStep) -> Vec<Consequence> {
+    step.consequences
+        .iter()
+        .map(|source| Consequence {
+            any_equals_level: BoundedText::clip(&source.level),
+            for_assessment: source
+                .for_assessment
+                .as_deref()
+                .and_then(|name| AssessmentName::parse(name).ok()),
+            effect: ConsequenceEffect::RequireFollowup { guidance: BoundedText::clip(&source.guidance) },
+        })
+        .collect()
+}
+
+/// `name()` as `name`.
+fn bare(reference: &str) -> String {
+    reference.trim().trim_end_matches("()").to_owned()
+}

@@ -1,0 +1,92 @@
+//! Steps that a step declares beside itself: verification, audit and synthesis.
+
+use workrail_model::compiled::{CompiledStep, NotesRule, PlanItem, StepProvenance};
+use workrail_model::source::{ParallelStep, StandardStep, StepCommon};
+
+use super::super::diagnostic::Code;
+use super::super::report::Problem;
+use super::Builder;
+use super::step::blank;
+
+impl Builder<'_> {
+    /// Verification first, then the audit, right after their step and under its condition.
+    pub(super) fn virtual_steps(&mut self, step: &StandardStep) -> Vec<PlanItem> {
+        let mut plan = Vec::new();
+        if let Some(request) = &step.verification {
+            let prompt = match (&request.prompt, &request.command) {
+                (Some(prompt), Some(command)) => format!("{prompt}\n\nRun: `{command}`"),
+                (Some(prompt), None) => prompt.clone(),
+                (None, Some(command)) => format!(
+                    "Run `{command}` and report its outcome in the notes: the exit status, and the lines that \
+                     matter. If it fails, fix the cause and run it again."
+                ),
+                (None, None) => self.empty_request(&step.common, "verification", "`command` or `prompt`"),
+            };
+            plan.extend(self.virtual_step(&step.common, "verification", "Verify", &prompt, None));
+        }
+        if let Some(request) = &step.audit {
+            let rubric: Vec<String> = request.rubric.iter().map(|line| format!("- {line}")).collect();
+            let prompt = match (&request.prompt, rubric.is_empty()) {
+                (Some(prompt), true) => prompt.clone(),
+                (Some(prompt), false) => format!("{prompt}\n\nJudge by:\n{}", rubric.join("\n")),
+                (None, false) => format!(
+                    "Audit the result of the previous step. Judge each point with evidence, and fix what fails:\n{}",
+                    rubric.join("\n")
+                ),
+                (None, true) => self.empty_request(&step.common, "audit", "`prompt` or `rubric`"),
+            };
+            plan.extend(self.virtual_step(&step.common, "audit", "Audit", &prompt, None));
+        }
+        plan
+    }
+
+    pub(super) fn synthesis_step(&mut self, step: &ParallelStep) -> Option<PlanItem> {
+        let request = step.synthesis.as_ref()?;
+        if request.prompt.is_none() && request.output.is_none() {
+            self.empty_request(&step.common, "synthesis", "`prompt` or `outputContract`");
+        }
+        let prompt = request.prompt.clone().unwrap_or_else(|| {
+            "Bring the results of the delegated work together: what they agree on, where they contradict each \
+             other and how you settled it, and what follows."
+                .to_owned()
+        });
+        let output = self.output(request.output.as_ref(), &step.common.at.key("synthesis"));
+        self.virtual_step(&step.common, "synthesis", "Synthesis", &prompt, output)
+    }
+
+    fn empty_request(&mut self, common: &StepCommon, what: &str, needed: &str) -> String {
+        self.report.push(
+            Problem::on(Code::MissingField, &common.at.key(what))
+                .message(format!("`{what}` needs {needed}"))
+                .why("the step it adds would have nothing to say")
+                .fix(format!("add {needed}, or remove `{what}`")),
+        );
+        String::new()
+    }
+
+    fn virtual_step(
+        &mut self,
+        common: &StepCommon,
+        suffix: &str,
+        label: &str,
+        prompt: &str,
+        output: Option<workrail_model::compiled::OutputRequirement>,
+    ) -> Option<PlanItem> {
+        let step_id = self.claim(&format!("{}__{suffix}", common.id), &common.at)?;
+        let origin_id = common.id.clone();
+        // The condition was linked by the step itself; its own steps hang on the same one.
+        let run_condition = self.steps.iter().rev().find(|own| own.step_id.as_str() == common.id);
+        let run_condition = run_condition.and_then(|own| own.run_condition.clone());
+        let step = CompiledStep {
+            title: format!("{label}: {}", common.title),
+            prompt: self.bind(prompt, &common.at.key(suffix)),
+            agent_role: self.source.agent_role.clone(),
+            run_condition,
+            notes: NotesRule::Optional,
+            output,
+            ..blank(step_id.clone(), StepProvenance::Virtual { origin_id })
+        };
+        self.steps.push(step);
+        Some(PlanItem::Step { step_id })
+    }
+}

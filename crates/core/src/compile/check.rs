@@ -1,0 +1,146 @@
+//! Checks that declarations exist once and that steps use them as declared (G42).
+
+use std::collections::BTreeSet;
+
+use workrail_model::compiled::{AssessmentDefinition, CompiledStep};
+use workrail_model::source::{DocPath, StandardStep, Workflow};
+
+use super::diagnostic::Code;
+use super::nearest::suggestion;
+use super::report::{Problem, Report};
+use super::shape::shown;
+
+/// Ids of the workflow's own lists are unique.
+pub(super) fn declarations(source: &Workflow, report: &mut Report) {
+    let root = DocPath::root();
+    unique(source.assessments.iter().map(|own| own.id.as_str()), &root.key("assessments"), report);
+    unique(
+        source.extension_points.iter().map(|own| own.slot_id.as_str()),
+        &root.key("extensionPoints"),
+        report,
+    );
+    unique(source.references.iter().map(|own| own.id.as_str()), &root.key("references"), report);
+    unique(source.conditions.iter().map(|own| own.id.as_str()), &root.key("conditions"), report);
+    unique(source.functions.iter().map(|own| own.name.as_str()), &root.key("functionDefinitions"), report);
+    for (index, assessment) in source.assessments.iter().enumerate() {
+        let at = root.key("assessments").index(index).key("dimensions");
+        unique(assessment.dimensions.iter().map(|own| own.id.as_str()), &at, report);
+    }
+}
+
+fn unique<'a>(names: impl Iterator<Item = &'a str>, at: &DocPath, report: &mut Report) {
+    let mut seen = BTreeSet::new();
+    for (index, name) in names.enumerate() {
+        if !seen.insert(name) {
+            report.push(
+                Problem::on(Code::DuplicateId, &at.index(index))
+                    .message(format!("`{}` is declared twice", shown(name)))
+                    .why("steps refer to it by name, and could mean either")
+                    .fix("give one of them another name"),
+            );
+        }
+    }
+}
+
+/// The assessments of a step are declared, and its consequences are about their levels.
+pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut Report) {
+    let at = &step.common.at;
+    let known: Vec<&str> = source.assessments.iter().map(|own| own.id.as_str()).collect();
+    let mut referenced: Vec<&AssessmentDefinition> = Vec::new();
+    for (index, name) in step.assessment_refs.iter().enumerate() {
+        match source.assessments.iter().find(|own| own.id.as_str() == name) {
+            Some(own) => referenced.push(own),
+            None => report.push(
+                Problem::on(Code::UnknownAssessment, &at.key("assessmentRefs").index(index))
+                    .message(format!("there is no assessment `{}`", shown(name)))
+                    .why("the agent would be asked for a judgement that nobody defined")
+                    .fix(suggestion(name, &known)),
+            ),
+        }
+    }
+    let list = at.key("assessmentConsequences");
+    if !step.consequences.is_empty() && step.assessment_refs.is_empty() {
+        report.push(
+            Problem::on(Code::Consequence, &list)
+                .message("consequences need assessmentRefs")
+                .why("without an assessment no level is ever given")
+                .fix("add \"assessmentRefs\": [\"...\"]"),
+        );
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    for (index, consequence) in step.consequences.iter().enumerate() {
+        let place = list.index(index);
+        if !seen.insert((&consequence.level, &consequence.for_assessment)) {
+            report.push(
+                Problem::on(Code::Consequence, &place)
+                    .message(format!("the level {:?} has two consequences", shown(&consequence.level)))
+                    .why("only one of them could be followed")
+                    .fix("join them into one"),
+            );
+        }
+        if let Some(name) = &consequence.for_assessment
+            && !step.assessment_refs.contains(name)
+        {
+            let refs: Vec<&str> = step.assessment_refs.iter().map(String::as_str).collect();
+            report.push(
+                Problem::on(Code::Consequence, &place.key("when").key("forAssessment"))
+                    .message(format!("`{}` is not among the step's assessmentRefs", shown(name)))
+                    .why("the step never gives that assessment")
+                    .fix(suggestion(name, &refs)),
+            );
+            continue;
+        }
+        level_declared(
+            &consequence.level,
+            consequence.for_assessment.as_deref(),
+            &referenced,
+            &place,
+            report,
+        );
+    }
+}
+
+fn level_declared(
+    level: &str,
+    scope: Option<&str>,
+    referenced: &[&AssessmentDefinition],
+    at: &DocPath,
+    report: &mut Report,
+) {
+    let scoped = referenced.iter().filter(|own| scope.is_none_or(|name| own.id.as_str() == name));
+    let levels: Vec<&str> = scoped
+        .flat_map(|own| &own.dimensions)
+        .flat_map(|dimension| dimension.levels.iter().map(String::as_str))
+        .collect();
+    if levels.is_empty() || levels.contains(&level) {
+        return;
+    }
+    let mut known = levels;
+    known.sort_unstable();
+    known.dedup();
+    report.push(
+        Problem::on(Code::AssessmentLevel, &at.key("when").key("anyEqualsLevel"))
+            .message(format!("no dimension has the level {:?}", shown(level)))
+            .why("the consequence could never come about")
+            .fix(suggestion(level, &known)),
+    );
+}
+
+pub(super) fn assessments_used(source: &Workflow, steps: &[CompiledStep], report: &mut Report) {
+    if source.assessments.is_empty() {
+        return;
+    }
+    let used: BTreeSet<&str> =
+        steps.iter().flat_map(|step| &step.assessment_refs).map(|name| name.as_str()).collect();
+    for (index, own) in source.assessments.iter().enumerate() {
+        if !used.contains(own.id.as_str()) {
+            report.push(
+                Problem::on(Code::AssessmentUnused, &DocPath::root().key("assessments").index(index))
+                    .message(format!("no step asks for the assessment `{}`", own.id))
+                    .why("it is never given")
+                    .fix("name it in a step's assessmentRefs, or remove it"),
+            );
+        }
+    }
+}

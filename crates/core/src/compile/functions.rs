@@ -1,0 +1,143 @@
+//! Functions: named instructions, their calls and references, and which of them nobody uses.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use workrail_model::compiled::{
+    CompiledStep, FunctionCall, FunctionDefinition, FunctionParameter, ParameterType,
+};
+use workrail_model::source::{DocPath, StandardStep, Workflow};
+
+use super::diagnostic::Code;
+use super::nearest::suggestion;
+use super::report::{Problem, Report};
+use super::shape::shown;
+
+/// The functions that the step being compiled can see: the workflow's and its loops'.
+pub(super) struct Visible<'a> {
+    levels: Vec<&'a [FunctionDefinition]>,
+}
+
+impl<'a> Visible<'a> {
+    pub(super) fn new(workflow: &'a [FunctionDefinition]) -> Self {
+        Self { levels: vec![workflow] }
+    }
+
+    pub(super) fn enter(&mut self, functions: &'a [FunctionDefinition]) {
+        self.levels.push(functions);
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.levels.pop();
+    }
+
+    fn find<'s>(&'s self, step: &'s StandardStep, name: &str) -> Option<&'s FunctionDefinition> {
+        let outer = self.levels.iter().rev().flat_map(|level| level.iter());
+        step.common.functions.iter().chain(outer).find(|own| own.name == name)
+    }
+
+    fn names<'s>(&'s self, step: &'s StandardStep) -> Vec<&'s str> {
+        let outer = self.levels.iter().flat_map(|level| level.iter());
+        step.common.functions.iter().chain(outer).map(|own| own.name.as_str()).collect()
+    }
+
+    pub(super) fn check(&self, step: &StandardStep, report: &mut Report) {
+        let at = &step.common.at;
+        for (index, reference) in step.function_references.iter().enumerate() {
+            let name = reference.trim().trim_end_matches("()");
+            if self.find(step, name).is_none() {
+                report.push(
+                    Problem::on(Code::FunctionReference, &at.key("functionReferences").index(index))
+                        .message(format!("there is no function `{}`", shown(name)))
+                        .why("the agent cannot be told what it means")
+                        .fix(suggestion(name, &self.names(step))),
+                );
+            }
+        }
+        for (index, call) in step.function_calls.iter().enumerate() {
+            let place = at.key("functionCalls").index(index);
+            match self.find(step, &call.name) {
+                Some(function) => check_call(function, call, &place, report),
+                None => report.push(
+                    Problem::on(Code::UnknownFunction, &place.key("name"))
+                        .message(format!("there is no function `{}`", shown(&call.name)))
+                        .why("a call of nothing does nothing")
+                        .fix(suggestion(&call.name, &self.names(step))),
+                ),
+            }
+        }
+    }
+
+    /// Functions of the workflow that no step refers to, calls or names.
+    pub(super) fn unused(&self, source: &Workflow, steps: &[CompiledStep], report: &mut Report) {
+        if source.functions.is_empty() {
+            return;
+        }
+        let mut used: BTreeSet<&str> = BTreeSet::new();
+        for step in steps {
+            used.extend(step.function_references.iter().map(String::as_str));
+            used.extend(step.function_calls.iter().map(|call| call.name.as_str()));
+        }
+        for (index, function) in source.functions.iter().enumerate() {
+            let named = |text: &str| text.contains(function.name.as_str());
+            let in_text = || {
+                steps.iter().any(|step| named(&step.prompt) || step.guidance.iter().any(|line| named(line)))
+                    || source.meta_guidance.iter().any(|line| named(line))
+            };
+            if !used.contains(function.name.as_str()) && !in_text() {
+                report.push(
+                    Problem::on(
+                        Code::FunctionUnused,
+                        &DocPath::root().key("functionDefinitions").index(index),
+                    )
+                    .message(format!("no step names the function `{}`", function.name))
+                    .why("the agent never needs it")
+                    .fix("refer to it in a step's functionReferences, or remove it"),
+                );
+            }
+        }
+    }
+}
+
+fn check_call(function: &FunctionDefinition, call: &FunctionCall, at: &DocPath, report: &mut Report) {
+    let known: Vec<&str> = function.parameters.iter().map(|own| own.name.as_str()).collect();
+    let mut wrong = |place: DocPath, message: String, fix: String| {
+        report.push(
+            Problem::on(Code::FunctionCall, &place)
+                .message(message)
+                .why("the call does not fit the function's definition")
+                .fix(fix),
+        );
+    };
+    for parameter in function.parameters.iter().filter(|own| own.required) {
+        if !call.args.contains_key(&parameter.name) {
+            let message = format!("`{}` needs the argument `{}`", function.name, parameter.name);
+            wrong(at.clone(), message, format!("add \"{}\" to args", parameter.name));
+        }
+    }
+    for (name, value) in &call.args {
+        let place = at.key("args").key(name);
+        match function.parameters.iter().find(|own| own.name == *name) {
+            None => {
+                let message = format!("`{}` takes no argument `{}`", function.name, shown(name));
+                wrong(place, message, suggestion(name, &known));
+            }
+            Some(parameter) if !fits(parameter, value) => {
+                let message = format!("the argument `{name}` has the wrong type or value");
+                wrong(place, message, format!("see the parameter `{name}` of `{}`", function.name));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn fits(parameter: &FunctionParameter, value: &Value) -> bool {
+    let typed = match parameter.kind {
+        ParameterType::String => value.is_string(),
+        ParameterType::Number => value.is_number(),
+        ParameterType::Boolean => value.is_boolean(),
+        ParameterType::Array => value.is_array(),
+        ParameterType::Object => value.is_object(),
+    };
+    typed && (parameter.allowed.is_empty() || parameter.allowed.contains(value))
+}

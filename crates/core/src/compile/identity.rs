@@ -1,0 +1,119 @@
+//! Workflow ids: namespaces, the reserved one, and what a legacy id should become (lock 7).
+
+use workrail_model::digest::Sha256;
+use workrail_model::name::WorkflowId;
+use workrail_model::source::DocPath;
+
+use super::diagnostic::Code;
+use super::report::{Problem, Report};
+use super::shape::shown;
+
+/// Where a file comes from, as far as compiling cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Part of this build; may use the reserved namespace.
+    Bundled,
+    User,
+    Project,
+    /// Git, remote or plugin.
+    Shared,
+}
+
+impl Origin {
+    fn namespace(self) -> &'static str {
+        match self {
+            Self::Bundled => "wr",
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Shared => "repo",
+        }
+    }
+}
+
+/// The namespaced id that a legacy one should become: from its source, never from a clock. When that id
+/// is taken, four digits of the source's digest are appended.
+pub fn suggested_id(
+    legacy: &str,
+    origin: Origin,
+    source: &[u8],
+    is_taken: impl Fn(&str) -> bool,
+) -> Option<WorkflowId> {
+    let mut name = legacy.to_lowercase().replace('-', "_");
+    if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        name = format!("w{name}");
+    }
+    let plain = format!("{}.{name}", origin.namespace());
+    let id = if is_taken(&plain) {
+        let digest = Sha256::of(source).hex();
+        format!("{plain}_{}", &digest[..4])
+    } else {
+        plain
+    };
+    WorkflowId::parse(&id).ok()
+}
+
+pub(super) fn check(id: &str, origin: Origin, report: &mut Report) -> Option<WorkflowId> {
+    let at = DocPath::root().key("id");
+    let parsed = match WorkflowId::parse(id) {
+        Ok(parsed) => parsed,
+        // A missing or empty id has been reported by the shape check.
+        Err(_) if id.is_empty() => return None,
+        Err(error) => {
+            let cleaned: String = id
+                .to_lowercase()
+                .chars()
+                .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' })
+                .take(60)
+                .collect();
+            report.push(
+                Problem::on(Code::WorkflowId, &at)
+                    .message(format!("{:?} is no workflow id", shown(id)))
+                    .why(error.rule)
+                    .fix(format!("for example \"{}.{cleaned}\"", origin.namespace())),
+            );
+            return None;
+        }
+    };
+    match parsed.namespace() {
+        Some("wr") if origin != Origin::Bundled => {
+            let name = id.strip_prefix("wr.").unwrap_or(id);
+            report.push(
+                Problem::on(Code::ReservedNamespace, &at)
+                    .message(format!("`{id}` is in the reserved namespace `wr`"))
+                    .why("ids under `wr.` always mean the workflows that ship with WorkRail; no file may shadow them")
+                    .fix(format!("rename it to \"{}.{name}\"", origin.namespace())),
+            );
+        }
+        None => {
+            let suggestion = suggested_id(id, origin, &[], |_| false);
+            report.push(
+                Problem::on(Code::LegacyId, &at)
+                    .message(format!("`{id}` has no namespace"))
+                    .why("it still runs, but new workflows need `namespace.name`, so that names do not collide")
+                    .fix(suggestion.map_or_else(String::new, |new| format!("rename it to \"{new}\""))),
+            );
+        }
+        Some(_) => {}
+    }
+    Some(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use test_case::test_case;
+
+    #[test_case("bug-investigation", Origin::User, "user.bug_investigation")]
+    #[test_case("bug-investigation", Origin::Project, "project.bug_investigation")]
+    #[test_case("bug-investigation", Origin::Shared, "repo.bug_investigation")]
+    #[test_case("2fa", Origin::User, "user.w2fa"; "a segment starts with a letter")]
+    fn legacy_ids_are_renamed_by_their_source(legacy: &str, origin: Origin, expected: &str) {
+        assert_eq!(suggested_id(legacy, origin, b"", |_| false).unwrap().as_str(), expected);
+    }
+
+    #[test]
+    fn a_collision_gets_digits_of_the_source() {
+        let id = suggested_id("a-b", Origin::User, b"abc", |id| id == "user.a_b").unwrap();
+        assert_eq!(id.as_str(), "user.a_b_ba78");
+    }
+}

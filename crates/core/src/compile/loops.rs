@@ -1,0 +1,310 @@
+//! Loops: their bodies, what controls them, and the checks that keep them finite (G44).
+
+use workrail_model::compiled::{
+    CompiledLoop, ConditionTest, ForCount, LoopControl, OnLimit, PlanItem, WarningCode,
+};
+use workrail_model::name::{ConditionId, ContractRef, LoopId};
+use workrail_model::source::{
+    BodySource, Condition, ConditionBody, ConditionSource, DocPath, LoopSource, LoopStep, StepCommon,
+};
+
+use super::build::Builder;
+use super::diagnostic::Code;
+use super::lint;
+use super::nearest::suggestion;
+use super::report::Problem;
+use super::shape::shown;
+use crate::builtins::LOOP_CONTROL_CONTRACT;
+
+/// A loop whose body may still be unknown.
+pub(super) struct LoopDraft {
+    loop_id: LoopId,
+    common: StepCommon,
+    control: LoopSource,
+    max_iterations: u32,
+    on_limit: OnLimit,
+    iteration_var: String,
+    run_condition: Option<ConditionId>,
+    body: BodyDraft,
+}
+
+enum BodyDraft {
+    Named(String),
+    Inline(Vec<PlanItem>),
+}
+
+/// Takes the loop's id and compiles its body; what controls it is settled by `finish`.
+pub(super) fn open<'a>(builder: &mut Builder<'a>, step: &'a LoopStep) -> Vec<PlanItem> {
+    let at = &step.common.at;
+    if step.common.id.is_empty() {
+        builder.report.push(
+            Problem::on(Code::MissingField, at)
+                .message("a loop has no `id`")
+                .why("runs and decisions name the loop by it")
+                .fix("add \"id\": \"...\""),
+        );
+    }
+    let claimed = builder.claim(&step.common.id, at);
+    let id = step.common.id.as_str();
+    let run_condition =
+        builder.link(step.common.run_condition.as_ref(), &format!("{id}.loop-run"), &at.key("runCondition"));
+    builder.functions.enter(&step.common.functions);
+    let body = match &step.body {
+        BodySource::Named(name) => BodyDraft::Named(name.clone()),
+        BodySource::Inline(steps) => {
+            BodyDraft::Inline(steps.iter().flat_map(|inner| builder.step(inner)).collect())
+        }
+    };
+    builder.functions.leave();
+    let Some(loop_id) = claimed.and_then(|id| LoopId::parse(id.as_str()).ok()) else { return Vec::new() };
+    if let Some(test) = run_condition.as_ref().and_then(|id| builder.conditions.get(id))
+        && lint::never_holds_test(test)
+    {
+        unreachable(builder, id, at);
+    }
+    builder.loops.push(LoopDraft {
+        loop_id: loop_id.clone(),
+        common: step.common.clone(),
+        control: step.control.clone(),
+        max_iterations: step.max_iterations.unwrap_or(1),
+        on_limit: step.on_limit,
+        iteration_var: step.iteration_var.clone().unwrap_or_else(|| "currentIteration".to_owned()),
+        run_condition,
+        body,
+    });
+    vec![PlanItem::Loop { loop_id }]
+}
+
+fn unreachable(builder: &mut Builder<'_>, id: &str, at: &DocPath) {
+    builder.report.push(
+        Problem::on(Code::UnreachableStep, &at.key("runCondition"))
+            .message(format!("the loop `{}` never runs: its condition can never hold", shown(id)))
+            .why("its steps would be skipped in every run")
+            .fix("correct the condition, or remove the loop"),
+    );
+    builder.warn(WarningCode::ConditionNeverHolds, id, None);
+}
+
+/// Every loop with its body and control, sorted by id.
+pub(super) fn finish(builder: &mut Builder<'_>) -> Vec<CompiledLoop> {
+    let drafts = std::mem::take(&mut builder.loops);
+    let mut loops = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        let body = body(builder, &draft);
+        let Some(control) = control(builder, &draft, &body) else { continue };
+        loops.push(CompiledLoop {
+            title: if draft.common.title.is_empty() {
+                draft.loop_id.to_string()
+            } else {
+                draft.common.title.clone()
+            },
+            loop_id: draft.loop_id,
+            control,
+            max_iterations: draft.max_iterations,
+            on_limit: draft.on_limit,
+            iteration_var: draft.iteration_var,
+            run_condition: draft.run_condition,
+            body,
+            functions: draft.common.functions,
+        });
+    }
+    loops.sort_by(|a, b| a.loop_id.cmp(&b.loop_id));
+    loops
+}
+
+fn body(builder: &mut Builder<'_>, draft: &LoopDraft) -> Vec<PlanItem> {
+    let name = match &draft.body {
+        BodyDraft::Inline(items) => return items.clone(),
+        BodyDraft::Named(name) => name,
+    };
+    let items = builder.named_bodies.get(name).cloned().unwrap_or_default();
+    let holds_a_loop = items.iter().any(|item| match item {
+        PlanItem::Loop { .. } => true,
+        PlanItem::Step { .. } => false,
+    });
+    if items.is_empty() || holds_a_loop {
+        let known: Vec<&str> = builder.source.steps.iter().map(|step| step.common().id.as_str()).collect();
+        let (message, fix) = if holds_a_loop {
+            (format!("the body `{name}` is itself a loop"), "write the inner loop into the body".to_owned())
+        } else {
+            (format!("there is no step `{}` to be the body", shown(name)), suggestion(name, &known))
+        };
+        builder.report.push(
+            Problem::on(Code::LoopBody, &draft.common.at.key("body"))
+                .message(message)
+                .why("a loop repeats a step that stands beside it, or the steps written into it")
+                .fix(fix),
+        );
+        return Vec::new();
+    }
+    items
+}
+
+fn control(builder: &mut Builder<'_>, draft: &LoopDraft, body: &[PlanItem]) -> Option<LoopControl> {
+    Some(match &draft.control {
+        LoopSource::Unknown => return None,
+        LoopSource::While { source } => {
+            LoopControl::While { condition_id: condition(builder, draft, source, body)? }
+        }
+        LoopSource::Until { source } => {
+            LoopControl::Until { condition_id: condition(builder, draft, source, body)? }
+        }
+        LoopSource::ForFixed { count } => LoopControl::For { count: ForCount::Fixed { value: *count } },
+        LoopSource::ForContext { context_key } => {
+            LoopControl::For { count: ForCount::FromContext { context_key: context_key.clone() } }
+        }
+        LoopSource::ForEach { items, item_var, index_var } => LoopControl::ForEach {
+            items: items.clone(),
+            item_var: item_var.clone().unwrap_or_else(|| "currentItem".to_owned()),
+            index_var: index_var.clone().unwrap_or_else(|| "currentIndex".to_owned()),
+        },
+    })
+}
+
+fn condition(
+    builder: &mut Builder<'_>,
+    draft: &LoopDraft,
+    source: &ConditionSource,
+    body: &[PlanItem],
+) -> Option<ConditionId> {
+    let at = &draft.common.at;
+    let decision = decision_position(builder, body);
+    let name = format!("{}.loop", draft.loop_id);
+    match source {
+        ConditionSource::Artifact { contract_ref, label } => {
+            artifact(builder, draft, contract_ref, label.clone(), decision, body)
+        }
+        ConditionSource::Condition(Condition::Named(id)) => {
+            let named = builder.source.conditions.iter().find(|named| named.id == *id);
+            match named.map(|named| named.test.clone()) {
+                Some(ConditionBody::LoopControl { contract_ref, label }) => {
+                    builder.link(Some(&Condition::Named(id.clone())), &name, at)?;
+                    check_artifact(builder, draft, &contract_ref, decision, body)?;
+                    // Each loop has its own label, so each has its own condition.
+                    loop_control(builder, &name, &contract_ref, label)
+                }
+                Some(ConditionBody::Context(_)) | None => {
+                    by_context(builder, draft);
+                    builder.link(Some(&Condition::Named(id.clone())), &name, at)
+                }
+            }
+        }
+        ConditionSource::Condition(Condition::Expr(expr)) => {
+            by_context(builder, draft);
+            let id = ConditionId::parse(&name).ok()?;
+            let test = ConditionTest::Context { expr: expr.clone() };
+            if lint::never_holds_test(&test) && matches!(draft.control, LoopSource::While { .. }) {
+                builder.report.push(
+                    Problem::on(Code::ConditionNeverHolds, at)
+                        .message(format!("the condition of the loop `{}` can never hold", draft.loop_id))
+                        .why("the loop would never run")
+                        .fix("correct the condition"),
+                );
+                builder.warn(WarningCode::ConditionNeverHolds, draft.loop_id.as_str(), None);
+            }
+            builder.conditions.insert(id.clone(), test);
+            Some(id)
+        }
+        ConditionSource::Derived if decision.is_some() => {
+            artifact(builder, draft, LOOP_CONTROL_CONTRACT, None, decision, body)
+        }
+        ConditionSource::Derived => {
+            builder.report.push(
+                Problem::on(Code::LoopControl, at)
+                    .message(format!("nothing decides whether the loop `{}` goes on", draft.loop_id))
+                    .why("a while or until loop needs a condition or a decision step")
+                    .fix(
+                        "end the body with a step that has \
+                         \"outputContract\": { \"contractRef\": \"wr.contracts.loop_control\" }",
+                    ),
+            );
+            None
+        }
+    }
+}
+
+fn artifact(
+    builder: &mut Builder<'_>,
+    draft: &LoopDraft,
+    contract_ref: &str,
+    label: Option<String>,
+    decision: Option<usize>,
+    body: &[PlanItem],
+) -> Option<ConditionId> {
+    check_artifact(builder, draft, contract_ref, decision, body)?;
+    loop_control(builder, &format!("{}.loop", draft.loop_id), contract_ref, label)
+}
+
+fn loop_control(
+    builder: &mut Builder<'_>,
+    name: &str,
+    contract_ref: &str,
+    label: Option<String>,
+) -> Option<ConditionId> {
+    let id = ConditionId::parse(name).ok()?;
+    let contract_ref = ContractRef::parse(contract_ref).ok()?;
+    builder.conditions.insert(id.clone(), ConditionTest::LoopControl { contract_ref, label });
+    Some(id)
+}
+
+fn check_artifact(
+    builder: &mut Builder<'_>,
+    draft: &LoopDraft,
+    contract_ref: &str,
+    decision: Option<usize>,
+    body: &[PlanItem],
+) -> Option<()> {
+    let at = &draft.common.at;
+    let loop_id = &draft.loop_id;
+    if contract_ref != LOOP_CONTROL_CONTRACT {
+        builder.report.push(
+            Problem::on(Code::LoopControl, at)
+                .message(format!("`{}` cannot decide a loop", shown(contract_ref)))
+                .why("only the loop control artifact says continue or stop")
+                .fix(format!("use \"contractRef\": \"{LOOP_CONTROL_CONTRACT}\"")),
+        );
+        return None;
+    }
+    builder.contract(contract_ref, at);
+    match decision {
+        None => {
+            let blocks = draft.on_limit == OnLimit::Block;
+            let code = if blocks { Code::LoopControl } else { Code::LoopWithoutDecision };
+            builder.report.push(
+                Problem::on(code, at)
+                    .message(format!("no step of the loop `{loop_id}` gives its decision"))
+                    .why("a missing decision never ends a loop, so it always runs to its limit")
+                    .fix("end the body with a step whose outputContract is wr.contracts.loop_control"),
+            );
+            builder.warn(WarningCode::LoopWithoutDecisionStep, loop_id.as_str(), None);
+        }
+        Some(position) if position + 1 < body.len() => {
+            builder.report.push(
+                Problem::on(Code::LoopDecisionNotLast, at)
+                    .message(format!("the decision of the loop `{loop_id}` is not its last step"))
+                    .why("the steps after it still run: a loop ends between passes, never inside one")
+                    .fix("move the decision step to the end of the body"),
+            );
+        }
+        Some(_) => {}
+    }
+    Some(())
+}
+
+fn by_context(builder: &mut Builder<'_>, draft: &LoopDraft) {
+    builder.report.push(
+        Problem::on(Code::LoopByContext, &draft.common.at)
+            .message(format!("the loop `{}` is decided by context values", draft.loop_id))
+            .why("a value that the agent forgets to set ends or prolongs the loop unnoticed")
+            .fix("prefer a decision step with wr.contracts.loop_control"),
+    );
+    builder.warn(WarningCode::LoopControlledByContext, draft.loop_id.as_str(), None);
+}
+
+/// Where in the body the decision step stands.
+fn decision_position(builder: &Builder<'_>, body: &[PlanItem]) -> Option<usize> {
+    body.iter().rposition(|item| match item {
+        PlanItem::Loop { .. } => false,
+        PlanItem::Step { step_id } => builder.deciders.contains(step_id),
+    })
+}

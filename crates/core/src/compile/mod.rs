@@ -1,0 +1,95 @@
+//! Compiles an authored workflow into the self-contained form that runs (G21, G45).
+//!
+//! The order is fixed: read, check the shape, decode, expand templates, fill bindings, apply features in
+//! the order of their ids, resolve snippets, render prompt blocks, inject probes and virtual steps, embed
+//! contracts, link conditions and loops, lint. Nothing depends on the machine, the directory or the order
+//! of keys; every problem is reported at once.
+
+mod blocks;
+mod build;
+mod check;
+mod decode;
+mod diagnostic;
+mod document;
+mod expand;
+mod fields;
+mod functions;
+mod identity;
+mod lint;
+mod loops;
+mod nearest;
+mod report;
+mod schema;
+mod shape;
+
+pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
+pub use expand::{Routine, argument_names};
+pub use identity::{Origin, suggested_id};
+pub use nearest::nearest;
+pub use schema::workflow_schema;
+
+use std::collections::BTreeMap;
+
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::source::Workflow;
+
+use report::Report;
+
+/// Values for extension points, by slot: what the workspace's bindings say for this workflow.
+pub type Bindings = BTreeMap<String, String>;
+
+#[derive(Clone, Copy, Debug)]
+pub struct CompileInput<'a> {
+    pub bytes: &'a [u8],
+    /// The name to show, not a path to open.
+    pub file: &'a str,
+    pub bindings: &'a Bindings,
+    pub origin: Origin,
+    /// Looked up before the built-in templates.
+    pub routines: &'a [Routine],
+}
+
+impl<'a> CompileInput<'a> {
+    /// A file of the project, without bindings and further routines.
+    pub fn new(bytes: &'a [u8], file: &'a str) -> Self {
+        static NONE: Bindings = BTreeMap::new();
+        Self { bytes, file, bindings: &NONE, origin: Origin::Project, routines: &[] }
+    }
+}
+
+/// A file with everything that can be said about it.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// Absent exactly when there are errors.
+    pub workflow: Option<CompiledWorkflow>,
+    /// Errors, warnings and hints.
+    pub diagnostics: Diagnostics,
+}
+
+/// The compiled workflow, or every problem of the file.
+pub fn compile(input: CompileInput<'_>) -> Result<CompiledWorkflow, Diagnostics> {
+    let checked = check(input);
+    checked.workflow.ok_or(checked.diagnostics)
+}
+
+/// Compiles and keeps the warnings and hints as well.
+pub fn check(input: CompileInput<'_>) -> Checked {
+    let mut report = Report::default();
+    let Some(root) = document::parse(input.bytes, &mut report) else {
+        return Checked { workflow: None, diagnostics: report.finish(input.file, None) };
+    };
+    shape::check(&root, &fields::WORKFLOW, &mut report);
+    let source = decode::workflow(&root, &mut report);
+    let workflow = build::workflow(&source, &input, &mut report);
+    let workflow = workflow.filter(|_| !report.has_errors());
+    Checked { workflow, diagnostics: report.finish(input.file, Some(&root)) }
+}
+
+/// The authored model alone, for tools that list or rewrite workflows.
+pub fn read_source(bytes: &[u8], file: &str) -> Result<Workflow, Diagnostics> {
+    let mut report = Report::default();
+    let Some(root) = document::parse(bytes, &mut report) else { return Err(report.finish(file, None)) };
+    shape::check(&root, &fields::WORKFLOW, &mut report);
+    let source = decode::workflow(&root, &mut report);
+    if report.has_errors() { Err(report.finish(file, Some(&root))) } else { Ok(source) }
+}

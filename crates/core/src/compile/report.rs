@@ -1,0 +1,133 @@
+//! Collects problems while a file is read; lines and columns are worked out at the end.
+
+use workrail_model::source::DocPath;
+
+use super::diagnostic::{Code, Diagnostic, Diagnostics, Span};
+
+/// A problem before its line is known.
+#[derive(Debug)]
+pub(super) struct Problem {
+    code: Code,
+    place: Place,
+    message: String,
+    why: String,
+    fix: String,
+}
+
+#[derive(Debug)]
+enum Place {
+    Span(Span),
+    Path(DocPath),
+    Both(Span, DocPath),
+}
+
+impl Problem {
+    pub(super) fn at(code: Code, span: Span) -> Self {
+        Self::new(code, Place::Span(span))
+    }
+
+    /// The span is looked up when the report is finished.
+    pub(super) fn on(code: Code, path: &DocPath) -> Self {
+        Self::new(code, Place::Path(path.clone()))
+    }
+
+    pub(super) fn both(code: Code, span: Span, path: DocPath) -> Self {
+        Self::new(code, Place::Both(span, path))
+    }
+
+    fn new(code: Code, place: Place) -> Self {
+        Self { code, place, message: String::new(), why: String::new(), fix: String::new() }
+    }
+
+    pub(super) fn message(mut self, text: impl Into<String>) -> Self {
+        self.message = text.into();
+        self
+    }
+
+    pub(super) fn why(mut self, text: impl Into<String>) -> Self {
+        self.why = text.into();
+        self
+    }
+
+    pub(super) fn fix(mut self, text: impl Into<String>) -> Self {
+        self.fix = text.into();
+        self
+    }
+}
+
+/// More than this are counted, not kept: a file of 10,000 bad steps must not cost a gigabyte.
+const KEPT_MAX: usize = 1000;
+
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    text: String,
+    problems: Vec<Problem>,
+    errors: usize,
+    dropped: usize,
+}
+
+impl Report {
+    pub(super) fn set_text(&mut self, text: &str) {
+        text.clone_into(&mut self.text);
+    }
+
+    pub(super) fn push(&mut self, problem: Problem) {
+        if problem.code.severity() == super::Severity::Error {
+            self.errors += 1;
+        }
+        if self.problems.len() < KEPT_MAX {
+            self.problems.push(problem);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    pub(super) fn has_errors(&self) -> bool {
+        self.errors > 0
+    }
+
+    pub(super) fn finish(self, file: &str, root: Option<&super::document::Node>) -> Diagnostics {
+        if self.problems.is_empty() {
+            return Diagnostics::new(file, Vec::new());
+        }
+        let lines = line_starts(&self.text);
+        let mut placed = Vec::with_capacity(self.problems.len());
+        for problem in self.problems {
+            let (span, path) = match problem.place {
+                Place::Span(span) => (span, String::new()),
+                Place::Path(path) => {
+                    (root.map(|root| root.find(&path)).unwrap_or_default(), path.to_string())
+                }
+                Place::Both(span, path) => (span, path.to_string()),
+            };
+            let (line, column) = position(&self.text, &lines, span.start);
+            placed.push(Diagnostic {
+                severity: problem.code.severity(),
+                code: problem.code,
+                path,
+                line,
+                column,
+                span,
+                message: problem.message,
+                why: problem.why,
+                fix: problem.fix,
+            });
+        }
+        let mut diagnostics = Diagnostics::new(file, placed);
+        diagnostics.left_out += self.dropped;
+        diagnostics
+    }
+}
+
+fn line_starts(text: &str) -> Vec<usize> {
+    let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+    std::iter::once(0).chain(breaks).collect()
+}
+
+fn position(text: &str, lines: &[usize], offset: usize) -> (usize, usize) {
+    let offset = text.floor_char_boundary(offset.min(text.len()));
+    let line = lines.partition_point(|start| *start <= offset).max(1);
+    // `lines` starts with 0, so there is a start at or before every offset.
+    let start = lines.get(line - 1).copied().unwrap_or(0);
+    (line, text[start..offset].chars().count() + 1)
+}

@@ -1,0 +1,99 @@
+//! Checks artifacts against the contract embedded in the compiled workflow (G40).
+//!
+//! The schema that decides is the compiled one, never the registry's: an upgrade cannot change what a
+//! running workflow accepts. Issues are said in words an agent can act on.
+
+use jsonschema::error::ValidationErrorKind;
+use serde_json::Value;
+use workrail_model::compiled::CompiledContract;
+
+/// What the submitted artifacts are to a contract.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Valid,
+    /// None of the contract's kind; the kinds that were there instead.
+    Missing {
+        submitted: Vec<String>,
+    },
+    Invalid {
+        issues: Vec<String>,
+    },
+}
+
+/// Judges the first artifact of the contract's kind.
+pub fn check(contract: &CompiledContract, artifacts: &[Value]) -> Outcome {
+    let Some(artifact) = artifacts.iter().find(|artifact| kind_of(artifact) == contract.artifact_kind) else {
+        let submitted = artifacts.iter().map(|artifact| kind_of(artifact).to_owned()).collect();
+        return Outcome::Missing { submitted };
+    };
+    let issues = issues(&contract.schema, artifact);
+    if issues.is_empty() { Outcome::Valid } else { Outcome::Invalid { issues } }
+}
+
+pub fn kind_of(artifact: &Value) -> &str {
+    artifact.get("kind").and_then(Value::as_str).unwrap_or("(no kind)")
+}
+
+/// At most this many issues are worth reading at once.
+const ISSUES_MAX: usize = 8;
+
+/// What is wrong with a value under a schema, in words; empty when nothing is.
+pub fn issues(schema: &Value, value: &Value) -> Vec<String> {
+    match jsonschema::options().should_validate_formats(true).build(schema) {
+        Ok(validator) => validator.iter_errors(value).take(ISSUES_MAX).map(|error| said(&error)).collect(),
+        Err(error) => vec![format!("the schema itself cannot be used: {error}")],
+    }
+}
+
+fn said(error: &jsonschema::ValidationError<'_>) -> String {
+    let path = error.instance_path().to_string();
+    let place = if path.is_empty() { String::new() } else { format!("`{}`: ", dotted(&path)) };
+    let what = match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            format!("the field `{}` is missing", property.as_str().unwrap_or("?"))
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let names: Vec<String> = unexpected.iter().map(|name| format!("`{name}`")).collect();
+            format!("unknown field {}", names.join(", "))
+        }
+        ValidationErrorKind::Enum { options } => {
+            let allowed =
+                options.as_array().map(|list| list.iter().map(Value::to_string).collect::<Vec<_>>());
+            format!(
+                "must be one of {}, not {}",
+                allowed.unwrap_or_default().join(", "),
+                short(error.instance())
+            )
+        }
+        ValidationErrorKind::Constant { expected_value } => {
+            format!("must be {expected_value}, not {}", short(error.instance()))
+        }
+        _ => error.to_string(),
+    };
+    format!("{place}{what}")
+}
+
+/// `/findings/0/severity` as `findings[0].severity`.
+fn dotted(pointer: &str) -> String {
+    let mut out = String::new();
+    for part in pointer.split('/').skip(1) {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        if part.bytes().all(|byte| byte.is_ascii_digit()) && !part.is_empty() {
+            out.push_str(&format!("[{part}]"));
+        } else {
+            let dot = if out.is_empty() { "" } else { "." };
+            out.push_str(&format!("{dot}{part}"));
+        }
+    }
+    out
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    if text.len() <= 60 { text } else { format!("{}...", &text[..text.floor_char_boundary(57)]) }
+}
+
+/// Why a schema cannot be used; `None` when it can.
+pub fn schema_problem(schema: &Value) -> Option<String> {
+    jsonschema::validator_for(schema).err().map(|error| error.to_string())
+}

@@ -1,0 +1,391 @@
+//! Completing a step: replayed from facts, blocked with reasons, or advanced; one plan either way.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use workrail_model::approval::ApprovalDecision;
+use workrail_model::blocker::BlockerReport;
+use workrail_model::canonical::canonical_digest;
+use workrail_model::capability::{Capability, EnforcementGrade};
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::{BlobRef, Sha256};
+use workrail_model::event::{
+    AdvanceIntent, AdvanceOutcome, AdvanceRecorded, Context, ContextSet, ContextSource,
+    DecisionTraceAppended, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, EventData, EventIndex,
+    GapRecorded, NodeCreated, NodeKind, Scope,
+};
+use workrail_model::gap::{Resolution, Severity};
+use workrail_model::id::{AttemptId, NodeId};
+use workrail_model::plan::{AppendPlan, Attachment};
+use workrail_model::preferences::Autonomy;
+use workrail_model::reason::Reason;
+use workrail_model::reply::ReplyBody;
+use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
+use workrail_model::text::BoundedText;
+
+use super::draft::Draft;
+use super::outputs::{self, Outputs};
+use super::{DecideError, Minting, facts};
+use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness};
+use crate::project::{AdvanceRecord, NodeState, SessionState};
+use crate::reply::{ReplyInput, ReplyMoment};
+use crate::{derive, reply};
+
+/// What an agent sends with an ack.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AdvanceRequest {
+    pub notes: Option<String>,
+    pub artifacts: Vec<Value>,
+    pub context: Context,
+}
+
+impl AdvanceRequest {
+    /// Names the payload, so that a replay with another one is noticed (G31).
+    pub fn digest(&self) -> Result<Sha256, DecideError> {
+        let parts = serde_json::json!({
+            "notes": self.notes, "artifacts": self.artifacts, "context": self.context,
+        });
+        Ok(canonical_digest(&parts)?)
+    }
+}
+
+/// An ack to be decided.
+#[derive(Debug)]
+pub struct Advance<'a> {
+    pub facts: &'a SessionState,
+    pub node: NodeId,
+    pub attempt: AttemptId,
+    pub snapshot: &'a ExecutionSnapshot,
+    pub workflow: &'a CompiledWorkflow,
+    pub request: &'a AdvanceRequest,
+    pub minting: Minting,
+}
+
+/// What is to be done about an ack.
+#[derive(Debug)]
+pub enum Decision {
+    /// It was decided before: answer from the record, decide nothing again (G30).
+    Replay { record: AdvanceRecord, input_differs: bool },
+    /// Append the plan, then answer with the reply that is part of it.
+    Append(Box<Decided>),
+}
+
+#[derive(Debug)]
+pub struct Decided {
+    pub plan: AppendPlan,
+    pub reply: ReplyBody,
+}
+
+pub fn advance(command: Advance<'_>) -> Result<Decision, DecideError> {
+    let digest = command.request.digest()?;
+    if let Some(record) = command.facts.advance(command.node, command.attempt) {
+        let input_differs = record.request_digest.is_some_and(|recorded| recorded != digest);
+        return Ok(Decision::Replay { record: record.clone(), input_differs });
+    }
+    let case = Case::open(command, digest)?;
+    let (check, verdict) = case.judge()?;
+    let decided = match verdict {
+        Verdict::Blocked { blockers } => case.block(blockers, &check)?,
+        Verdict::Advanced { selection, passed_over } => case.advance(selection, passed_over, &check)?,
+    };
+    Ok(Decision::Append(Box::new(decided)))
+}
+
+/// The blocked attempts that lead to `attempt`, newest first.
+pub fn retry_chain(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Vec<AttemptId> {
+    let mut chain = Vec::new();
+    let mut current = attempt;
+    for record in facts.advances(node).iter().rev().filter(|record| record.is_blocked()) {
+        if derive::retry_attempt(record.attempt) == current {
+            chain.push(record.attempt);
+            current = record.attempt;
+        }
+    }
+    chain
+}
+
+enum Verdict {
+    Blocked { blockers: BlockerReport },
+    Advanced { selection: Selection, passed_over: Vec<Finding> },
+}
+
+struct Case<'a> {
+    command: Advance<'a>,
+    digest: Sha256,
+    node: &'a NodeState,
+    /// Where the new events go.
+    next: EventIndex,
+    retried: Vec<AttemptId>,
+    /// The context that this call leads to, its retry chain included.
+    context: Context,
+    autonomy: Autonomy,
+}
+
+impl<'a> Case<'a> {
+    fn open(command: Advance<'a>, digest: Sha256) -> Result<Self, DecideError> {
+        outputs::check_sizes(command.request)?;
+        let facts = command.facts;
+        let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
+        let retried = retry_chain(facts, command.node, command.attempt);
+        let context = facts.context_for(command.node, &retried)?.merged(&command.request.context)?;
+        let autonomy = facts.preferences(command.node).autonomy;
+        let next = facts.next_event_index();
+        Ok(Self { command, digest, node, next, retried, context, autonomy })
+    }
+
+    fn strictness(&self) -> Strictness {
+        match self.autonomy {
+            Autonomy::FullAutoNeverStop => Strictness::NeverStop,
+            Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps => Strictness::Blocking,
+        }
+    }
+
+    /// Checks the output against the step, then asks the interpreter for the next one.
+    fn judge(&self) -> Result<(OutputCheck, Verdict), DecideError> {
+        let command = &self.command;
+        let state = command.snapshot.state();
+        let pending = state.pending_step().ok_or(DecideError::NothingPending)?;
+        let check = interpret::check_output(
+            command.workflow,
+            pending,
+            command.request.notes.as_deref(),
+            &command.request.artifacts,
+            &self.context,
+        );
+        let mut findings = check.findings.clone();
+        findings.extend(self.gate_findings(pending, &check));
+        let selection = interpret::advance_in(
+            self.strictness(),
+            command.workflow,
+            state,
+            &self.context,
+            &command.request.artifacts,
+        );
+        let selection = match selection {
+            Ok(selection) => Some(selection),
+            Err(error) => {
+                findings.push(error.finding(&pending.step_id).ok_or(error)?);
+                None
+            }
+        };
+        let verdict = match (selection, self.strictness()) {
+            (Some(selection), Strictness::NeverStop) => {
+                findings.extend(selection.passed_over.iter().cloned());
+                Verdict::Advanced { selection, passed_over: findings }
+            }
+            (Some(selection), Strictness::Blocking) if findings.is_empty() => {
+                Verdict::Advanced { selection, passed_over: Vec::new() }
+            }
+            (_, Strictness::Blocking | Strictness::NeverStop) => {
+                let blockers = findings.into_iter().map(|(_, blocker)| blocker).collect();
+                let blockers = BlockerReport::new(blockers)
+                    .ok_or(DecideError::Invariant("a refused advance has a blocker"))?;
+                Verdict::Blocked { blockers }
+            }
+        };
+        Ok((check, verdict))
+    }
+
+    /// What only a person or a proven capability can open.
+    fn gate_findings(&self, pending: &PendingStep, check: &OutputCheck) -> Vec<Finding> {
+        let Advance { facts, node, workflow, .. } = self.command;
+        let approval = match facts.approval(node, &pending.step_id).map(|found| found.data.decision) {
+            None => ApprovalState::None,
+            Some(ApprovalDecision::Approved) => ApprovalState::Approved,
+            Some(ApprovalDecision::Rejected) => ApprovalState::Rejected,
+        };
+        let mut findings = interpret::user_findings(workflow, pending, &self.context, approval);
+        let mut observed = BTreeMap::new();
+        for capability in [Capability::Delegation, Capability::WebBrowsing] {
+            let recorded = facts.capability(node, capability);
+            if let Some(state) = recorded.filter(|state| state.grade() == EnforcementGrade::Strong) {
+                observed.insert(capability, state.status);
+            }
+        }
+        for fact in &check.capabilities {
+            if fact.provenance.grade() == EnforcementGrade::Strong {
+                observed.insert(fact.capability, fact.status);
+            }
+        }
+        findings.extend(interpret::capability_findings(workflow, pending, &observed));
+        findings
+    }
+
+    fn draft(&self) -> Draft {
+        Draft::new(self.command.facts.session_id(), self.next, self.command.minting.clone())
+    }
+
+    fn on_node(&self) -> Scope {
+        Scope::Node(self.node.run_id, self.node.node_id)
+    }
+
+    fn push_outputs(&self, draft: &mut Draft) -> Result<(), DecideError> {
+        let outputs = Outputs {
+            facts: self.command.facts,
+            node: self.node.node_id,
+            attempt: self.command.attempt,
+            retried: &self.retried,
+        };
+        outputs.push(draft, self.on_node(), self.command.request)
+    }
+
+    fn record(&self, outcome: AdvanceOutcome, reply_ref: BlobRef) -> EventData {
+        EventData::AdvanceRecorded(AdvanceRecorded {
+            attempt_id: self.command.attempt,
+            intent: AdvanceIntent::AckPending,
+            outcome,
+            request_digest: Some(self.digest),
+            reply_ref: Some(reply_ref),
+        })
+    }
+
+    fn reply(&self, state: &EngineState, moment: ReplyMoment<'_>) -> ReplyBody {
+        reply::render(&ReplyInput {
+            facts: self.command.facts,
+            run: self.node.run_id,
+            workflow: self.command.workflow,
+            state,
+            context: &self.context,
+            preferences: self.command.facts.preferences(self.node.node_id),
+            moment,
+        })
+    }
+
+    /// Records the refusal, keeps what was sent for the retry, and moves nowhere.
+    fn block(&self, blockers: BlockerReport, check: &OutputCheck) -> Result<Decided, DecideError> {
+        let body = self.reply(self.command.snapshot.state(), ReplyMoment::Blocked { blockers: &blockers });
+        let stored = Attachment::blob(body.to_canonical()?);
+        let mut draft = self.draft();
+        self.push_outputs(&mut draft)?;
+        let (node, attempt) = (self.node.node_id, self.command.attempt);
+        let record = self.record(AdvanceOutcome::Blocked { blockers }, stored.blob_ref());
+        draft.push(self.on_node(), record);
+        draft.attach(stored);
+        facts::push(&mut draft, self.on_node(), node, attempt, check);
+        if !self.command.request.context.is_empty() {
+            let set = self.context_set(node, Some(attempt));
+            draft.push(Scope::Run(self.node.run_id), set);
+        }
+        Ok(Decided { plan: draft.plan()?, reply: body })
+    }
+
+    fn context_set(&self, node_id: NodeId, attempt_id: Option<AttemptId>) -> EventData {
+        let command = &self.command;
+        // A child takes over what its parent's blocked attempts had set: nothing sent is lost.
+        let context = match attempt_id {
+            Some(_) => command.request.context.clone(),
+            None => self.effective_delta(),
+        };
+        EventData::ContextSet(ContextSet {
+            context_id: derive::context_id(command.node, command.attempt),
+            context,
+            source: ContextSource::AgentDelta,
+            node_id,
+            attempt_id,
+        })
+    }
+
+    /// What changes between the parent's own context and the child's.
+    fn effective_delta(&self) -> Context {
+        let parent = self.command.facts.context_at(self.node.node_id).unwrap_or_default();
+        let mut delta = serde_json::Map::new();
+        for (key, value) in self.context.as_map() {
+            if parent.get(key) != Some(value) {
+                delta.insert(key.clone(), value.clone());
+            }
+        }
+        for key in parent.as_map().keys().filter(|key| self.context.get(key).is_none()) {
+            delta.insert(key.clone(), Value::Null);
+        }
+        // Keys and values come from two checked contexts and are no more than both together.
+        Context::new(delta).unwrap_or_default()
+    }
+
+    /// Creates the child node, its edge and what led there.
+    fn advance(
+        &self,
+        selection: Selection,
+        passed_over: Vec<Finding>,
+        check: &OutputCheck,
+    ) -> Result<Decided, DecideError> {
+        let Case { command, node, .. } = self;
+        let child = derive::node_id(command.facts.session_id(), node.run_id, node.node_id, command.attempt);
+        let body = self.reply(&selection.state, ReplyMoment::Advanced);
+        let stored = Attachment::blob(body.to_canonical()?);
+        let workflow_hash = command.snapshot.workflow_hash;
+        let snapshot = ExecutionSnapshot::new(workflow_hash, selection.state.clone())?;
+        let on_child = Scope::Node(node.run_id, child);
+
+        let mut draft = self.draft();
+        self.push_outputs(&mut draft)?;
+        let snapshot_ref = draft.attach_snapshot(&snapshot)?;
+        draft.push(
+            on_child,
+            EventData::NodeCreated(NodeCreated {
+                node_kind: NodeKind::Step,
+                parent_node_id: Some(node.node_id),
+                workflow_hash,
+                snapshot_ref,
+            }),
+        );
+        let record = self.record(AdvanceOutcome::Advanced { to_node_id: child }, stored.blob_ref());
+        draft.attach(stored);
+        let event_id = draft.push(self.on_node(), record);
+        let edge = EdgeCreated {
+            edge_kind: EdgeKind::AckedStep,
+            from_node_id: node.node_id,
+            to_node_id: child,
+            cause: EdgeCause { kind: self.cause(), event_id },
+        };
+        draft.push(Scope::Run(node.run_id), EventData::EdgeCreated(edge));
+        if self.context != command.facts.context_at(node.node_id)? {
+            draft.push(Scope::Run(node.run_id), self.context_set(child, None));
+        }
+        facts::push(&mut draft, self.on_node(), node.node_id, command.attempt, check);
+        for (reason, blocker) in &passed_over {
+            let subject = serde_json::to_string(&blocker.pointer).unwrap_or_default();
+            draft.push_once(
+                self.on_node(),
+                self.gap(*reason, Severity::Critical, &subject, blocker.message.as_str()),
+            );
+        }
+        for advisory in &selection.advisories {
+            let summary = advisory.summary();
+            draft.push_once(
+                self.on_node(),
+                self.gap(advisory.reason(), Severity::Warning, &summary, &summary),
+            );
+        }
+        let trace_id = derive::trace_id(node.node_id, command.attempt);
+        if let Some(trace) = DecisionTraceAppended::bounded(trace_id, selection.trace) {
+            draft.push(self.on_node(), EventData::DecisionTraceAppended(trace));
+        }
+        Ok(Decided { plan: draft.plan()?, reply: body })
+    }
+
+    /// An ordinary advance, a second branch that was asked for, or one that just happened.
+    fn cause(&self) -> EdgeCauseKind {
+        let facts = self.command.facts;
+        if facts.is_tip(self.node.node_id) {
+            return EdgeCauseKind::AckPending;
+        }
+        // The ack that the reply at this node handed out; any other one was asked for by rehydrating.
+        let original = match self.node.edge.as_ref().and_then(|edge| edge.attempt) {
+            Some(attempt) => derive::next_attempt(attempt, self.node.node_id),
+            None => derive::root_attempt(self.node.node_id),
+        };
+        let first_try = self.retried.last().copied().unwrap_or(self.command.attempt);
+        if first_try == original { EdgeCauseKind::NonTipAdvance } else { EdgeCauseKind::IntentionalFork }
+    }
+
+    fn gap(&self, reason: Reason, severity: Severity, subject: &str, summary: &str) -> EventData {
+        EventData::GapRecorded(GapRecorded {
+            gap_id: derive::gap_id(self.node.node_id, self.command.attempt, reason, subject),
+            severity,
+            reason,
+            summary: BoundedText::clip(summary),
+            resolution: Resolution::Unresolved,
+            evidence_refs: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! What is decided: from facts and a command to one append plan, without touching anything.
+//!
+//! Ids, time and the activity number come in as arguments, so that the same call gives the same plan.
+
+pub mod advance;
+mod draft;
+mod facts;
+mod outputs;
+pub mod start;
+
+use workrail_model::canonical::CanonicalError;
+use workrail_model::event::{Activity, ContextError};
+use workrail_model::plan::PlanError;
+use workrail_model::snapshot::SnapshotError;
+use workrail_model::step_key::StepKeyError;
+use workrail_model::time::Timestamp;
+
+use crate::interpret::InterpretError;
+
+/// What a decision cannot make up by itself.
+#[derive(Clone, Debug)]
+pub struct Minting {
+    /// Random bits from which the plan's event ids are derived.
+    pub event_seed: [u8; 10],
+    pub at: Timestamp,
+    pub activity: Activity,
+}
+
+/// A command that cannot be decided.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum DecideError {
+    #[error("the context is refused")]
+    Context(#[from] ContextError),
+    #[error("the notes have {bytes} bytes, at most {max} are allowed")]
+    NotesTooLong { bytes: usize, max: usize },
+    #[error("artifact {position} has {bytes} bytes as canonical JSON, at most {max} are allowed")]
+    ArtifactTooLong { position: usize, bytes: usize, max: u64 },
+    #[error("the workflow cannot go on from here")]
+    Interpret(#[from] InterpretError),
+    #[error("the run is complete: no step is pending")]
+    NothingPending,
+    #[error("the plan breaks a rule")]
+    Plan(#[from] PlanError),
+    #[error("the snapshot breaks a rule")]
+    Snapshot(#[from] SnapshotError),
+    #[error("a value has no canonical form")]
+    Canonical(#[from] CanonicalError),
+    #[error("the step has no valid key")]
+    StepKey(#[from] StepKeyError),
+    #[error("the log does not hold what it must: {0}")]
+    Invariant(&'static str),
+}

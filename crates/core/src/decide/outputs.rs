@@ -1,0 +1,117 @@
+//! Turns what an agent sent into durable outputs: notes first, then artifacts in digest order.
+
+use serde_json::Value;
+use workrail_model::canonical::value_to_canonical;
+use workrail_model::digest::Sha256;
+use workrail_model::event::{EventData, NodeOutputAppended, OutputChannel, OutputPayload, Scope};
+use workrail_model::id::{AttemptId, NodeId};
+use workrail_model::limits::{BLOB_BYTES_MAX, NOTES_BYTES_MAX, NOTES_EVENT_BYTES_MAX};
+use workrail_model::plan::Attachment;
+use workrail_model::text::BoundedText;
+
+use super::draft::Draft;
+use super::{DecideError, advance::AdvanceRequest};
+use crate::derive;
+use crate::project::SessionState;
+
+/// Refuses what no step may send, before anything else looks at it.
+pub(super) fn check_sizes(request: &AdvanceRequest) -> Result<(), DecideError> {
+    let bytes = request.notes.as_deref().map_or(0, str::len);
+    if bytes > NOTES_BYTES_MAX {
+        return Err(DecideError::NotesTooLong { bytes, max: NOTES_BYTES_MAX });
+    }
+    for (position, artifact) in request.artifacts.iter().enumerate() {
+        let bytes = value_to_canonical(artifact)?.len();
+        if bytes as u64 > BLOB_BYTES_MAX {
+            return Err(DecideError::ArtifactTooLong { position, bytes, max: BLOB_BYTES_MAX });
+        }
+    }
+    Ok(())
+}
+
+/// Whose outputs these are, and what they replace.
+pub(super) struct Outputs<'a> {
+    pub facts: &'a SessionState,
+    pub node: NodeId,
+    pub attempt: AttemptId,
+    /// The blocked attempts of this retry chain: their outputs are superseded by these (G51).
+    pub retried: &'a [AttemptId],
+}
+
+impl Outputs<'_> {
+    pub(super) fn push(
+        &self,
+        draft: &mut Draft,
+        on_node: Scope,
+        request: &AdvanceRequest,
+    ) -> Result<(), DecideError> {
+        if let Some(notes) = request.notes.as_deref().filter(|notes| !notes.trim().is_empty()) {
+            let payload = notes_payload(draft, notes);
+            draft.push(on_node, self.event(payload, Sha256::of(notes.as_bytes()), Supersede::Channel));
+        }
+        for (digest, bytes) in sorted_artifacts(&request.artifacts)? {
+            let attachment = Attachment::blob(bytes);
+            let payload = OutputPayload::ArtifactRef {
+                sha256: attachment.blob_ref(),
+                content_type: BoundedText::clip("application/json"),
+                byte_length: attachment.bytes().len() as u64,
+            };
+            draft.attach(attachment);
+            draft.push(on_node, self.event(payload, digest, Supersede::Nothing));
+        }
+        Ok(())
+    }
+
+    fn event(&self, payload: OutputPayload, digest: Sha256, supersede: Supersede) -> EventData {
+        let channel = payload.channel();
+        EventData::NodeOutputAppended(NodeOutputAppended {
+            output_id: derive::output_id(self.node, self.attempt, channel, digest),
+            supersedes_output_id: match supersede {
+                Supersede::Channel => self.replaced(channel),
+                Supersede::Nothing => None,
+            },
+            output_channel: channel,
+            payload,
+            attempt_id: Some(self.attempt),
+        })
+    }
+
+    /// The current output of the same channel that a blocked attempt of this chain left.
+    fn replaced(&self, channel: OutputChannel) -> Option<workrail_model::id::OutputId> {
+        self.facts
+            .outputs(self.node)
+            .iter()
+            .rev()
+            .filter(|output| output.channel == channel && !output.superseded)
+            .find(|output| output.attempt.is_some_and(|attempt| self.retried.contains(&attempt)))
+            .map(|output| output.id)
+    }
+}
+
+enum Supersede {
+    Channel,
+    Nothing,
+}
+
+/// The event holds the beginning; longer notes live whole in the content store.
+fn notes_payload(draft: &mut Draft, notes: &str) -> OutputPayload {
+    let full_text_ref = (notes.len() > NOTES_EVENT_BYTES_MAX).then(|| {
+        let attachment = Attachment::blob(notes.as_bytes().to_vec());
+        let reference = attachment.blob_ref();
+        draft.attach(attachment);
+        reference
+    });
+    OutputPayload::Notes { notes_markdown: BoundedText::clip(notes), full_text_ref }
+}
+
+/// Equal artifacts are one; the order is that of their digests, not of the call.
+fn sorted_artifacts(artifacts: &[Value]) -> Result<Vec<(Sha256, Vec<u8>)>, DecideError> {
+    let mut sorted = Vec::with_capacity(artifacts.len());
+    for artifact in artifacts {
+        let bytes = value_to_canonical(artifact)?;
+        sorted.push((Sha256::of(&bytes), bytes));
+    }
+    sorted.sort();
+    sorted.dedup();
+    Ok(sorted)
+}

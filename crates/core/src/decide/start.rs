@@ -1,0 +1,109 @@
+//! Starting a run: pin the workflow, record the root, its context and its preferences.
+
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::WorkflowHash;
+use workrail_model::event::{
+    Context, ContextSet, ContextSource, DecisionTraceAppended, EventData, EventIndex, NodeCreated, NodeKind,
+    ParentLink, PreferencesChanged, RunStarted, Scope, SessionCreated, WorkflowSourceKind,
+};
+use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
+use workrail_model::plan::{AppendPlan, Attachment};
+use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
+use workrail_model::snapshot::{EngineState, ExecutionSnapshot};
+use workrail_model::text::BoundedText;
+
+use super::draft::Draft;
+use super::{DecideError, Minting};
+use crate::{derive, interpret};
+
+/// A run to be started.
+#[derive(Debug)]
+pub struct Start<'a> {
+    pub session: SessionId,
+    pub run: RunId,
+    /// Where the session's log ends; 0 makes the session too.
+    pub next_event_index: EventIndex,
+    pub workflow: &'a CompiledWorkflow,
+    pub source_kind: WorkflowSourceKind,
+    pub source_ref: &'a str,
+    pub context: Context,
+    pub preferences: Preferences,
+    pub parent: Option<ParentLink>,
+    pub minting: Minting,
+}
+
+/// A start that is ready to be appended.
+#[derive(Debug)]
+pub struct Started {
+    pub plan: AppendPlan,
+    pub root: NodeId,
+    /// The index of the root's `node_created`.
+    pub root_event: EventIndex,
+    pub attempt: AttemptId,
+    pub workflow_hash: WorkflowHash,
+    pub state: EngineState,
+}
+
+pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
+    let Start { session, run, next_event_index, workflow, context, preferences, .. } = command;
+    let workflow_bytes = workflow.to_canonical()?;
+    let pinned = Attachment::workflow(workflow_bytes);
+    let workflow_hash = pinned.workflow_hash();
+    let selection = interpret::start(workflow, &context)?;
+    let snapshot = ExecutionSnapshot::new(workflow_hash, selection.state)?;
+    let root = derive::root_node_id(run);
+    let attempt = derive::root_attempt(root);
+    let on_run = Scope::Run(run);
+    let on_root = Scope::Node(run, root);
+
+    let mut draft = Draft::new(session, next_event_index, command.minting);
+    draft.attach(pinned);
+    if next_event_index == EventIndex::ZERO {
+        draft.push(Scope::Session, EventData::SessionCreated(SessionCreated {}));
+    }
+    draft.push(
+        on_run,
+        EventData::RunStarted(RunStarted {
+            workflow_id: workflow.workflow_id.clone(),
+            workflow_hash,
+            workflow_source_kind: command.source_kind,
+            workflow_source_ref: BoundedText::clip(command.source_ref),
+            parent: command.parent,
+        }),
+    );
+    let snapshot_ref = draft.attach_snapshot(&snapshot)?;
+    let node = NodeCreated { node_kind: NodeKind::Step, parent_node_id: None, workflow_hash, snapshot_ref };
+    let root_event_id = draft.push(on_root, EventData::NodeCreated(node));
+    draft.push(on_root, EventData::PreferencesChanged(baseline(root, preferences)));
+    if !context.is_empty() {
+        let context_id = derive::context_id(root, attempt);
+        let source = ContextSource::Initial;
+        let set = ContextSet { context_id, context, source, node_id: root, attempt_id: None };
+        draft.push(on_run, EventData::ContextSet(set));
+    }
+    if let Some(trace) = DecisionTraceAppended::bounded(derive::trace_id(root, attempt), selection.trace) {
+        draft.push(on_root, EventData::DecisionTraceAppended(trace));
+    }
+    let plan = draft.plan()?;
+    let root_event = plan
+        .events()
+        .iter()
+        .find(|event| event.event_id == root_event_id)
+        .map(|event| event.event_index)
+        .ok_or(DecideError::Invariant("a start creates a root node"))?;
+    let state = snapshot.state().clone();
+    Ok(Started { plan, root, root_event, attempt, workflow_hash, state })
+}
+
+/// A run's baseline is recorded on its root, so that later changes of the defaults do not reach it.
+fn baseline(root: NodeId, effective: Preferences) -> PreferencesChanged {
+    PreferencesChanged {
+        change_id: derive::change_id(root, derive::root_attempt(root), effective),
+        source: PreferenceSource::System,
+        delta: vec![
+            PreferenceChange::Autonomy(effective.autonomy),
+            PreferenceChange::RiskPolicy(effective.risk_policy),
+        ],
+        effective,
+    }
+}

@@ -1,0 +1,262 @@
+//! Derived ids: what a retry must find again is computed from what was asked, never drawn anew.
+//!
+//! Each id is the beginning of a SHA-256 over a domain string and its inputs, so that replaying a call
+//! names the same nodes, outputs and attempts (G30), and the dedupe keys made of them make a repeated
+//! append a no-op (G8). The domain strings and the order of inputs are part of the durable format:
+//! change neither.
+
+use workrail_model::canonical::to_canonical;
+use workrail_model::capability::Capability;
+use workrail_model::digest::Sha256;
+use workrail_model::event::{DivergenceReason, OutputChannel};
+use workrail_model::id::{
+    AssessmentRecordId, AttemptId, CapObsId, ChangeId, ConsequenceId, ContextId, DivergenceId, EventId,
+    GapId, NodeId, OutputId, RunId, SessionId, TraceId, ValidationId,
+};
+use workrail_model::name::{AssessmentName, ContractRef};
+use workrail_model::preferences::Preferences;
+use workrail_model::reason::Reason;
+
+fn bits_80(domain: &str, parts: &[&[u8]]) -> [u8; 10] {
+    let digest = digest(domain, parts);
+    let mut bits = [0; 10];
+    bits.copy_from_slice(&digest.as_bytes()[..10]);
+    bits
+}
+
+fn bits_45(domain: &str, parts: &[&[u8]]) -> u64 {
+    let digest = digest(domain, parts);
+    let mut bits = [0; 8];
+    bits.copy_from_slice(&digest.as_bytes()[..8]);
+    u64::from_be_bytes(bits) >> 19
+}
+
+fn digest(domain: &str, parts: &[&[u8]]) -> Sha256 {
+    let mut all = Vec::with_capacity(parts.len() + 1);
+    all.push(domain.as_bytes());
+    all.extend_from_slice(parts);
+    Sha256::of_parts(&all)
+}
+
+/// The wire spelling of a closed value: stable by the format's own rules, unlike a discriminant.
+fn spelled<T: serde::Serialize>(value: &T) -> Vec<u8> {
+    // Closed sets and structs of them hold no numbers, which alone can lack a canonical form.
+    to_canonical(value).expect("closed sets have a canonical form")
+}
+
+/// The node at which a run starts.
+pub fn root_node_id(run: RunId) -> NodeId {
+    NodeId::from_bits(bits_80("workrail/node/root/1", &[&run.bits()]))
+}
+
+/// The node that completing `parent` by `attempt` leads to.
+pub fn node_id(session: SessionId, run: RunId, parent: NodeId, attempt: AttemptId) -> NodeId {
+    let attempt = attempt.bits().to_be_bytes();
+    let parts: [&[u8]; 4] = [&session.bits(), &run.bits(), &parent.bits(), &attempt];
+    NodeId::from_bits(bits_80("workrail/node/step/1", &parts))
+}
+
+/// The checkpoint of `node` made by `attempt`.
+pub fn checkpoint_node_id(node: NodeId, attempt: AttemptId) -> NodeId {
+    NodeId::from_bits(of_attempt("workrail/node/checkpoint/1", node, attempt, &[]))
+}
+
+/// All ids that one attempt at one node produces share this form.
+fn of_attempt(domain: &str, node: NodeId, attempt: AttemptId, rest: &[&[u8]]) -> [u8; 10] {
+    let (node, attempt) = (node.bits(), attempt.bits().to_be_bytes());
+    let mut parts: Vec<&[u8]> = vec![&node, &attempt];
+    parts.extend_from_slice(rest);
+    bits_80(domain, &parts)
+}
+
+/// `digest` is that of the notes or the artifact, so that two artifacts of one attempt differ.
+pub fn output_id(node: NodeId, attempt: AttemptId, channel: OutputChannel, digest: Sha256) -> OutputId {
+    let channel = spelled(&channel);
+    let rest: [&[u8]; 2] = [&channel, digest.as_bytes()];
+    OutputId::from_bits(of_attempt("workrail/output/1", node, attempt, &rest))
+}
+
+/// `subject` tells gaps of one reason apart: the contract, context key, dependency or loop meant.
+pub fn gap_id(node: NodeId, attempt: AttemptId, reason: Reason, subject: &str) -> GapId {
+    let reason = spelled(&reason);
+    let rest: [&[u8]; 2] = [&reason, subject.as_bytes()];
+    GapId::from_bits(of_attempt("workrail/gap/1", node, attempt, &rest))
+}
+
+pub fn context_id(node: NodeId, attempt: AttemptId) -> ContextId {
+    ContextId::from_bits(of_attempt("workrail/context/1", node, attempt, &[]))
+}
+
+pub fn trace_id(node: NodeId, attempt: AttemptId) -> TraceId {
+    TraceId::from_bits(of_attempt("workrail/trace/1", node, attempt, &[]))
+}
+
+/// One per checked contract; without a contract, the attempt's own check.
+pub fn validation_id(node: NodeId, attempt: AttemptId, contract: Option<&ContractRef>) -> ValidationId {
+    let contract = contract.map_or("", ContractRef::as_str);
+    ValidationId::from_bits(of_attempt("workrail/validation/1", node, attempt, &[contract.as_bytes()]))
+}
+
+/// The change that makes `effective` hold at `node`.
+pub fn change_id(node: NodeId, attempt: AttemptId, effective: Preferences) -> ChangeId {
+    let effective = spelled(&effective);
+    ChangeId::from_bits(of_attempt("workrail/preferences/1", node, attempt, &[&effective]))
+}
+
+pub fn cap_obs_id(node: NodeId, attempt: AttemptId, capability: Capability) -> CapObsId {
+    let capability = spelled(&capability);
+    CapObsId::from_bits(of_attempt("workrail/capability/1", node, attempt, &[&capability]))
+}
+
+/// `summary` tells divergences of one reason apart.
+pub fn divergence_id(
+    node: NodeId,
+    attempt: AttemptId,
+    reason: DivergenceReason,
+    summary: &str,
+) -> DivergenceId {
+    let reason = spelled(&reason);
+    let rest: [&[u8]; 2] = [&reason, summary.as_bytes()];
+    DivergenceId::from_bits(of_attempt("workrail/divergence/1", node, attempt, &rest))
+}
+
+pub fn assessment_record_id(
+    node: NodeId,
+    attempt: AttemptId,
+    assessment: &AssessmentName,
+) -> AssessmentRecordId {
+    let rest: [&[u8]; 1] = [assessment.as_str().as_bytes()];
+    AssessmentRecordId::from_bits(of_attempt("workrail/assessment/1", node, attempt, &rest))
+}
+
+pub fn consequence_id(
+    node: NodeId,
+    attempt: AttemptId,
+    assessment: &AssessmentName,
+    dimension: &AssessmentName,
+) -> ConsequenceId {
+    let rest: [&[u8]; 2] = [assessment.as_str().as_bytes(), dimension.as_str().as_bytes()];
+    ConsequenceId::from_bits(of_attempt("workrail/consequence/1", node, attempt, &rest))
+}
+
+/// The attempt that the reply to an advance hands out for the child, so that a replay gives the same.
+pub fn next_attempt(parent: AttemptId, child: NodeId) -> AttemptId {
+    let parts: [&[u8]; 2] = [&parent.bits().to_be_bytes(), &child.bits()];
+    AttemptId::from_bits(bits_45("workrail/attempt/next/1", &parts))
+}
+
+/// The attempt that a start hands out for the root.
+pub fn root_attempt(root: NodeId) -> AttemptId {
+    AttemptId::from_bits(bits_45("workrail/attempt/root/1", &[&root.bits()]))
+}
+
+/// The attempt that a blocked answer hands out for the same node.
+pub fn retry_attempt(attempt: AttemptId) -> AttemptId {
+    AttemptId::from_bits(bits_45("workrail/attempt/retry/1", &[&attempt.bits().to_be_bytes()]))
+}
+
+/// The attempt offered when an ack comes again with other input: it forks instead of losing work.
+pub fn fork_attempt(attempt: AttemptId, request_digest: Sha256) -> AttemptId {
+    let parts: [&[u8]; 2] = [&attempt.bits().to_be_bytes(), request_digest.as_bytes()];
+    AttemptId::from_bits(bits_45("workrail/attempt/fork/1", &parts))
+}
+
+/// Event ids are fresh per append: 80 random bits per plan, spread over its events by position.
+pub fn event_id(seed: [u8; 10], position: u32) -> EventId {
+    EventId::from_bits(bits_80("workrail/event/1", &[&seed, &position.to_be_bytes()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use workrail_model::reason::{ContractViolation, Unexpected};
+
+    use super::*;
+
+    fn node() -> NodeId {
+        NodeId::from_bits([1; 10])
+    }
+
+    fn attempt() -> AttemptId {
+        AttemptId::from_bits(1)
+    }
+
+    fn name(text: &str) -> AssessmentName {
+        AssessmentName::parse(text).unwrap()
+    }
+
+    #[test]
+    fn derivations_are_pinned() {
+        let (session, run) = (SessionId::from_bits([2; 10]), RunId::from_bits([3; 10]));
+        let digest = Sha256::of(b"notes");
+        let pinned = [
+            root_node_id(run).to_string(),
+            node_id(session, run, node(), attempt()).to_string(),
+            checkpoint_node_id(node(), attempt()).to_string(),
+            output_id(node(), attempt(), OutputChannel::Recap, digest).to_string(),
+            gap_id(node(), attempt(), Reason::Unexpected(Unexpected::LoopLimitReached), "l").to_string(),
+            change_id(node(), attempt(), Preferences::default()).to_string(),
+            next_attempt(attempt(), node()).to_string(),
+            retry_attempt(attempt()).to_string(),
+            fork_attempt(attempt(), digest).to_string(),
+            event_id([4; 10], 0).to_string(),
+        ];
+        assert_eq!(
+            pinned,
+            [
+                "node_c216bptgwh5tn4bm",
+                "node_fa3mkr4vjnq9kyb3",
+                "node_jbcv0710ge20ysz5",
+                "out_kqrq0616ekkr5ne9",
+                "gap_qhppetbb3zym7ymv",
+                "prefchg_t1eatqyrdp76v02x",
+                "attempt_1vtajj8hh",
+                "attempt_pcmsrq7hn",
+                "attempt_w339e5760",
+                "evt_3t2seybdrvkz0xt2",
+            ]
+        );
+    }
+
+    #[test]
+    fn each_kind_has_its_own_domain() {
+        let contract = ContractRef::parse("wr.contracts.x").unwrap();
+        let reason = Reason::ContractViolation(ContractViolation::MissingRequiredNotes);
+        let bodies = [
+            checkpoint_node_id(node(), attempt()).bits(),
+            context_id(node(), attempt()).bits(),
+            trace_id(node(), attempt()).bits(),
+            validation_id(node(), attempt(), None).bits(),
+            validation_id(node(), attempt(), Some(&contract)).bits(),
+            gap_id(node(), attempt(), reason, "").bits(),
+            gap_id(node(), attempt(), reason, "a").bits(),
+            change_id(node(), attempt(), Preferences::default()).bits(),
+            cap_obs_id(node(), attempt(), Capability::Delegation).bits(),
+            cap_obs_id(node(), attempt(), Capability::WebBrowsing).bits(),
+            divergence_id(node(), attempt(), DivergenceReason::SafetyStop, "").bits(),
+            assessment_record_id(node(), attempt(), &name("a")).bits(),
+            consequence_id(node(), attempt(), &name("a"), &name("b")).bits(),
+            consequence_id(node(), attempt(), &name("ab"), &name("b")).bits(),
+            output_id(node(), attempt(), OutputChannel::Recap, Sha256::of(b"")).bits(),
+            output_id(node(), attempt(), OutputChannel::Artifact, Sha256::of(b"")).bits(),
+        ];
+        assert_eq!(BTreeSet::from(bodies).len(), bodies.len());
+    }
+
+    #[test]
+    fn a_chain_of_retries_never_comes_back() {
+        let mut seen = BTreeSet::from([attempt()]);
+        let mut current = attempt();
+        for _ in 0..1000 {
+            current = retry_attempt(current);
+            assert!(seen.insert(current));
+        }
+    }
+
+    #[test]
+    fn events_of_one_plan_have_distinct_ids() {
+        let ids: BTreeSet<EventId> = (0..1000).map(|position| event_id([4; 10], position)).collect();
+        assert_eq!(ids.len(), 1000);
+    }
+}

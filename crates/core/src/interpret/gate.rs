@@ -1,0 +1,198 @@
+//! What only a person or the agent's environment can give: confirmations, approvals, dependencies.
+
+use std::collections::BTreeMap;
+
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
+use workrail_model::capability::{Capability, CapabilityStatus};
+use workrail_model::compiled::{
+    CompiledStep, CompiledWorkflow, ConditionTest, Confirmation, GateKind, StepKind,
+};
+use workrail_model::event::Context;
+use workrail_model::name::ConditionId;
+use workrail_model::reason::{CapabilityMissing, Reason, UserOnlyDependencyReason};
+use workrail_model::snapshot::PendingStep;
+use workrail_model::text::BoundedText;
+
+use super::{Finding, step_scope};
+use crate::condition::{Scope, holds};
+
+/// What a person has said about the pending step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApprovalState {
+    None,
+    Approved,
+    Rejected,
+}
+
+/// What the pending step asks of a person before the run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedConfirmation {
+    Nothing,
+    /// Shown, and advisory.
+    Confirmation,
+    /// Real: only a person's approval opens it.
+    Approval,
+}
+
+pub(crate) fn condition_holds(workflow: &CompiledWorkflow, id: &ConditionId, scope: &Scope<'_>) -> bool {
+    workflow.condition(id).is_none_or(|condition| match &condition.test {
+        ConditionTest::Context { expr } => holds(expr, scope),
+        ConditionTest::LoopControl { .. } => true,
+    })
+}
+
+pub fn asked_confirmation(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    context: &Context,
+) -> AskedConfirmation {
+    let Some(step) = workflow.step(&pending.step_id) else { return AskedConfirmation::Nothing };
+    let scope = step_scope(workflow, pending, context);
+    let asked = match &step.confirmation {
+        Confirmation::Never => AskedConfirmation::Nothing,
+        Confirmation::Always => AskedConfirmation::Confirmation,
+        Confirmation::When { condition_id } if condition_holds(workflow, condition_id, &scope) => {
+            AskedConfirmation::Confirmation
+        }
+        Confirmation::Gate { gate, when } => {
+            if when.as_ref().is_none_or(|id| condition_holds(workflow, id, &scope)) {
+                match gate {
+                    GateKind::HumanApproval => AskedConfirmation::Approval,
+                    GateKind::CoordinatorEval => AskedConfirmation::Confirmation,
+                }
+            } else {
+                AskedConfirmation::Nothing
+            }
+        }
+        Confirmation::When { .. } => AskedConfirmation::Nothing,
+    };
+    let needs_approval = step
+        .user_dependencies
+        .iter()
+        .any(|dependency| dependency.reason == UserOnlyDependencyReason::NeedsUserApproval);
+    if needs_approval { AskedConfirmation::Approval } else { asked }
+}
+
+/// What the step still needs from a person: its dependencies, and its approval gate.
+pub fn user_findings(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    context: &Context,
+    approval: ApprovalState,
+) -> Vec<Finding> {
+    let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
+    if approval == ApprovalState::Approved {
+        return Vec::new();
+    }
+    let given = |key: &str| context.get(key).is_some_and(|value| !value.is_null());
+    let mut findings: Vec<Finding> = step
+        .user_dependencies
+        .iter()
+        .filter(|dependency| !dependency.context_key.as_ref().is_some_and(|key| given(key.as_str())))
+        .map(|dependency| {
+            let pointer = dependency.context_key.clone().map_or_else(
+                || BlockerPointer::WorkflowStep { step_id: step.step_id.clone() },
+                |key| BlockerPointer::ContextKey { key },
+            );
+            let fix = dependency.context_key.as_ref().map_or_else(
+                || {
+                    "Ask the user, and wait for their approval in the console or `workrail approve`."
+                        .to_owned()
+                },
+                |key| format!("Ask the user, then call again with `context.{key}` set."),
+            );
+            user_finding(dependency.reason, pointer, &dependency.description, &fix)
+        })
+        .collect();
+    let listed = findings.iter().any(|(reason, _)| {
+        *reason == Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserApproval)
+    });
+    let asked = asked_confirmation(workflow, pending, context);
+    if asked == AskedConfirmation::Approval && !listed && gate_of(step).is_some() {
+        findings.push(approval_finding(step, approval));
+    }
+    findings
+}
+
+fn gate_of(step: &CompiledStep) -> Option<GateKind> {
+    match &step.confirmation {
+        Confirmation::Gate { gate, .. } => Some(*gate),
+        Confirmation::Never | Confirmation::Always | Confirmation::When { .. } => None,
+    }
+}
+
+fn approval_finding(step: &CompiledStep, approval: ApprovalState) -> Finding {
+    let message = match approval {
+        ApprovalState::Rejected => "A person has rejected this step's result.",
+        ApprovalState::None | ApprovalState::Approved => "A person must approve this step before it can end.",
+    };
+    let fix = "Ask the user to approve in the console or with `workrail approve`, then call again.";
+    let pointer = BlockerPointer::WorkflowStep { step_id: step.step_id.clone() };
+    user_finding(UserOnlyDependencyReason::NeedsUserApproval, pointer, message, fix)
+}
+
+fn user_finding(
+    reason: UserOnlyDependencyReason,
+    pointer: BlockerPointer,
+    message: &str,
+    fix: &str,
+) -> Finding {
+    let blocker = Blocker {
+        code: BlockerCode::UserOnlyDependency,
+        pointer,
+        message: BoundedText::clip(message),
+        suggested_fix: Some(BoundedText::clip(fix)),
+    };
+    (Reason::UserOnlyDependency(reason), blocker)
+}
+
+/// Required capabilities that strong observations have not shown to be available. The probe of a
+/// capability is excused from `unknown`: it is there to find out.
+pub fn capability_findings(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    observed: &BTreeMap<Capability, CapabilityStatus>,
+) -> Vec<Finding> {
+    let is_probe = workflow.step(&pending.step_id).is_some_and(|step| match step.kind {
+        StepKind::CapabilityProbe { .. } => true,
+        StepKind::Standard | StepKind::Parallel { .. } => false,
+    });
+    let mut findings = Vec::new();
+    for capability in &workflow.capabilities.required {
+        let status = observed.get(capability).copied().unwrap_or(CapabilityStatus::Unknown);
+        let (missing, code, what) = match status {
+            CapabilityStatus::Available => continue,
+            CapabilityStatus::Unknown if is_probe => continue,
+            CapabilityStatus::Unknown => (
+                CapabilityMissing::RequiredCapabilityUnknown,
+                BlockerCode::RequiredCapabilityUnknown,
+                "has not been probed yet",
+            ),
+            CapabilityStatus::Unavailable => (
+                CapabilityMissing::RequiredCapabilityUnavailable,
+                BlockerCode::RequiredCapabilityUnavailable,
+                "was found to be unavailable",
+            ),
+        };
+        let name = capability_name(*capability);
+        let blocker = Blocker {
+            code,
+            pointer: BlockerPointer::Capability { capability: *capability },
+            message: BoundedText::clip(&format!("This workflow requires `{name}`, which {what}.")),
+            suggested_fix: Some(BoundedText::clip(&format!(
+                "Enable a tool for `{name}` or give the needed material by hand, then report \
+                 {{\"kind\":\"wr.capability_observation\",\"capability\":\"{name}\",\"status\":\"available\",\
+                 \"attempt\":{{\"result\":\"success\"}}}}."
+            ))),
+        };
+        findings.push((Reason::CapabilityMissing(missing), blocker));
+    }
+    findings
+}
+
+pub(crate) fn capability_name(capability: Capability) -> &'static str {
+    match capability {
+        Capability::Delegation => "delegation",
+        Capability::WebBrowsing => "web_browsing",
+    }
+}

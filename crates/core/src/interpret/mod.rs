@@ -1,0 +1,229 @@
+//! Chooses the next step: pure, forward only, every decision traced (G44).
+//!
+//! `advance` marks the pending step complete and walks on. The loop condition is evaluated at entry and
+//! between iterations, never in the middle of a body; reaching the limit of a loop is disclosed.
+
+mod gate;
+mod output;
+mod scope;
+mod trace;
+mod walk;
+
+pub use gate::{ApprovalState, AskedConfirmation, asked_confirmation, capability_findings, user_findings};
+pub(crate) use gate::{capability_name, condition_holds};
+pub use output::CapabilityFact;
+pub use output::{
+    AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, ValidationFact, check_output,
+};
+pub(crate) use output::{example, pattern_of, wants};
+pub use scope::step_scope;
+
+use serde_json::Value;
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
+use workrail_model::compiled::{CompiledWorkflow, ConditionTest, LoopControl};
+use workrail_model::event::{Context, TraceEntry};
+use workrail_model::name::{ContextKey, LoopId, StepId};
+use workrail_model::reason::{Advisory as AdvisoryReason, ContractViolation, Reason, Unexpected};
+use workrail_model::snapshot::{ActiveLoop, CompletedSteps, EngineState, LoopDecision, Pending, PendingStep};
+use workrail_model::text::BoundedText;
+
+/// A reason with the blocker that tells the agent about it.
+pub type Finding = (Reason, Blocker);
+
+/// What the interpreter chose, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    pub state: EngineState,
+    /// At most as many entries as one trace event holds; what is left out is counted in an entry.
+    pub trace: Vec<TraceEntry>,
+    /// Facts to disclose that never block.
+    pub advisories: Vec<Advisory>,
+    /// Under never-stop: what would have blocked and was passed over.
+    pub passed_over: Vec<Finding>,
+}
+
+/// A fact to disclose durably.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Advisory {
+    LoopLimitReached { loop_id: LoopId, iteration: u32, max_iterations: u32 },
+}
+
+impl Advisory {
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::LoopLimitReached { .. } => Reason::Advisory(AdvisoryReason::LoopLimitReached),
+        }
+    }
+
+    pub fn summary(&self) -> String {
+        match self {
+            Self::LoopLimitReached { loop_id, iteration, max_iterations } => format!(
+                "Loop `{loop_id}` ended at its limit (iteration {iteration}, maxIterations {max_iterations}) \
+                 although it was to go on."
+            ),
+        }
+    }
+}
+
+/// Whether what is missing stops the walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strictness {
+    Blocking,
+    NeverStop,
+}
+
+/// Why there is no selection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InterpretError {
+    #[error("loop `{loop_id}` needs the context key `{key}` to hold {expected}")]
+    MissingContext { loop_id: LoopId, key: String, expected: &'static str },
+    #[error("loop `{loop_id}` has used all {max_iterations} iterations and must stop")]
+    LoopLimit { loop_id: LoopId, iteration: u32, max_iterations: u32 },
+    #[error("selecting the next step of loop `{loop_id}` takes too long: its conditions skip everything")]
+    TooMuchWork { loop_id: LoopId },
+    #[error("the state does not fit the workflow: {detail}")]
+    Drift { detail: String },
+}
+
+impl InterpretError {
+    /// The reason and blocker; `None` where the run's own data contradict each other. `step_id` is the
+    /// step being completed.
+    pub fn finding(&self, step_id: &StepId) -> Option<Finding> {
+        let at_step = BlockerPointer::WorkflowStep { step_id: step_id.clone() };
+        let (reason, code, pointer, fix) = match self {
+            Self::MissingContext { key, .. } => (
+                Reason::ContractViolation(ContractViolation::MissingContextKey),
+                BlockerCode::MissingContextKey,
+                ContextKey::parse(key).map_or(at_step, |key| BlockerPointer::ContextKey { key }),
+                format!("Call again with the same token and set `context.{key}`."),
+            ),
+            Self::LoopLimit { .. } => (
+                Reason::Unexpected(Unexpected::LoopLimitReached),
+                BlockerCode::LoopLimitReached,
+                at_step,
+                "Send {\"kind\":\"wr.loop_control\",\"decision\":\"stop\"} in output.artifacts.".to_owned(),
+            ),
+            Self::TooMuchWork { .. } => (
+                Reason::Unexpected(Unexpected::InvariantViolation),
+                BlockerCode::InvariantViolation,
+                at_step,
+                "Ask the workflow's author to lower maxIterations.".to_owned(),
+            ),
+            Self::Drift { .. } => return None,
+        };
+        let message = BoundedText::clip(&self.to_string());
+        Some((reason, Blocker { code, pointer, message, suggested_fix: Some(BoundedText::clip(&fix)) }))
+    }
+}
+
+/// The first pending step.
+pub fn start(workflow: &CompiledWorkflow, context: &Context) -> Result<Selection, InterpretError> {
+    start_in(Strictness::Blocking, workflow, context)
+}
+
+pub fn start_in(
+    strictness: Strictness,
+    workflow: &CompiledWorkflow,
+    context: &Context,
+) -> Result<Selection, InterpretError> {
+    let place = walk::Place { stack: Vec::new(), top: 0, completed: CompletedSteps::default() };
+    walk::Walk::new(workflow, context, strictness, place).select()
+}
+
+/// The step after the pending one, which is marked complete. `artifacts` are those of this call.
+pub fn advance(
+    workflow: &CompiledWorkflow,
+    state: &EngineState,
+    context: &Context,
+    artifacts: &[Value],
+) -> Result<Selection, InterpretError> {
+    advance_in(Strictness::Blocking, workflow, state, context, artifacts)
+}
+
+pub fn advance_in(
+    strictness: Strictness,
+    workflow: &CompiledWorkflow,
+    state: &EngineState,
+    context: &Context,
+    artifacts: &[Value],
+) -> Result<Selection, InterpretError> {
+    let (completed, stack, pending) = match state {
+        EngineState::Running { completed, loop_stack, pending: Pending::Some { step } } => {
+            (completed.clone(), loop_stack.clone(), step)
+        }
+        EngineState::Init
+        | EngineState::Running { pending: Pending::None, .. }
+        | EngineState::Complete { .. } => {
+            return Err(InterpretError::Drift { detail: "there is no pending step to complete".to_owned() });
+        }
+    };
+    let place = place_after(workflow, completed, stack, pending, artifacts)?;
+    walk::Walk::new(workflow, context, strictness, place).select()
+}
+
+/// Marks the pending step complete, keeps its loop decision and moves the cursor past it.
+fn place_after(
+    workflow: &CompiledWorkflow,
+    mut completed: CompletedSteps,
+    mut stack: Vec<ActiveLoop>,
+    pending: &PendingStep,
+    artifacts: &[Value],
+) -> Result<walk::Place, InterpretError> {
+    let drift = |detail: String| InterpretError::Drift { detail };
+    let key = pending.key().map_err(|error| drift(error.to_string()))?;
+    completed.insert(&key);
+    let mut top = workflow
+        .position(&pending.step_id)
+        .ok_or_else(|| drift(format!("step `{}` is not in the workflow", pending.step_id)))?;
+    if let Some(outermost) = stack.first() {
+        // A step may be the body of several loops: the loop on the stack tells which place is meant.
+        top = workflow
+            .plan
+            .iter()
+            .position(|item| walk::is_loop(item, &outermost.loop_id))
+            .ok_or_else(|| drift(format!("loop `{}` is not in the workflow", outermost.loop_id)))?;
+    }
+    match stack.last_mut() {
+        None => top += 1,
+        Some(active) => {
+            if let Some(decision) = decision_of(workflow, &active.loop_id, artifacts) {
+                active.decision = Some(decision);
+            }
+            active.body_index = active.body_index.saturating_add(1);
+        }
+    }
+    Ok(walk::Place { stack, top, completed })
+}
+
+/// The last decision among the artifacts that is meant for this loop: one without a `loopId`, or with
+/// the loop's own id or label. Anything else is not a decision, and never an exit.
+fn decision_of(workflow: &CompiledWorkflow, loop_id: &LoopId, artifacts: &[Value]) -> Option<LoopDecision> {
+    let label = loop_label(workflow, loop_id)?;
+    artifacts.iter().rev().find_map(|artifact| {
+        if artifact.get("kind").and_then(Value::as_str) != Some("wr.loop_control") {
+            return None;
+        }
+        match artifact.get("loopId") {
+            None => {}
+            Some(Value::String(named)) if named == loop_id.as_str() || Some(named.as_str()) == label => {}
+            Some(_) => return None,
+        }
+        match artifact.get("decision").and_then(Value::as_str) {
+            Some("continue") => Some(LoopDecision::Continue),
+            Some("stop") => Some(LoopDecision::Stop),
+            Some(_) | None => None,
+        }
+    })
+}
+
+/// `Some` when the loop is controlled by an artifact; inside, its other name.
+fn loop_label<'a>(workflow: &'a CompiledWorkflow, loop_id: &LoopId) -> Option<Option<&'a str>> {
+    let condition_id = match &workflow.loop_of(loop_id)?.control {
+        LoopControl::While { condition_id } | LoopControl::Until { condition_id } => condition_id,
+        LoopControl::For { .. } | LoopControl::ForEach { .. } => return None,
+    };
+    match &workflow.condition(condition_id)?.test {
+        ConditionTest::LoopControl { label, .. } => Some(label.as_deref()),
+        ConditionTest::Context { .. } => None,
+    }
+}

@@ -1,0 +1,230 @@
+//! Checks what a step delivered: contract, assessments, criteria, notes (G42, G43).
+//!
+//! Everything is checked, not only the first failure; each finding shows what would pass.
+
+mod assess;
+mod criteria;
+mod observe;
+
+pub(crate) use assess::example;
+pub(crate) use criteria::{pattern_of, wants};
+
+use serde_json::Value;
+use workrail_model::assessment::{AssessedDimension, ConsequenceEffect};
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
+use workrail_model::capability::{Capability, CapabilityStatus, Provenance};
+use workrail_model::compiled::{CompiledContract, CompiledStep, CompiledWorkflow, Requiredness};
+use workrail_model::event::{Context, DivergenceReason, ValidationResult};
+use workrail_model::limits::{BLOCKER_FIX_BYTES_MAX, SUMMARY_BYTES_MAX};
+use workrail_model::name::{AssessmentName, ContractRef, StepId};
+use workrail_model::reason::{ContractViolation, Reason};
+use workrail_model::snapshot::PendingStep;
+use workrail_model::text::BoundedText;
+
+use super::{Finding, loop_label, step_scope};
+use crate::contract::{self, Outcome};
+
+/// Everything that was found in one attempt's output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutputCheck {
+    /// In the order contract, assessments, criteria, notes, follow-ups; empty when the step may end.
+    pub findings: Vec<Finding>,
+    pub validations: Vec<ValidationFact>,
+    pub assessments: Vec<AcceptedAssessment>,
+    pub consequences: Vec<AppliedConsequence>,
+    pub divergences: Vec<DivergenceFact>,
+    pub capabilities: Vec<CapabilityFact>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidationFact {
+    pub contract_ref: Option<ContractRef>,
+    pub result: ValidationResult,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedAssessment {
+    pub assessment_id: AssessmentName,
+    pub dimensions: Vec<AssessedDimension>,
+    pub summary: Option<BoundedText<1024>>,
+    /// Which levels were accepted under another spelling.
+    pub normalization_notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppliedConsequence {
+    pub assessment_id: AssessmentName,
+    pub dimension_id: AssessmentName,
+    pub level: BoundedText<64>,
+    pub effect: ConsequenceEffect,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DivergenceFact {
+    pub reason: DivergenceReason,
+    pub summary: BoundedText<SUMMARY_BYTES_MAX>,
+    pub related_step_id: Option<StepId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapabilityFact {
+    pub capability: Capability,
+    pub status: CapabilityStatus,
+    pub provenance: Provenance,
+}
+
+/// Checks one attempt. `step` is the pending step, `context` already holds the attempt's delta.
+pub fn check_output(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    notes: Option<&str>,
+    artifacts: &[Value],
+    context: &Context,
+) -> OutputCheck {
+    let mut check = OutputCheck::default();
+    let Some(step) = workflow.step(&pending.step_id) else { return check };
+    let notes = notes.filter(|text| !text.trim().is_empty());
+    check_contract(workflow, pending, step, artifacts, &mut check);
+    assess::check(workflow, step, artifacts, &mut check);
+    let scope = step_scope(workflow, pending, context);
+    criteria::check(workflow, step, notes, &scope, &mut check);
+    if notes.is_none() && step.requires_notes() {
+        check.findings.push(missing_notes(step));
+    }
+    assess::apply_consequences(step, &mut check);
+    observe::divergences(artifacts, &mut check);
+    observe::capabilities(step, artifacts, &mut check);
+    check
+}
+
+fn check_contract(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    step: &CompiledStep,
+    artifacts: &[Value],
+    check: &mut OutputCheck,
+) {
+    let Some(output) = &step.output else { return };
+    let Some(contract) = workflow.contract(&output.contract_ref) else { return };
+    let mut outcome = contract::check(contract, artifacts);
+    if outcome == Outcome::Valid {
+        outcome = loop_name_outcome(workflow, pending, contract, artifacts);
+    }
+    match outcome {
+        Outcome::Valid => check.validations.push(valid(&contract.contract_ref)),
+        Outcome::Missing { submitted } => {
+            if output.presence == Requiredness::Required {
+                let message = missing_message(contract, &submitted);
+                check.validations.push(invalid(&contract.contract_ref, std::slice::from_ref(&message)));
+                check.findings.push(output_finding(
+                    ContractViolation::MissingRequiredOutput,
+                    &contract.contract_ref,
+                    &message,
+                    &contract.example,
+                ));
+            }
+        }
+        Outcome::Invalid { issues } => {
+            let message =
+                format!("The `{}` artifact is not valid: {}.", contract.artifact_kind, issues.join("; "));
+            check.validations.push(invalid(&contract.contract_ref, &issues));
+            check.findings.push(output_finding(
+                ContractViolation::InvalidRequiredOutput,
+                &contract.contract_ref,
+                &message,
+                &contract.example,
+            ));
+        }
+    }
+}
+
+/// A decision that names another loop decides nothing, and must not pass for one.
+fn loop_name_outcome(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    contract: &CompiledContract,
+    artifacts: &[Value],
+) -> Outcome {
+    let named = artifacts
+        .iter()
+        .find(|artifact| contract::kind_of(artifact) == contract.artifact_kind)
+        .and_then(|artifact| artifact.get("loopId"))
+        .and_then(Value::as_str);
+    let own = pending.loop_path.last().map(|frame| &frame.loop_id);
+    let (Some(named), Some(own)) = (named, own) else { return Outcome::Valid };
+    if contract.artifact_kind != "wr.loop_control" {
+        return Outcome::Valid;
+    }
+    match loop_label(workflow, own) {
+        Some(label) if named != own.as_str() && label != Some(named) => Outcome::Invalid {
+            issues: vec![format!(
+                "`loopId` names `{named}`, but this step decides for `{}`",
+                label.unwrap_or(own.as_str())
+            )],
+        },
+        Some(_) | None => Outcome::Valid,
+    }
+}
+
+fn missing_message(contract: &CompiledContract, submitted: &[String]) -> String {
+    let wanted = &contract.artifact_kind;
+    if submitted.is_empty() {
+        format!("This step must deliver an artifact of kind `{wanted}` in output.artifacts; none was sent.")
+    } else {
+        let found: Vec<String> = submitted.iter().take(4).map(|kind| format!("`{kind}`")).collect();
+        format!("This step must deliver an artifact of kind `{wanted}`; only {} was sent.", found.join(", "))
+    }
+}
+
+fn missing_notes(step: &CompiledStep) -> Finding {
+    let blocker = Blocker {
+        code: BlockerCode::MissingRequiredNotes,
+        pointer: BlockerPointer::WorkflowStep { step_id: step.step_id.clone() },
+        message: BoundedText::clip("This step needs notes: output.notesMarkdown is missing or blank."),
+        suggested_fix: Some(BoundedText::clip(
+            "Send output.notesMarkdown with what you did in this step, what you produced and what is open. \
+             Example: {\"output\":{\"notesMarkdown\":\"Read the three callers of `load`; two ignore its error. \
+             Open: the retry policy.\"}}",
+        )),
+    };
+    (Reason::ContractViolation(ContractViolation::MissingRequiredNotes), blocker)
+}
+
+/// A finding about an artifact, with an example that passes when it fits its budget.
+fn output_finding(
+    violation: ContractViolation,
+    contract_ref: &ContractRef,
+    message: &str,
+    example: &Value,
+) -> Finding {
+    let fix = format!("Send this shape: {{\"output\":{{\"artifacts\":[{example}]}}}}");
+    let fix = if fix.len() <= BLOCKER_FIX_BYTES_MAX {
+        fix
+    } else {
+        "Send the artifact as the step's output requirements show it.".to_owned()
+    };
+    let code = match violation {
+        ContractViolation::MissingRequiredOutput => BlockerCode::MissingRequiredOutput,
+        ContractViolation::MissingRequiredNotes => BlockerCode::MissingRequiredNotes,
+        ContractViolation::MissingContextKey => BlockerCode::MissingContextKey,
+        ContractViolation::ContextBudgetExceeded => BlockerCode::ContextBudgetExceeded,
+        ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
+        ContractViolation::InvalidRequiredOutput => BlockerCode::InvalidRequiredOutput,
+    };
+    let blocker = Blocker {
+        code,
+        pointer: BlockerPointer::OutputContract { contract_ref: contract_ref.clone() },
+        message: BoundedText::clip(message),
+        suggested_fix: Some(BoundedText::clip(&fix)),
+    };
+    (Reason::ContractViolation(violation), blocker)
+}
+
+fn valid(contract_ref: &ContractRef) -> ValidationFact {
+    ValidationFact { contract_ref: Some(contract_ref.clone()), result: ValidationResult::Valid }
+}
+
+fn invalid(contract_ref: &ContractRef, issues: &[String]) -> ValidationFact {
+    let issues = issues.iter().map(|issue| BoundedText::clip(issue)).collect();
+    ValidationFact { contract_ref: Some(contract_ref.clone()), result: ValidationResult::Invalid { issues } }
+}

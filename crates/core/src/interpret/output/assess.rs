@@ -1,0 +1,238 @@
+//! Assessments: which levels were given, whether they are allowed, and what they bring about (G42).
+
+use serde_json::{Map, Value, json};
+use workrail_model::assessment::{AssessedDimension, ConsequenceEffect, LevelMatch};
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
+use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkflow, Dimension};
+use workrail_model::name::{AssessmentName, ContractRef};
+use workrail_model::reason::{ContractViolation, Reason};
+use workrail_model::text::BoundedText;
+
+use super::{AcceptedAssessment, AppliedConsequence, OutputCheck, invalid, output_finding, valid};
+use crate::contract::kind_of;
+
+pub(crate) const ASSESSMENT_KIND: &str = "wr.assessment";
+pub(crate) const ASSESSMENT_CONTRACT: &str = "wr.contracts.assessment";
+
+pub(super) fn check(
+    workflow: &CompiledWorkflow,
+    step: &CompiledStep,
+    artifacts: &[Value],
+    check: &mut OutputCheck,
+) {
+    let submitted: Vec<&Value> =
+        artifacts.iter().filter(|artifact| kind_of(artifact) == ASSESSMENT_KIND).collect();
+    // With an output contract the contract is what the step owes; an assessment sent beside it still counts.
+    if step.assessment_refs.is_empty() || (submitted.is_empty() && step.output.is_some()) {
+        return;
+    }
+    let Ok(contract_ref) = ContractRef::parse(ASSESSMENT_CONTRACT) else { return };
+    let several = step.assessment_refs.len() > 1;
+    let mut missing = Vec::new();
+    let mut issues = Vec::new();
+    let mut accepted = Vec::new();
+    for definition in definitions(workflow, step) {
+        let Some(artifact) = artifact_for(&submitted, definition, several) else {
+            missing.push(format!("no `{ASSESSMENT_KIND}` artifact for `{}`", definition.id));
+            continue;
+        };
+        match judge(definition, artifact) {
+            Ok(assessment) => accepted.push(assessment),
+            Err(found) => issues.extend(found),
+        }
+    }
+    if missing.is_empty() && issues.is_empty() {
+        check.validations.push(valid(&contract_ref));
+        check.assessments = accepted;
+        return;
+    }
+    let violation = if issues.is_empty() {
+        ContractViolation::MissingRequiredOutput
+    } else {
+        ContractViolation::InvalidRequiredOutput
+    };
+    missing.append(&mut issues);
+    let message = format!("The assessment is not complete: {}.", missing.join("; "));
+    check.validations.push(invalid(&contract_ref, &missing));
+    let example = definitions(workflow, step).next().map(|definition| example(definition, several));
+    check.findings.push(output_finding(violation, &contract_ref, &message, &example.unwrap_or(Value::Null)));
+}
+
+pub(crate) fn definitions<'a>(
+    workflow: &'a CompiledWorkflow,
+    step: &'a CompiledStep,
+) -> impl Iterator<Item = &'a AssessmentDefinition> {
+    step.assessment_refs.iter().filter_map(|id| workflow.assessment(id))
+}
+
+/// An artifact that passes: the last level of each dimension, which authors write as the best one.
+pub(crate) fn example(definition: &AssessmentDefinition, with_id: bool) -> Value {
+    let dimensions: Map<String, Value> = definition
+        .dimensions
+        .iter()
+        .filter_map(|dimension| Some((dimension.id.to_string(), json!(dimension.levels.last()?))))
+        .collect();
+    let mut artifact = json!({ "kind": ASSESSMENT_KIND, "dimensions": dimensions });
+    if with_id && let Some(members) = artifact.as_object_mut() {
+        members.insert("assessmentId".to_owned(), json!(definition.id.as_str()));
+    }
+    artifact
+}
+
+/// With one reference the first assessment is meant; with several, each is found by its id.
+fn artifact_for<'a>(
+    submitted: &[&'a Value],
+    definition: &AssessmentDefinition,
+    several: bool,
+) -> Option<&'a Value> {
+    let id = |artifact: &Value| artifact.get("assessmentId").and_then(Value::as_str).map(str::to_owned);
+    if several {
+        submitted.iter().copied().find(|artifact| id(artifact).as_deref() == Some(definition.id.as_str()))
+    } else {
+        submitted.first().copied()
+    }
+}
+
+fn judge(definition: &AssessmentDefinition, artifact: &Value) -> Result<AcceptedAssessment, Vec<String>> {
+    let mut issues = shape_issues(definition, artifact);
+    let empty = Map::new();
+    let given = artifact.get("dimensions").and_then(Value::as_object).unwrap_or(&empty);
+    for name in given.keys() {
+        if !definition.dimensions.iter().any(|dimension| dimension.id.as_str() == name) {
+            let known: Vec<&str> =
+                definition.dimensions.iter().map(|dimension| dimension.id.as_str()).collect();
+            issues.push(format!("`{name}` is no dimension of `{}` ({})", definition.id, known.join(", ")));
+        }
+    }
+    let mut dimensions = Vec::new();
+    let mut notes = Vec::new();
+    for dimension in &definition.dimensions {
+        match given.get(dimension.id.as_str()) {
+            None if dimension.required => {
+                issues.push(format!("the dimension `{}` of `{}` is missing", dimension.id, definition.id));
+            }
+            None => {}
+            Some(value) => match assessed(dimension, value) {
+                Ok((level, note)) => {
+                    dimensions.push(level);
+                    notes.extend(note);
+                }
+                Err(issue) => issues.push(issue),
+            },
+        }
+    }
+    if !issues.is_empty() {
+        return Err(issues);
+    }
+    let summary = artifact.get("summary").and_then(Value::as_str).map(BoundedText::clip);
+    Ok(AcceptedAssessment {
+        assessment_id: definition.id.clone(),
+        dimensions,
+        summary,
+        normalization_notes: notes,
+    })
+}
+
+fn shape_issues(definition: &AssessmentDefinition, artifact: &Value) -> Vec<String> {
+    let mut issues = Vec::new();
+    if !artifact.get("dimensions").is_some_and(|value| value.as_object().is_some_and(|map| !map.is_empty())) {
+        issues.push("`dimensions` must be an object of dimension to level".to_owned());
+    }
+    match artifact.get("assessmentId") {
+        None => {}
+        Some(Value::String(id)) if id == definition.id.as_str() => {}
+        Some(other) => {
+            issues.push(format!("`assessmentId` is {other}, this step asks for `{}`", definition.id))
+        }
+    }
+    let known = ["kind", "assessmentId", "dimensions", "summary"];
+    for name in artifact.as_object().into_iter().flat_map(Map::keys) {
+        if !known.contains(&name.as_str()) {
+            issues.push(format!("unknown field `{name}`"));
+        }
+    }
+    issues
+}
+
+/// The level as declared, and a note when another spelling of it was accepted.
+fn assessed(dimension: &Dimension, value: &Value) -> Result<(AssessedDimension, Option<String>), String> {
+    let (level, rationale) = match value {
+        Value::String(level) => (level.as_str(), None),
+        Value::Object(members) => {
+            let level = members.get("level").and_then(Value::as_str);
+            let unknown = members.keys().find(|key| !matches!(key.as_str(), "level" | "rationale"));
+            if let Some(unknown) = unknown {
+                return Err(format!("`{}` has the unknown field `{unknown}`", dimension.id));
+            }
+            let rationale = members.get("rationale").and_then(Value::as_str);
+            (level.ok_or_else(|| format!("`{}` has no `level`", dimension.id))?, rationale)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+            return Err(format!("`{}` must be a level, or an object with `level`", dimension.id));
+        }
+    };
+    let allowed = || dimension.levels.join(", ");
+    let (declared, normalization) = declared_level(dimension, level)
+        .ok_or_else(|| format!("`{}` must be one of {}, not {level:?}", dimension.id, allowed()))?;
+    let note = (normalization == LevelMatch::Normalized)
+        .then(|| format!("{}: {level:?} was accepted as {declared:?}", dimension.id));
+    let dimension = AssessedDimension {
+        dimension_id: dimension.id.clone(),
+        level: BoundedText::clip(declared),
+        rationale: rationale.map(BoundedText::clip),
+        normalization,
+    };
+    Ok((dimension, note))
+}
+
+fn declared_level<'a>(dimension: &'a Dimension, level: &str) -> Option<(&'a str, LevelMatch)> {
+    if let Some(exact) = dimension.levels.iter().find(|declared| *declared == level) {
+        return Some((exact, LevelMatch::Exact));
+    }
+    let folded = level.trim().to_lowercase();
+    let mut near = dimension.levels.iter().filter(|declared| declared.trim().to_lowercase() == folded);
+    let only = near.next()?;
+    near.next().is_none().then_some((only, LevelMatch::Normalized))
+}
+
+/// Fires each consequence whose level was given. Only when every assessment was accepted.
+pub(super) fn apply_consequences(step: &CompiledStep, check: &mut OutputCheck) {
+    for consequence in &step.consequences {
+        let scoped =
+            |id: &AssessmentName| consequence.for_assessment.as_ref().is_none_or(|wanted| wanted == id);
+        let hit = check.assessments.iter().filter(|assessment| scoped(&assessment.assessment_id)).find_map(
+            |assessment| {
+                let wanted = &consequence.any_equals_level;
+                let dimension = assessment.dimensions.iter().find(|dimension| dimension.level == *wanted)?;
+                Some((assessment.assessment_id.clone(), dimension.dimension_id.clone()))
+            },
+        );
+        let Some((assessment_id, dimension_id)) = hit else { continue };
+        let applied = AppliedConsequence {
+            assessment_id,
+            dimension_id,
+            level: consequence.any_equals_level.clone(),
+            effect: consequence.effect.clone(),
+        };
+        check.findings.push(followup(&applied));
+        check.consequences.push(applied);
+    }
+}
+
+fn followup(applied: &AppliedConsequence) -> (Reason, Blocker) {
+    let ConsequenceEffect::RequireFollowup { guidance } = &applied.effect;
+    let blocker = Blocker {
+        code: BlockerCode::AssessmentFollowupRequired,
+        pointer: BlockerPointer::AssessmentDimension {
+            assessment_id: applied.assessment_id.clone(),
+            dimension_id: applied.dimension_id.clone(),
+        },
+        message: BoundedText::clip(&format!(
+            "`{}` was assessed as {:?}, so this step is not done yet.",
+            applied.dimension_id,
+            applied.level.as_str()
+        )),
+        suggested_fix: Some(BoundedText::clip(&format!("{guidance} Then assess again and resubmit."))),
+    };
+    (Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired), blocker)
+}

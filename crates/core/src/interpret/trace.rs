@@ -1,0 +1,83 @@
+//! Collects why the interpreter chose what it chose, within the budget of one trace event.
+
+use workrail_model::event::{TraceEntry, TraceKind, TraceRef};
+use workrail_model::limits::TRACE_ENTRIES_MAX;
+use workrail_model::name::{ConditionId, LoopId, StepId};
+use workrail_model::text::BoundedText;
+
+/// Keeps the first and the last entries: the start of the walk and its outcome matter most.
+#[derive(Debug, Default)]
+pub(super) struct TraceLog {
+    first: Vec<TraceEntry>,
+    last: std::collections::VecDeque<TraceEntry>,
+    left_out: usize,
+}
+
+const FIRST_MAX: usize = TRACE_ENTRIES_MAX / 2;
+const LAST_MAX: usize = TRACE_ENTRIES_MAX - FIRST_MAX - 1;
+
+impl TraceLog {
+    fn push(&mut self, kind: TraceKind, summary: &str, refs: Vec<TraceRef>) {
+        let entry = TraceEntry { kind, summary: BoundedText::clip(summary), refs };
+        if self.first.len() < FIRST_MAX {
+            self.first.push(entry);
+            return;
+        }
+        self.last.push_back(entry);
+        if self.last.len() > LAST_MAX {
+            self.last.pop_front();
+            self.left_out += 1;
+        }
+    }
+
+    pub(super) fn selected(&mut self, step_id: &StepId) {
+        let refs = vec![TraceRef::StepId { step_id: step_id.clone() }];
+        self.push(TraceKind::SelectedNextStep, &format!("Next step: `{step_id}`."), refs);
+    }
+
+    pub(super) fn run_condition(&mut self, condition_id: &ConditionId, name: &str, holds: bool) {
+        let outcome = if holds { "holds: it runs" } else { "does not hold: it is skipped" };
+        let refs = vec![TraceRef::ConditionId { condition_id: condition_id.clone() }];
+        self.push(TraceKind::EvaluatedCondition, &format!("The run condition of `{name}` {outcome}."), refs);
+    }
+
+    pub(super) fn loop_condition(
+        &mut self,
+        loop_id: &LoopId,
+        iteration: u32,
+        condition_id: Option<&ConditionId>,
+        why: &str,
+    ) {
+        let mut refs = loop_refs(loop_id, iteration);
+        refs.extend(
+            condition_id.map(|condition_id| TraceRef::ConditionId { condition_id: condition_id.clone() }),
+        );
+        self.push(TraceKind::EvaluatedCondition, &format!("Loop `{loop_id}`: {why}."), refs);
+    }
+
+    pub(super) fn entered(&mut self, loop_id: &LoopId) {
+        self.push(TraceKind::EnteredLoop, &format!("Entered loop `{loop_id}`."), loop_refs(loop_id, 0));
+    }
+
+    pub(super) fn exited(&mut self, loop_id: &LoopId, iterations: u32, why: &str) {
+        let summary = format!("Left loop `{loop_id}` after {iterations} iterations: {why}.");
+        self.push(TraceKind::ExitedLoop, &summary, loop_refs(loop_id, iterations));
+    }
+
+    pub(super) fn finish(self) -> Vec<TraceEntry> {
+        let mut entries = self.first;
+        if self.left_out > 0 {
+            entries.push(TraceEntry {
+                kind: TraceKind::EvaluatedCondition,
+                summary: BoundedText::clip(&format!("{} further decisions are not listed.", self.left_out)),
+                refs: Vec::new(),
+            });
+        }
+        entries.extend(self.last);
+        entries
+    }
+}
+
+fn loop_refs(loop_id: &LoopId, iteration: u32) -> Vec<TraceRef> {
+    vec![TraceRef::LoopId { loop_id: loop_id.clone() }, TraceRef::Iteration { value: iteration }]
+}

@@ -1,0 +1,373 @@
+//! The walk itself: a cursor over the plan and the bodies of the active loops, moving forward only (G44).
+
+use serde_json::Value;
+use workrail_model::compiled::{
+    CompiledLoop, CompiledWorkflow, ConditionTest, ForCount, LoopControl, OnLimit, PlanItem,
+};
+use workrail_model::event::Context;
+use workrail_model::name::{ConditionId, LoopId, StepId};
+use workrail_model::snapshot::{ActiveLoop, CompletedSteps, EngineState, LoopDecision, Pending, PendingStep};
+use workrail_model::step_key::LoopFrame;
+
+use super::scope::overlay;
+use super::trace::TraceLog;
+use super::{Advisory, Finding, InterpretError, Selection, Strictness};
+use crate::condition::{Scope, holds};
+
+/// Items looked at in one call. Nested loops whose conditions skip everything could otherwise spin for
+/// a billion iterations; a body that does real work returns after one item.
+const LOOKS_MAX: u32 = 100_000;
+
+/// Where the walk begins.
+pub(super) struct Place {
+    pub(super) stack: Vec<ActiveLoop>,
+    pub(super) top: usize,
+    pub(super) completed: CompletedSteps,
+}
+
+pub(super) struct Walk<'a> {
+    workflow: &'a CompiledWorkflow,
+    context: &'a Context,
+    strictness: Strictness,
+    place: Place,
+    looks: u32,
+    trace: TraceLog,
+    advisories: Vec<Advisory>,
+    passed_over: Vec<Finding>,
+}
+
+/// Whether a loop wants another iteration, and the reason in words.
+struct Verdict {
+    goes_on: bool,
+    why: String,
+    condition_id: Option<ConditionId>,
+}
+
+pub(super) fn is_loop(item: &PlanItem, wanted: &LoopId) -> bool {
+    match item {
+        PlanItem::Step { .. } => false,
+        PlanItem::Loop { loop_id } => loop_id == wanted,
+    }
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        workflow: &'a CompiledWorkflow,
+        context: &'a Context,
+        strictness: Strictness,
+        place: Place,
+    ) -> Self {
+        Self {
+            workflow,
+            context,
+            strictness,
+            place,
+            looks: 0,
+            trace: TraceLog::default(),
+            advisories: Vec::new(),
+            passed_over: Vec::new(),
+        }
+    }
+
+    pub(super) fn select(mut self) -> Result<Selection, InterpretError> {
+        let pending = loop {
+            match self.current_item()? {
+                Current::Item(PlanItem::Step { step_id }) => {
+                    if self.step_runs(step_id)? {
+                        break Some(step_id);
+                    }
+                    self.move_on();
+                }
+                Current::Item(PlanItem::Loop { loop_id }) => {
+                    let owner = self.owner(loop_id)?;
+                    if !self.enter(owner)? {
+                        self.move_on();
+                    }
+                }
+                Current::BodyEnd(owner) => self.end_iteration(owner)?,
+                Current::PlanEnd => break None,
+            }
+        };
+        Ok(self.finish(pending))
+    }
+
+    fn finish(mut self, pending: Option<&StepId>) -> Selection {
+        let Place { stack, completed, .. } = self.place;
+        let state = match pending {
+            None => EngineState::Complete { completed },
+            Some(step_id) => {
+                self.trace.selected(step_id);
+                let loop_path = stack
+                    .iter()
+                    .map(|active| LoopFrame { loop_id: active.loop_id.clone(), iteration: active.iteration })
+                    .collect();
+                let step = PendingStep { step_id: step_id.clone(), loop_path };
+                EngineState::Running { completed, loop_stack: stack, pending: Pending::Some { step } }
+            }
+        };
+        Selection {
+            state,
+            trace: self.trace.finish(),
+            advisories: self.advisories,
+            passed_over: self.passed_over,
+        }
+    }
+
+    fn current_item(&mut self) -> Result<Current<'a>, InterpretError> {
+        self.looks += 1;
+        let Some(active) = self.place.stack.last() else {
+            return Ok(self.workflow.plan.get(self.place.top).map_or(Current::PlanEnd, Current::Item));
+        };
+        if self.looks > LOOKS_MAX {
+            return Err(InterpretError::TooMuchWork { loop_id: active.loop_id.clone() });
+        }
+        let owner = self.owner(&active.loop_id)?;
+        Ok(owner.body.get(active.body_index as usize).map_or(Current::BodyEnd(owner), Current::Item))
+    }
+
+    fn move_on(&mut self) {
+        match self.place.stack.last_mut() {
+            None => self.place.top += 1,
+            Some(active) => active.body_index = active.body_index.saturating_add(1),
+        }
+    }
+
+    fn owner(&self, loop_id: &LoopId) -> Result<&'a CompiledLoop, InterpretError> {
+        let detail = || format!("loop `{loop_id}` is not in the workflow");
+        self.workflow.loop_of(loop_id).ok_or_else(|| InterpretError::Drift { detail: detail() })
+    }
+
+    fn scope(&self) -> Result<Scope<'a>, InterpretError> {
+        let mut scope = Scope::new(self.context);
+        for active in &self.place.stack {
+            overlay(&mut scope, self.owner(&active.loop_id)?, active.iteration, self.context);
+        }
+        Ok(scope)
+    }
+
+    fn condition_holds(&self, id: &ConditionId, scope: &Scope<'_>) -> Result<bool, InterpretError> {
+        let detail = || format!("condition `{id}` is not in the workflow");
+        let condition =
+            self.workflow.condition(id).ok_or_else(|| InterpretError::Drift { detail: detail() })?;
+        Ok(match &condition.test {
+            ConditionTest::Context { expr } => holds(expr, scope),
+            // A decision artifact exists inside its loop only; elsewhere nothing was decided.
+            ConditionTest::LoopControl { .. } => true,
+        })
+    }
+
+    fn runs(&mut self, condition: Option<&ConditionId>, name: &str) -> Result<bool, InterpretError> {
+        let Some(id) = condition else { return Ok(true) };
+        let holds = self.condition_holds(id, &self.scope()?)?;
+        self.trace.run_condition(id, name, holds);
+        Ok(holds)
+    }
+
+    fn step_runs(&mut self, step_id: &StepId) -> Result<bool, InterpretError> {
+        let detail = || format!("step `{step_id}` is not in the workflow");
+        let step = self.workflow.step(step_id).ok_or_else(|| InterpretError::Drift { detail: detail() })?;
+        self.runs(step.run_condition.as_ref(), step_id.as_str())
+    }
+
+    /// Pushes the loop when it is to run at all. A loop that runs zero times is traced as well.
+    fn enter(&mut self, owner: &'a CompiledLoop) -> Result<bool, InterpretError> {
+        if !self.runs(owner.run_condition.as_ref(), owner.loop_id.as_str())? {
+            return Ok(false);
+        }
+        let verdict = self.verdict(owner, 0, None)?;
+        self.trace.loop_condition(&owner.loop_id, 0, verdict.condition_id.as_ref(), &verdict.why);
+        if !verdict.goes_on {
+            self.trace.exited(&owner.loop_id, 0, &verdict.why);
+            return Ok(false);
+        }
+        self.trace.entered(&owner.loop_id);
+        self.place.stack.push(ActiveLoop {
+            loop_id: owner.loop_id.clone(),
+            iteration: 0,
+            body_index: 0,
+            decision: None,
+        });
+        Ok(true)
+    }
+
+    /// The body is done: another iteration, or out of the loop.
+    fn end_iteration(&mut self, owner: &'a CompiledLoop) -> Result<(), InterpretError> {
+        let Some(active) = self.place.stack.pop() else { return Ok(()) };
+        let next = active.iteration.saturating_add(1);
+        let verdict = self.verdict(owner, next, active.decision)?;
+        self.trace.loop_condition(&owner.loop_id, next, verdict.condition_id.as_ref(), &verdict.why);
+        if verdict.goes_on && next < owner.max_iterations {
+            let loop_id = active.loop_id;
+            self.place.stack.push(ActiveLoop { loop_id, iteration: next, body_index: 0, decision: None });
+            return Ok(());
+        }
+        if verdict.goes_on {
+            self.limit_reached(owner, active.iteration)?;
+            let why = format!("the limit of {} iterations is reached", owner.max_iterations);
+            self.trace.exited(&owner.loop_id, next, &why);
+        } else {
+            self.trace.exited(&owner.loop_id, next, &verdict.why);
+        }
+        self.move_on();
+        Ok(())
+    }
+
+    fn limit_reached(&mut self, owner: &CompiledLoop, iteration: u32) -> Result<(), InterpretError> {
+        let loop_id = owner.loop_id.clone();
+        let max_iterations = owner.max_iterations;
+        match owner.on_limit {
+            OnLimit::Advance => {
+                self.advisories.push(Advisory::LoopLimitReached { loop_id, iteration, max_iterations });
+                Ok(())
+            }
+            OnLimit::Block => {
+                self.stop_or_pass(InterpretError::LoopLimit { loop_id, iteration, max_iterations }, owner)
+            }
+        }
+    }
+
+    /// What blocks is an error in blocking modes; under never-stop it is noted and passed over.
+    fn stop_or_pass(&mut self, error: InterpretError, owner: &CompiledLoop) -> Result<(), InterpretError> {
+        match self.strictness {
+            Strictness::Blocking => Err(error),
+            Strictness::NeverStop => {
+                // A loop id is a valid step id: its alphabet is the smaller one.
+                if let Ok(place) = StepId::parse(owner.loop_id.as_str()) {
+                    self.passed_over.extend(error.finding(&place));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether iteration `next` is wanted. The limit is not looked at here.
+    fn verdict(
+        &mut self,
+        owner: &'a CompiledLoop,
+        next: u32,
+        decision: Option<LoopDecision>,
+    ) -> Result<Verdict, InterpretError> {
+        match &owner.control {
+            LoopControl::While { condition_id } => {
+                self.conditional(owner, next, decision, condition_id, true)
+            }
+            LoopControl::Until { condition_id } => {
+                self.conditional(owner, next, decision, condition_id, false)
+            }
+            LoopControl::For { count } => self.counted(owner, next, count),
+            LoopControl::ForEach { items, item_var, .. } => self.listed(owner, next, items, item_var),
+        }
+    }
+
+    fn conditional(
+        &mut self,
+        owner: &CompiledLoop,
+        next: u32,
+        decision: Option<LoopDecision>,
+        condition_id: &ConditionId,
+        wanted: bool,
+    ) -> Result<Verdict, InterpretError> {
+        let condition = self.workflow.condition(condition_id).map(|condition| &condition.test);
+        let condition_id = Some(condition_id.clone());
+        let (goes_on, why) = match condition {
+            Some(ConditionTest::Context { expr }) => {
+                let mut scope = self.scope()?;
+                overlay(&mut scope, owner, next, self.context);
+                let held = holds(expr, &scope);
+                (held == wanted, format!("its condition is {held}"))
+            }
+            Some(ConditionTest::LoopControl { .. }) if next == 0 => {
+                (true, "the first iteration needs no decision".to_owned())
+            }
+            Some(ConditionTest::LoopControl { .. }) => match decision {
+                Some(LoopDecision::Stop) => (false, "the decision was stop".to_owned()),
+                Some(LoopDecision::Continue) => (true, "the decision was continue".to_owned()),
+                // A missing decision is never an exit; the limit bounds it.
+                None => (true, "no decision was given, which does not end a loop".to_owned()),
+            },
+            None => {
+                let detail = format!("loop `{}` has no condition", owner.loop_id);
+                return Err(InterpretError::Drift { detail });
+            }
+        };
+        Ok(Verdict { goes_on, why, condition_id })
+    }
+
+    fn counted(
+        &mut self,
+        owner: &CompiledLoop,
+        next: u32,
+        count: &ForCount,
+    ) -> Result<Verdict, InterpretError> {
+        let bound = match count {
+            ForCount::Fixed { value } => f64::from(*value),
+            ForCount::FromContext { context_key } => {
+                match self.context.get(context_key).filter(|value| value.is_number()).and_then(Value::as_f64)
+                {
+                    Some(bound) => bound,
+                    None => {
+                        self.missing(owner, context_key, "a number")?;
+                        0.0
+                    }
+                }
+            }
+        };
+        let why = format!("{next} of {bound} iterations are done");
+        Ok(Verdict { goes_on: f64::from(next) < bound, why, condition_id: None })
+    }
+
+    fn listed(
+        &mut self,
+        owner: &CompiledLoop,
+        next: u32,
+        items: &str,
+        item_var: &str,
+    ) -> Result<Verdict, InterpretError> {
+        let len = match self.context.get(items) {
+            Some(Value::Array(list)) => {
+                let plain = list.first().is_some_and(|first| !first.is_object());
+                if next == 0 && plain && self.reads_members(owner, item_var) {
+                    self.missing(owner, items, "a list of objects")?;
+                    0
+                } else {
+                    list.len()
+                }
+            }
+            Some(_) | None => {
+                self.missing(owner, items, "a list")?;
+                0
+            }
+        };
+        let why = format!("{next} of {len} items of `{items}` are done");
+        Ok(Verdict { goes_on: (next as usize) < len, why, condition_id: None })
+    }
+
+    /// Whether a prompt of the body reads a member of the item, as in `{{item.name}}`.
+    fn reads_members(&self, owner: &CompiledLoop, item_var: &str) -> bool {
+        let token = format!("{{{{{item_var}.");
+        owner.body.iter().any(|item| match item {
+            PlanItem::Step { step_id } => {
+                self.workflow.step(step_id).is_some_and(|step| step.prompt.contains(&token))
+            }
+            PlanItem::Loop { .. } => false,
+        })
+    }
+
+    fn missing(
+        &mut self,
+        owner: &CompiledLoop,
+        key: &str,
+        expected: &'static str,
+    ) -> Result<(), InterpretError> {
+        let error =
+            InterpretError::MissingContext { loop_id: owner.loop_id.clone(), key: key.to_owned(), expected };
+        self.stop_or_pass(error, owner)
+    }
+}
+
+/// What stands at the cursor.
+enum Current<'a> {
+    Item(&'a PlanItem),
+    BodyEnd(&'a CompiledLoop),
+    PlanEnd,
+}

@@ -1,0 +1,150 @@
+//! Context that follows the branch (G50): a node sees the sets on its own path to the root, nothing else.
+//!
+//! Kept are the sets as they were recorded, and now and then what a node inherits from above, so that a
+//! lookup folds a bounded number of sets and the state grows by what the events hold, not by the whole
+//! context at every step.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use workrail_model::event::{Context, ContextError, ContextSet, EventIndex};
+use workrail_model::id::{AttemptId, NodeId, RunId};
+
+use super::SessionState;
+use super::dag::{Dag, NodeIx};
+use super::nearest::Nearest;
+use super::per_node::PerNode;
+
+/// After this many nodes with sets on a path the next one keeps what it inherits.
+const SETS_FOLDED_MAX: u32 = 32;
+
+/// The sets of a node, and how they hang together with those above.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeSets {
+    sets: Vec<Context>,
+    /// What the node inherits, merged; without it the nodes above are folded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inherited: Option<Context>,
+    /// How many nodes with sets are to be folded before this one.
+    to_fold: u32,
+}
+
+/// A blocked attempt's set, which only its retry chain sees.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AttemptSet {
+    attempt: AttemptId,
+    index: EventIndex,
+    context: Context,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Contexts {
+    /// A slot per node, up to the last one with sets.
+    by_node: Vec<Option<NodeSets>>,
+    nearest: Nearest,
+    by_attempt: PerNode<AttemptSet>,
+    /// Runs in which a node got a set after it had children. Writers never do this, so what was merged
+    /// below is not mended but no longer used: such runs fold the whole path.
+    unmerged_runs: BTreeSet<RunId>,
+}
+
+impl Contexts {
+    pub(super) fn node_created(&mut self, parent: Option<NodeIx>) {
+        self.nearest.node_created(parent);
+    }
+
+    pub(super) fn set(&mut self, dag: &Dag, index: EventIndex, ix: NodeIx, set: &ContextSet) {
+        let context = set.context.clone();
+        if let Some(attempt) = set.attempt_id {
+            self.by_attempt.push(ix, AttemptSet { attempt, index, context });
+            return;
+        }
+        let node = dag.node(ix);
+        if !node.children.is_empty() {
+            self.unmerged_runs.insert(node.run_id);
+        }
+        if let Some(sets) = self.by_node.get_mut(ix.place()).and_then(Option::as_mut) {
+            sets.sets.push(context);
+            return;
+        }
+        let above = node.links.parent.and_then(|parent| self.nearest.find(dag, parent));
+        let to_fold = above.and_then(|above| self.sets(above)).map_or(0, NodeSets::to_fold_below);
+        // Merging can fail only beyond the budget, which writers check. Doubling the distance to the
+        // next try keeps its cost constant per set even then.
+        let merge = to_fold >= SETS_FOLDED_MAX && to_fold.is_power_of_two();
+        let inherited = above
+            .filter(|_| merge && !self.unmerged_runs.contains(&node.run_id))
+            .and_then(|above| Context::new(self.fold(dag, above)).ok());
+        if self.by_node.len() <= ix.place() {
+            self.by_node.resize_with(ix.place() + 1, || None);
+        }
+        self.by_node[ix.place()] = Some(NodeSets { sets: vec![context], inherited, to_fold });
+        self.nearest.mark(dag, ix);
+    }
+
+    fn sets(&self, ix: NodeIx) -> Option<&NodeSets> {
+        self.by_node.get(ix.place()).and_then(Option::as_ref)
+    }
+
+    /// The sets up to and including those of `from`, a node with sets, merged from the root down.
+    fn fold(&self, dag: &Dag, from: NodeIx) -> Map<String, Value> {
+        let use_merged = !self.unmerged_runs.contains(&dag.node(from).run_id);
+        let mut chain = Vec::new();
+        let mut at = Some(from);
+        while let Some(sets) = at.and_then(|ix| self.sets(ix)) {
+            chain.push(sets);
+            if use_merged && sets.inherited.is_some() {
+                break;
+            }
+            let parent = at.and_then(|ix| dag.node(ix).links.parent);
+            at = parent.and_then(|parent| self.nearest.find(dag, parent));
+        }
+        let start = chain.last().and_then(|oldest| oldest.inherited.as_ref().filter(|_| use_merged));
+        let mut merged = start.map(|context| context.as_map().clone()).unwrap_or_default();
+        for set in chain.iter().rev().flat_map(|sets| &sets.sets) {
+            merge_into(&mut merged, set);
+        }
+        merged
+    }
+}
+
+impl NodeSets {
+    fn to_fold_below(&self) -> u32 {
+        if self.inherited.is_some() { 1 } else { self.to_fold + 1 }
+    }
+}
+
+/// Shallow: `null` deletes, everything else replaces.
+fn merge_into(merged: &mut Map<String, Value>, set: &Context) {
+    for (key, value) in set.as_map() {
+        if value.is_null() {
+            merged.remove(key);
+        } else {
+            merged.insert(key.clone(), value.clone());
+        }
+    }
+}
+
+impl SessionState {
+    /// The node's effective context; empty for an unknown node.
+    pub fn context_at(&self, node: NodeId) -> Result<Context, ContextError> {
+        self.context_for(node, &[])
+    }
+
+    /// The context that an attempt on the node sees: the node's own, and over it what the blocked
+    /// attempts of its retry chain sent, in the order in which they were recorded.
+    pub fn context_for(&self, node: NodeId, retry_chain: &[AttemptId]) -> Result<Context, ContextError> {
+        let Some(ix) = self.dag.find(node) else { return Ok(Context::default()) };
+        let nearest = self.contexts.nearest.find(&self.dag, ix);
+        let mut merged = nearest.map(|from| self.contexts.fold(&self.dag, from)).unwrap_or_default();
+        let sent = self.contexts.by_attempt.get(ix).iter();
+        for set in sent.filter(|set| retry_chain.contains(&set.attempt)) {
+            merge_into(&mut merged, &set.context);
+        }
+        Context::new(merged)
+    }
+}

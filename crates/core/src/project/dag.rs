@@ -1,0 +1,290 @@
+//! Nodes, edges and ancestry of all runs of a session, in one arena.
+//!
+//! A node's place in the arena is its rank by creation, so that a parent always stands before its
+//! children and the index of a `node_created` event is found by bisection. Only what events said is
+//! serialised; children, depth and links are rebuilt from it, so a damaged cache cannot hold a link that
+//! leads nowhere.
+//!
+//! Every node belongs to a step: itself, or for a checkpoint the step it was taken on (its *owner*; a
+//! root owns itself whatever its kind). Checkpoints are notes on their owner's work, not work of their own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize, Serializer};
+use workrail_model::digest::SnapshotRef;
+use workrail_model::event::{EdgeCause, EdgeCreated, EdgeKind, EventIndex, NodeKind};
+use workrail_model::id::{AttemptId, NodeId, RunId};
+
+use super::{FoldError, SessionState};
+
+/// How many of the newest nodes are looked at before the map of all ids: an advance touches the tip and
+/// its child, so nearly every lookup ends here, at a cost that does not depend on the log's length.
+const RECENT_NODES: usize = 4;
+
+/// A node's place in the arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct NodeIx(u32);
+
+impl NodeIx {
+    pub(super) fn at(place: usize) -> Self {
+        // Every node took an event, and event indexes fit 25 bits.
+        Self(place as u32)
+    }
+
+    pub(super) fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The edge that led to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EdgeInfo {
+    pub kind: EdgeKind,
+    pub cause: EdgeCause,
+    pub index: EventIndex,
+    /// The attempt whose recorded advance made this edge; none for a checkpoint.
+    pub attempt: Option<AttemptId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeState {
+    pub node_id: NodeId,
+    pub run_id: RunId,
+    pub kind: NodeKind,
+    pub parent: Option<NodeId>,
+    pub snapshot_ref: SnapshotRef,
+    /// The index of its `node_created`; short tokens name the node by it.
+    pub created_index: EventIndex,
+    pub edge: Option<EdgeInfo>,
+    #[serde(skip)]
+    pub children: Vec<NodeId>,
+    #[serde(skip)]
+    pub depth: u32,
+    #[serde(skip)]
+    pub(super) links: Links,
+}
+
+/// What follows from the nodes' parents, kinds and edges.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Links {
+    pub(super) parent: Option<NodeIx>,
+    /// An ancestor further up, chosen so that any ancestor is reached in O(log depth) hops.
+    jump: NodeIx,
+    pub(super) owner: NodeIx,
+    /// The checkpoints that this step owns, oldest first.
+    pub(super) checkpoints: Vec<NodeIx>,
+    /// An `acked_step` edge leaves from here, or from one of the checkpoints.
+    continued: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(try_from = "Vec<NodeState>")]
+pub(super) struct Dag {
+    nodes: Vec<NodeState>,
+    ids: BTreeMap<NodeId, NodeIx>,
+    /// Steps that were not continued, by run and creation.
+    tips: BTreeMap<RunId, BTreeSet<NodeIx>>,
+}
+
+impl Serialize for Dag {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.nodes.serialize(serializer)
+    }
+}
+
+impl TryFrom<Vec<NodeState>> for Dag {
+    type Error = String;
+
+    fn try_from(nodes: Vec<NodeState>) -> Result<Self, String> {
+        let mut dag = Self::default();
+        for node in nodes {
+            if let Some(parent) = node.parent.filter(|parent| dag.find(*parent).is_none()) {
+                return Err(format!("the parent {parent} of {} does not stand before it", node.node_id));
+            }
+            dag.insert(node);
+        }
+        Ok(dag)
+    }
+}
+
+impl Dag {
+    pub(super) fn get(&self, ix: NodeIx) -> Option<&NodeState> {
+        self.nodes.get(ix.place())
+    }
+
+    /// For places that this arena handed out.
+    pub(super) fn node(&self, ix: NodeIx) -> &NodeState {
+        &self.nodes[ix.place()]
+    }
+
+    pub(super) fn find(&self, id: NodeId) -> Option<NodeIx> {
+        let first = self.nodes.len().saturating_sub(RECENT_NODES);
+        let recent = self.nodes[first..].iter().rposition(|node| node.node_id == id);
+        recent.map(|place| NodeIx::at(first + place)).or_else(|| self.ids.get(&id).copied())
+    }
+
+    pub(super) fn is_ancestor_or_self(&self, ancestor: NodeIx, of: NodeIx) -> bool {
+        let depth = self.node(ancestor).depth;
+        let mut at = of;
+        while self.node(at).depth > depth {
+            let Links { jump, parent, .. } = &self.node(at).links;
+            // Only a root has no parent, and its depth is 0, where the loop has ended.
+            at = if self.node(*jump).depth >= depth { *jump } else { parent.unwrap_or(*jump) };
+        }
+        at == ancestor
+    }
+
+    /// A run's steps that were not continued, oldest first.
+    pub(super) fn tips(&self, run: RunId) -> impl DoubleEndedIterator<Item = NodeIx> {
+        self.tips.get(&run).into_iter().flatten().copied()
+    }
+
+    /// Adds a node whose parent, when it has one, is here.
+    pub(super) fn insert(&mut self, mut node: NodeState) -> NodeIx {
+        let ix = NodeIx::at(self.nodes.len());
+        let parent = node.parent.and_then(|parent| self.find(parent));
+        node.children = Vec::new();
+        node.links = Links { parent, jump: ix, owner: ix, ..Links::default() };
+        if let Some(parent) = parent {
+            let above = self.node(parent);
+            node.depth = above.depth + 1;
+            node.links.jump = self.jump_below(parent);
+            if node.kind == NodeKind::Checkpoint {
+                node.links.owner = above.links.owner;
+            }
+            self.nodes[parent.place()].children.push(node.node_id);
+        }
+        let (id, run, owner) = (node.node_id, node.run_id, node.links.owner);
+        let acked = node.edge.is_some_and(|edge| edge.kind == EdgeKind::AckedStep);
+        self.nodes.push(node);
+        self.ids.insert(id, ix);
+        if owner == ix {
+            self.tips.entry(run).or_default().insert(ix);
+        } else {
+            self.nodes[owner.place()].links.checkpoints.push(ix);
+        }
+        if let Some(parent) = parent.filter(|_| acked) {
+            self.mark_continued(parent);
+        }
+        ix
+    }
+
+    /// The jump of a child of `parent`: as in a skew-binary list, two jumps of equal length become one.
+    fn jump_below(&self, parent: NodeIx) -> NodeIx {
+        let first = self.node(parent).links.jump;
+        let second = self.node(first).links.jump;
+        let depth = |ix| self.node(ix).depth;
+        let equal = depth(parent) - depth(first) == depth(first) - depth(second);
+        if equal { second } else { parent }
+    }
+
+    fn mark_continued(&mut self, from: NodeIx) {
+        let owner = self.node(from).links.owner;
+        // Work that goes on from a checkpoint goes on from the step that the checkpoint belongs to.
+        for ix in [from, owner] {
+            self.nodes[ix.place()].links.continued = true;
+        }
+        if let Some(tips) = self.tips.get_mut(&self.nodes[owner.place()].run_id) {
+            tips.remove(&owner);
+        }
+    }
+
+    /// Checks an edge against its nodes (lock 1, `edge_created`) and returns its end.
+    pub(super) fn check_edge(
+        &self,
+        index: EventIndex,
+        run: RunId,
+        edge: &EdgeCreated,
+    ) -> Result<NodeIx, FoldError> {
+        let (from, to) = (edge.from_node_id, edge.to_node_id);
+        for node in [from, to] {
+            let ix = self.find(node).ok_or(FoldError::UnknownNode { index, node })?;
+            if self.node(ix).run_id != run {
+                return Err(FoldError::NodeOfAnotherRun { index, run, node });
+            }
+        }
+        let ix = self.find(to).ok_or(FoldError::UnknownNode { index, node: to })?;
+        let node = self.node(ix);
+        if node.parent != Some(from) {
+            return Err(FoldError::EdgeParent { index, from, to });
+        }
+        let fits = match edge.edge_kind {
+            EdgeKind::AckedStep => node.kind == NodeKind::Step,
+            EdgeKind::Checkpoint => node.kind == NodeKind::Checkpoint,
+        };
+        if !fits {
+            return Err(FoldError::EdgeKind { index, to });
+        }
+        if node.edge.is_some() {
+            return Err(FoldError::DuplicateEdge { index, to });
+        }
+        Ok(ix)
+    }
+
+    pub(super) fn set_edge(&mut self, to: NodeIx, edge: EdgeInfo) {
+        let node = &mut self.nodes[to.place()];
+        node.edge = Some(edge);
+        if let Some(parent) = node.links.parent.filter(|_| edge.kind == EdgeKind::AckedStep) {
+            self.mark_continued(parent);
+        }
+    }
+
+    /// Names the attempt of an edge that came before its `advance_recorded`; `false` without an edge.
+    pub(super) fn set_edge_attempt(&mut self, to: NodeIx, attempt: AttemptId) -> bool {
+        match &mut self.nodes[to.place()].edge {
+            Some(edge) => {
+                edge.attempt = Some(attempt);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl SessionState {
+    pub fn node(&self, id: NodeId) -> Option<&NodeState> {
+        self.dag.find(id).map(|ix| self.dag.node(ix))
+    }
+
+    /// The node whose `node_created` has this index.
+    pub fn node_by_event(&self, index: EventIndex) -> Option<&NodeState> {
+        let place = self.dag.nodes.binary_search_by_key(&index, |node| node.created_index).ok()?;
+        self.dag.nodes.get(place)
+    }
+
+    /// A run's nodes in the order of their creation.
+    pub fn nodes(&self, run: RunId) -> impl Iterator<Item = &NodeState> {
+        self.dag.nodes.iter().filter(move |node| node.run_id == run)
+    }
+
+    /// From the node itself to its root.
+    pub fn ancestors(&self, id: NodeId) -> impl Iterator<Item = &NodeState> {
+        std::iter::successors(self.node(id), |node| node.links.parent.map(|ix| self.dag.node(ix)))
+    }
+
+    /// Whether `ancestor` is `of` itself or stands on its path to the root; does not walk the path.
+    pub fn is_ancestor_or_self(&self, ancestor: NodeId, of: NodeId) -> bool {
+        match (self.dag.find(ancestor), self.dag.find(of)) {
+            (Some(ancestor), Some(of)) => self.dag.is_ancestor_or_self(ancestor, of),
+            (None, _) | (_, None) => false,
+        }
+    }
+
+    /// The children that advances from this very node created, oldest first.
+    pub fn acked_children(&self, id: NodeId) -> impl Iterator<Item = &NodeState> {
+        let children = self.node(id).map_or(&[][..], |node| &node.children);
+        children
+            .iter()
+            .filter_map(|child| self.node(*child))
+            .filter(|child| child.edge.is_some_and(|edge| edge.kind == EdgeKind::AckedStep))
+    }
+
+    /// Whether no `acked_step` edge leaves from the node, nor from a checkpoint that belongs to it.
+    /// Checkpoints alone never end a tip. `false` for an unknown node.
+    pub fn is_tip(&self, id: NodeId) -> bool {
+        self.node(id).is_some_and(|node| !node.links.continued)
+    }
+}

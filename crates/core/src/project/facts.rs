@@ -1,0 +1,80 @@
+//! Facts that are kept as they were recorded: approvals, divergences, assessments, validations, traces.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use workrail_model::event::{
+    ApprovalRecorded, AssessmentConsequenceApplied, AssessmentRecorded, DecisionTraceAppended,
+    DivergenceRecorded, EventIndex, ValidationPerformed,
+};
+use workrail_model::id::{AttemptId, NodeId, RunId};
+use workrail_model::name::StepId;
+
+use super::SessionState;
+use super::per_node::PerNode;
+
+/// A payload with its node and its place in the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Recorded<T> {
+    pub node_id: NodeId,
+    pub index: EventIndex,
+    pub data: T,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Facts {
+    pub(super) approvals: PerNode<Recorded<ApprovalRecorded>>,
+    pub(super) divergences: BTreeMap<RunId, Vec<Recorded<DivergenceRecorded>>>,
+    pub(super) assessments: PerNode<Recorded<AssessmentRecorded>>,
+    pub(super) consequences: PerNode<Recorded<AssessmentConsequenceApplied>>,
+    pub(super) validations: PerNode<Recorded<ValidationPerformed>>,
+    pub(super) traces: PerNode<Recorded<DecisionTraceAppended>>,
+}
+
+impl SessionState {
+    /// A person's latest decision on the step's gate at this node.
+    pub fn approval(&self, node: NodeId, step: &StepId) -> Option<&Recorded<ApprovalRecorded>> {
+        self.of_node(&self.facts.approvals, node).iter().rev().find(|approval| approval.data.step_id == *step)
+    }
+
+    /// The run's recorded divergences, oldest first.
+    pub fn divergences(&self, run: RunId) -> &[Recorded<DivergenceRecorded>] {
+        self.facts.divergences.get(&run).map_or(&[], Vec::as_slice)
+    }
+
+    /// The assessments accepted in one attempt, oldest first.
+    pub fn assessments(
+        &self,
+        node: NodeId,
+        attempt: AttemptId,
+    ) -> impl DoubleEndedIterator<Item = &Recorded<AssessmentRecorded>> {
+        let all = self.of_node(&self.facts.assessments, node);
+        all.iter().filter(move |record| record.data.attempt_id == attempt)
+    }
+
+    /// The consequences that one attempt's assessments brought about, oldest first.
+    pub fn consequences(
+        &self,
+        node: NodeId,
+        attempt: AttemptId,
+    ) -> impl DoubleEndedIterator<Item = &Recorded<AssessmentConsequenceApplied>> {
+        let all = self.of_node(&self.facts.consequences, node);
+        all.iter().filter(move |record| record.data.attempt_id == attempt)
+    }
+
+    /// The node's validations over all attempts, oldest first.
+    pub fn validations(&self, node: NodeId) -> &[Recorded<ValidationPerformed>] {
+        self.of_node(&self.facts.validations, node)
+    }
+
+    /// Why the engine chose what it chose at this node, oldest first.
+    pub fn trace(&self, node: NodeId) -> &[Recorded<DecisionTraceAppended>] {
+        self.of_node(&self.facts.traces, node)
+    }
+
+    fn of_node<'a, T>(&self, facts: &'a PerNode<T>, node: NodeId) -> &'a [T] {
+        self.dag.find(node).map_or(&[], |ix| facts.get(ix))
+    }
+}

@@ -1,0 +1,178 @@
+//! Gaps: what was missing, assumed or skipped; a resolution is a link to the gap, never an edit (G41).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use workrail_model::event::{EventIndex, GapRecorded};
+use workrail_model::gap::{EvidenceRef, Resolution, Severity};
+use workrail_model::id::{GapId, NodeId, RunId};
+use workrail_model::limits::SUMMARY_BYTES_MAX;
+use workrail_model::reason::Reason;
+use workrail_model::text::BoundedText;
+
+use super::{FoldError, SessionState};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GapState {
+    pub gap_id: GapId,
+    pub run_id: RunId,
+    pub node_id: NodeId,
+    pub index: EventIndex,
+    pub severity: Severity,
+    pub reason: Reason,
+    pub summary: BoundedText<SUMMARY_BYTES_MAX>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence_refs: Vec<EvidenceRef>,
+    /// The gap that this record closes: then it is an answer, and itself never open.
+    pub resolves: Option<GapId>,
+    /// The first later record that closes this one.
+    pub resolved_by: Option<GapId>,
+}
+
+impl GapState {
+    pub fn is_resolved(&self) -> bool {
+        self.resolved_by.is_some()
+    }
+
+    /// Neither closed nor the closing of another.
+    pub fn is_open(&self) -> bool {
+        self.resolves.is_none() && self.resolved_by.is_none()
+    }
+
+    fn is_critical(&self) -> bool {
+        self.severity == Severity::Critical
+    }
+
+    /// Critical in a category that blocks where the mode blocks (lock 2.1).
+    fn is_blocking(&self) -> bool {
+        let blocks = match self.reason {
+            Reason::UserOnlyDependency(_) | Reason::ContractViolation(_) | Reason::CapabilityMissing(_) => {
+                true
+            }
+            Reason::Unexpected(_) | Reason::Advisory(_) => false,
+        };
+        blocks && self.is_critical()
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(from = "Vec<GapState>")]
+pub(super) struct Gaps {
+    states: Vec<GapState>,
+    places: BTreeMap<GapId, usize>,
+    by_run: BTreeMap<RunId, Vec<usize>>,
+    open_critical: BTreeMap<RunId, usize>,
+    open_blocking: BTreeMap<NodeId, usize>,
+}
+
+impl Serialize for Gaps {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.states.serialize(serializer)
+    }
+}
+
+impl From<Vec<GapState>> for Gaps {
+    fn from(states: Vec<GapState>) -> Self {
+        let mut gaps = Self::default();
+        for state in states {
+            gaps.add(state);
+        }
+        gaps
+    }
+}
+
+impl Gaps {
+    pub(super) fn record(
+        &mut self,
+        index: EventIndex,
+        run_id: RunId,
+        node_id: NodeId,
+        gap: &GapRecorded,
+    ) -> Result<(), FoldError> {
+        if self.places.contains_key(&gap.gap_id) {
+            return Err(FoldError::DuplicateGap { index, gap: gap.gap_id });
+        }
+        let resolves = match gap.resolution {
+            Resolution::Unresolved => None,
+            Resolution::Resolves { resolves_gap_id } => Some(resolves_gap_id),
+        };
+        if let Some(resolved) = resolves {
+            let place = *self.places.get(&resolved).ok_or(FoldError::UnknownGap { index, gap: resolved })?;
+            self.resolve(place, gap.gap_id);
+        }
+        self.add(GapState {
+            gap_id: gap.gap_id,
+            run_id,
+            node_id,
+            index,
+            severity: gap.severity,
+            reason: gap.reason,
+            summary: gap.summary.clone(),
+            evidence_refs: gap.evidence_refs.clone(),
+            resolves,
+            resolved_by: None,
+        });
+        Ok(())
+    }
+
+    fn add(&mut self, state: GapState) {
+        let place = self.states.len();
+        self.places.insert(state.gap_id, place);
+        self.by_run.entry(state.run_id).or_default().push(place);
+        self.count(&state, |open| open + 1);
+        self.states.push(state);
+    }
+
+    fn resolve(&mut self, place: usize, by: GapId) {
+        let state = self.states[place].clone();
+        if !state.is_resolved() {
+            self.count(&state, |open| open - 1);
+            self.states[place].resolved_by = Some(by);
+        }
+    }
+
+    /// Keeps the counters of open gaps, so that a status never looks through them.
+    fn count(&mut self, state: &GapState, change: fn(usize) -> usize) {
+        if !state.is_open() {
+            return;
+        }
+        if state.is_critical() {
+            change_count(&mut self.open_critical, state.run_id, change);
+        }
+        if state.is_blocking() {
+            change_count(&mut self.open_blocking, state.node_id, change);
+        }
+    }
+}
+
+/// Zero is not kept: a state that was read back is then equal to the one that was written.
+fn change_count<K: Ord + Copy>(counts: &mut BTreeMap<K, usize>, key: K, change: fn(usize) -> usize) {
+    let count = change(counts.get(&key).copied().unwrap_or(0));
+    if count == 0 {
+        counts.remove(&key);
+    } else {
+        counts.insert(key, count);
+    }
+}
+
+impl SessionState {
+    /// All gap records of the run, oldest first; closed ones and the closing ones included.
+    pub fn gaps(&self, run: RunId) -> impl DoubleEndedIterator<Item = &GapState> {
+        self.gaps.by_run.get(&run).into_iter().flatten().map(|place| &self.gaps.states[*place])
+    }
+
+    pub fn gap(&self, id: GapId) -> Option<&GapState> {
+        self.gaps.places.get(&id).map(|place| &self.gaps.states[*place])
+    }
+
+    /// How many critical gaps of the run are open.
+    pub fn unresolved_critical(&self, run: RunId) -> usize {
+        self.gaps.open_critical.get(&run).copied().unwrap_or(0)
+    }
+
+    /// Whether an open critical gap on the node blocks, where the mode lets it.
+    pub fn node_has_blocking_gap(&self, node: NodeId) -> bool {
+        self.gaps.open_blocking.contains_key(&node)
+    }
+}

@@ -1,0 +1,47 @@
+//! The fold of a session's events into one state: what every view, decision and status is read from.
+//!
+//! [`SessionState::apply`] takes events one by one, in the order of their index and by nothing else
+//! (G6). Its cost does not depend on how many events came before: nothing in it walks a run's history.
+//! A state is derived, never truth (G18): it goes into the projection cache under [`VERSION`], and folding
+//! the log again gives an equal one, however the events were split on the way.
+//!
+//! An event that contradicts the log before it is refused with a [`FoldError`] and leaves the state as it
+//! was, so that the validated prefix can still be shown (G20).
+//!
+//! Code map: `dag` holds nodes, edges and ancestry; `tip` the preferred tip and why it is cheap; `run`,
+//! `advances`, `outputs`, `context`, `gaps`, `modes` (preferences and capabilities), `facts` (what is only
+//! shown: approvals, assessments, validations, traces, divergences) and `observations` one topic each;
+//! `status` where a run stands.
+
+mod advances;
+mod context;
+mod dag;
+mod error;
+mod facts;
+mod gaps;
+mod modes;
+mod nearest;
+mod observations;
+mod outputs;
+mod per_node;
+mod run;
+mod session;
+mod status;
+mod tip;
+
+#[cfg(test)]
+mod tests;
+
+pub use advances::AdvanceRecord;
+pub use dag::{EdgeInfo, NodeState};
+pub use error::FoldError;
+pub use facts::Recorded;
+pub use gaps::GapState;
+pub use modes::CapabilityState;
+pub use observations::ObservationState;
+pub use outputs::{OutputState, PathOutput};
+pub use run::RunState;
+pub use session::SessionState;
+
+/// The version of the serialised state. A cache written under another one is discarded and rebuilt.
+pub const VERSION: u32 = 1;

@@ -1,0 +1,46 @@
+//! Where the work happens: the latest observation of each key, by event index (G6).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use workrail_model::event::{Confidence, EventIndex, ObservationKey, ObservationRecorded, ObservationValue};
+
+use super::SessionState;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservationState {
+    pub value: ObservationValue,
+    pub confidence: Confidence,
+    pub index: EventIndex,
+    /// How often the key was recorded, this time included: the `occurrence` of the next change.
+    pub occurrences: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Observations(BTreeMap<ObservationKey, ObservationState>);
+
+impl Observations {
+    pub(super) fn record(&mut self, index: EventIndex, observed: &ObservationRecorded) {
+        let before = self.0.get(&observed.key).map_or(0, |state| state.occurrences);
+        let state = ObservationState {
+            value: observed.value.clone(),
+            confidence: observed.confidence,
+            index,
+            occurrences: before + 1,
+        };
+        self.0.insert(observed.key, state);
+    }
+}
+
+impl SessionState {
+    /// The latest observation of every key that was ever observed.
+    pub fn observations(&self) -> impl Iterator<Item = (ObservationKey, &ObservationState)> {
+        self.observations.0.iter().map(|(key, state)| (*key, state))
+    }
+
+    pub fn observation(&self, key: ObservationKey) -> Option<&ObservationState> {
+        self.observations.0.get(&key)
+    }
+}

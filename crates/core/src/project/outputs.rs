@@ -1,0 +1,138 @@
+//! Notes and artifacts: what is current on a node, and what a branch has to say.
+//!
+//! Two forks of one node never mix their notes (G51): along a path, a node contributes only the outputs
+//! of the attempt that made the edge to the next node of this path. Checkpoints are shared: they belong to
+//! the step, not to the attempt that later completed it.
+
+use serde::{Deserialize, Serialize};
+use workrail_model::event::{EventIndex, NodeKind, NodeOutputAppended, OutputChannel, OutputPayload};
+use workrail_model::id::{AttemptId, NodeId, OutputId};
+
+use super::dag::NodeIx;
+use super::per_node::PerNode;
+use super::{FoldError, NodeState, SessionState};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OutputState {
+    pub id: OutputId,
+    pub channel: OutputChannel,
+    pub payload: OutputPayload,
+    /// The attempt that produced it; absent for outputs that hold on every branch.
+    pub attempt: Option<AttemptId>,
+    pub index: EventIndex,
+    /// A later output of the node corrects this one.
+    pub superseded: bool,
+}
+
+/// An output and the node it is attached to: a step of the path, or a checkpoint of such a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathOutput<'a> {
+    pub node: &'a NodeState,
+    pub output: &'a OutputState,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Outputs(PerNode<OutputState>);
+
+impl Outputs {
+    pub(super) fn append(
+        &mut self,
+        index: EventIndex,
+        ix: NodeIx,
+        appended: &NodeOutputAppended,
+    ) -> Result<(), FoldError> {
+        if let Some(output) = appended.supersedes_output_id {
+            // A correction follows what it corrects by a few outputs, so the search is short.
+            let Some(old) = self.0.get_mut(ix).iter_mut().rev().find(|old| old.id == output) else {
+                return Err(self.not_on_node(index, output));
+            };
+            if old.channel != appended.output_channel {
+                return Err(FoldError::OutputOfAnotherChannel { index, output });
+            }
+            old.superseded = true;
+        }
+        let state = OutputState {
+            id: appended.output_id,
+            channel: appended.output_channel,
+            payload: appended.payload.clone(),
+            attempt: appended.attempt_id,
+            index,
+            superseded: false,
+        };
+        self.0.push(ix, state);
+        Ok(())
+    }
+
+    /// Only a refused event, which ends the fold, pays for this search.
+    fn not_on_node(&self, index: EventIndex, output: OutputId) -> FoldError {
+        let elsewhere = self.0.iter().any(|outputs| outputs.iter().any(|old| old.id == output));
+        if elsewhere {
+            FoldError::OutputOfAnotherNode { index, output }
+        } else {
+            FoldError::UnknownOutput { index, output }
+        }
+    }
+}
+
+impl SessionState {
+    /// All outputs of the node, oldest first, superseded ones included.
+    pub fn outputs(&self, node: NodeId) -> &[OutputState] {
+        self.dag.find(node).map_or(&[], |ix| self.outputs.0.get(ix))
+    }
+
+    /// What is not superseded; with an attempt, only its own outputs and those of no attempt.
+    pub fn current_outputs(
+        &self,
+        node: NodeId,
+        attempt: Option<AttemptId>,
+    ) -> impl DoubleEndedIterator<Item = &OutputState> {
+        let wanted = move |output: &OutputState| {
+            !output.superseded && (attempt.is_none() || output.attempt.is_none() || output.attempt == attempt)
+        };
+        self.outputs(node).iter().filter(move |output| wanted(output))
+    }
+
+    /// What the node's branch has to say up to the node, oldest first.
+    ///
+    /// Every step of the path to the root contributes the current outputs of the attempt that led on to
+    /// the next node of the path, those without an attempt, and those of its checkpoints (decision 18).
+    /// The step at the end was not completed on this path: it contributes no attempt's outputs.
+    pub fn path_outputs(&self, node: NodeId) -> Vec<PathOutput<'_>> {
+        let mut found = Vec::new();
+        // The path's checkpoints below the step at hand, with the attempt that led on from each.
+        let mut below: Vec<(NodeId, Option<AttemptId>)> = Vec::new();
+        let mut toward: Option<AttemptId> = None;
+        for at in self.ancestors(node) {
+            let is_step = at.kind == NodeKind::Step || at.parent.is_none();
+            if is_step {
+                self.collect_outputs(at, |attempt| Some(attempt) == toward, &mut found);
+                for checkpoint in at.links.checkpoints.iter().map(|ix| self.dag.node(*ix)) {
+                    let id = checkpoint.node_id;
+                    let led_on = below.iter().find(|(other, _)| *other == id).and_then(|(_, made)| *made);
+                    // The checkpoint's own outputs come from an attempt without an advance.
+                    let own = |attempt| self.advance(id, attempt).is_none() || Some(attempt) == led_on;
+                    self.collect_outputs(checkpoint, own, &mut found);
+                }
+                below.clear();
+            } else {
+                below.push((at.node_id, toward));
+            }
+            toward = at.edge.and_then(|edge| edge.attempt);
+        }
+        found.sort_by_key(|entry| entry.output.index);
+        found
+    }
+
+    fn collect_outputs<'a>(
+        &'a self,
+        node: &'a NodeState,
+        wanted: impl Fn(AttemptId) -> bool,
+        found: &mut Vec<PathOutput<'a>>,
+    ) {
+        let current = self.outputs(node.node_id).iter().filter(|output| !output.superseded);
+        let visible = current.filter(|output| output.attempt.is_none_or(&wanted));
+        found.extend(visible.map(|output| PathOutput { node, output }));
+    }
+}

@@ -1,0 +1,90 @@
+//! The runs of a session, in the order in which they were started.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize, Serializer};
+use workrail_model::digest::WorkflowHash;
+use workrail_model::event::{Activity, EventIndex, ParentLink, RunStarted, WorkflowSourceKind};
+use workrail_model::id::{NodeId, RunId};
+use workrail_model::name::WorkflowId;
+use workrail_model::text::BoundedText;
+
+use super::SessionState;
+use super::dag::NodeIx;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunState {
+    pub run_id: RunId,
+    pub workflow_id: WorkflowId,
+    /// The execution authority; the source is only where it came from.
+    pub workflow_hash: WorkflowHash,
+    pub source_kind: WorkflowSourceKind,
+    pub source_ref: BoundedText<512>,
+    /// The step of another run inside which this one was started.
+    pub parent: Option<ParentLink>,
+    pub root: Option<NodeId>,
+    pub started_at_index: EventIndex,
+    /// The store-wide number of the last event about this run that had one.
+    pub last_activity: Option<Activity>,
+    /// The last event that touched a node of this run, and the node; the preferred tip follows from it.
+    pub(super) touched_index: Option<EventIndex>,
+    pub(super) touched: Option<NodeIx>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(from = "Vec<RunState>")]
+pub(super) struct Runs {
+    states: Vec<RunState>,
+    ids: BTreeMap<RunId, usize>,
+}
+
+impl Serialize for Runs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.states.serialize(serializer)
+    }
+}
+
+impl From<Vec<RunState>> for Runs {
+    fn from(states: Vec<RunState>) -> Self {
+        let ids = states.iter().enumerate().map(|(place, run)| (run.run_id, place)).collect();
+        Self { states, ids }
+    }
+}
+
+impl Runs {
+    pub(super) fn get(&self, id: RunId) -> Option<&RunState> {
+        self.ids.get(&id).and_then(|place| self.states.get(*place))
+    }
+
+    pub(super) fn get_mut(&mut self, id: RunId) -> Option<&mut RunState> {
+        self.ids.get(&id).and_then(|place| self.states.get_mut(*place))
+    }
+
+    pub(super) fn start(&mut self, id: RunId, index: EventIndex, started: &RunStarted) {
+        self.ids.insert(id, self.states.len());
+        self.states.push(RunState {
+            run_id: id,
+            workflow_id: started.workflow_id.clone(),
+            workflow_hash: started.workflow_hash,
+            source_kind: started.workflow_source_kind,
+            source_ref: started.workflow_source_ref.clone(),
+            parent: started.parent,
+            root: None,
+            started_at_index: index,
+            last_activity: None,
+            touched_index: None,
+            touched: None,
+        });
+    }
+}
+
+impl SessionState {
+    pub fn runs(&self) -> impl DoubleEndedIterator<Item = &RunState> + ExactSizeIterator {
+        self.runs.states.iter()
+    }
+
+    pub fn run(&self, id: RunId) -> Option<&RunState> {
+        self.runs.get(id)
+    }
+}

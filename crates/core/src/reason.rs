@@ -1,0 +1,337 @@
+//! The one table from a reason to what happens: blocked, disclosed as a gap, or stopped (G61).
+//!
+//! Autonomy changes control flow, never meaning: what blocks a guided run is a critical gap of a run
+//! that never stops. The risk policy is no input of the table at all; it only moves the threshold at
+//! which an advisory is also shown as a warning.
+
+use workrail_model::blocker::BlockerCode;
+use workrail_model::gap::Severity;
+use workrail_model::preferences::{Autonomy, Preferences, RiskPolicy};
+use workrail_model::reason::{
+    Advisory, CapabilityMissing, ContractViolation, Reason, Unexpected, UserOnlyDependencyReason,
+};
+
+pub const AUTONOMIES: [Autonomy; 3] =
+    [Autonomy::Guided, Autonomy::FullAutoStopOnUserDeps, Autonomy::FullAutoNeverStop];
+
+pub const RISK_POLICIES: [RiskPolicy; 3] =
+    [RiskPolicy::Conservative, RiskPolicy::Balanced, RiskPolicy::Aggressive];
+
+/// Every reason there is.
+pub const REASONS: [Reason; 21] = [
+    Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserSecretOrToken),
+    Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserAccountAccess),
+    Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserArtifact),
+    Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserChoice),
+    Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserApproval),
+    Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserEnvironmentAction),
+    Reason::ContractViolation(ContractViolation::MissingRequiredOutput),
+    Reason::ContractViolation(ContractViolation::InvalidRequiredOutput),
+    Reason::ContractViolation(ContractViolation::MissingRequiredNotes),
+    Reason::ContractViolation(ContractViolation::MissingContextKey),
+    Reason::ContractViolation(ContractViolation::ContextBudgetExceeded),
+    Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired),
+    Reason::CapabilityMissing(CapabilityMissing::RequiredCapabilityUnavailable),
+    Reason::CapabilityMissing(CapabilityMissing::RequiredCapabilityUnknown),
+    Reason::Unexpected(Unexpected::InvariantViolation),
+    Reason::Unexpected(Unexpected::StorageCorruptionDetected),
+    Reason::Unexpected(Unexpected::LoopLimitReached),
+    Reason::Advisory(Advisory::PreferencesAboveRecommendation),
+    Reason::Advisory(Advisory::LoopLimitReached),
+    Reason::Advisory(Advisory::CapabilityDegraded),
+    Reason::Advisory(Advisory::ReferenceUnresolved),
+];
+
+/// What a reason brings about in a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// The advance is refused and recorded as blocked.
+    Block { code: BlockerCode },
+    /// The fact is disclosed durably and the advance goes on.
+    Gap { severity: Severity },
+    /// Both: nothing may go on from here in any mode, and the fact is disclosed where it can be.
+    FailFast { code: BlockerCode, severity: Severity },
+}
+
+/// A disposition seen from the advance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Block,
+    RecordGap(Severity),
+    FailFast,
+}
+
+impl Disposition {
+    pub fn outcome(self) -> Outcome {
+        match self {
+            Self::Block { .. } => Outcome::Block,
+            Self::Gap { severity } => Outcome::RecordGap(severity),
+            Self::FailFast { .. } => Outcome::FailFast,
+        }
+    }
+
+    /// The severity of the gap to record, if one is.
+    pub fn gap(self) -> Option<Severity> {
+        match self {
+            Self::Gap { severity } | Self::FailFast { severity, .. } => Some(severity),
+            Self::Block { .. } => None,
+        }
+    }
+}
+
+/// The table.
+pub fn disposition(reason: Reason, autonomy: Autonomy) -> Disposition {
+    let code = match code_or_advisory(reason) {
+        Ok(code) => code,
+        Err(advisory) => return Disposition::Gap { severity: advisory_severity(advisory) },
+    };
+    if endangers_correctness(reason) {
+        return Disposition::FailFast { code, severity: Severity::Critical };
+    }
+    match autonomy {
+        Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps => Disposition::Block { code },
+        Autonomy::FullAutoNeverStop => Disposition::Gap { severity: Severity::Critical },
+    }
+}
+
+/// What an advance that meets this reason does.
+pub fn on_advance(reason: Reason, autonomy: Autonomy) -> Outcome {
+    disposition(reason, autonomy).outcome()
+}
+
+/// The code of a blocker with this reason; an advisory never blocks and has none.
+pub fn blocker_code(reason: Reason) -> Option<BlockerCode> {
+    code_or_advisory(reason).ok()
+}
+
+fn code_or_advisory(reason: Reason) -> Result<BlockerCode, Advisory> {
+    Ok(match reason {
+        Reason::UserOnlyDependency(_) => BlockerCode::UserOnlyDependency,
+        Reason::ContractViolation(violation) => match violation {
+            ContractViolation::MissingRequiredOutput => BlockerCode::MissingRequiredOutput,
+            ContractViolation::InvalidRequiredOutput => BlockerCode::InvalidRequiredOutput,
+            ContractViolation::MissingRequiredNotes => BlockerCode::MissingRequiredNotes,
+            ContractViolation::MissingContextKey => BlockerCode::MissingContextKey,
+            ContractViolation::ContextBudgetExceeded => BlockerCode::ContextBudgetExceeded,
+            ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
+        },
+        Reason::CapabilityMissing(missing) => match missing {
+            CapabilityMissing::RequiredCapabilityUnavailable => BlockerCode::RequiredCapabilityUnavailable,
+            CapabilityMissing::RequiredCapabilityUnknown => BlockerCode::RequiredCapabilityUnknown,
+        },
+        Reason::Unexpected(unexpected) => match unexpected {
+            Unexpected::InvariantViolation => BlockerCode::InvariantViolation,
+            Unexpected::StorageCorruptionDetected => BlockerCode::StorageCorruptionDetected,
+            Unexpected::LoopLimitReached => BlockerCode::LoopLimitReached,
+        },
+        Reason::Advisory(advisory) => return Err(advisory),
+    })
+}
+
+/// A broken invariant or a damaged log: whatever came next would not be true. A loop at its limit is
+/// neither: the log is sound, and the workflow's author asked for the stop (`onLimit: "block"`).
+fn endangers_correctness(reason: Reason) -> bool {
+    match reason {
+        Reason::Unexpected(Unexpected::InvariantViolation | Unexpected::StorageCorruptionDetected) => true,
+        Reason::Unexpected(Unexpected::LoopLimitReached)
+        | Reason::UserOnlyDependency(_)
+        | Reason::ContractViolation(_)
+        | Reason::CapabilityMissing(_)
+        | Reason::Advisory(_) => false,
+    }
+}
+
+/// The severity of an advisory's gap; never critical, so that it never blocks nor taints a run.
+pub fn advisory_severity(advisory: Advisory) -> Severity {
+    match advisory {
+        Advisory::PreferencesAboveRecommendation
+        | Advisory::LoopLimitReached
+        | Advisory::CapabilityDegraded => Severity::Warning,
+        Advisory::ReferenceUnresolved => Severity::Info,
+    }
+}
+
+/// Whether an advisory is also shown as a warning in the reply. Its gap is recorded either way: a risk
+/// policy never suppresses a disclosure.
+pub fn warns(policy: RiskPolicy, advisory: Advisory) -> bool {
+    let boldest_still_warned = match advisory {
+        Advisory::PreferencesAboveRecommendation | Advisory::LoopLimitReached => RiskPolicy::Aggressive,
+        Advisory::CapabilityDegraded => RiskPolicy::Balanced,
+        Advisory::ReferenceUnresolved => RiskPolicy::Conservative,
+    };
+    policy <= boldest_still_warned
+}
+
+/// Whether a person chose more automation or boldness than the workflow recommends. Disclosed, never
+/// refused.
+pub fn exceeds_recommendation(
+    effective: Preferences,
+    recommended_autonomy: Option<Autonomy>,
+    recommended_risk_policy: Option<RiskPolicy>,
+) -> bool {
+    recommended_autonomy.is_some_and(|recommended| effective.autonomy > recommended)
+        || recommended_risk_policy.is_some_and(|recommended| effective.risk_policy > recommended)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use workrail_model::blocker::BlockerCode as Code;
+
+    use super::*;
+
+    const CRITICAL: Disposition = Disposition::Gap { severity: Severity::Critical };
+
+    fn blocks(code: Code) -> [Disposition; 3] {
+        [Disposition::Block { code }, Disposition::Block { code }, CRITICAL]
+    }
+
+    fn stops(code: Code) -> [Disposition; 3] {
+        [Disposition::FailFast { code, severity: Severity::Critical }; 3]
+    }
+
+    fn discloses(severity: Severity) -> [Disposition; 3] {
+        [Disposition::Gap { severity }; 3]
+    }
+
+    /// The specification, one row per reason, in the order of `AUTONOMIES`. A match, so that a new
+    /// reason does not compile without a row.
+    fn row(reason: Reason) -> (usize, [Disposition; 3]) {
+        use UserOnlyDependencyReason as User;
+        match reason {
+            Reason::UserOnlyDependency(User::NeedsUserSecretOrToken) => (0, blocks(Code::UserOnlyDependency)),
+            Reason::UserOnlyDependency(User::NeedsUserAccountAccess) => (1, blocks(Code::UserOnlyDependency)),
+            Reason::UserOnlyDependency(User::NeedsUserArtifact) => (2, blocks(Code::UserOnlyDependency)),
+            Reason::UserOnlyDependency(User::NeedsUserChoice) => (3, blocks(Code::UserOnlyDependency)),
+            Reason::UserOnlyDependency(User::NeedsUserApproval) => (4, blocks(Code::UserOnlyDependency)),
+            Reason::UserOnlyDependency(User::NeedsUserEnvironmentAction) => {
+                (5, blocks(Code::UserOnlyDependency))
+            }
+            Reason::ContractViolation(ContractViolation::MissingRequiredOutput) => {
+                (6, blocks(Code::MissingRequiredOutput))
+            }
+            Reason::ContractViolation(ContractViolation::InvalidRequiredOutput) => {
+                (7, blocks(Code::InvalidRequiredOutput))
+            }
+            Reason::ContractViolation(ContractViolation::MissingRequiredNotes) => {
+                (8, blocks(Code::MissingRequiredNotes))
+            }
+            Reason::ContractViolation(ContractViolation::MissingContextKey) => {
+                (9, blocks(Code::MissingContextKey))
+            }
+            Reason::ContractViolation(ContractViolation::ContextBudgetExceeded) => {
+                (10, blocks(Code::ContextBudgetExceeded))
+            }
+            Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired) => {
+                (11, blocks(Code::AssessmentFollowupRequired))
+            }
+            Reason::CapabilityMissing(CapabilityMissing::RequiredCapabilityUnavailable) => {
+                (12, blocks(Code::RequiredCapabilityUnavailable))
+            }
+            Reason::CapabilityMissing(CapabilityMissing::RequiredCapabilityUnknown) => {
+                (13, blocks(Code::RequiredCapabilityUnknown))
+            }
+            Reason::Unexpected(Unexpected::InvariantViolation) => (14, stops(Code::InvariantViolation)),
+            Reason::Unexpected(Unexpected::StorageCorruptionDetected) => {
+                (15, stops(Code::StorageCorruptionDetected))
+            }
+            Reason::Unexpected(Unexpected::LoopLimitReached) => (16, blocks(Code::LoopLimitReached)),
+            Reason::Advisory(Advisory::PreferencesAboveRecommendation) => (17, discloses(Severity::Warning)),
+            Reason::Advisory(Advisory::LoopLimitReached) => (18, discloses(Severity::Warning)),
+            Reason::Advisory(Advisory::CapabilityDegraded) => (19, discloses(Severity::Warning)),
+            Reason::Advisory(Advisory::ReferenceUnresolved) => (20, discloses(Severity::Info)),
+        }
+    }
+
+    #[test]
+    fn the_table_is_as_specified() {
+        for (position, reason) in REASONS.into_iter().enumerate() {
+            let (row_position, expected) = row(reason);
+            assert_eq!(position, row_position, "{reason:?}");
+            assert_eq!(AUTONOMIES.map(|autonomy| disposition(reason, autonomy)), expected, "{reason:?}");
+            assert_eq!(
+                AUTONOMIES.map(|autonomy| on_advance(reason, autonomy)),
+                expected.map(Disposition::outcome)
+            );
+        }
+    }
+
+    #[test]
+    fn the_lists_hold_every_value_in_order() {
+        assert!(AUTONOMIES.is_sorted_by(|a, b| a < b));
+        for autonomy in AUTONOMIES {
+            match autonomy {
+                Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps | Autonomy::FullAutoNeverStop => {}
+            }
+        }
+        assert!(RISK_POLICIES.is_sorted_by(|a, b| a < b));
+        for policy in RISK_POLICIES {
+            match policy {
+                RiskPolicy::Conservative | RiskPolicy::Balanced | RiskPolicy::Aggressive => {}
+            }
+        }
+    }
+
+    #[test]
+    fn never_stop_never_blocks() {
+        for reason in REASONS {
+            assert_ne!(on_advance(reason, Autonomy::FullAutoNeverStop), Outcome::Block, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn every_blocker_code_has_a_reason_and_advisories_have_no_code() {
+        let codes: BTreeSet<Code> = REASONS.into_iter().filter_map(blocker_code).collect();
+        assert_eq!(codes, BTreeSet::from(Code::ALL));
+        for reason in REASONS {
+            assert_eq!(blocker_code(reason).is_none(), matches!(reason, Reason::Advisory(_)), "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn no_risk_policy_changes_what_blocks_or_is_disclosed() {
+        for reason in REASONS {
+            for autonomy in AUTONOMIES {
+                let decide = |risk_policy| {
+                    let preferences = Preferences { autonomy, risk_policy };
+                    disposition(reason, preferences.autonomy)
+                };
+                let decided: Vec<Disposition> = RISK_POLICIES.into_iter().map(decide).collect();
+                assert!(decided.iter().all(|disposition| *disposition == decided[0]), "{reason:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bolder_policy_only_ever_warns_less_and_never_about_nothing() {
+        for reason in REASONS {
+            let Reason::Advisory(advisory) = reason else { continue };
+            let warned = RISK_POLICIES.map(|policy| warns(policy, advisory));
+            assert!(warned[0], "{advisory:?}");
+            assert!(warned.is_sorted_by(|bold, bolder| bold >= bolder), "{advisory:?}");
+            // Shown or not, it is recorded.
+            for autonomy in AUTONOMIES {
+                assert!(disposition(reason, autonomy).gap().is_some_and(|gap| gap < Severity::Critical));
+            }
+        }
+    }
+
+    #[test]
+    fn only_more_than_recommended_exceeds() {
+        for autonomy in AUTONOMIES {
+            for risk_policy in RISK_POLICIES {
+                let effective = Preferences { autonomy, risk_policy };
+                assert!(!exceeds_recommendation(effective, None, None));
+                for recommended in AUTONOMIES {
+                    let exceeds = exceeds_recommendation(effective, Some(recommended), None);
+                    assert_eq!(exceeds, autonomy > recommended);
+                }
+                for recommended in RISK_POLICIES {
+                    let exceeds = exceeds_recommendation(effective, None, Some(recommended));
+                    assert_eq!(exceeds, risk_policy > recommended);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! What agents and people read, built from typed values.
+
+pub mod prompt;
+pub(crate) mod template;

@@ -1,0 +1,144 @@
+//! What a step owes, in words and with examples: checks, contract, assessments, notes, people.
+
+use serde_json::Value;
+use workrail_model::compiled::{
+    AssessmentDefinition, CompiledContract, CompiledStep, CompiledWorkflow, Requiredness, StepKind,
+};
+use workrail_model::event::Context;
+use workrail_model::snapshot::PendingStep;
+
+use super::{Lifecycle, bullets};
+use crate::interpret::{AskedConfirmation, asked_confirmation, example, wants};
+
+pub(super) fn render(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    step: &CompiledStep,
+    context: &Context,
+    lifecycle: Lifecycle,
+) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some(criteria) = &step.criteria {
+        parts.extend(bullets("**Your notes are checked:**", &wants(criteria)));
+    }
+    parts.extend(contract(workflow, pending, step));
+    parts.extend(assessments(workflow, step));
+    parts.extend(bullets("**Hints for the output:**", &step.hints));
+    parts.extend(notes(step, lifecycle));
+    let dependencies: Vec<String> = step
+        .user_dependencies
+        .iter()
+        .map(|dependency| match &dependency.context_key {
+            Some(key) => format!("{} (send the answer as `context.{key}`)", dependency.description),
+            None => dependency.description.clone(),
+        })
+        .collect();
+    parts.extend(bullets("**Only the user can give:**", &dependencies));
+    parts.extend(match asked_confirmation(workflow, pending, context) {
+        AskedConfirmation::Nothing => None,
+        AskedConfirmation::Confirmation => {
+            Some("**Confirmation:** show the user the result and wait for their word before you continue.".to_owned())
+        }
+        AskedConfirmation::Approval => Some(
+            "**Approval:** a person must approve this step in the console or with `workrail approve`; you cannot \
+             approve it yourself."
+                .to_owned(),
+        ),
+    });
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
+fn contract(workflow: &CompiledWorkflow, pending: &PendingStep, step: &CompiledStep) -> Option<String> {
+    let output = step.output.as_ref()?;
+    let contract = workflow.contract(&output.contract_ref)?;
+    let must = match output.presence {
+        Requiredness::Required => "This step must deliver",
+        Requiredness::Optional => "This step may deliver",
+    };
+    let mut lines = vec![
+        format!("{must} an artifact of kind `{}`: {}", contract.artifact_kind, contract.purpose),
+        format!("Fields: {}", fields(&contract.schema)),
+    ];
+    if contract.artifact_kind == "wr.loop_control"
+        && let Some(frame) = pending.loop_path.last()
+    {
+        lines.push(format!(
+            "`continue` repeats the loop, `stop` ends it; this is pass {} of at most {}",
+            u64::from(frame.iteration) + 1,
+            workflow.loop_of(&frame.loop_id).map_or(0, |owner| owner.max_iterations)
+        ));
+    }
+    let example = shown_example(step, contract);
+    lines.push(format!("Example: `{{\"output\":{{\"artifacts\":[{example}]}}}}`"));
+    bullets("**Output required:**", &lines)
+}
+
+/// A probe's example names the capability that it probes.
+fn shown_example(step: &CompiledStep, contract: &CompiledContract) -> Value {
+    let mut example = contract.example.clone();
+    if let StepKind::CapabilityProbe { capability, .. } = &step.kind
+        && let (Some(members), Ok(name)) = (example.as_object_mut(), serde_json::to_value(capability))
+    {
+        members.insert("capability".to_owned(), name);
+    }
+    example
+}
+
+/// Required fields first, then the others with a question mark.
+fn fields(schema: &Value) -> String {
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let properties = schema["properties"].as_object();
+    let (must, may): (Vec<&String>, Vec<&String>) =
+        properties.into_iter().flat_map(|map| map.keys()).partition(|name| required.contains(&name.as_str()));
+    let must = must.into_iter().map(|name| format!("`{name}`"));
+    let may = may.into_iter().map(|name| format!("`{name}` (optional)"));
+    must.chain(may).collect::<Vec<_>>().join(", ")
+}
+
+fn assessments(workflow: &CompiledWorkflow, step: &CompiledStep) -> Option<String> {
+    let several = step.assessment_refs.len() > 1;
+    let parts: Vec<String> = step
+        .assessment_refs
+        .iter()
+        .filter_map(|id| workflow.assessment(id))
+        .map(|definition| assessment(definition, several))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
+fn assessment(definition: &AssessmentDefinition, several: bool) -> String {
+    let mut lines = vec![format!("Judge: {}", definition.purpose)];
+    for dimension in &definition.dimensions {
+        let levels = dimension.levels.join(" | ");
+        let optional = if dimension.required { "" } else { ", optional" };
+        lines.push(format!("`{}` ({levels}{optional}): {}", dimension.id, dimension.purpose));
+    }
+    if several {
+        lines.push(format!(
+            "Send one artifact for this assessment, with `assessmentId` \"{}\"",
+            definition.id
+        ));
+    }
+    let example = example(definition, several);
+    lines.push(format!("Example: `{{\"output\":{{\"artifacts\":[{example}]}}}}`; a level may also be {{\"level\", \"rationale\"}}"));
+    let heading = format!("**Assessment required ({}):**", definition.id);
+    bullets(&heading, &lines).unwrap_or_default()
+}
+
+fn notes(step: &CompiledStep, lifecycle: Lifecycle) -> Option<String> {
+    if !step.requires_notes() {
+        return None;
+    }
+    Some(match lifecycle {
+        Lifecycle::Start | Lifecycle::Rehydrate => {
+            "**Notes required:** send `output.notesMarkdown`. They are the durable record that people read: what you \
+             did in this step and which decisions you took, what you produced (files, commands, numbers), what is \
+             open. This step only, not the ones before; 10 to 30 lines of Markdown."
+                .to_owned()
+        }
+        Lifecycle::Advance => {
+            "**Notes required:** send `output.notesMarkdown` about this step: done, produced, open.".to_owned()
+        }
+    })
+}

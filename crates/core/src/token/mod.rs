@@ -1,0 +1,278 @@
+//! Tokens: opaque, signed references into the log; the only thing an agent holds (G32).
+//!
+//! A token is nothing but a pointer. `decode` reads it without believing it, `Unverified::verify`
+//! believes it when one of the accepted keys signed it (G33), and `resolve` finds what it points at.
+//! Each stage has its own type, built nowhere else, so that an unchecked token cannot reach a decision:
+//! a mangled one never advances anything (G34).
+//!
+//! Two encodings are read at all times and one of them is minted: `v1` carries every id and is long,
+//! `v2` is what agents see, at most 64 characters.
+
+mod error;
+mod resolve;
+#[cfg(test)]
+mod tests;
+mod v1;
+mod v2;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use workrail_model::digest::WorkflowHash;
+use workrail_model::event::EventIndex;
+use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
+use workrail_model::keyring::{Keyring, SigningKey};
+use workrail_model::limits::EVENT_INDEX_MAX;
+use workrail_model::token::{ShortTarget, TokenEncoding, TokenKind, TokenTarget};
+
+use crate::label::{LABEL_CHARS_MAX, RunLabel};
+
+pub use error::{NodeRef, Problem, ScopePart, TokenError};
+pub use resolve::{NodeLookup, ResolvedToken, check_scope, resolve};
+
+/// A longer text is not looked at: the longest `v1` token has about 400 characters.
+pub const TOKEN_CHARS_MAX: usize = 2048;
+/// The longest `v2` token.
+pub const SHORT_TOKEN_CHARS_MAX: usize = "ack.v2.".len() + LABEL_CHARS_MAX + ".".len() + v2::BODY_CHARS;
+
+/// A node, by everything that either encoding says about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeFacts {
+    pub node: NodeId,
+    pub run: RunId,
+    /// The index of the `node_created` event.
+    pub node_event: EventIndex,
+    /// What the run is pinned to.
+    pub workflow: WorkflowHash,
+}
+
+/// What a token is minted for, complete enough for both encodings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MintTarget {
+    State { session: SessionId, at: NodeFacts },
+    Ack { session: SessionId, at: NodeFacts, attempt: AttemptId },
+    Checkpoint { session: SessionId, at: NodeFacts, attempt: AttemptId },
+    Session { session: SessionId },
+}
+
+impl MintTarget {
+    pub fn kind(&self) -> TokenKind {
+        match self {
+            Self::State { .. } => TokenKind::State,
+            Self::Ack { .. } => TokenKind::Ack,
+            Self::Checkpoint { .. } => TokenKind::Checkpoint,
+            Self::Session { .. } => TokenKind::Session,
+        }
+    }
+
+    pub fn session(&self) -> SessionId {
+        match self {
+            Self::State { session, .. }
+            | Self::Ack { session, .. }
+            | Self::Checkpoint { session, .. }
+            | Self::Session { session } => *session,
+        }
+    }
+
+    /// The node; `None` for a session token.
+    pub fn at(&self) -> Option<&NodeFacts> {
+        match self {
+            Self::State { at, .. } | Self::Ack { at, .. } | Self::Checkpoint { at, .. } => Some(at),
+            Self::Session { .. } => None,
+        }
+    }
+
+    /// The attempt; present exactly for `Ack` and `Checkpoint`.
+    pub fn attempt(&self) -> Option<AttemptId> {
+        match self {
+            Self::Ack { attempt, .. } | Self::Checkpoint { attempt, .. } => Some(*attempt),
+            Self::State { .. } | Self::Session { .. } => None,
+        }
+    }
+
+    /// The run's label; a session token, which has no run, goes by its session's.
+    pub fn label(&self) -> RunLabel {
+        match self.at() {
+            Some(at) => RunLabel::of(at.run),
+            None => RunLabel::of_bits(self.session().bits()),
+        }
+    }
+
+    fn full(&self) -> TokenTarget {
+        match *self {
+            Self::State { session, at } => {
+                TokenTarget::State { session, run: at.run, node: at.node, workflow: at.workflow }
+            }
+            Self::Ack { session, at, attempt } => {
+                TokenTarget::Ack { session, run: at.run, node: at.node, attempt }
+            }
+            Self::Checkpoint { session, at, attempt } => {
+                TokenTarget::Checkpoint { session, run: at.run, node: at.node, attempt }
+            }
+            Self::Session { session } => TokenTarget::Session { session },
+        }
+    }
+
+    fn short(&self) -> ShortTarget {
+        ShortTarget {
+            kind: self.kind(),
+            session: self.session(),
+            node_event: self.at().map_or(EventIndex::ZERO, |at| at.node_event),
+            attempt: self.attempt(),
+        }
+    }
+}
+
+/// Writes and signs a token. Equal arguments give equal bytes, on which replay relies (G30).
+pub fn mint(target: &MintTarget, encoding: TokenEncoding, key: &SigningKey) -> String {
+    match encoding {
+        TokenEncoding::V1 => v1::mint(&target.full(), key),
+        // No event of a log is beyond the limit; if one were, the long form still names its node.
+        TokenEncoding::V2 if target.short().node_event.get() > EVENT_INDEX_MAX => {
+            v1::mint(&target.full(), key)
+        }
+        TokenEncoding::V2 => v2::mint(&target.short(), target.label(), key),
+    }
+}
+
+/// Where a token says it points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenRef {
+    /// All ids, from a `v1` token.
+    Full(TokenTarget),
+    /// The node by its event, from a `v2` token; run and workflow are in the log.
+    Short { target: ShortTarget, label: RunLabel },
+}
+
+impl TokenRef {
+    pub fn kind(&self) -> TokenKind {
+        match self {
+            Self::Full(target) => target.kind(),
+            Self::Short { target, .. } => target.kind,
+        }
+    }
+
+    pub fn session(&self) -> SessionId {
+        match self {
+            Self::Full(target) => target.session(),
+            Self::Short { target, .. } => target.session,
+        }
+    }
+}
+
+/// A well-formed token that nobody has vouched for. It answers no question but `verify`.
+#[derive(Clone, Debug)]
+pub struct Unverified {
+    reference: TokenRef,
+    /// The bytes that were signed.
+    message: Vec<u8>,
+    signature: Signature,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Signature {
+    Whole([u8; 32]),
+    /// The first 64 bits.
+    Left([u8; 8]),
+}
+
+impl Unverified {
+    /// Tries the current key, then the previous one; each comparison takes constant time.
+    pub fn verify(self, keyring: &Keyring) -> Result<VerifiedToken, TokenError> {
+        let signed = keyring.in_order().any(|key| {
+            let mac = mac(key, &self.message);
+            match &self.signature {
+                Signature::Whole(bytes) => mac.verify_slice(bytes).is_ok(),
+                Signature::Left(bytes) => mac.verify_truncated_left(bytes).is_ok(),
+            }
+        });
+        if signed {
+            return Ok(VerifiedToken { reference: self.reference });
+        }
+        let label = match self.reference {
+            TokenRef::Full(_) => None,
+            TokenRef::Short { label, .. } => Some(label),
+        };
+        Err(TokenError::BadSignature { label })
+    }
+}
+
+/// A token that this store signed. Made by `Unverified::verify` alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifiedToken {
+    reference: TokenRef,
+}
+
+impl VerifiedToken {
+    pub fn kind(&self) -> TokenKind {
+        self.reference.kind()
+    }
+
+    /// The session whose log `resolve` has to look into.
+    pub fn session(&self) -> SessionId {
+        self.reference.session()
+    }
+
+    pub fn reference(&self) -> &TokenRef {
+        &self.reference
+    }
+}
+
+/// Reads a token strictly: only the exact bytes that `mint` writes are well-formed.
+pub fn decode(text: &str) -> Result<Unverified, TokenError> {
+    parse(text).map_err(|fault| match fault {
+        Fault::Format(problem) => TokenError::InvalidFormat { problem, label: readable_label(text) },
+        Fault::Version(version) => TokenError::UnsupportedVersion { version },
+    })
+}
+
+enum Fault {
+    Format(Problem),
+    Version(String),
+}
+
+impl From<Problem> for Fault {
+    fn from(problem: Problem) -> Self {
+        Self::Format(problem)
+    }
+}
+
+fn parse(text: &str) -> Result<Unverified, Fault> {
+    if text.len() > TOKEN_CHARS_MAX {
+        return Err(Problem::TooLong { found: text.len() }.into());
+    }
+    let parts: Vec<&str> = text.split('.').collect();
+    let &[prefix, version, middle, last] = parts.as_slice() else {
+        return Err(Problem::Parts { found: parts.len() }.into());
+    };
+    let kind = TokenKind::ALL.into_iter().find(|kind| kind.prefix() == prefix).ok_or(Problem::Prefix)?;
+    Ok(match version {
+        "v1" => v1::decode(kind, middle, last)?,
+        "v2" => v2::decode(kind, middle, last)?,
+        other if is_version(other) => return Err(Fault::Version(other.to_owned())),
+        _ => return Err(Problem::Version.into()),
+    })
+}
+
+fn is_version(text: &str) -> bool {
+    text.strip_prefix('v')
+        .is_some_and(|number| (1..=4).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The label inside a damaged token, so that its error can offer a way back to the run. Only whole,
+/// known words count: a label is read or it is not, never guessed.
+fn readable_label(text: &str) -> Option<RunLabel> {
+    let start = &text[..text.floor_char_boundary(TOKEN_CHARS_MAX)];
+    let lower = start.to_ascii_lowercase();
+    lower.split(|c: char| !c.is_ascii_lowercase() && c != '-').find_map(|word| RunLabel::parse(word).ok())
+}
+
+fn mac(key: &SigningKey, message: &[u8]) -> Hmac<Sha256> {
+    // HMAC takes keys of any length, so that no length can be refused.
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.bytes()).expect("HMAC takes any key length");
+    mac.update(message);
+    mac
+}
+
+fn signature(key: &SigningKey, message: &[u8]) -> [u8; 32] {
+    mac(key, message).finalize().into_bytes().into()
+}

@@ -1,0 +1,187 @@
+//! A generic agent: answers every step from the compiled contract's own example.
+
+use serde_json::{Value, json};
+use workrail_core::compile::{self, CompileInput, Origin};
+use workrail_core::interpret::{
+    self, Advisory, ApprovalState, Selection, asked_confirmation, check_output, user_findings,
+};
+use workrail_core::render::prompt::{Lifecycle, render_step, render_title};
+use workrail_model::compiled::{
+    CompiledStep, CompiledWorkflow, ConditionTest, Criteria, Expr, ForCount, LoopControl, RuleCheck, StepKind,
+};
+use workrail_model::digest::WorkflowHash;
+use workrail_model::event::{Context, DecisionTraceAppended};
+use workrail_model::id::TraceId;
+use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
+
+/// What a run to completion looked like.
+#[derive(Debug, Default)]
+pub struct Run {
+    pub steps: Vec<String>,
+    pub advisories: Vec<Advisory>,
+    pub traces: usize,
+}
+
+pub fn compile(bytes: &[u8], file: &str) -> CompiledWorkflow {
+    let input = CompileInput { origin: Origin::Bundled, ..CompileInput::new(bytes, file) };
+    compile::compile(input).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+pub fn context(value: Value) -> Context {
+    Context::new(value.as_object().unwrap().clone()).unwrap()
+}
+
+/// Lists and counts for the loops, so that their bodies run.
+pub fn loop_fixture(workflow: &CompiledWorkflow) -> Value {
+    let mut fixture = json!({});
+    for owner in &workflow.loops {
+        match &owner.control {
+            LoopControl::ForEach { items, .. } => {
+                fixture[items] = json!([{ "name": "first" }, { "name": "second" }]);
+            }
+            LoopControl::For { count: ForCount::FromContext { context_key } } => {
+                fixture[context_key] = json!(2)
+            }
+            LoopControl::For { .. } | LoopControl::While { .. } | LoopControl::Until { .. } => {}
+        }
+    }
+    fixture
+}
+
+/// Adds a value that makes the first test on each variable hold.
+pub fn steering_fixture(workflow: &CompiledWorkflow, fixture: &mut Value) {
+    for condition in &workflow.conditions {
+        if let ConditionTest::Context { expr } = &condition.test {
+            steer(expr, fixture);
+        }
+    }
+}
+
+fn steer(expr: &Expr, fixture: &mut Value) {
+    let mut set = |var: &String, value: Value| {
+        if fixture.get(var).is_none() {
+            fixture[var] = value;
+        }
+    };
+    match expr {
+        Expr::Equals { var, value }
+        | Expr::Gte { var, value }
+        | Expr::Lte { var, value }
+        | Expr::Contains { var, value } => set(var, value.clone()),
+        Expr::In { var, values } => set(var, values.first().cloned().unwrap_or(Value::Null)),
+        Expr::Gt { var, value } => set(var, json!(value.as_f64().unwrap_or(0.0) + 1.0)),
+        Expr::Lt { var, value } => set(var, json!(value.as_f64().unwrap_or(0.0) - 1.0)),
+        Expr::Truthy { var } => set(var, json!(true)),
+        Expr::And { all } => all.iter().for_each(|part| steer(part, fixture)),
+        Expr::Or { any } => any.iter().for_each(|part| steer(part, fixture)),
+        Expr::Not { .. } | Expr::NotEquals { .. } | Expr::Always | Expr::Malformed => {}
+    }
+}
+
+/// Notes that pass the step's criteria.
+fn notes(step: &CompiledStep) -> String {
+    let mut text = "Done as asked; the result is in the repository. ".to_owned();
+    let mut wanted = 0;
+    if let Some(criteria) = &step.criteria {
+        satisfy(criteria, &mut text, &mut wanted);
+    }
+    while text.encode_utf16().count() < wanted {
+        text.push('.');
+    }
+    text
+}
+
+fn satisfy(criteria: &Criteria, text: &mut String, wanted: &mut usize) {
+    match criteria {
+        Criteria::Rule { rule } => match &rule.check {
+            RuleCheck::Contains { value } => {
+                text.push_str(value);
+                text.push(' ');
+            }
+            RuleCheck::Length { min, .. } => *wanted = (*wanted).max(min.unwrap_or(0) as usize),
+            RuleCheck::Regex { .. } | RuleCheck::Schema { .. } => {}
+        },
+        Criteria::All { of } | Criteria::Any { of } => of.iter().for_each(|part| satisfy(part, text, wanted)),
+        Criteria::Not { .. } => {}
+    }
+}
+
+/// The artifacts a step owes; loops go round once more before they stop.
+pub fn artifacts(workflow: &CompiledWorkflow, pending: &PendingStep, step: &CompiledStep) -> Vec<Value> {
+    let mut artifacts = Vec::new();
+    if let Some(contract) = step.output.as_ref().and_then(|output| workflow.contract(&output.contract_ref)) {
+        let mut example = contract.example.clone();
+        if contract.artifact_kind == "wr.loop_control" {
+            let again = pending.loop_path.last().is_some_and(|frame| frame.iteration == 0);
+            example["decision"] = json!(if again { "continue" } else { "stop" });
+        }
+        if let StepKind::CapabilityProbe { capability, .. } = &step.kind {
+            example["capability"] = json!(capability);
+        }
+        artifacts.push(example);
+    }
+    for id in &step.assessment_refs {
+        let definition = workflow.assessment(id).unwrap();
+        let dimensions: serde_json::Map<String, Value> = definition
+            .dimensions
+            .iter()
+            .map(|dimension| {
+                let asks = |level: &&String| {
+                    step.consequences.iter().any(|own| own.any_equals_level.as_str() == level.as_str())
+                };
+                let level = dimension.levels.iter().rev().find(|level| !asks(level)).unwrap();
+                (dimension.id.to_string(), json!(level))
+            })
+            .collect();
+        artifacts.push(json!({
+            "kind": "wr.assessment", "assessmentId": id.as_str(), "dimensions": dimensions,
+        }));
+    }
+    artifacts
+}
+
+/// Runs to completion; every state goes through its snapshot and every trace through its budget.
+pub fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usize) -> Run {
+    let hash = workflow.hash().unwrap();
+    let mut run = Run::default();
+    let mut selection = interpret::start(workflow, context).unwrap();
+    let mut lifecycle = Lifecycle::Start;
+    loop {
+        note(&mut run, &selection);
+        let state = round_trip(&selection.state, hash);
+        let Some(pending) = state.pending_step() else {
+            assert!(state.is_complete());
+            return run;
+        };
+        assert!(run.steps.len() < steps_max, "does not end: {:?}", run.steps);
+        run.steps.push(pending.key().unwrap().to_string());
+        let step = workflow.step(&pending.step_id).unwrap();
+        let text = render_step(workflow, pending, context, lifecycle);
+        assert_eq!(text, render_step(workflow, pending, context, lifecycle));
+        assert!(!text.trim().is_empty() && !render_title(workflow, pending, context).is_empty());
+        asked_confirmation(workflow, pending, context);
+        assert_eq!(user_findings(workflow, pending, context, ApprovalState::Approved), []);
+        let artifacts = artifacts(workflow, pending, step);
+        let check = check_output(workflow, pending, Some(&notes(step)), &artifacts, context);
+        assert_eq!(check.findings, [], "{} of {}", step.step_id, workflow.workflow_id);
+        selection = interpret::advance(workflow, &state, context, &artifacts).unwrap();
+        lifecycle = Lifecycle::Advance;
+    }
+}
+
+fn note(run: &mut Run, selection: &Selection) {
+    run.advisories.extend(selection.advisories.iter().cloned());
+    run.traces += selection.trace.len();
+    assert_eq!(selection.passed_over, []);
+    if !selection.trace.is_empty() {
+        let bounded = DecisionTraceAppended::bounded(TraceId::from_bits([0; 10]), selection.trace.clone());
+        assert_eq!(bounded.unwrap().entries.len(), selection.trace.len(), "fits one event");
+    }
+}
+
+fn round_trip(state: &EngineState, hash: WorkflowHash) -> EngineState {
+    let snapshot = ExecutionSnapshot::new(hash, state.clone()).unwrap();
+    let read = ExecutionSnapshot::parse(&snapshot.to_canonical().unwrap()).unwrap();
+    assert_eq!(read.state(), state);
+    read.state().clone()
+}

@@ -1,0 +1,324 @@
+//! Turns every failure into the one envelope: what is wrong, why it matters, what to do next (G70).
+
+use serde_json::json;
+use workrail_core::compile::Diagnostics;
+use workrail_core::decide::DecideError;
+use workrail_core::project::FoldError;
+use workrail_core::token::TokenError;
+use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+use workrail_model::event::ContextError;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::limits::{CONTEXT_BYTES_MAX, IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS};
+use workrail_model::name::NameError;
+use workrail_model::token::TokenKind;
+use workrail_ports::content::ContentError;
+use workrail_ports::file_system::{FsError, FsErrorKind};
+use workrail_ports::keyring::KeyringError;
+use workrail_ports::session_store::StoreError;
+use workrail_ports::workflow_source::SourceError;
+
+type Boxed = Box<ErrorEnvelope>;
+
+fn envelope(code: ErrorCode, retry: Retry, message: String, suggestion: &str) -> Boxed {
+    Box::new(ErrorEnvelope { code, message, retry, suggestion: suggestion.to_owned(), details: None })
+}
+
+fn invalid(message: String, suggestion: &str) -> Boxed {
+    envelope(ErrorCode::ValidationError, Retry::RetryableImmediate, message, suggestion)
+}
+
+pub(crate) fn internal(detail: &str) -> Boxed {
+    let message = format!("A rule that must always hold did not: {detail}. Nothing was recorded.");
+    let suggestion = "Repeat the call once; if it fails again, report it as a defect of WorkRail.";
+    envelope(ErrorCode::InternalInvariant, Retry::RetryableImmediate, message, suggestion)
+}
+
+pub(crate) fn token(cause: &TokenError) -> Boxed {
+    let message = format!("{}. Nothing was changed.", sentence(&cause.to_string()));
+    let retry = match cause {
+        TokenError::SessionLocked => Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+        TokenError::ScopeMismatch { .. } => Retry::RetryableImmediate,
+        TokenError::InvalidFormat { .. }
+        | TokenError::UnsupportedVersion { .. }
+        | TokenError::BadSignature { .. }
+        | TokenError::UnknownNode { .. }
+        | TokenError::WorkflowHashMismatch { .. } => Retry::NotRetryable,
+    };
+    let suggestion = match cause {
+        TokenError::InvalidFormat { .. } | TokenError::BadSignature { .. } => {
+            "Copy the token again, exactly, from the last reply of this run. If it is lost, call \
+             continue_workflow with the run's stateToken alone."
+        }
+        TokenError::UnsupportedVersion { .. } => {
+            "Update WorkRail, or use a token that this version returned."
+        }
+        TokenError::ScopeMismatch { .. } => {
+            "Send only the ackToken, or the stateToken and ackToken of the same reply."
+        }
+        TokenError::UnknownNode { .. } => {
+            "Check that WORKRAIL_DATA_DIR is the directory that the run was started in."
+        }
+        TokenError::WorkflowHashMismatch { .. } => "Use a token from the latest reply of this run.",
+        TokenError::SessionLocked => {
+            "Send the same call again after the given time. If it persists, look for another WorkRail \
+             process that hangs."
+        }
+    };
+    envelope(cause.code(), retry, message, suggestion)
+}
+
+pub(crate) fn unknown_session(session: SessionId) -> Boxed {
+    envelope(
+        ErrorCode::TokenUnknownNode,
+        Retry::NotRetryable,
+        format!(
+            "The token is genuine, but session {session} is not in this data directory. Nothing was changed."
+        ),
+        "Check that WORKRAIL_DATA_DIR is the directory that the run was started in.",
+    )
+}
+
+pub(crate) fn wrong_token_kind(found: TokenKind, wanted: TokenKind) -> Boxed {
+    let message = format!(
+        "The token starts with `{}`, but this argument takes one that starts with `{}`. Nothing was changed.",
+        found.prefix(),
+        wanted.prefix()
+    );
+    let suggestion =
+        "Put each token into the argument of its name: `st.` into stateToken, `ack.` into ackToken.";
+    envelope(ErrorCode::TokenScopeMismatch, Retry::RetryableImmediate, message, suggestion)
+}
+
+pub(crate) fn other_session(bookmark: SessionId, ack: SessionId) -> Boxed {
+    let message =
+        format!("stateToken belongs to session {bookmark}, ackToken to session {ack}. Nothing was changed.");
+    let suggestion = "Send only the ackToken, or both tokens of the same reply.";
+    envelope(ErrorCode::TokenScopeMismatch, Retry::RetryableImmediate, message, suggestion)
+}
+
+pub(crate) fn no_token() -> Boxed {
+    invalid(
+        "continue_workflow needs a token: ackToken to complete the pending step, or stateToken to see it again."
+            .to_owned(),
+        "Send the ackToken of the last reply, or its stateToken alone.",
+    )
+}
+
+pub(crate) fn output_without_ack() -> Boxed {
+    invalid(
+        "`output` and `context` came with a stateToken alone, which only looks and records nothing; they would \
+         be lost."
+            .to_owned(),
+        "Send the same call with the ackToken of the step to record them, or without output and context to look.",
+    )
+}
+
+pub(crate) fn workflow_id(cause: &NameError) -> Boxed {
+    invalid(format!("`workflowId`: {cause}."), "Send the id as it is listed, such as wr.small_change.")
+}
+
+pub(crate) fn context(cause: &ContextError) -> Boxed {
+    let mut error = invalid(
+        format!("`context`: {cause}. Nothing was recorded."),
+        "Remove large values from `context` and pass references (paths, ids) instead.",
+    );
+    match cause {
+        ContextError::OverBudget { bytes } => {
+            error.details = Some(json!({
+                "measuredBytes": bytes, "maxBytes": CONTEXT_BYTES_MAX,
+                "method": "UTF-8 bytes of RFC 8785 canonical JSON, after the merge",
+            }));
+        }
+        ContextError::Reserved { .. } => {
+            "Use another name for this key.".clone_into(&mut error.suggestion);
+        }
+        ContextError::NotCanonical(_) => {
+            "Send integers beyond 2^53-1 as strings.".clone_into(&mut error.suggestion);
+        }
+    }
+    error
+}
+
+pub(crate) fn source(cause: SourceError) -> Boxed {
+    match cause {
+        SourceError::NotFound { id, known } => {
+            let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+            let mut error = envelope(
+                ErrorCode::WorkflowNotFound,
+                Retry::NotRetryable,
+                format!("No workflow has the id `{id}`."),
+                &format!("Start one of: {}.", known.join(", ")),
+            );
+            error.details = Some(json!({ "known": known }));
+            error
+        }
+        SourceError::Unreadable { .. } => envelope(
+            ErrorCode::WorkflowInvalid,
+            Retry::NotRetryable,
+            sentence(&cause.to_string()),
+            "Check that the file exists and can be read.",
+        ),
+    }
+}
+
+pub(crate) fn diagnostics(cause: &Diagnostics) -> Boxed {
+    envelope(
+        ErrorCode::WorkflowInvalid,
+        Retry::NotRetryable,
+        format!("The workflow's file has errors:\n{cause}"),
+        "Fix the file as the messages say, then start again.",
+    )
+}
+
+pub(crate) fn decide(cause: &DecideError) -> Boxed {
+    match cause {
+        DecideError::Context(inner) => context(inner),
+        DecideError::NotesTooLong { bytes, max } => {
+            let mut error = invalid(
+                format!(
+                    "`output.notesMarkdown` has {bytes} bytes, at most {max} are allowed. Nothing was recorded."
+                ),
+                "Shorten the notes to what this step did; link to files instead of pasting them.",
+            );
+            error.details = Some(json!({ "measuredBytes": bytes, "maxBytes": max, "method": "UTF-8 bytes" }));
+            error
+        }
+        DecideError::ArtifactTooLong { position, bytes, max } => {
+            let mut error = invalid(
+                format!("`output.artifacts[{position}]` has {bytes} bytes, at most {max} are allowed."),
+                "Write the content to a file and send an artifact that refers to it.",
+            );
+            error.details = Some(json!({
+                "measuredBytes": bytes, "maxBytes": max, "method": "UTF-8 bytes of RFC 8785 canonical JSON",
+            }));
+            error
+        }
+        DecideError::NothingPending => invalid(
+            "The run is complete at this point: there is no step to acknowledge.".to_owned(),
+            "Start another workflow, or rehydrate an earlier point of the run to go on from there.",
+        ),
+        DecideError::Canonical(inner) => {
+            invalid(format!("{inner}."), "Send integers beyond 2^53-1 as strings.")
+        }
+        DecideError::Interpret(_)
+        | DecideError::Plan(_)
+        | DecideError::Snapshot(_)
+        | DecideError::StepKey(_)
+        | DecideError::Invariant(_) => internal(&chain(cause)),
+    }
+}
+
+pub(crate) fn store(cause: StoreError) -> Boxed {
+    match &cause {
+        StoreError::Locked { .. } => token(&TokenError::SessionLocked),
+        StoreError::NotFound { session } => unknown_session(*session),
+        StoreError::Unhealthy { session, health: found } => health(*session, found),
+        StoreError::Io(error) => io(error),
+        StoreError::MissingContent(_)
+        | StoreError::Unattached { .. }
+        | StoreError::AlreadyExists { .. }
+        | StoreError::Stale { .. }
+        | StoreError::WrongSession { .. }
+        | StoreError::DedupeConflict { .. } => internal(&cause.to_string()),
+    }
+}
+
+fn io(cause: &FsError) -> Boxed {
+    let next = match cause.kind {
+        FsErrorKind::NoSpace | FsErrorKind::Quota => "Free some disk space",
+        FsErrorKind::ReadOnly => "Make the data directory writable",
+        FsErrorKind::PermissionDenied => "Give this user access to the data directory",
+        FsErrorKind::TooManyOpenFiles => "Close other programs or raise the limit of open files",
+        FsErrorKind::NotFound
+        | FsErrorKind::AlreadyExists
+        | FsErrorKind::WrongKind
+        | FsErrorKind::TooLarge { .. }
+        | FsErrorKind::Io => "Check the disk and the data directory",
+    };
+    envelope(
+        ErrorCode::StoreIo,
+        Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },
+        format!("The disk refused to work: {cause}. Nothing was acknowledged; earlier work is intact."),
+        &format!("{next}, then send the same call again with the same token."),
+    )
+}
+
+pub(crate) fn content(cause: ContentError) -> Boxed {
+    if let ContentError::Io(error) = &cause {
+        return io(error);
+    }
+    envelope(
+        ErrorCode::StoreContentDamaged,
+        Retry::NotRetryable,
+        format!("{}. Nothing was changed.", sentence(&chain(&cause))),
+        "Restore the named file of the data directory from a backup.",
+    )
+}
+
+pub(crate) fn health(session: SessionId, found: &SessionHealth) -> Boxed {
+    let (code, why) = match found {
+        SessionHealth::Healthy => (ErrorCode::InternalInvariant, "it is healthy".to_owned()),
+        SessionHealth::CorruptHead { reason } | SessionHealth::CorruptTail { reason, .. } => {
+            (ErrorCode::SessionCorrupt, reason.to_string())
+        }
+        SessionHealth::UnknownVersion { record, version } => {
+            (ErrorCode::SessionUnknownVersion, format!("{record} has version {version}"))
+        }
+    };
+    let suggestion = match found {
+        SessionHealth::UnknownVersion { .. } => "Update WorkRail, then repeat the call.",
+        SessionHealth::Healthy | SessionHealth::CorruptHead { .. } | SessionHealth::CorruptTail { .. } => {
+            "Do not go on with this run. Tell the user; the records before the damage are intact."
+        }
+    };
+    let message = format!("Session {session} cannot be continued: {why}. Nothing was changed.");
+    let mut error = envelope(code, Retry::NotRetryable, message, suggestion);
+    error.details = serde_json::to_value(found).ok();
+    error
+}
+
+pub(crate) fn fold(session: SessionId, cause: &FoldError) -> Boxed {
+    envelope(
+        ErrorCode::SessionCorrupt,
+        Retry::NotRetryable,
+        format!("Session {session} cannot be continued: {}.", chain(cause)),
+        "Do not go on with this run. Tell the user; nothing was changed.",
+    )
+}
+
+pub(crate) fn keyring(cause: KeyringError) -> Boxed {
+    match &cause {
+        KeyringError::Io(error) => io(error),
+        KeyringError::Locked => envelope(
+            ErrorCode::StoreKeyringUnusable,
+            Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+            sentence(&cause.to_string()),
+            "Start again in a moment.",
+        ),
+        KeyringError::Exposed { .. } | KeyringError::Invalid { .. } | KeyringError::UnknownVersion { .. } => {
+            envelope(
+                ErrorCode::StoreKeyringUnusable,
+                Retry::NotRetryable,
+                format!("{}.", sentence(&cause.to_string())),
+                "Make the file readable by you alone (mode 0600) or restore it from a backup.",
+            )
+        }
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
+}
+
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}

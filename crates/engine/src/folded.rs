@@ -1,0 +1,94 @@
+//! What a process remembers of each session: the folded events, and how far they go (G23).
+//!
+//! A call reads only what was appended since, so that its cost follows the work asked and not the
+//! history stored.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use workrail_core::project::{FoldError, SessionState};
+use workrail_model::event::Event;
+use workrail_model::id::SessionId;
+use workrail_model::manifest::Cursor;
+use workrail_ports::session_store::SessionSlice;
+
+/// Sessions kept folded at once; beyond it the longest unused one is forgotten and read again.
+const SESSIONS_MAX: usize = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct FoldedSessions {
+    sessions: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    clock: u64,
+    sessions: BTreeMap<SessionId, (u64, Arc<Mutex<Folded>>)>,
+}
+
+/// One session's folded state.
+#[derive(Debug)]
+pub(crate) struct Folded {
+    pub state: SessionState,
+    pub cursor: Cursor,
+}
+
+impl Folded {
+    fn new(session: SessionId) -> Self {
+        Self { state: SessionState::new(session), cursor: Cursor::start() }
+    }
+
+    /// What to ask the store for.
+    pub(crate) fn since(&self) -> Option<&Cursor> {
+        (self.cursor != Cursor::start()).then_some(&self.cursor)
+    }
+
+    /// Takes in what the store gave; a log that does not continue is folded anew.
+    pub(crate) fn take(&mut self, slice: &SessionSlice) -> Result<(), FoldError> {
+        if !slice.continues {
+            *self = Self::new(self.state.session_id());
+        }
+        self.extend(&slice.events, slice.cursor)
+    }
+
+    /// Folds events that follow; on an error everything is forgotten, so that nothing half-folded stays.
+    pub(crate) fn extend(&mut self, events: &[Event], cursor: Cursor) -> Result<(), FoldError> {
+        for event in events {
+            if let Err(error) = self.state.apply(event) {
+                *self = Self::new(self.state.session_id());
+                return Err(error);
+            }
+        }
+        self.cursor = cursor;
+        Ok(())
+    }
+}
+
+impl FoldedSessions {
+    /// The session's entry; empty when it was not kept.
+    pub(crate) fn entry(&self, session: SessionId) -> Arc<Mutex<Folded>> {
+        let mut kept = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.clock += 1;
+        let now = kept.clock;
+        if kept.sessions.len() >= SESSIONS_MAX && !kept.sessions.contains_key(&session) {
+            let oldest = kept.sessions.iter().min_by_key(|(_, (used, _))| *used).map(|(id, _)| *id);
+            if let Some(oldest) = oldest {
+                kept.sessions.remove(&oldest);
+            }
+        }
+        let entry =
+            kept.sessions.entry(session).or_insert_with(|| (now, Arc::new(Mutex::new(Folded::new(session)))));
+        entry.0 = now;
+        Arc::clone(&entry.1)
+    }
+}
+
+/// Locks an entry. A panic while it was held may have left it half-folded, so it starts anew then.
+pub(crate) fn locked(entry: &Mutex<Folded>) -> MutexGuard<'_, Folded> {
+    entry.lock().unwrap_or_else(|poisoned| {
+        let mut guard = poisoned.into_inner();
+        *guard = Folded::new(guard.state.session_id());
+        entry.clear_poison();
+        guard
+    })
+}

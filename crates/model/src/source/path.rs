@@ -1,0 +1,65 @@
+//! A place in the authored document, as in `steps[3].loop.maxIterations`.
+
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Segment {
+    Key(String),
+    Index(usize),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DocPath(Vec<Segment>);
+
+impl DocPath {
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    pub fn new(segments: Vec<Segment>) -> Self {
+        Self(segments)
+    }
+
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        let mut segments = self.0.clone();
+        segments.push(Segment::Key(key.to_owned()));
+        Self(segments)
+    }
+
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        let mut segments = self.0.clone();
+        segments.push(Segment::Index(index));
+        Self(segments)
+    }
+
+    pub fn segments(&self) -> &[Segment] {
+        &self.0
+    }
+}
+
+impl fmt::Display for DocPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, segment) in self.0.iter().enumerate() {
+            match segment {
+                Segment::Key(key) if position == 0 => write!(f, "{key}")?,
+                Segment::Key(key) => write!(f, ".{key}")?,
+                Segment::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_like_an_expression() {
+        let path = DocPath::root().key("steps").index(3).key("loop").key("maxIterations");
+        assert_eq!(path.to_string(), "steps[3].loop.maxIterations");
+        assert_eq!(DocPath::root().to_string(), "");
+    }
+}

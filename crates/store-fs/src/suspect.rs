@@ -1,0 +1,51 @@
+//! Folders in which a sync failed: what they show may not be on the disk (G14).
+//!
+//! After a failed fsync the kernel may take lost data for written, so reading it back proves nothing and
+//! syncing it again does nothing: it must be written anew. The mark tells every process of this boot,
+//! and is itself not synced: a power cut that takes it away has taken the doubt away as well.
+
+use workrail_ports::file_system::{Created, FileSystem, FsError, FsErrorKind, RelPath, WritableFile};
+
+use crate::layout;
+
+/// Best effort: where not even an empty file can be made, the process that saw the failure still knows.
+pub(crate) fn mark<F: FileSystem>(fs: &F, folder: &RelPath) {
+    let _ = fs.create_file(&layout::suspect(folder));
+}
+
+pub(crate) fn is_marked<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<bool, FsError> {
+    match fs.stat(&layout::suspect(folder)) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind == FsErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// After everything in doubt was written anew. A mark that stays costs one more rewrite, no more.
+pub(crate) fn clear<F: FileSystem>(fs: &F, folder: &RelPath) {
+    let _ = fs.remove_file(&layout::suspect(folder));
+}
+
+/// Syncs a file of the folder, and marks the folder when that fails.
+pub(crate) fn sync_file<F: FileSystem>(fs: &F, folder: &RelPath, file: &mut F::File) -> Result<(), FsError> {
+    file.sync().inspect_err(|_| mark(fs, folder))
+}
+
+/// Syncs the names in the folder, and marks it when that fails.
+pub(crate) fn sync_names<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<(), FsError> {
+    fs.sync_dir(folder).inspect_err(|_| mark(fs, folder))
+}
+
+/// Makes a folder with a durable name, or none: one whose name was lost by a failed sync would look
+/// sound ever after.
+pub(crate) fn make_folder<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<(), FsError> {
+    let created = fs.create_dir(folder)?;
+    // Synced even when it exists: another process may have made it a moment ago.
+    let Some(parent) = folder.parent() else { return Ok(()) };
+    fs.sync_dir(&parent).inspect_err(|_| match created {
+        Created::New => {
+            let _ = fs.remove_dir(folder);
+        }
+        Created::Existed => {}
+    })
+}

@@ -1,0 +1,10 @@
+//! A use case that asks for a reader cannot append, whatever it is given.
+
+use workrail_model::plan::AppendPlan;
+use workrail_ports::session_store::{LockedSession, SessionReader};
+
+fn append<R: SessionReader>(reader: &mut R, plan: AppendPlan) {
+    let _ = reader.append(plan);
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! A witness that was given away cannot be used by who gave it.
+
+use workrail_model::id::SessionId;
+use workrail_ports::session_store::{LockedSession, SessionStore};
+use workrail_store_fs::disk::Disk;
+use workrail_store_fs::{LocalStore, Locked};
+
+fn keep(_locked: Locked<'_, Disk>) {}
+
+fn read_after_move(store: &LocalStore<Disk>, session: SessionId) {
+    let locked = store.lock(session).unwrap();
+    keep(locked);
+    let _ = locked.cursor();
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+//! Only the store makes a witness: its fields are private.
+
+use workrail_model::id::SessionId;
+use workrail_store_fs::disk::Disk;
+use workrail_store_fs::{LocalStore, Locked};
+
+fn forge(store: &LocalStore<Disk>, session: SessionId) -> Locked<'_, Disk> {
+    Locked { store, session }
+}
+
+fn main() {}

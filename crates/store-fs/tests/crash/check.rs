@@ -1,0 +1,211 @@
+//! The invariants of a store after a crash, and the recovery that every caller goes through.
+
+use workrail_model::digest::{BlobRef, SnapshotRef, WorkflowHash};
+use workrail_model::plan::AttachmentKind;
+use workrail_ports::content::ContentStore as _;
+use workrail_ports::file_system::RelPath;
+use workrail_ports::session_store::{SessionReader as _, StoreError};
+use workrail_store_fs::sim::{CrashChoice, SimFs};
+
+use crate::script::{Minting, Planned, Script, Step, references};
+use crate::world::{Failure, Ledger, World, violated};
+
+/// How far the script is carried on after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The interrupted step again, and on to the end of the next append.
+    NextAppend,
+    End,
+}
+
+/// Files that are no truth, and that one interrupted step and its recovery may leave for good: the
+/// attachments of one plan, a torn tail kept aside, and a temporary of each other kind.
+const LEFTOVERS_MAX: usize = 9;
+
+/// A disk on which nothing survives that was not synced.
+pub(crate) fn with_everything_unsynced_lost(sim: &SimFs) -> SimFs {
+    sim.crash(&CrashChoice { names: [].into(), writes: Vec::new() })
+}
+
+/// Opens the disk that a crash left and checks everything; returns what it is bound to keep from now on.
+pub(crate) fn after_crash(
+    script: &Script,
+    acknowledged: &Ledger,
+    image: &SimFs,
+    retry: Minting,
+    reach: Reach,
+) -> Result<Ledger, Failure> {
+    let ledger = acknowledged.after_power_cut(script);
+    let mut world = World::open(script, image, "boot after", ledger)?;
+    world.check_log()?;
+    world.check_cache()?;
+    let settled = world.ledger.clone();
+    world.recover(retry, reach)?;
+    world.check_settled()?;
+    Ok(settled)
+}
+
+impl World<'_> {
+    /// Acknowledged appends are there, at most the interrupted one besides, whole and healthy. What is
+    /// seen counts as acknowledged from now on.
+    pub(crate) fn check_log(&mut self) -> Result<(), Failure> {
+        let session = self.script.session;
+        let acknowledged = self.ledger.log.len();
+        let listed = self.store.sessions()?.contains(&session);
+        let slice = match self.store.read(session, None) {
+            Ok(slice) => slice,
+            Err(StoreError::NotFound { .. }) if acknowledged == 0 && !listed => return Ok(()),
+            Err(StoreError::NotFound { .. }) if acknowledged == 0 => {
+                return violated("a session without any event is listed");
+            }
+            Err(error) => return violated(format!("the session cannot be read: {error}")),
+        };
+        if !slice.health.is_healthy() {
+            return violated(format!("health after a pure crash: {:?}", slice.health));
+        }
+        if !listed {
+            return violated("a session with events is not listed");
+        }
+        let mut rest = slice.events.as_slice();
+        for (number, minting) in self.ledger.log.iter().enumerate() {
+            let expected = &self.script.planned(number, *minting).parts.events;
+            match rest.strip_prefix(expected.as_slice()) {
+                Some(after) => rest = after,
+                None => return violated(format!("acknowledged plan {number} is not there as it was")),
+            }
+        }
+        if !rest.is_empty() {
+            let minting = self.interrupted_append(rest)?;
+            self.ledger.log.push(minting);
+        }
+        let last = self.ledger.log.len() - 1;
+        self.check_references(last)?;
+        check_raw_log(self.script, &self.ledger, self.sim())
+    }
+
+    /// Which minting of the append that was under way these events are.
+    fn interrupted_append(&self, events: &[workrail_model::event::Event]) -> Result<Minting, Failure> {
+        let number = self.ledger.log.len();
+        if self.script.steps.get(self.ledger.next) != Some(&Step::Append(number)) {
+            return violated("there are events of an append that nobody began");
+        }
+        [Minting::First, Minting::Again]
+            .into_iter()
+            .find(|minting| self.script.planned(number, *minting).parts.events == events)
+            .ok_or_else(|| Failure::Violated(format!("plan {number} is there in part")))
+    }
+
+    /// Reads everything that a plan refers to, as a user of the store does.
+    fn check_references(&self, number: usize) -> Result<(), Failure> {
+        let planned = self.script.planned(number, self.ledger.log[number]);
+        for (kind, digest) in planned.parts.events.iter().flat_map(references) {
+            let read = match kind {
+                AttachmentKind::Snapshot => self.store.snapshot(SnapshotRef::new(digest)).map(|_| ()),
+                AttachmentKind::Blob => self.store.blob(BlobRef::new(digest)).map(|_| ()),
+                AttachmentKind::Workflow => {let _ = self.store.workflow(WorkflowHash::new(digest)); Ok(())} // TODO history
+            };
+            if let Err(error) = read {
+                return violated(format!("plan {number} refers to what cannot be read: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Repeats the interrupted step and goes on; everything must succeed.
+    pub(crate) fn recover(&mut self, retry: Minting, reach: Reach) -> Result<(), Failure> {
+        if self.ledger.keyring.is_some() {
+            self.load_keys()?;
+        }
+        self.activity()?;
+        let steps = self.script.steps.len();
+        if self.ledger.next < steps {
+            self.step(retry)?;
+        }
+        let rest = &self.script.steps[self.ledger.next..];
+        let next_append = rest.iter().position(|step| matches!(step, Step::Append(_)));
+        let end = match (reach, next_append) {
+            (Reach::NextAppend, Some(position)) => self.ledger.next + position + 1,
+            (Reach::NextAppend, None) | (Reach::End, _) => steps,
+        };
+        self.run_to(end)
+    }
+
+    /// The log ends in exactly the expected bytes, nothing piles up, and a power cut takes nothing away.
+    pub(crate) fn check_settled(&self) -> Result<(), Failure> {
+        check_exact_log(self.script, &self.ledger, self.sim())?;
+        let leftovers = leftovers(self.script, &self.ledger, self.sim());
+        if leftovers.len() > LEFTOVERS_MAX {
+            return violated(format!("leftovers pile up: {leftovers:?}"));
+        }
+        self.check_durable()
+    }
+
+    /// What was acknowledged is there when only synced bytes and names are.
+    pub(crate) fn check_durable(&self) -> Result<(), Failure> {
+        let image = with_everything_unsynced_lost(self.sim());
+        check_raw_log(self.script, &self.ledger, &image).map_err(|failure| {
+            Failure::Violated(format!("acknowledged, but not durable: {}", failure.into_text()))
+        })?;
+        let keyring = path("keys/keyring.json");
+        if self.ledger.keyring.is_some() && image.read_raw(&keyring) != self.sim().read_raw(&keyring) {
+            return violated("the keyring was acknowledged, but is not durable");
+        }
+        Ok(())
+    }
+}
+
+fn path(text: &str) -> RelPath {
+    RelPath::parse(text).expect("a plain path")
+}
+
+/// The plans of the log as they were written.
+fn planned<'s>(script: &'s Script, ledger: &'s Ledger) -> impl Iterator<Item = &'s Planned> {
+    ledger.log.iter().enumerate().map(|(number, minting)| script.planned(number, *minting))
+}
+
+/// Every byte of every plan of the log is on the disk; the manifest may have a torn tail.
+pub(crate) fn check_raw_log(script: &Script, ledger: &Ledger, sim: &SimFs) -> Result<(), Failure> {
+    let groups: Vec<u8> = planned(script, ledger).flat_map(|it| it.group.iter().copied()).collect();
+    let manifest = sim.read_raw(&script.manifest()).unwrap_or_default();
+    if !manifest.starts_with(&groups) {
+        return violated("the manifest does not start with the acknowledged groups");
+    }
+    for planned in planned(script, ledger) {
+        for (path, bytes) in planned.references.iter().chain([&planned.segment]) {
+            if sim.read_raw(path).as_ref() != Some(bytes) {
+                return violated(format!("`{path}` is not there as it was"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The manifest and the segments are those of an uninterrupted run, and nothing else is beside them.
+pub(crate) fn check_exact_log(script: &Script, ledger: &Ledger, sim: &SimFs) -> Result<(), Failure> {
+    check_raw_log(script, ledger, sim)?;
+    let len: usize = planned(script, ledger).map(|it| it.group.len()).sum();
+    let manifest = sim.read_raw(&script.manifest()).unwrap_or_default();
+    if manifest.len() != len {
+        return violated(format!("the manifest has {} bytes behind its last group", manifest.len() - len));
+    }
+    let events = script.in_session("events");
+    let segments = sim.all_files().into_iter().filter(|file| file.parent().as_ref() == Some(&events)).count();
+    if segments != ledger.log.len() {
+        return violated(format!("there are {segments} files for {} segments", ledger.log.len()));
+    }
+    Ok(())
+}
+
+/// Files that are neither truth nor one of the fixed names beside it.
+fn leftovers(script: &Script, ledger: &Ledger, sim: &SimFs) -> Vec<RelPath> {
+    let mut known: Vec<RelPath> = ["keys/keyring.json", "keys/.lock", "store.lock", "activity", "activity.lock"]
+        .into_iter()
+        .map(path)
+        .chain(["manifest.jsonl", ".lock", "cache/projection"].map(|name| script.in_session(name)))
+        .collect();
+    for planned in planned(script, ledger) {
+        known.extend(planned.references.iter().chain([&planned.segment]).map(|(path, _)| path.clone()));
+    }
+    known.sort_unstable();
+    sim.all_files().into_iter().filter(|file| known.binary_search(file).is_err()).collect()
+}

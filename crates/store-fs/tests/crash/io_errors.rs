@@ -1,0 +1,206 @@
+//! Every operation of the script fails, in every way, once and forever; then the caller tries again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use workrail_ports::file_system::FsErrorKind;
+use workrail_ports::session_store::SessionStore as _;
+use workrail_store_fs::sim::{CrashLimits, Fault, FaultKind, FaultMode, SimFs};
+
+use crate::check::{Reach, after_crash};
+use crate::crash_states::{Stretch, uninterrupted};
+use crate::double_crashes::first_crashes;
+use crate::effort::Effort;
+use crate::parallel::{self, Findings};
+use crate::script::{Minting, Script};
+use crate::world::{Failure, Ledger, World, violated};
+
+const KINDS: [FaultKind; 8] = [
+    FaultKind::Error(FsErrorKind::Io),
+    FaultKind::Error(FsErrorKind::NoSpace),
+    FaultKind::Error(FsErrorKind::Quota),
+    FaultKind::Error(FsErrorKind::ReadOnly),
+    FaultKind::Error(FsErrorKind::PermissionDenied),
+    FaultKind::Error(FsErrorKind::TooManyOpenFiles),
+    FaultKind::ShortWrite,
+    FaultKind::FsyncLies,
+];
+
+const MODES: [FaultMode; 2] = [FaultMode::Once, FaultMode::Forever];
+
+/// Power cuts right after a failed call: nothing unsynced survives, and a few others.
+fn crash_limits(seed: u64) -> CrashLimits {
+    CrashLimits { max_exhaustive_names: 2, random_subsets: 1, random_cuts: 0, max_product: 4, seed }
+}
+
+/// A disk on which the script stands before a step.
+struct Before {
+    sim: SimFs,
+    ledger: Ledger,
+    stretch: Stretch,
+}
+
+/// A case: which operation fails, and how.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    fault: Fault,
+    retry: Minting,
+}
+
+fn cases(op: u64) -> impl Iterator<Item = Case> {
+    let retry = if op.is_multiple_of(2) { Minting::First } else { Minting::Again };
+    KINDS.into_iter().flat_map(move |kind| {
+        MODES.map(|mode| Case { fault: Fault { at_op: op, kind, mode }, retry })
+    })
+}
+
+/// Calls `work`, and makes a panic a violation like any other.
+fn guarded(work: impl FnOnce() -> Result<(), Failure>) -> Result<(), String> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(outcome) => outcome.map_err(Failure::into_text),
+        Err(_) => Err("panicked".to_owned()),
+    }
+}
+
+pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
+    let befores = before_each_step(script);
+    let mut findings = parallel::each(befores.len(), |index, findings| {
+        let before = &befores[index];
+        for op in 0..before.stretch.end_op - before.stretch.first_op {
+            for case in cases(op) {
+                let mut met = Met::NoOperation;
+                if let Err(what) = guarded(|| fail_step(script, before, case, &mut met)) {
+                    findings.record(format!("step {}, {case:?}: {what}", before.ledger.next));
+                }
+                findings.states += u64::from(met == Met::AnOperation);
+            }
+        }
+    });
+    let recovery = explore_recovery(script, effort);
+    findings.states += recovery.states;
+    findings.violations.extend(recovery.violations);
+    findings
+}
+
+/// Whether the fault applies to the operation that it was meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Met {
+    NoOperation,
+    AnOperation,
+}
+
+fn before_each_step(script: &Script) -> Vec<Before> {
+    let (_, stretches) = uninterrupted(script);
+    let sim = SimFs::new();
+    let mut world = World::open(script, &sim, "boot", Ledger::default()).expect("a sound disk opens");
+    let mut befores = Vec::new();
+    for stretch in &stretches[1..] {
+        befores.push(Before { sim: sim.fork(), ledger: world.ledger.clone(), stretch: *stretch });
+        world.step(Minting::First).expect("nothing fails on a sound disk");
+    }
+    befores
+}
+
+/// A process that has already worked on the session, as the script's own has.
+fn warmed<'s>(script: &'s Script, before: &Before) -> World<'s> {
+    let sim = before.sim.fork();
+    let world = World::open(script, &sim, "boot", before.ledger.clone()).expect("a sound disk opens");
+    if !world.ledger.log.is_empty() {
+        drop(world.store.lock(script.session).expect("a sound session locks"));
+    }
+    world
+}
+
+fn fail_step(script: &Script, before: &Before, case: Case, met: &mut Met) -> Result<(), Failure> {
+    let mut world = warmed(script, before);
+    let sim = world.sim().clone();
+    sim.set_fault(Fault { at_op: sim.all_op_count() + case.fault.at_op, ..case.fault });
+    let outcome = world.step(Minting::First);
+    if sim.fault_hits() == 0 {
+        return Ok(());
+    }
+    *met = Met::AnOperation;
+    sim.clear_fault();
+    match outcome {
+        Err(Failure::Violated(text)) => return violated(text),
+        // An error that may be ignored must not have cost anything.
+        Ok(()) => world.check_durable()?,
+        Err(Failure::Refused(_)) => {}
+    }
+    crash_now(script, &world.ledger, &sim, case)?;
+    let other_sim = sim.fork();
+    let ledger = world.ledger.clone();
+    carry_on(&mut world, case.retry, "the same process")?;
+    let mut other = World::open(script, &other_sim, "boot", ledger)?;
+    carry_on(&mut other, case.retry, "another process")
+}
+
+/// The interrupted step again, and on to the next append; all of it durable.
+fn carry_on(world: &mut World<'_>, retry: Minting, who: &str) -> Result<(), Failure> {
+    let named = |failure: Failure| Failure::Violated(format!("{who}: {}", failure.into_text()));
+    world.check_log().map_err(named)?;
+    world.recover(retry, Reach::NextAppend).map_err(named)?;
+    world.check_settled().map_err(named)
+}
+
+/// A power cut right after the failed call.
+fn crash_now(script: &Script, ledger: &Ledger, sim: &SimFs, case: Case) -> Result<(), Failure> {
+    let mut outcome = Ok(());
+    sim.for_each_crash_image(&crash_limits(case.fault.at_op), &mut |choice, image| {
+        if outcome.is_ok()
+            && let Err(failure) = after_crash(script, ledger, &image, case.retry, Reach::NextAppend)
+        {
+            outcome = violated(format!("a crash right after, {choice:?}: {}", failure.into_text()));
+        }
+    });
+    outcome
+}
+
+/// The same for every operation of the recovery from a few crashes.
+fn explore_recovery(script: &Script, effort: Effort) -> Findings {
+    let (_, stretches) = uninterrupted(script);
+    let every = stretches.len() / effort.faulty_recoveries();
+    parallel::each(effort.faulty_recoveries(), |index, findings| {
+        for first in first_crashes(script, stretches[1 + index * every], 1) {
+            let base = Before { sim: first.image, ledger: first.ledger, stretch: stretches[0] };
+            for op in 0.. {
+                let mut met = Met::NoOperation;
+                for case in cases(op) {
+                    if let Err(what) = guarded(|| fail_recovery(script, &base, case, &mut met)) {
+                        findings.record(format!("recovery from op {}, {case:?}: {what}", first.op));
+                    }
+                    findings.states += u64::from(met == Met::AnOperation);
+                }
+                if met == Met::NoOperation {
+                    break;
+                }
+            }
+        }
+    })
+}
+
+fn fail_recovery(script: &Script, base: &Before, case: Case, met: &mut Met) -> Result<(), Failure> {
+    let sim = base.sim.fork();
+    let mut settled = World::open(script, &sim, "boot after", base.ledger.after_power_cut(script))?;
+    settled.check_log()?;
+    let ledger = settled.ledger;
+    let sim = base.sim.fork();
+    sim.set_fault(case.fault);
+    let (ledger, outcome) = match World::open(script, &sim, "boot after", ledger.clone()) {
+        Ok(mut world) => {
+            let outcome = world.recover(case.retry, Reach::NextAppend);
+            (world.ledger, outcome)
+        }
+        Err(error) => (ledger, Err(error.into())),
+    };
+    if sim.fault_hits() == 0 {
+        return Ok(());
+    }
+    *met = Met::AnOperation;
+    sim.clear_fault();
+    if let Err(Failure::Violated(text)) = outcome {
+        return violated(text);
+    }
+    crash_now(script, &ledger, &sim, case)?;
+    let mut world = World::open(script, &sim, "boot after", ledger)?;
+    carry_on(&mut world, case.retry, "the process after a failed recovery")
+}

@@ -1,0 +1,41 @@
+//! The crash proof of the local store: power cuts, I/O errors and rivals on a simulated disk (G10-G14).
+
+mod check;
+mod crash_states;
+mod double_crashes;
+mod effort;
+mod io_errors;
+mod parallel;
+mod plans;
+mod script;
+mod world;
+
+use effort::Effort;
+use script::Script;
+
+#[test]
+fn figure_crash_states() {
+    let effort = Effort::from_environment();
+    let script = Script::new();
+    let findings = crash_states::explore(&script, effort);
+    println!("figure: crash states explored {}, violations {}", findings.states, findings.violations.len());
+    findings.assert_none("crash states");
+    assert!(findings.states >= effort.crash_states_min());
+}
+
+#[test]
+fn figure_double_crashes() {
+    let effort = Effort::from_environment();
+    let findings = double_crashes::explore(&Script::new(), effort);
+    println!("figure: double crashes explored {}, violations {}", findings.states, findings.violations.len());
+    findings.assert_none("double crashes");
+    assert!(findings.states >= effort.double_crashes_min());
+}
+
+#[test]
+fn figure_io_error_loops() {
+    let effort = Effort::from_environment();
+    let findings = io_errors::explore(&Script::new(), effort);
+    println!("figure: I/O error cases tried {}, violations {}", findings.states, findings.violations.len());
+    findings.assert_none("I/O error loops");
+}

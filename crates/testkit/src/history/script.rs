@@ -1,0 +1,105 @@
+//! Scripts: a history said in a line, for drivers that need many.
+
+use workrail_model::id::NodeId;
+
+use super::{History, Load, PlanParts};
+
+/// One call. Each continues from the newest step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Advance,
+    AdvanceWithArtifact,
+    /// An advance with this load.
+    AdvanceWith(Load),
+    Blocked,
+    Checkpoint,
+    /// A second branch from the parent of the newest step; from the root when there is no parent.
+    Fork,
+}
+
+/// The plans of a session: the start, then one per step.
+pub fn plans(seed: u64, script: &[Step]) -> Vec<PlanParts> {
+    let mut history = History::new(seed);
+    let mut plans = vec![history.start()];
+    let (mut parent, mut tip): (NodeId, NodeId) = (history.root(), history.root());
+    for step in script {
+        let (plan, child) = match step {
+            Step::Advance => history.advance(tip, Load::NOTES),
+            Step::AdvanceWithArtifact => history.advance(tip, Load::ARTIFACT),
+            Step::AdvanceWith(load) => history.advance(tip, *load),
+            Step::Blocked => (history.blocked(tip), tip),
+            Step::Checkpoint => (history.checkpoint(tip).0, tip),
+            Step::Fork => history.fork(parent, Load::NOTES),
+        };
+        plans.push(plan);
+        match step {
+            Step::Advance | Step::AdvanceWithArtifact | Step::AdvanceWith(_) => (parent, tip) = (tip, child),
+            Step::Fork => tip = child,
+            Step::Blocked | Step::Checkpoint => {}
+        }
+    }
+    plans
+}
+
+#[cfg(test)]
+mod tests {
+    use workrail_core::project::SessionState;
+    use workrail_model::event::Event;
+
+    use super::*;
+
+    const SCRIPT: [Step; 8] = [
+        Step::Advance,
+        Step::Blocked,
+        Step::AdvanceWithArtifact,
+        Step::Checkpoint,
+        Step::Fork,
+        Step::AdvanceWith(Load { artifacts: 3, artifact_bytes: 64, traces: 5 }),
+        Step::Fork,
+        Step::Advance,
+    ];
+
+    #[test]
+    fn plans_are_valid_contiguous_and_the_same_every_time() {
+        let made = plans(1, &SCRIPT);
+        assert_eq!(made, plans(1, &SCRIPT));
+        let mut next = made[0].events[0].event_index;
+        for parts in &made {
+            assert_eq!(parts.plan().first_index(), next);
+            next = parts.next_index();
+        }
+    }
+
+    #[test]
+    fn seeds_share_nothing_but_their_shape() {
+        let (one, other) = (plans(1, &SCRIPT), plans(2, &SCRIPT));
+        for (one, other) in one.iter().zip(&other) {
+            assert_eq!(one.events.len(), other.events.len());
+            assert_ne!(one.events[0].session_id, other.events[0].session_id);
+        }
+    }
+
+    #[test]
+    fn a_history_folds_as_the_engine_s_own_does() {
+        let events: Vec<Event> = plans(3, &SCRIPT).into_iter().flat_map(|parts| parts.events).collect();
+        SessionState::from_events(events[0].session_id, &events).unwrap();
+    }
+
+    #[test]
+    fn no_dedupe_key_comes_twice() {
+        let mut keys: Vec<_> = plans(4, &SCRIPT)
+            .into_iter()
+            .flat_map(|parts| parts.events)
+            .map(|event| event.dedupe_key)
+            .collect();
+        let all = keys.len();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), all);
+    }
+
+    #[test]
+    fn an_ordinary_advance_has_six_events() {
+        assert_eq!(plans(5, &[Step::Advance])[1].events.len(), 6);
+    }
+}

@@ -1,0 +1,126 @@
+//! A plain MCP client over a child process: one line out, one line in, nothing hidden.
+//!
+//! It keeps the raw lines, so that tests can compare bytes and check that stdout carries JSON-RPC only.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use serde_json::{Value, json};
+
+/// A server process and its pipes.
+#[derive(Debug)]
+pub struct McpClient {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    next_id: u64,
+}
+
+/// The result of one tool call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolReply {
+    pub structured: Value,
+    pub text: String,
+    pub is_error: bool,
+}
+
+impl McpClient {
+    /// Starts `program mcp` on a data directory and completes the handshake.
+    pub fn start(program: &Path, data: &Path, extra_env: &[(&str, &Path)]) -> Self {
+        let mut command = Command::new(program);
+        command
+            .arg("mcp")
+            .env_clear()
+            .env("WORKRAIL_DATA_DIR", data)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
+        for (name, value) in extra_env {
+            command.env(name, value);
+        }
+        let mut child = command.spawn().expect("the server starts");
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        let mut client = Self { child, stdin, stdout, next_id: 0 };
+        client.handshake();
+        client
+    }
+
+    fn handshake(&mut self) {
+        let info = json!({
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": { "name": "testkit", "version": "0" },
+        });
+        self.request("initialize", info);
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    }
+
+    fn send(&mut self, message: &Value) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        writeln!(stdin, "{message}").expect("the server reads");
+        stdin.flush().expect("the server reads");
+    }
+
+    /// Sends a request and returns the whole response.
+    pub fn request(&mut self, method: &str, params: Value) -> Value {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        loop {
+            let mut line = String::new();
+            let read = self.stdout.read_line(&mut line).expect("the server answers");
+            assert!(read > 0, "the server closed its output before answering `{method}`");
+            let message: Value = serde_json::from_str(&line).expect("stdout carries JSON-RPC lines only");
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    /// Calls a tool; panics on a protocol error.
+    pub fn call(&mut self, tool: &str, arguments: Value) -> ToolReply {
+        let response = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+        let result = &response["result"];
+        assert!(result.is_object(), "{response}");
+        ToolReply {
+            structured: result["structuredContent"].clone(),
+            text: result["content"][0]["text"].as_str().unwrap_or_default().to_owned(),
+            is_error: result["isError"] == true,
+        }
+    }
+
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills the server, as a crash would.
+    pub fn kill(mut self) {
+        self.child.kill().expect("the server is ours");
+        self.child.wait().expect("the server ends");
+    }
+
+    /// Closes the server's input and waits for its end.
+    pub fn close(mut self) -> ExitStatus {
+        drop(self.stdin.take());
+        self.child.wait().expect("the server ends when its input does")
+    }
+}
+
+impl ToolReply {
+    /// A member of the structured reply as text.
+    pub fn string(&self, member: &str) -> String {
+        self.structured[member]
+            .as_str()
+            .unwrap_or_else(|| panic!("no `{member}` in {}", self.structured))
+            .to_owned()
+    }
+
+    pub fn code(&self) -> String {
+        self.string("code")
+    }
+
+    pub fn step(&self) -> &Value {
+        &self.structured["run"]["stepId"]
+    }
+}

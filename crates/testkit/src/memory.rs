@@ -1,0 +1,299 @@
+//! A store in memory: the semantics of the ports without a disk, for tests and as the crash proofs' model.
+//!
+//! Clones share their data, as two processes share a data directory. What a call may see or refuse is
+//! exactly what the ports document; only durability is missing. A held lock refuses at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
+use workrail_model::event::{Activity, DedupeKey, Event, EventData};
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::keyring::{Keyring, SigningKey};
+use workrail_model::manifest::{Cursor, commit_group, group_bytes};
+use workrail_model::plan::{AppendPlan, AttachmentKind};
+use workrail_model::snapshot::ExecutionSnapshot;
+use workrail_ports::cache::{CachedProjection, ProjectionCache};
+use workrail_ports::content::{ContentError, ContentStore};
+use workrail_ports::environment::ActivityCounter;
+use workrail_ports::file_system::FsError;
+use workrail_ports::keyring::{KeyringError, KeyringStore};
+use workrail_ports::session_store::{
+    Appended, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
+};
+
+use crate::fixed::{self, SeededEntropy};
+
+/// A handle on shared data; cloning it is opening the same store again.
+#[derive(Clone, Debug)]
+pub struct MemoryStore {
+    data: Arc<Mutex<Data>>,
+}
+
+#[derive(Debug)]
+struct Data {
+    sessions: BTreeMap<SessionId, Log>,
+    /// The sessions whose lock is held.
+    held: BTreeSet<SessionId>,
+    content: BTreeMap<(AttachmentKind, Sha256), Vec<u8>>,
+    entropy: SeededEntropy,
+    keyring: Option<Keyring>,
+    activity: u64,
+    cache: BTreeMap<SessionId, CachedProjection>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    events: Vec<Event>,
+    /// The cursor after each committed plan.
+    cursors: Vec<Cursor>,
+    keys: BTreeSet<DedupeKey>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+impl MemoryStore {
+    /// An empty store; the seed makes its signing keys.
+    pub fn new(seed: u64) -> Self {
+        let data = Data {
+            sessions: BTreeMap::new(),
+            held: BTreeSet::new(),
+            content: BTreeMap::new(),
+            entropy: SeededEntropy::new(seed),
+            keyring: None,
+            activity: 0,
+            cache: BTreeMap::new(),
+        };
+        Self { data: Arc::new(Mutex::new(data)) }
+    }
+
+    fn data(&self) -> MutexGuard<'_, Data> {
+        fixed::lock(&self.data)
+    }
+
+    /// How many pieces of content are kept; equal content is one piece.
+    pub fn content_count(&self) -> usize {
+        self.data().content.len()
+    }
+
+    fn hold(&self, session: SessionId) -> Result<MemorySession, StoreError> {
+        if !self.data().held.insert(session) {
+            return Err(StoreError::Locked { session });
+        }
+        Ok(MemorySession { store: self.clone(), session })
+    }
+
+    fn content(&self, kind: AttachmentKind, digest: Sha256) -> Result<Vec<u8>, ContentError> {
+        let path = format!("{kind:?}/{}", digest.hex());
+        let bytes = self.data().content.get(&(kind, digest)).cloned();
+        let bytes = bytes.ok_or_else(|| ContentError::Missing { path: path.clone() })?;
+        if Sha256::of(&bytes) == digest { Ok(bytes) } else { Err(ContentError::Damaged { path }) }
+    }
+}
+
+impl Log {
+    fn cursor(&self) -> Cursor {
+        self.cursors.last().copied().unwrap_or_else(Cursor::start)
+    }
+
+    fn since(&self, since: Option<&Cursor>) -> SessionSlice {
+        let from = since.copied().unwrap_or_else(Cursor::start);
+        let continues = from == Cursor::start() || self.cursors.iter().rev().any(|cursor| *cursor == from);
+        let skipped = if continues { from.next_event_index.get() as usize } else { 0 };
+        // An event's index is its position, and no known cursor stands behind the end.
+        let events = self.events[skipped..].to_vec();
+        SessionSlice { events, continues, cursor: self.cursor(), health: SessionHealth::Healthy }
+    }
+
+    /// Whether all, none or some of the plan's events are recorded (G8).
+    fn holds(&self, plan: &AppendPlan) -> Result<bool, StoreError> {
+        let mut known = plan.events().iter().filter(|event| self.keys.contains(&event.dedupe_key));
+        let Some(first) = known.next() else { return Ok(false) };
+        if known.count() + 1 == plan.events().len() {
+            return Ok(true);
+        }
+        Err(StoreError::DedupeConflict { key: first.dedupe_key.to_string() })
+    }
+
+    fn commit(&mut self, plan: AppendPlan) -> Appended {
+        let before = self.cursor();
+        let group = commit_group(before.next_manifest_index, plan.events(), plan.segment());
+        // Ids, digests and small numbers: a manifest record always has a canonical form.
+        let bytes = group_bytes(&group).expect("manifest records are canonical");
+        let cursor = before.after(&group, &bytes, plan.events().len() as u64);
+        let events = plan.into_events();
+        self.keys.extend(events.iter().map(|event| event.dedupe_key.clone()));
+        self.events.extend_from_slice(&events);
+        self.cursors.push(cursor);
+        Appended::Committed { events, cursor }
+    }
+}
+
+/// The content that an event cannot be read without.
+fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
+    let blobs = event.data.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest()));
+    let snapshot = event.data.snapshot_ref().map(|snapshot| (AttachmentKind::Snapshot, snapshot.digest()));
+    let workflow = if let EventData::RunStarted(run) = &event.data {
+        Some((AttachmentKind::Workflow, run.workflow_hash.digest()))
+    } else {
+        None
+    };
+    blobs.chain(snapshot).chain(workflow).collect()
+}
+
+impl SessionReader for MemoryStore {
+    fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+        Ok(self.data().sessions.keys().copied().collect())
+    }
+
+    fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
+        let data = self.data();
+        let log = data.sessions.get(&session).ok_or(StoreError::NotFound { session })?;
+        Ok(log.since(since))
+    }
+}
+
+impl SessionStore for MemoryStore {
+    type Locked<'a> = MemorySession;
+
+    fn create(&self, session: SessionId) -> Result<MemorySession, StoreError> {
+        let locked = self.hold(session)?;
+        if self.data().sessions.contains_key(&session) {
+            return Err(StoreError::AlreadyExists { session });
+        }
+        Ok(locked)
+    }
+
+    fn lock(&self, session: SessionId) -> Result<MemorySession, StoreError> {
+        if !self.data().sessions.contains_key(&session) {
+            return Err(StoreError::NotFound { session });
+        }
+        self.hold(session)
+    }
+}
+
+/// A held session; dropping it releases the lock.
+#[derive(Debug)]
+pub struct MemorySession {
+    store: MemoryStore,
+    session: SessionId,
+}
+
+impl Drop for MemorySession {
+    fn drop(&mut self) {
+        self.store.data().held.remove(&self.session);
+    }
+}
+
+impl LockedSession for MemorySession {
+    fn session_id(&self) -> SessionId {
+        self.session
+    }
+
+    fn cursor(&self) -> Cursor {
+        self.store.data().sessions.get(&self.session).map_or_else(Cursor::start, Log::cursor)
+    }
+
+    fn events_since(&self, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
+        let data = self.store.data();
+        Ok(data
+            .sessions
+            .get(&self.session)
+            .map_or_else(|| Log::default().since(since), |log| log.since(since)))
+    }
+
+    fn append(&mut self, plan: AppendPlan) -> Result<Appended, StoreError> {
+        let (expected, found) = (self.session, plan.session_id());
+        if found != expected {
+            return Err(StoreError::WrongSession { expected, found });
+        }
+        let data = &mut *self.store.data();
+        let empty = Log::default();
+        let log = data.sessions.get(&self.session).unwrap_or(&empty);
+        if log.holds(&plan)? {
+            return Ok(Appended::AlreadyRecorded);
+        }
+        let (expected, found) = (log.cursor().next_event_index, plan.first_index());
+        if found != expected {
+            return Err(StoreError::Stale { expected, found });
+        }
+        let attached: BTreeSet<_> =
+            plan.attachments().iter().map(|attachment| (attachment.kind(), attachment.digest())).collect();
+        for (kind, digest) in plan.events().iter().flat_map(references) {
+            if !attached.contains(&(kind, digest)) && !data.content.contains_key(&(kind, digest)) {
+                return Err(StoreError::Unattached { kind, digest: digest.to_string() });
+            }
+        }
+        for attachment in plan.attachments() {
+            let key = (attachment.kind(), attachment.digest());
+            data.content.entry(key).or_insert_with(|| attachment.bytes().to_vec());
+        }
+        Ok(data.sessions.entry(self.session).or_default().commit(plan))
+    }
+}
+
+impl ContentStore for MemoryStore {
+    fn snapshot(&self, reference: SnapshotRef) -> Result<ExecutionSnapshot, ContentError> {
+        let bytes = self.content(AttachmentKind::Snapshot, reference.digest())?;
+        ExecutionSnapshot::parse(&bytes)
+            .map_err(|source| ContentError::Snapshot { path: reference.to_string(), source })
+    }
+
+    fn blob(&self, reference: BlobRef) -> Result<Vec<u8>, ContentError> {
+        self.content(AttachmentKind::Blob, reference.digest())
+    }
+
+    fn workflow(&self, hash: WorkflowHash) -> Result<CompiledWorkflow, ContentError> {
+        let bytes = self.content(AttachmentKind::Workflow, hash.digest())?;
+        CompiledWorkflow::parse(&bytes)
+            .map_err(|source| ContentError::Workflow { path: hash.to_string(), source })
+    }
+}
+
+impl KeyringStore for MemoryStore {
+    fn load_or_create(&self) -> Result<Keyring, KeyringError> {
+        let data = &mut *self.data();
+        let made = || Keyring { current: SigningKey::new(data.entropy.bytes()), previous: None };
+        Ok(data.keyring.get_or_insert_with(made).clone())
+    }
+
+    fn rotate(&self) -> Result<Keyring, KeyringError> {
+        let data = &mut *self.data();
+        let fresh = SigningKey::new(data.entropy.bytes());
+        let rotated = match data.keyring.take() {
+            Some(keyring) => keyring.rotated(fresh),
+            None => Keyring { current: fresh, previous: None },
+        };
+        Ok(data.keyring.insert(rotated).clone())
+    }
+}
+
+impl ActivityCounter for MemoryStore {
+    fn next(&self) -> Result<Activity, StoreError> {
+        let mut data = self.data();
+        data.activity += 1;
+        Ok(fixed::activity(data.activity))
+    }
+}
+
+impl ProjectionCache for MemoryStore {
+    fn get(&self, session: SessionId, version: u32) -> Option<CachedProjection> {
+        self.data().cache.get(&session).filter(|cached| cached.version == version).cloned()
+    }
+
+    fn put(&self, session: SessionId, projection: &CachedProjection) -> Result<(), FsError> {
+        self.data().cache.insert(session, projection.clone());
+        Ok(())
+    }
+
+    fn invalidate(&self, session: SessionId) -> Result<(), FsError> {
+        self.data().cache.remove(&session);
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! JSON Schemas (draft 2020-12) of everything durable, from the one Rust definition of each.
+
+use anyhow::{Context as _, Result};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::Event;
+use workrail_model::manifest::ManifestRecord;
+use workrail_model::snapshot::ExecutionSnapshot;
+
+use crate::artifact::{Artifact, MARK};
+
+pub(super) fn artifacts() -> Result<Vec<Artifact>> {
+    [
+        ("compiled-workflow", of::<CompiledWorkflow>("A compiled workflow, pinned under its hash.")?),
+        ("error-envelope", of::<ErrorEnvelope>("An error, as every edge shows it.")?),
+        ("execution-snapshot", of::<ExecutionSnapshot>("The state that rehydrates a node.")?),
+        ("session-event", of::<Event>("One line of a session's event segments.")?),
+        ("session-manifest-record", of::<ManifestRecord>("One line of a session's manifest.")?),
+    ]
+    .into_iter()
+    .map(|(name, schema)| {
+        // Keys come out sorted: serde_json's map is a B-tree as long as `preserve_order` is off,
+        // which `check-layers` enforces.
+        let text = serde_json::to_string_pretty(&schema).with_context(|| format!("printing {name}"))?;
+        Ok(Artifact { path: format!("schemas/durable/{name}.json"), content: format!("{text}\n") })
+    })
+    .collect()
+}
+
+/// The schema of one type, with our mark and a description that speaks about the record.
+pub(super) fn of<T: JsonSchema>(description: &str) -> Result<Value> {
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
+    let map = schema.as_object_mut().context("a root schema is an object")?;
+    map.insert("$comment".to_owned(), Value::from(MARK));
+    map.insert("description".to_owned(), Value::from(description));
+    Ok(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_the_first_key_and_the_dialect_is_named() {
+        for Artifact { path, content } in artifacts().unwrap() {
+            assert!(content.starts_with(&format!("{{\n  \"$comment\": \"{MARK}\",\n")), "{path}");
+            let schema: Value = serde_json::from_str(&content).unwrap();
+            assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{path}");
+        }
+    }
+
+    #[test]
+    fn every_reference_resolves() {
+        fn walk(value: &Value, root: &Value) {
+            match value {
+                Value::Object(map) => {
+                    if let Some(Value::String(reference)) = map.get("$ref") {
+                        let pointer = reference.strip_prefix('#').expect("references stay in the file");
+                        assert!(root.pointer(pointer).is_some(), "{reference}");
+                    }
+                    map.values().for_each(|value| walk(value, root));
+                }
+                Value::Array(values) => values.iter().for_each(|value| walk(value, root)),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        for Artifact { content, .. } in artifacts().unwrap() {
+            let schema: Value = serde_json::from_str(&content).unwrap();
+            walk(&schema, &schema);
+        }
+    }
+}
