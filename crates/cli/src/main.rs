@@ -1,5 +1,6 @@
 //! How it is started: commands, output, and the only wiring of adapters.
 
+mod author;
 mod demo;
 mod output;
 mod wiring;
@@ -23,6 +24,8 @@ enum Command {
     Mcp,
     /// Drive a whole run through the real server in a temporary directory and show what happens.
     Demo,
+    #[command(flatten)]
+    Author(author::AuthorCommand),
     /// Explain an error code: what it means, why it matters, what to do.
     Explain {
         /// The code, such as TOKEN_BAD_SIGNATURE.
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
     match arguments.command {
         Command::Mcp => wiring::serve_stdio(),
         Command::Demo => demo::run(),
+        Command::Author(command) => author::run(command),
         Command::Explain { code } => explain(&code),
     }
 }

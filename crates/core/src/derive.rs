@@ -9,11 +9,8 @@ use workrail_model::canonical::to_canonical;
 use workrail_model::capability::Capability;
 use workrail_model::digest::Sha256;
 use workrail_model::event::{DivergenceReason, OutputChannel};
-use workrail_model::id::{
-    AssessmentRecordId, AttemptId, CapObsId, ChangeId, ConsequenceId, ContextId, DivergenceId, EventId,
-    GapId, NodeId, OutputId, RunId, SessionId, TraceId, ValidationId,
-};
-use workrail_model::name::{AssessmentName, ContractRef};
+use workrail_model::id::{ApprovalId, AssessmentRecordId, AttemptId, CapObsId, ChangeId, ConsequenceId, ContextId, DivergenceId, EventId, GapId, NodeId, OutputId, RunId, SessionId, TraceId, ValidationId};
+use workrail_model::name::{AssessmentName, ContractRef, StepId};
 use workrail_model::preferences::Preferences;
 use workrail_model::reason::Reason;
 
@@ -137,6 +134,12 @@ pub fn consequence_id(
 ) -> ConsequenceId {
     let rest: [&[u8]; 2] = [assessment.as_str().as_bytes(), dimension.as_str().as_bytes()];
     ConsequenceId::from_bits(of_attempt("workrail/consequence/1", node, attempt, &rest))
+}
+
+/// `earlier` counts the decisions on this step before, so that a person may change their mind.
+pub fn approval_id(node: NodeId, step: &StepId, earlier: u32) -> ApprovalId {
+    let rest: [&[u8]; 3] = [&node.bits(), step.as_str().as_bytes(), &earlier.to_be_bytes()];
+    ApprovalId::from_bits(bits_80("workrail/approval/1", &rest))
 }
 
 /// The attempt that the reply to an advance hands out for the child, so that a replay gives the same.

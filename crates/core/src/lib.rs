@@ -16,3 +16,4 @@ pub mod reason;
 pub mod render;
 pub mod reply;
 pub mod token;
+pub mod trial;

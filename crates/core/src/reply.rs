@@ -90,11 +90,11 @@ fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> PendingBody {
         ReplyMoment::Advanced | ReplyMoment::Blocked { .. } => Lifecycle::Advance,
         ReplyMoment::Rehydrated => Lifecycle::Rehydrate,
     };
-    let title = input.workflow.step(&step.step_id).map_or("", |compiled| compiled.title.as_str());
+    let title = prompt::render_title(input.workflow, step, input.context);
     let asked = interpret::asked_confirmation(input.workflow, step, input.context);
     PendingBody {
         step_id: step.step_id.clone(),
-        title: without_marks(title),
+        title: without_marks(&title),
         prompt: without_marks(&prompt::render_step(input.workflow, step, input.context, lifecycle)),
         require_confirmation: asked != AskedConfirmation::Nothing,
     }

@@ -1,4 +1,6 @@
 //! Turns every failure into the one envelope: what is wrong, why it matters, what to do next (G70).
+//!
+//! No suggestion destroys anything: not a command, not a file to remove (G71).
 
 use serde_json::json;
 use workrail_core::compile::Diagnostics;

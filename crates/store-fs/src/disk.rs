@@ -1,7 +1,7 @@
 //! The real disk: every path is resolved component by component beneath one open directory.
 //!
 //! Invariant: no symbolic link is ever followed beneath the data directory, and nothing but regular
-//! files and directories is ever opened for use (a link, FIFO or device gives `WrongKind`). The data
+//! files and directories is ever opened for use (a link, FIFO or device gives `WrongKind`, G22). The data
 //! directory's own path is the user's choice and may itself lead through links.
 
 mod errno;

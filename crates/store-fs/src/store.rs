@@ -1,4 +1,4 @@
-//! The local session store: what a process remembers of each session, and the lock that guards it.
+//! The local session store: what a process remembers of each session, and the lock that guards it (G19).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

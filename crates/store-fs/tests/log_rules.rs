@@ -5,67 +5,59 @@ mod support;
 use workrail_model::digest::Sha256;
 use workrail_model::event::EventIndex;
 use workrail_model::health::{CorruptionReason, SessionHealth};
-use workrail_model::id::SessionId;
 use workrail_model::manifest::{Cursor, ManifestIndex, ManifestRecord};
 use workrail_ports::cache::{CachedProjection, ProjectionCache};
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StoreError};
-use workrail_store_fs::LocalStore;
 use workrail_store_fs::sim::{CrashLimits, Fault, FaultKind, FaultMode, SimFs};
+use workrail_testkit::history::Step;
 
-use support::plans::{self, Extra, Parts};
-use support::{disk_bytes, open, path, within, write_session};
+use support::{disk_bytes, events_of, group_ends, open, path, session_of, stranger, within, write_session};
 
 /// Broke: such a record committed nothing and did not move the reading position, so reading never ended.
 #[test]
 fn a_record_that_closes_an_empty_segment_is_corruption_and_ends_the_reading() {
     let fs = SimFs::new();
-    let session = plans::session(1);
-    write_session(&open(fs.clone()), session, 1);
-    let manifest = within(session, "manifest.jsonl");
-    let mut bytes = fs.read_raw(&manifest).unwrap();
-    let at = EventIndex::new(9).unwrap();
+    let written = write_session(&open(fs.clone()), 1, &[Step::Advance]);
+    let session = session_of(&written);
+    let cursor = open(fs.clone()).read(session, None).unwrap().cursor;
+    let at = cursor.next_event_index;
+    let name = format!("events/{:08}-{:08}.jsonl", at.get(), at.get());
     let record = ManifestRecord::SegmentClosed {
         v: 1,
-        manifest_index: ManifestIndex::new(5),
+        manifest_index: cursor.next_manifest_index,
         session_id: session,
         first_event_index: at,
         last_event_index: at,
-        segment_rel_path: "events/00000009-00000009.jsonl".to_owned(),
+        segment_rel_path: name.clone(),
         sha256: Sha256::of(b""),
         bytes: 0,
     };
+    let manifest = within(session, "manifest.jsonl");
+    let mut bytes = fs.read_raw(&manifest).unwrap();
     bytes.extend(record.to_canonical().unwrap());
     bytes.push(b'\n');
     fs.write_raw(&manifest, &bytes);
-    fs.write_raw(&within(session, "events/00000009-00000009.jsonl"), b"");
+    fs.write_raw(&within(session, &name), b"");
     let health = open(fs).read(session, None).unwrap().health;
-    let reason = CorruptionReason::ManifestMismatch {
-        manifest_index: 5,
-        segment: "events/00000009-00000009.jsonl".to_owned(),
-    };
+    let manifest_index = cursor.next_manifest_index.get();
+    let reason = CorruptionReason::ManifestMismatch { manifest_index, segment: name };
     assert_eq!(health, SessionHealth::CorruptTail { valid_until: at, reason });
-}
-
-/// A session whose last plan was interrupted in the middle of its manifest write.
-fn interrupted(session: SessionId) -> (SimFs, Vec<Parts>) {
-    let fs = SimFs::new();
-    let mut written = write_session(&open(fs.clone()), session, 2);
-    let manifest = within(session, "manifest.jsonl");
-    let bytes = fs.read_raw(&manifest).unwrap();
-    fs.write_raw(&manifest, &bytes[..bytes.len() - 40]);
-    written.pop();
-    (fs, written)
 }
 
 /// Broke: the new segment replaced the orphan that explains the torn tail before the tail was cut, so
 /// a crash between the two left a tail that nothing explains.
 #[test]
 fn a_torn_tail_is_cut_before_its_orphan_segment_is_replaced() {
-    let session = plans::session(1);
-    let (fs, written) = interrupted(session);
-    let next = EventIndex::new(support::events_of(&written).len() as u64).unwrap();
+    let fs = SimFs::new();
+    let mut written = write_session(&open(fs.clone()), 1, &[Step::Advance, Step::Advance]);
+    let session = session_of(&written);
+    let manifest = within(session, "manifest.jsonl");
+    let bytes = fs.read_raw(&manifest).unwrap();
+    fs.write_raw(&manifest, &bytes[..bytes.len() - 40]);
+    let torn = written.pop().unwrap();
     // As many events as the interrupted plan had, so that the segment gets the same name.
-    let parts = plans::advance(session, next, 77, Extra::Context);
+    let parts = stranger(session, torn.events[0].event_index, 7);
+    assert_eq!(parts.events.len(), torn.events.len());
     for at_op in 0.. {
         let disk = fs.fork();
         let store = open(disk.clone());
@@ -88,41 +80,62 @@ fn a_torn_tail_is_cut_before_its_orphan_segment_is_replaced() {
 #[test]
 fn a_manifest_that_lost_committed_groups_is_corruption_and_nothing_is_removed() {
     let fs = SimFs::new();
-    let session = plans::session(1);
-    let written = write_session(&open(fs.clone()), session, 4);
+    let written = write_session(&open(fs.clone()), 1, &[Step::Advance; 4]);
+    let session = session_of(&written);
     let manifest = within(session, "manifest.jsonl");
     let whole = fs.read_raw(&manifest).unwrap();
-    let ends = support::group_ends(&whole);
-    for keep in 0..=3_usize {
-        let events: usize = written[..keep].iter().map(|parts| parts.events.len()).sum();
+    let ends = group_ends(&whole);
+    // With one group lost, the last segment looks like an interrupted append: no more can be known.
+    for keep in 0..written.len() - 1 {
+        let events = events_of(&written[..keep]);
         fs.write_raw(&manifest, &whole[..ends[keep]]);
         let before = disk_bytes(&fs);
         let store = open(fs.clone());
         let slice = store.read(session, None).unwrap();
-        assert_eq!(slice.events.len(), events);
-        match (keep, &slice.health) {
-            (0, SessionHealth::CorruptHead { .. }) => {}
-            (_, SessionHealth::CorruptTail { valid_until, .. }) if valid_until.get() == events as u64 => {}
-            (_, other) => panic!("{keep} groups kept: {other:?}"),
-        }
+        assert_eq!(slice.events, events);
+        let segment = format!("events/{}", last_segment(&fs));
+        let reason = CorruptionReason::SegmentUnattested { segment };
+        assert_eq!(slice.health, match EventIndex::new(events.len() as u64).unwrap() {
+            EventIndex::ZERO => SessionHealth::CorruptHead { reason },
+            valid_until => SessionHealth::CorruptTail { valid_until, reason },
+        });
         assert!(matches!(store.lock(session), Err(StoreError::Unhealthy { .. })));
         assert_eq!(disk_bytes(&fs), before);
     }
-    fs.remove_raw(&manifest);
-    let before = disk_bytes(&fs);
-    let store = open(fs.clone());
-    assert!(matches!(store.read(session, None).unwrap().health, SessionHealth::CorruptHead { .. }));
-    assert!(matches!(store.lock(session), Err(StoreError::Unhealthy { .. })));
-    assert_eq!(store.sessions().unwrap(), [session], "a lost manifest does not hide a session");
-    assert_eq!(disk_bytes(&fs), before);
+}
+
+/// Broke: a session without its manifest was not listed and could be created anew over its segments.
+#[test]
+fn a_lost_manifest_is_corruption_and_does_not_hide_the_session() {
+    let fs = SimFs::new();
+    let session = session_of(&write_session(&open(fs.clone()), 1, &[Step::Advance]));
+    let manifest = within(session, "manifest.jsonl");
+    for lost in [&|fs: &SimFs| fs.remove_raw(&manifest), &|fs: &SimFs| fs.write_raw(&manifest, b"")]
+        as [&dyn Fn(&SimFs); 2]
+    {
+        let fs = fs.fork();
+        lost(&fs);
+        let before = disk_bytes(&fs);
+        let store = open(fs.clone());
+        assert!(matches!(store.read(session, None).unwrap().health, SessionHealth::CorruptHead { .. }));
+        assert!(matches!(store.lock(session), Err(StoreError::Unhealthy { .. })));
+        assert!(matches!(store.create(session), Err(StoreError::Unhealthy { .. })));
+        assert_eq!(store.sessions().unwrap(), [session]);
+        assert_eq!(disk_bytes(&fs), before);
+    }
+}
+
+fn last_segment(fs: &SimFs) -> String {
+    let files = fs.all_files();
+    let segments = files.iter().filter(|file| file.as_str().contains("/events/"));
+    segments.map(|file| file.file_name().to_owned()).max().unwrap()
 }
 
 /// Broke: NUL bytes were forgiven also where no interrupted write can explain them.
 #[test]
 fn nul_bytes_behind_a_log_without_an_orphan_segment_are_corruption() {
     let fs = SimFs::new();
-    let session = plans::session(1);
-    write_session(&open(fs.clone()), session, 1);
+    let session = session_of(&write_session(&open(fs.clone()), 1, &[Step::Advance]));
     let manifest = within(session, "manifest.jsonl");
     let mut bytes = fs.read_raw(&manifest).unwrap();
     bytes.push(0);
@@ -131,19 +144,14 @@ fn nul_bytes_behind_a_log_without_an_orphan_segment_are_corruption() {
     assert!(matches!(health, SessionHealth::CorruptTail { .. }), "{health:?}");
 }
 
-fn cached(store: &LocalStore<SimFs>, session: SessionId) -> CachedProjection {
-    let cursor = store.read(session, None).unwrap().cursor;
-    CachedProjection { version: 3, cursor, state: b"folded".to_vec() }
-}
-
 /// Broke: the digest covered the state alone, so a damaged cursor was believed.
 #[test]
 fn every_flipped_bit_of_a_cached_projection_is_a_miss() {
     let fs = SimFs::new();
-    let session = plans::session(1);
     let store = open(fs.clone());
-    write_session(&store, session, 1);
-    let projection = cached(&store, session);
+    let session = session_of(&write_session(&store, 1, &[]));
+    let cursor = store.read(session, None).unwrap().cursor;
+    let projection = CachedProjection { version: 3, cursor, state: b"folded".to_vec() };
     store.put(session, &projection).unwrap();
     assert_eq!(store.get(session, 3), Some(projection));
     let file = path(&format!("sessions/{session}/cache/projection"));
@@ -156,13 +164,13 @@ fn every_flipped_bit_of_a_cached_projection_is_a_miss() {
     }
 }
 
-/// Broke: an anchor longer than its manifest overflowed a subtraction.
+/// Broke: an anchor longer than its manifest overflowed a subtraction, and a cursor without an anchor
+/// was believed wherever it pointed.
 #[test]
 fn a_cursor_that_makes_no_sense_reads_from_the_start() {
-    let fs = SimFs::new();
-    let session = plans::session(1);
-    let store = open(fs);
-    let written = write_session(&store, session, 1);
+    let store = open(SimFs::new());
+    let written = write_session(&store, 1, &[Step::Advance]);
+    let session = session_of(&written);
     let cursor = store.read(session, None).unwrap().cursor;
     let empty = Sha256::of(b"");
     let senseless = [
@@ -171,11 +179,12 @@ fn a_cursor_that_makes_no_sense_reads_from_the_start() {
         Cursor { manifest_bytes: u64::MAX, anchor_bytes: u64::MAX, ..cursor },
         Cursor { anchor_bytes: 0, anchor: empty, ..cursor },
         Cursor { manifest_bytes: 7, anchor_bytes: 0, anchor: empty, ..cursor },
+        Cursor { next_manifest_index: ManifestIndex::ZERO, anchor: empty, ..cursor },
     ];
     for cursor in senseless {
         let slice = store.read(session, Some(&cursor)).unwrap();
         assert_eq!((slice.health, slice.continues), (SessionHealth::Healthy, false), "{cursor:?}");
-        assert_eq!(slice.events, support::events_of(&written));
+        assert_eq!(slice.events, events_of(&written));
     }
 }
 
@@ -183,9 +192,8 @@ fn a_cursor_that_makes_no_sense_reads_from_the_start() {
 #[test]
 fn a_session_that_vanished_under_a_running_process_starts_again_from_nothing() {
     let fs = SimFs::new();
-    let session = plans::session(1);
     let store = open(fs.clone());
-    write_session(&store, session, 1);
+    let session = session_of(&write_session(&store, 1, &[Step::Advance]));
     fs.remove_raw(&path(&format!("sessions/{session}")));
     assert_eq!(store.lock(session).unwrap_err(), StoreError::NotFound { session });
     let locked = store.create(session).unwrap();

@@ -17,7 +17,6 @@ pub use templates::{PROBE_TEMPLATE, Template, TemplateArgument, TemplateStep, te
 use serde_json::{Value, json};
 
 pub(crate) const LOOP_CONTROL_CONTRACT: &str = "wr.contracts.loop_control";
-pub(crate) const CAPABILITY_CONTRACT: &str = "wr.contracts.capability_observation";
 pub(crate) const CAPABILITY_NAMES: [&str; 2] = ["delegation", "web_browsing"];
 
 /// The operators of conditions, with what they test.

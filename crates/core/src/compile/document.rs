@@ -252,10 +252,12 @@ impl Reader<'_> {
 
     fn number(&mut self, text: &str, span: Span) -> Option<Number> {
         let number: Option<Number> = serde_json::from_str(text).ok();
+        // Written as an integer it must be one that a double holds; 1e300 is a double and says so.
+        let is_integer = !text.contains(['.', 'e', 'E']);
         let exact = number.filter(|number| {
             let integer = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
-            integer.is_none_or(|integer| integer <= SAFE_INTEGER_MAX)
-                && number.as_f64().is_some_and(f64::is_finite)
+            let fits = integer.map_or(!is_integer, |integer| integer <= SAFE_INTEGER_MAX);
+            fits && number.as_f64().is_some_and(f64::is_finite)
         });
         if exact.is_none() {
             self.report.push(Problem::at(Code::BadNumber, span)

@@ -5,10 +5,12 @@
 //! contracts, link conditions and loops, lint. Nothing depends on the machine, the directory or the order
 //! of keys; every problem is reported at once.
 
+mod bindings;
 mod blocks;
 mod build;
 mod check;
 mod decode;
+mod delegates;
 mod diagnostic;
 mod document;
 mod expand;
@@ -22,6 +24,8 @@ mod report;
 mod schema;
 mod shape;
 
+pub use bindings::{Bindings, BindingsError, bindings_for, drifted};
+pub use delegates::delegation_cycle;
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
 pub use expand::{Routine, argument_names};
 pub use identity::{Origin, suggested_id};
@@ -34,9 +38,6 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::source::Workflow;
 
 use report::Report;
-
-/// Values for extension points, by slot: what the workspace's bindings say for this workflow.
-pub type Bindings = BTreeMap<String, String>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct CompileInput<'a> {

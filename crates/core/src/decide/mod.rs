@@ -3,6 +3,7 @@
 //! Ids, time and the activity number come in as arguments, so that the same call gives the same plan.
 
 pub mod advance;
+pub mod approve;
 mod draft;
 mod facts;
 mod outputs;

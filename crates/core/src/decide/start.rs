@@ -76,12 +76,14 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     let root_event_id = draft.push(on_root, EventData::NodeCreated(node));
     draft.push(on_root, EventData::PreferencesChanged(baseline(root, preferences)));
     if !context.is_empty() {
-        let context_id = derive::context_id(root, attempt);
+        let context_id = derive::context_id(root, before_any_attempt());
         let source = ContextSource::Initial;
         let set = ContextSet { context_id, context, source, node_id: root, attempt_id: None };
         draft.push(on_run, EventData::ContextSet(set));
     }
-    if let Some(trace) = DecisionTraceAppended::bounded(derive::trace_id(root, attempt), selection.trace) {
+    if let Some(trace) =
+        DecisionTraceAppended::bounded(derive::trace_id(root, before_any_attempt()), selection.trace)
+    {
         draft.push(on_root, EventData::DecisionTraceAppended(trace));
     }
     let plan = draft.plan()?;
@@ -95,10 +97,15 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     Ok(Started { plan, root, root_event, attempt, workflow_hash, state })
 }
 
+/// What a start records belongs to no attempt: the first ack on the root must not collide with it.
+fn before_any_attempt() -> AttemptId {
+    AttemptId::from_bits(0)
+}
+
 /// A run's baseline is recorded on its root, so that later changes of the defaults do not reach it.
 fn baseline(root: NodeId, effective: Preferences) -> PreferencesChanged {
     PreferencesChanged {
-        change_id: derive::change_id(root, derive::root_attempt(root), effective),
+        change_id: derive::change_id(root, before_any_attempt(), effective),
         source: PreferenceSource::System,
         delta: vec![
             PreferenceChange::Autonomy(effective.autonomy),

@@ -13,7 +13,7 @@ use serde_json::Value;
 use workrail_model::assessment::{AssessedDimension, ConsequenceEffect};
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::capability::{Capability, CapabilityStatus, Provenance};
-use workrail_model::compiled::{CompiledContract, CompiledStep, CompiledWorkflow, Requiredness};
+use workrail_model::compiled::{CompiledContract, CompiledStep, CompiledWorkflow, Requiredness, StepKind};
 use workrail_model::event::{Context, DivergenceReason, ValidationResult};
 use workrail_model::limits::{BLOCKER_FIX_BYTES_MAX, SUMMARY_BYTES_MAX};
 use workrail_model::name::{AssessmentName, ContractRef, StepId};
@@ -21,7 +21,7 @@ use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
-use super::{Finding, loop_label, step_scope};
+use super::{Finding, capability_name, loop_label, step_scope};
 use crate::contract::{self, Outcome};
 
 /// Everything that was found in one attempt's output.
@@ -110,6 +110,9 @@ fn check_contract(
     if outcome == Outcome::Valid {
         outcome = loop_name_outcome(workflow, pending, contract, artifacts);
     }
+    if outcome == Outcome::Valid {
+        outcome = probe_outcome(step, contract, artifacts);
+    }
     match outcome {
         Outcome::Valid => check.validations.push(valid(&contract.contract_ref)),
         Outcome::Missing { submitted } => {
@@ -163,6 +166,19 @@ fn loop_name_outcome(
             )],
         },
         Some(_) | None => Outcome::Valid,
+    }
+}
+
+/// A probe is answered by an observation of the very capability that it probes.
+fn probe_outcome(step: &CompiledStep, contract: &CompiledContract, artifacts: &[Value]) -> Outcome {
+    let StepKind::CapabilityProbe { capability, .. } = &step.kind else { return Outcome::Valid };
+    let probed = capability_name(*capability);
+    let mut observed =
+        artifacts.iter().filter(|artifact| contract::kind_of(artifact) == contract.artifact_kind);
+    if observed.any(|artifact| artifact.get("capability").and_then(Value::as_str) == Some(probed)) {
+        Outcome::Valid
+    } else {
+        Outcome::Invalid { issues: vec![format!("`capability` must be `{probed}`, which this step probes")] }
     }
 }
 

@@ -15,10 +15,11 @@ use workrail_model::digest::SnapshotRef;
 use workrail_model::event::{EdgeCause, EdgeCreated, EdgeKind, EventIndex, NodeKind};
 use workrail_model::id::{AttemptId, NodeId, RunId};
 
+use super::index::IdIndex;
 use super::{FoldError, SessionState};
 
-/// How many of the newest nodes are looked at before the map of all ids: an advance touches the tip and
-/// its child, so nearly every lookup ends here, at a cost that does not depend on the log's length.
+/// How many of the newest nodes are looked at before the index of all: an advance touches the tip and its
+/// child, so nearly every lookup ends here, in memory that was just used.
 const RECENT_NODES: usize = 4;
 
 /// A node's place in the arena.
@@ -84,7 +85,7 @@ pub(super) struct Links {
 #[serde(try_from = "Vec<NodeState>")]
 pub(super) struct Dag {
     nodes: Vec<NodeState>,
-    ids: BTreeMap<NodeId, NodeIx>,
+    ids: IdIndex,
     /// Steps that were not continued, by run and creation.
     tips: BTreeMap<RunId, BTreeSet<NodeIx>>,
 }
@@ -123,7 +124,7 @@ impl Dag {
     pub(super) fn find(&self, id: NodeId) -> Option<NodeIx> {
         let first = self.nodes.len().saturating_sub(RECENT_NODES);
         let recent = self.nodes[first..].iter().rposition(|node| node.node_id == id);
-        recent.map(|place| NodeIx::at(first + place)).or_else(|| self.ids.get(&id).copied())
+        recent.map(|place| NodeIx::at(first + place)).or_else(|| self.ids.find(&self.nodes, id))
     }
 
     pub(super) fn is_ancestor_or_self(&self, ancestor: NodeIx, of: NodeIx) -> bool {
@@ -157,10 +158,10 @@ impl Dag {
             }
             self.nodes[parent.place()].children.push(node.node_id);
         }
-        let (id, run, owner) = (node.node_id, node.run_id, node.links.owner);
+        let (run, owner) = (node.run_id, node.links.owner);
         let acked = node.edge.is_some_and(|edge| edge.kind == EdgeKind::AckedStep);
         self.nodes.push(node);
-        self.ids.insert(id, ix);
+        self.ids.add_last(&self.nodes);
         if owner == ix {
             self.tips.entry(run).or_default().insert(ix);
         } else {

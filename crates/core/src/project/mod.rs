@@ -11,7 +11,8 @@
 //! Code map: `dag` holds nodes, edges and ancestry; `tip` the preferred tip and why it is cheap; `run`,
 //! `advances`, `outputs`, `context`, `gaps`, `modes` (preferences and capabilities), `facts` (what is only
 //! shown: approvals, assessments, validations, traces, divergences) and `observations` one topic each;
-//! `status` where a run stands.
+//! `status` where a run stands. Beneath them: `index` (ids to places), `per_node` (facts by node) and
+//! `nearest` (who answers for a node).
 
 mod advances;
 mod context;
@@ -19,6 +20,7 @@ mod dag;
 mod error;
 mod facts;
 mod gaps;
+mod index;
 mod modes;
 mod nearest;
 mod observations;

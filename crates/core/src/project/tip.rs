@@ -1,4 +1,4 @@
-//! The preferred tip: where work on a run goes on, from the order of events alone (G6).
+//! The preferred tip: where work on a run goes on, from the order of events alone (G6, G52).
 //!
 //! Lock 2 ranks leaves by last activity, then by `node_created` index, then by id. The last activity of a
 //! leaf is the highest index among the events that touch its reachable history, which is its path to the

@@ -168,6 +168,3 @@ fn metrics(step: &CompiledStep) -> Option<&'static str> {
         ),
     }
 }
-
-#[cfg(test)]
-mod tests;

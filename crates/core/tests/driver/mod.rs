@@ -16,23 +16,23 @@ use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
 
 /// What a run to completion looked like.
 #[derive(Debug, Default)]
-pub struct Run {
-    pub steps: Vec<String>,
-    pub advisories: Vec<Advisory>,
-    pub traces: usize,
+pub(crate) struct Run {
+    pub(crate) steps: Vec<String>,
+    pub(crate) advisories: Vec<Advisory>,
+    pub(crate) traces: usize,
 }
 
-pub fn compile(bytes: &[u8], file: &str) -> CompiledWorkflow {
+pub(crate) fn compile(bytes: &[u8], file: &str) -> CompiledWorkflow {
     let input = CompileInput { origin: Origin::Bundled, ..CompileInput::new(bytes, file) };
     compile::compile(input).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-pub fn context(value: Value) -> Context {
+pub(crate) fn context(value: Value) -> Context {
     Context::new(value.as_object().unwrap().clone()).unwrap()
 }
 
 /// Lists and counts for the loops, so that their bodies run.
-pub fn loop_fixture(workflow: &CompiledWorkflow) -> Value {
+pub(crate) fn loop_fixture(workflow: &CompiledWorkflow) -> Value {
     let mut fixture = json!({});
     for owner in &workflow.loops {
         match &owner.control {
@@ -49,7 +49,7 @@ pub fn loop_fixture(workflow: &CompiledWorkflow) -> Value {
 }
 
 /// Adds a value that makes the first test on each variable hold.
-pub fn steering_fixture(workflow: &CompiledWorkflow, fixture: &mut Value) {
+pub(crate) fn steering_fixture(workflow: &CompiledWorkflow, fixture: &mut Value) {
     for condition in &workflow.conditions {
         if let ConditionTest::Context { expr } = &condition.test {
             steer(expr, fixture);
@@ -107,7 +107,11 @@ fn satisfy(criteria: &Criteria, text: &mut String, wanted: &mut usize) {
 }
 
 /// The artifacts a step owes; loops go round once more before they stop.
-pub fn artifacts(workflow: &CompiledWorkflow, pending: &PendingStep, step: &CompiledStep) -> Vec<Value> {
+pub(crate) fn artifacts(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    step: &CompiledStep,
+) -> Vec<Value> {
     let mut artifacts = Vec::new();
     if let Some(contract) = step.output.as_ref().and_then(|output| workflow.contract(&output.contract_ref)) {
         let mut example = contract.example.clone();
@@ -141,7 +145,7 @@ pub fn artifacts(workflow: &CompiledWorkflow, pending: &PendingStep, step: &Comp
 }
 
 /// Runs to completion; every state goes through its snapshot and every trace through its budget.
-pub fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usize) -> Run {
+pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usize) -> Run {
     let hash = workflow.hash().unwrap();
     let mut run = Run::default();
     let mut selection = interpret::start(workflow, context).unwrap();

@@ -102,7 +102,7 @@ impl World<'_> {
             let read = match kind {
                 AttachmentKind::Snapshot => self.store.snapshot(SnapshotRef::new(digest)).map(|_| ()),
                 AttachmentKind::Blob => self.store.blob(BlobRef::new(digest)).map(|_| ()),
-                AttachmentKind::Workflow => {let _ = self.store.workflow(WorkflowHash::new(digest)); Ok(())} // TODO history
+                AttachmentKind::Workflow => self.store.workflow(WorkflowHash::new(digest)).map(|_| ()),
             };
             if let Err(error) = read {
                 return violated(format!("plan {number} refers to what cannot be read: {error}"));

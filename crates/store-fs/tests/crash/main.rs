@@ -6,8 +6,9 @@ mod double_crashes;
 mod effort;
 mod io_errors;
 mod parallel;
-mod plans;
+mod rng;
 mod script;
+mod simulation;
 mod world;
 
 use effort::Effort;
@@ -38,4 +39,18 @@ fn figure_io_error_loops() {
     let findings = io_errors::explore(&Script::new(), effort);
     println!("figure: I/O error cases tried {}, violations {}", findings.states, findings.violations.len());
     findings.assert_none("I/O error loops");
+}
+
+#[test]
+fn figure_seeded_simulations() {
+    let seeds = Effort::from_environment().seeds();
+    let findings = parallel::each(seeds as usize, |seed, findings| {
+        findings.states += 1;
+        if let Err(violation) = simulation::run(seed as u64) {
+            findings.record(violation);
+        }
+    });
+    println!("figure: seeded simulations run {}, violations {}", findings.states, findings.violations.len());
+    findings.assert_none("seeded simulations");
+    assert_eq!(findings.states, seeds);
 }

@@ -9,8 +9,7 @@ use workrail_model::manifest::{ManifestIndex, commit_group, group_bytes, segment
 use workrail_model::plan::{Attachment, AttachmentKind};
 use workrail_model::time::Timestamp;
 use workrail_ports::file_system::RelPath;
-
-use crate::plans::{self, PlanParts};
+use workrail_testkit::history::{self, Load, PlanParts};
 
 /// One call of a caller that waits for the answer before it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,17 +47,27 @@ pub(crate) struct Script {
     plans: Vec<(Planned, Planned)>,
 }
 
-pub(crate) const PLANS: usize = 20;
+/// The plans after the start, with everything that a run can do among them.
+const PLANS: [history::Step; 19] = {
+    use history::Step::{Advance, AdvanceWith, AdvanceWithArtifact, Blocked, Checkpoint, Fork};
+    const LEAN: history::Step = AdvanceWith(Load { artifacts: 0, artifact_bytes: 0, traces: 0 });
+    const RICH: history::Step = AdvanceWith(Load { artifacts: 2, artifact_bytes: 200, traces: 0 });
+    [
+        LEAN, AdvanceWithArtifact, LEAN, Blocked, LEAN, Checkpoint, RICH, Fork, LEAN, LEAN, Advance, LEAN,
+        Blocked, Blocked, LEAN, Checkpoint, AdvanceWithArtifact, Fork, LEAN,
+    ]
+};
 
 impl Script {
     pub(crate) fn new() -> Self {
-        let session = SessionId::from_bits([7; 10]);
+        let history = history::plans(7, &PLANS);
+        let session = history[0].events[0].session_id;
         let mut steps = vec![Step::LoadKeys];
         let mut activity = 0;
         let mut plans = Vec::new();
         let mut next = ManifestIndex::ZERO;
         let mut contents = Contents::new();
-        for (number, mut parts) in plans::history(session, PLANS).into_iter().enumerate() {
+        for (number, mut parts) in history.into_iter().enumerate() {
             // Late and few: what these leave is never synced, so it doubles the crash states of all that follows.
             if matches!(number, 1 | 14 | 18) {
                 steps.push(Step::Activity);

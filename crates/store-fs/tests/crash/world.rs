@@ -1,19 +1,19 @@
 //! A process at work on a simulated disk, and what it was told: the acknowledgements that must hold.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
+use workrail_model::id::SessionId;
 use workrail_model::keyring::Keyring;
 use workrail_model::manifest::Cursor;
 use workrail_ports::cache::{CachedProjection, ProjectionCache as _};
-use workrail_ports::environment::{ActivityCounter as _, Entropy, EntropyError};
+use workrail_ports::environment::ActivityCounter as _;
 use workrail_ports::file_system::{FileSystem, FsError};
 use workrail_ports::keyring::{KeyringError, KeyringStore as _};
 use workrail_ports::session_store::{Appended, LockedSession as _, SessionStore as _, StoreError};
 use workrail_store_fs::monitor::Monitored;
 use workrail_store_fs::sim::SimFs;
 use workrail_store_fs::{LocalStore, Locked};
+use workrail_testkit::fixed::SeededEntropy;
+use workrail_testkit::history::PlanParts;
 
-use crate::plans::PlanParts;
 use crate::script::{Minting, Script, Step};
 
 pub(crate) type Disk = Monitored<SimFs>;
@@ -54,40 +54,33 @@ impl Ledger {
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// A typed error: nothing was acknowledged.
-    Refused(Refusal),
+    Refused(String),
     /// An answer that breaks a promise.
     Violated(String),
 }
 
-#[derive(Clone, Debug)]
-pub(crate) enum Refusal {
-    Store(StoreError),
-    Keyring(KeyringError),
-    Fs(FsError),
-}
-
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::Refused(Refusal::Store(error))
+        Self::Refused(format!("{error:?}"))
     }
 }
 
 impl From<KeyringError> for Failure {
     fn from(error: KeyringError) -> Self {
-        Self::Refused(Refusal::Keyring(error))
+        Self::Refused(format!("{error:?}"))
     }
 }
 
 impl From<FsError> for Failure {
     fn from(error: FsError) -> Self {
-        Self::Refused(Refusal::Fs(error))
+        Self::Refused(format!("{error:?}"))
     }
 }
 
 impl Failure {
     pub(crate) fn into_text(self) -> String {
         match self {
-            Self::Refused(refusal) => format!("refused: {refusal:?}"),
+            Self::Refused(text) => format!("refused: {text}"),
             Self::Violated(text) => text,
         }
     }
@@ -97,17 +90,6 @@ pub(crate) fn violated<T>(text: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::Violated(text.into()))
 }
 
-/// Counts up, so that every key differs and every run gets the same keys.
-#[derive(Debug, Default)]
-struct CountingEntropy(AtomicU8);
-
-impl Entropy for CountingEntropy {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
-        bytes.fill(self.0.fetch_add(1, Ordering::Relaxed));
-        Ok(())
-    }
-}
-
 pub(crate) struct World<'s> {
     pub(crate) script: &'s Script,
     pub(crate) disk: Disk,
@@ -115,17 +97,17 @@ pub(crate) struct World<'s> {
     pub(crate) ledger: Ledger,
 }
 
-/// Opens the store of one process.
-pub(crate) fn open_store(sim: &SimFs, boot: &str) -> Result<(Disk, Store), FsError> {
+/// Opens the store of one process; the seed is for its keys.
+pub(crate) fn open_store(sim: &SimFs, boot: &str, seed: u64) -> Result<(Disk, Store), FsError> {
     let disk = Monitored::new(sim.clone());
-    let store = LocalStore::open(disk.clone(), Box::new(CountingEntropy(AtomicU8::new(boot.bytes().fold(0, u8::wrapping_add)))), boot.to_owned())?;
+    let store = LocalStore::open(disk.clone(), Box::new(SeededEntropy::new(seed)), boot.to_owned())?;
     Ok((disk, store))
 }
 
 /// Locks the session, and makes it when it does not exist.
 pub(crate) fn lock_or_create<F: FileSystem>(
     store: &LocalStore<F>,
-    session: workrail_model::id::SessionId,
+    session: SessionId,
 ) -> Result<Locked<'_, F>, StoreError> {
     match store.lock(session) {
         Err(StoreError::NotFound { .. }) => store.create(session),
@@ -135,7 +117,9 @@ pub(crate) fn lock_or_create<F: FileSystem>(
 
 impl<'s> World<'s> {
     pub(crate) fn open(script: &'s Script, sim: &SimFs, boot: &str, ledger: Ledger) -> Result<Self, FsError> {
-        let (disk, store) = open_store(sim, boot)?;
+        // Another boot or a later moment is another process, with other keys.
+        let seed = boot.bytes().fold(sim.all_op_count(), |seed, byte| seed * 31 + u64::from(byte));
+        let (disk, store) = open_store(sim, boot, seed)?;
         Ok(Self { script, disk, store, ledger })
     }
 

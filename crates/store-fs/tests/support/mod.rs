@@ -1,36 +1,19 @@
-//! What the store's tests share: stores over a simulated disk, plans, and the bytes of a whole disk.
-#![allow(dead_code, reason = "each test binary uses its own part of this")]
-
-pub(crate) mod plans;
+//! What the store's tests share: opened stores, sessions that were written, and the bytes of a whole disk.
+#![allow(dead_code, clippy::allow_attributes, reason = "each test binary uses its own part of this")]
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use workrail_model::event::Event;
-use workrail_model::id::SessionId;
-use workrail_ports::environment::{Entropy, EntropyError};
+use workrail_model::event::{Event, EventIndex};
+use workrail_model::id::{NodeId, SessionId};
 use workrail_ports::file_system::{FileSystem, RelPath};
-use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore};
+use workrail_ports::session_store::{Appended, LockedSession, SessionStore};
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::sim::SimFs;
-
-use self::plans::{Extra, Parts};
-
-/// Bytes that differ from call to call and are the same in every run.
-#[derive(Debug, Default)]
-pub(crate) struct Counted(AtomicU64);
-
-impl Entropy for Counted {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
-        for byte in bytes {
-            *byte = self.0.fetch_add(1, Ordering::Relaxed).to_le_bytes()[0];
-        }
-        Ok(())
-    }
-}
+use workrail_testkit::fixed::SeededEntropy;
+use workrail_testkit::history::{self, History, Load, PlanParts, Step};
 
 pub(crate) fn open<F: FileSystem>(fs: F) -> LocalStore<F> {
-    LocalStore::open(fs, Box::new(Counted::default()), "boot-1".to_owned()).expect("the store opens")
+    LocalStore::open(fs, Box::new(SeededEntropy::new(1)), "boot-1".to_owned()).expect("the store opens")
 }
 
 pub(crate) fn path(text: &str) -> RelPath {
@@ -42,42 +25,70 @@ pub(crate) fn within(session: SessionId, rest: &str) -> RelPath {
     path(&format!("sessions/{session}/{rest}"))
 }
 
-/// Appends the opening and `advances` plans; the parts of all of them, in order.
-pub(crate) fn write_session<F: FileSystem>(store: &LocalStore<F>, session: SessionId, advances: u64) -> Vec<Parts> {
-    let mut locked = store.create(session).expect("a fresh session");
-    let mut written = vec![plans::opening(session)];
-    commit(&mut locked, &written[0]);
-    for salt in 1..=advances {
-        let extra = if salt % 2 == 0 { Extra::Context } else { Extra::Blob };
-        let parts = plans::advance(session, locked.cursor().next_event_index, salt, extra);
-        commit(&mut locked, &parts);
-        written.push(parts);
-    }
-    written
+pub(crate) fn session_of(written: &[PlanParts]) -> SessionId {
+    written[0].events[0].session_id
 }
 
-pub(crate) fn commit(locked: &mut impl LockedSession, parts: &Parts) {
+/// Writes a new session, plan by plan.
+pub(crate) fn write_session<F: FileSystem>(
+    store: &LocalStore<F>,
+    seed: u64,
+    script: &[Step],
+) -> Vec<PlanParts> {
+    let plans = history::plans(seed, script);
+    let mut locked = store.create(session_of(&plans)).expect("a fresh session");
+    for parts in &plans {
+        commit(&mut locked, parts);
+    }
+    plans
+}
+
+pub(crate) fn commit(locked: &mut impl LockedSession, parts: &PlanParts) {
     match locked.append(parts.plan()) {
         Ok(Appended::Committed { events, .. }) => assert_eq!(events, parts.events),
         other => panic!("the plan was not committed: {other:?}"),
     }
 }
 
-/// One more plan on a session, through a store that has not seen it before.
-pub(crate) fn append_one<F: FileSystem>(fs: F, session: SessionId, salt: u64) -> Parts {
+/// Ordinary advances of six events for a session that others write to as well: no two streams with
+/// different seeds have an event or a dedupe key in common.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    history: History,
+    tip: NodeId,
+}
+
+impl Stream {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut history = History::new(1_000_000 + seed);
+        history.start();
+        let tip = history.root();
+        Self { history, tip }
+    }
+
+    pub(crate) fn next(&mut self, session: SessionId, at: EventIndex) -> PlanParts {
+        let (parts, child) = self.history.advance(self.tip, Load::NOTES);
+        self.tip = child;
+        parts.in_session(session).moved_to(at)
+    }
+}
+
+/// One plan that the session has not seen.
+pub(crate) fn stranger(session: SessionId, at: EventIndex, seed: u64) -> PlanParts {
+    Stream::new(seed).next(session, at)
+}
+
+/// Locks the session in a store that has not seen it before, and appends a plan of a stranger.
+pub(crate) fn append_stranger<F: FileSystem>(fs: F, session: SessionId, seed: u64) -> PlanParts {
     let store = open(fs);
     let mut locked = store.lock(session).expect("the session is healthy");
-    let parts = plans::advance(session, locked.cursor().next_event_index, salt, Extra::Blob);
+    let parts = stranger(session, locked.cursor().next_event_index, seed);
     commit(&mut locked, &parts);
     parts
 }
 
-pub(crate) fn events_of(written: &[Parts]) -> Vec<Event> {
+pub(crate) fn events_of(written: &[PlanParts]) -> Vec<Event> {
     written.iter().flat_map(|parts| parts.events.clone()).collect()
-}
-
-pub(crate) fn read_events<F: FileSystem>(fs: F, session: SessionId) -> Vec<Event> {
-    open(fs).read(session, None).expect("the session is readable").events
 }
 
 /// Every regular file of a simulated disk with its bytes.

@@ -5,7 +5,7 @@
 
 mod steps;
 
-pub(super) use steps::{LOOP_STEP, PARALLEL_STEP, STANDARD_STEP, WORKFLOW};
+pub(super) use steps::WORKFLOW;
 
 use super::document::Node;
 use super::shape::{Field, ObjectShape, Shape};
@@ -124,7 +124,7 @@ static CONDITIONS: Shape = Shape::List { item: &CONDITION, min: 0, max: LIST_MAX
 static VALUES: Shape = Shape::List { item: &ANY, min: 0, max: LIST_MAX, unique: false };
 static CONDITION_REF_KIND: Shape = Shape::Word(&["condition_ref"]);
 
-pub(super) static CONDITION_OBJECT: ObjectShape = ObjectShape {
+static CONDITION_OBJECT: ObjectShape = ObjectShape {
     what: "a condition",
     fields: &[
         optional("var", &TEXT_128, "The context key to look at; dots are part of the key."),
@@ -153,8 +153,7 @@ fn condition_shape(node: &Node) -> &'static ObjectShape {
     if node.get("kind").is_some() { &CONDITION_REF } else { &CONDITION_OBJECT }
 }
 
-pub(super) static CONDITION: Shape =
-    Shape::Chosen { by: condition_shape, all: &[&CONDITION_OBJECT, &CONDITION_REF] };
+static CONDITION: Shape = Shape::Chosen { by: condition_shape, all: &[&CONDITION_OBJECT, &CONDITION_REF] };
 
 static GATE_KIND: Shape = Shape::Word(&["coordinator_eval", "human_approval"]);
 static GATE: ObjectShape = ObjectShape {

@@ -12,7 +12,7 @@ use super::{
 
 static STEP_TYPE: Shape = Shape::Word(&["standard", "loop", "parallel", "template_call"]);
 
-pub(in super::super) static STANDARD_STEP: ObjectShape = ObjectShape {
+static STANDARD_STEP: ObjectShape = ObjectShape {
     what: "a step",
     fields: &[
         required("id", &STEP_ID, "Names the step; unique in the workflow."),
@@ -81,7 +81,7 @@ static LOOP: ObjectShape = ObjectShape {
 static LOOP_SHAPE: Shape = Shape::Object(&LOOP);
 static BODY_STEPS: Shape = Shape::List { item: &STEP, min: 1, max: LIST_MAX, unique: false };
 static BODY: Shape = Shape::Either(&[&STEP_ID, &BODY_STEPS]);
-pub(in super::super) static LOOP_STEP: ObjectShape = ObjectShape {
+static LOOP_STEP: ObjectShape = ObjectShape {
     what: "a loop step",
     fields: &[
         optional("id", &STEP_ID, "Names the loop; unique in the workflow."),
@@ -126,7 +126,7 @@ static SYNTHESIS: ObjectShape = ObjectShape {
     ],
 };
 static SYNTHESIS_SHAPE: Shape = Shape::Object(&SYNTHESIS);
-pub(in super::super) static PARALLEL_STEP: ObjectShape = ObjectShape {
+static PARALLEL_STEP: ObjectShape = ObjectShape {
     what: "a parallel step",
     fields: &[
         required("id", &STEP_ID, "Names the step; unique in the workflow."),

@@ -87,8 +87,8 @@ impl Log {
             session_id: session(),
             scope,
             dedupe_key: DedupeKey::of(session(), scope, &data),
-            at: (index % 3 == 0).then(|| Timestamp::parse("2026-01-31T23:59:59.999Z").unwrap()),
-            activity: (index % 2 == 0).then(|| Activity::new(1000 + index).unwrap()),
+            at: index.is_multiple_of(3).then(|| Timestamp::parse("2026-01-31T23:59:59.999Z").unwrap()),
+            activity: index.is_multiple_of(2).then(|| Activity::new(1000 + index).unwrap()),
             data,
         };
         event.check().unwrap();

@@ -1,0 +1,105 @@
+//! Commands for authors: validate, compile, preview, new, test.
+//!
+//! Exit codes are the same everywhere: 0 all is well, 1 the workflow has problems, 2 the call does.
+
+mod compile;
+mod files;
+mod new;
+mod preview;
+mod report;
+mod trial;
+mod validate;
+
+use std::process::ExitCode;
+
+use camino::Utf8PathBuf;
+use clap::{Subcommand, ValueEnum};
+
+use crate::output;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuthorCommand {
+    /// Check workflow files and say what is wrong, where, why and how to fix it.
+    #[command(after_help = "Exit codes: 0 no errors, 1 errors, 2 a path cannot be read.\n\n\
+                            Example: workrail validate workflows/")]
+    Validate {
+        /// Files or folders; folders are searched for *.json and *.jsonc.
+        #[arg(required = true)]
+        paths: Vec<Utf8PathBuf>,
+        /// Print the problems as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compile a workflow file and print the result.
+    #[command(after_help = "Example: workrail compile workflows/team.review.json --emit hash")]
+    Compile {
+        file: Utf8PathBuf,
+        /// What to print.
+        #[arg(long, value_enum, default_value_t = Emit::Json)]
+        emit: Emit,
+    },
+    /// Show the whole plan of a workflow as a tree.
+    #[command(after_help = "Example: workrail preview wr.small_change")]
+    Preview {
+        /// A workflow id, or a file.
+        workflow: String,
+    },
+    /// Write a new workflow file to start from, with a test script beside it.
+    #[command(after_help = "Example: workrail new team.release_notes")]
+    New {
+        /// `namespace.name`, in lowercase.
+        id: String,
+        /// The folder to write to.
+        #[arg(long, default_value = "workflows")]
+        dir: Utf8PathBuf,
+    },
+    /// Run a workflow with a scripted agent and report what differs and what is not covered.
+    #[command(after_help = "The script is a TOML file; by default FILE with the ending .test.toml.\n\n\
+                            Example: workrail test workflows/team.release_notes.json")]
+    Test {
+        file: Utf8PathBuf,
+        /// The script to run.
+        #[arg(long)]
+        script: Option<Utf8PathBuf>,
+        /// Print the report as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Emit {
+    /// The compiled workflow.
+    Json,
+    /// Its hash alone.
+    Hash,
+    /// The prompt of each step as an agent would first read it.
+    Prompts,
+}
+
+/// Why a command did not do its job.
+#[derive(Debug)]
+enum Stop {
+    /// The workflow has problems; they are printed already.
+    Problems,
+    /// The call cannot be carried out.
+    Call(String),
+}
+
+pub(crate) fn run(command: AuthorCommand) -> ExitCode {
+    let done = match command {
+        AuthorCommand::Validate { paths, json } => validate::run(&paths, json),
+        AuthorCommand::Compile { file, emit } => compile::run(&file, emit),
+        AuthorCommand::Preview { workflow } => preview::run(&workflow),
+        AuthorCommand::New { id, dir } => new::run(&id, &dir),
+        AuthorCommand::Test { file, script, json } => trial::run(&file, script.as_deref(), json),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stop::Problems) => ExitCode::from(1),
+        Err(Stop::Call(message)) => {
+            output::error(&message);
+            ExitCode::from(2)
+        }
+    }
+}

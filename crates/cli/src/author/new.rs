@@ -1,0 +1,57 @@
+//! `workrail new`: a file to start from that validates, previews and passes its own test.
+
+use camino::Utf8Path;
+use workrail_model::name::WorkflowId;
+
+use super::Stop;
+use crate::output::{self, Tone};
+
+const WORKFLOW: &str = include_str!("template.json");
+const SCRIPT: &str = include_str!("template.test.toml");
+
+pub(super) fn run(id: &str, dir: &Utf8Path) -> Result<(), Stop> {
+    let id = checked(id)?;
+    let file = dir.join(format!("{id}.json"));
+    let script = dir.join(format!("{id}.test.toml"));
+    std::fs::create_dir_all(dir).map_err(|error| Stop::Call(format!("`{dir}` cannot be made: {error}")))?;
+    write_new(&file, &WORKFLOW.replace("ID", id.as_str()).replace("NAME", &title(&id)))?;
+    write_new(&script, SCRIPT)?;
+    output::toned(Tone::Good, &format!("wrote {file}"));
+    output::toned(Tone::Good, &format!("wrote {script}"));
+    output::line("");
+    output::line("Next:");
+    output::line(&format!("  workrail validate {file}"));
+    output::line(&format!("  workrail preview {file}"));
+    output::line(&format!("  workrail test {file}"));
+    Ok(())
+}
+
+fn checked(text: &str) -> Result<WorkflowId, Stop> {
+    let id = WorkflowId::parse(text).map_err(|error| Stop::Call(format!("{error}. Example: team.release_notes")))?;
+    match id.namespace() {
+        None => Err(Stop::Call(format!(
+            "`{id}` has no namespace, and new workflows need one. Use `project.{}`.",
+            id.as_str().replace('-', "_")
+        ))),
+        Some("wr") => Err(Stop::Call(format!(
+            "`{id}` is in the namespace `wr`, which is reserved for bundled workflows. Use `project.{}`.",
+            id.as_str().trim_start_matches("wr.")
+        ))),
+        Some(_) => Ok(id),
+    }
+}
+
+/// `team.release_notes` becomes `Release notes`.
+fn title(id: &WorkflowId) -> String {
+    let name = id.as_str().split('.').next_back().unwrap_or_default().replace(['_', '-'], " ");
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Never overwrites: an author's file is theirs.
+fn write_new(path: &Utf8Path, text: &str) -> Result<(), Stop> {
+    use std::io::Write as _;
+    let mut file = std::fs::File::create_new(path)
+        .map_err(|error| Stop::Call(format!("`{path}` is not written: {error}")))?;
+    file.write_all(text.as_bytes()).map_err(|error| Stop::Call(format!("`{path}` is not written: {error}")))
+}

@@ -1,0 +1,43 @@
+//! Shows an author's problems like a good compiler: the line, the place, why, and the fix.
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use workrail_core::compile::{Diagnostic, Diagnostics, Severity};
+
+use crate::output;
+
+/// Prints every problem with its piece of the source.
+pub(super) fn print(diagnostics: &Diagnostics, source: &[u8]) {
+    let text = String::from_utf8_lossy(source);
+    for problem in &diagnostics.problems {
+        output::rendered(&rendered(&diagnostics.file, problem, &text));
+    }
+    if diagnostics.left_out > 0 {
+        output::line(&format!("{} more problems are not listed", diagnostics.left_out));
+    }
+}
+
+fn rendered(file: &str, problem: &Diagnostic, source: &str) -> String {
+    let level = match problem.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+        Severity::Hint => Level::HELP,
+    };
+    let code = problem.code.to_string();
+    let title = level.primary_title(problem.message.as_str()).id(code.as_str());
+    let span = in_source(problem, source);
+    let label = problem.path.as_str();
+    let snippet = Snippet::source(source).path(file).annotation(AnnotationKind::Primary.span(span).label(label));
+    let group: Group<'_> = title
+        .element(snippet)
+        .element(Level::NOTE.message(problem.why.as_str()))
+        .element(Level::HELP.message(problem.fix.as_str()));
+    Renderer::styled().render(&[group])
+}
+
+/// The span on character boundaries of the shown text; one line is enough to find the place.
+fn in_source(problem: &Diagnostic, source: &str) -> std::ops::Range<usize> {
+    let start = source.floor_char_boundary(problem.span.start.min(source.len()));
+    let end = source.ceil_char_boundary(problem.span.end.clamp(start, source.len()));
+    let line_end = source[start..end].find('\n').map_or(end, |offset| start + offset);
+    start..line_end
+}

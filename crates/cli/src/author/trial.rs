@@ -1,0 +1,53 @@
+//! `workrail test`: a workflow with a scripted agent; what differs, and what no run has reached.
+
+use camino::Utf8Path;
+use workrail_core::trial::{Script, TrialReport, try_workflow};
+
+use super::{Stop, compile, files};
+use crate::output::{self, Tone};
+
+pub(super) fn run(file: &Utf8Path, script: Option<&Utf8Path>, as_json: bool) -> Result<(), Stop> {
+    let workflow = compile::compiled(file)?;
+    let beside = file.with_extension("test.toml");
+    let path = script.unwrap_or(&beside);
+    let script = read_script(path)?;
+    let report = try_workflow(&workflow, &script);
+    if as_json {
+        output::json(&serde_json::to_value(&report).unwrap_or_default());
+    } else {
+        show(&report);
+    }
+    if report.passed() { Ok(()) } else { Err(Stop::Problems) }
+}
+
+fn read_script(path: &Utf8Path) -> Result<Script, Stop> {
+    if !path.exists() {
+        return Err(Stop::Call(format!(
+            "there is no test script `{path}`. Write one, or name it with --script. A script starts like this:\n\n\
+             [[run]]\nname = \"the ordinary way\"\n\n[[run.step]]\nexpect = \"id-of-the-first-step\""
+        )));
+    }
+    let bytes = files::read(path)?;
+    let text = String::from_utf8(bytes).map_err(|_| Stop::Call(format!("`{path}` is not UTF-8")))?;
+    toml::from_str(&text).map_err(|error| Stop::Call(format!("`{path}`: {error}")))
+}
+
+fn show(report: &TrialReport) {
+    for run in &report.runs {
+        let passed = run.failures.is_empty();
+        let (tone, word) = if passed { (Tone::Good, "passed") } else { (Tone::Warning, "FAILED") };
+        output::toned(tone, &format!("{word}  {} ({} steps)", run.name, run.steps.len()));
+        for failure in &run.failures {
+            output::line(&format!("        {failure}"));
+        }
+    }
+    let coverage = &report.coverage;
+    let taken = |parts: &std::collections::BTreeMap<String, workrail_core::trial::Reached>| {
+        format!("{} of {}", parts.values().filter(|reached| reached.taken).count(), parts.len())
+    };
+    output::line("");
+    output::line(&format!("reached {} steps, {} loops", taken(&coverage.steps), taken(&coverage.loops)));
+    for missing in coverage.missing() {
+        output::toned(Tone::Quiet, &format!("  not tried: {missing}"));
+    }
+}

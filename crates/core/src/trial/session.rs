@@ -1,0 +1,206 @@
+//! A session in memory: real decisions, real events, real folding; only the disk is missing.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
+use workrail_model::compiled::{CompiledWorkflow, StepKind};
+use workrail_model::digest::SnapshotRef;
+use workrail_model::event::{Activity, AdvanceOutcome, Context, EventData, EventIndex, WorkflowSourceKind};
+use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
+use workrail_model::plan::{AppendPlan, AttachmentKind};
+use workrail_model::snapshot::ExecutionSnapshot;
+use workrail_model::step_key::StepInstanceKey;
+use workrail_model::time::Timestamp;
+
+use super::script::{RunScript, StepScript};
+use crate::decide::Minting;
+use crate::decide::advance::{Advance, AdvanceRequest, Decision, advance};
+use crate::decide::approve::{Approve, approve};
+use crate::decide::start::{Start, start};
+use crate::derive;
+use crate::project::SessionState;
+
+/// What sending one step led to.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub blocked: Vec<String>,
+    pub gaps: Vec<String>,
+    pub next: Option<String>,
+}
+
+pub(super) struct Session<'a> {
+    workflow: &'a CompiledWorkflow,
+    facts: SessionState,
+    snapshots: BTreeMap<SnapshotRef, ExecutionSnapshot>,
+    node: NodeId,
+    attempt: AttemptId,
+    plans: u64,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn start(workflow: &'a CompiledWorkflow, script: &RunScript) -> Result<Self, String> {
+        let session = SessionId::from_bits([0; 10]);
+        let context = Context::new(script.context.clone()).map_err(|error| error.to_string())?;
+        let started = start(Start {
+            session,
+            run: RunId::from_bits([0; 10]),
+            next_event_index: EventIndex::ZERO,
+            workflow,
+            source_kind: WorkflowSourceKind::Project,
+            source_ref: "trial",
+            context,
+            preferences: script.mode.preferences(),
+            parent: None,
+            minting: minting(0),
+        })
+        .map_err(|error| told(&error))?;
+        let mut this = Self {
+            workflow,
+            facts: SessionState::new(session),
+            snapshots: BTreeMap::new(),
+            node: started.root,
+            attempt: started.attempt,
+            plans: 0,
+        };
+        this.record(&started.plan)?;
+        Ok(this)
+    }
+
+    /// The step instance that waits; `None` when the run is complete.
+    pub(super) fn pending(&self) -> Option<StepInstanceKey> {
+        self.snapshot()?.state().pending_step()?.key().ok()
+    }
+
+    fn snapshot(&self) -> Option<&ExecutionSnapshot> {
+        self.snapshots.get(&self.facts.node(self.node)?.snapshot_ref)
+    }
+
+    fn minting(&self) -> Minting {
+        minting(self.plans)
+    }
+
+    fn record(&mut self, plan: &AppendPlan) -> Result<(), String> {
+        for attachment in plan.attachments() {
+            if attachment.kind() == AttachmentKind::Snapshot {
+                let snapshot = ExecutionSnapshot::parse(attachment.bytes()).map_err(|error| error.to_string())?;
+                self.snapshots.insert(attachment.snapshot_ref(), snapshot);
+            }
+        }
+        for event in plan.events() {
+            self.facts.apply(event).map_err(|error| error.to_string())?;
+        }
+        self.plans += 1;
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, step: &StepScript) -> Result<Answer, String> {
+        if let Some(decision) = step.approval {
+            self.approve(decision)?;
+        }
+        let request = AdvanceRequest {
+            notes: Some(step.notes.clone()),
+            artifacts: self.artifacts(step),
+            context: Context::new(step.context.clone()).map_err(|error| error.to_string())?,
+        };
+        let snapshot = self.snapshot().ok_or("the pending snapshot is lost")?;
+        let decision = advance(Advance {
+            facts: &self.facts,
+            node: self.node,
+            attempt: self.attempt,
+            snapshot,
+            workflow: self.workflow,
+            request: &request,
+            minting: self.minting(),
+        })
+        .map_err(|error| told(&error))?;
+        let Decision::Append(decided) = decision else { return Err("an attempt was decided twice".to_owned()) };
+        let answer = self.answer(&decided.plan);
+        self.record(&decided.plan)?;
+        self.move_on()?;
+        Ok(Answer { next: self.pending().map(|key| key.step_id.to_string()), ..answer })
+    }
+
+    fn answer(&self, plan: &AppendPlan) -> Answer {
+        let mut answer = Answer::default();
+        for event in plan.events() {
+            if let EventData::AdvanceRecorded(advance) = &event.data
+                && let AdvanceOutcome::Blocked { blockers } = &advance.outcome
+            {
+                answer.blocked = blockers.blockers().iter().map(|blocker| spelled(&blocker.code)).collect();
+            }
+            if let EventData::GapRecorded(gap) = &event.data {
+                let reason = serde_json::to_value(gap.reason).unwrap_or_default();
+                answer.gaps.push(reason["detail"].as_str().unwrap_or_default().to_owned());
+            }
+        }
+        answer
+    }
+
+    /// Follows the outcome to the child, or to the retry of the same node.
+    fn move_on(&mut self) -> Result<(), String> {
+        let record = self.facts.advance(self.node, self.attempt).ok_or("an advance was not recorded")?;
+        match record.outcome.clone() {
+            AdvanceOutcome::Advanced { to_node_id } => {
+                self.attempt = derive::next_attempt(self.attempt, to_node_id);
+                self.node = to_node_id;
+            }
+            AdvanceOutcome::Blocked { .. } => self.attempt = derive::retry_attempt(self.attempt),
+        }
+        Ok(())
+    }
+
+    fn approve(&mut self, decision: ApprovalDecision) -> Result<(), String> {
+        let step = self.pending().ok_or("no step waits for approval")?.step_id;
+        let plan = approve(Approve {
+            facts: &self.facts,
+            node: self.node,
+            step,
+            decision,
+            channel: ApprovalChannel::Terminal,
+            minting: self.minting(),
+        })
+        .map_err(|error| told(&error))?;
+        self.record(&plan)
+    }
+
+    /// What the script sends, with the contract's own example when it asks for it.
+    fn artifacts(&self, step: &StepScript) -> Vec<Value> {
+        let mut artifacts = step.artifacts.clone();
+        let pending = self.pending().and_then(|key| self.workflow.step(&key.step_id));
+        if let (true, Some(compiled)) = (step.example, pending)
+            && let Some(output) = &compiled.output
+            && let Some(contract) = self.workflow.contract(&output.contract_ref)
+        {
+            let mut example = contract.example.clone();
+            if let StepKind::CapabilityProbe { capability, .. } = &compiled.kind {
+                example["capability"] = Value::from(spelled(capability));
+            }
+            artifacts.push(example);
+        }
+        artifacts
+    }
+}
+
+/// Fixed: nothing of a trial is kept, and equal scripts give equal reports.
+fn minting(plans: u64) -> Minting {
+    let mut event_seed = [0; 10];
+    event_seed[2..].copy_from_slice(&plans.to_be_bytes());
+    Minting {
+        event_seed,
+        // The literal has the one shape, and the number of plans is far below 2^53.
+        at: Timestamp::parse("2000-01-01T00:00:00.000Z").expect("literal timestamp"),
+        activity: Activity::new(plans + 1).expect("small number"),
+    }
+}
+
+fn spelled(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn told(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", told(source)),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,214 @@
+//! The compiler: one model from two spellings, fixed order, provenance, bounded cost (G21).
+
+use serde_json::{Value, json};
+use workrail_core::compile::{Bindings, CompileInput, Origin, Routine, check, compile, workflow_schema};
+use workrail_model::compiled::{CompiledWorkflow, StepProvenance, WarningCode};
+
+use crate::{compiled, decide, decided, plain, workflow};
+
+fn ids(workflow: &CompiledWorkflow) -> Vec<&str> {
+    workflow.steps.iter().map(|step| step.step_id.as_str()).collect()
+}
+
+#[test]
+fn both_spellings_compile_to_the_same_workflow() {
+    let old = workflow(json!([
+        { "id": "again", "type": "loop", "title": "Again", "body": [decide("d")],
+          "loop": { "type": "while", "maxIterations": 3, "conditionSource": {
+            "kind": "artifact_contract", "contractRef": "wr.contracts.loop_control", "loopId": "lbl" } } },
+        { "id": "t", "title": "T", "templateCall": { "templateId": "wr.templates.routine.ideation" } },
+    ]));
+    let mut new = workflow(json!([
+        { "loopId": "again", "type": "loop", "title": "Again", "maxIterations": 3,
+          "while": { "kind": "condition_ref", "conditionId": "go-on" },
+          "body": [{ "id": "d", "title": "Decide", "prompt": "Go on or stop?",
+                     "output": { "contractRef": "wr.contracts.loop_control" } }] },
+        { "id": "t", "title": "T", "type": "template_call", "templateId": "wr.templates.routine.ideation" },
+    ]));
+    new["conditions"] = json!([{ "id": "go-on", "kind": "loop_control", "loopId": "lbl" }]);
+    let (old, mut new) = (compiled(&old), compiled(&new));
+    new.conditions.retain(|condition| condition.condition_id.as_str() != "go-on");
+    assert_eq!(old, new);
+    assert_eq!(old.hash().unwrap(), new.hash().unwrap());
+}
+
+#[test]
+fn jsonc_and_json_give_the_same_hash() {
+    let plain_text = workflow(json!([plain("a")])).to_string();
+    let commented = plain_text.replacen('{', "{ // comment\n", 1).replace("}]", "},]");
+    let hash = |text: &str| compile(CompileInput::new(text.as_bytes(), "x")).unwrap().hash().unwrap();
+    assert_eq!(hash(&plain_text), hash(&commented));
+}
+
+#[test]
+fn features_apply_in_the_order_of_their_ids_whatever_the_source_says() {
+    let source = |features: Value| {
+        let mut source = workflow(json!([{ "id": "a", "title": "A", "promptBlocks": { "goal": "G" } }]));
+        source["features"] = features;
+        compiled(&source)
+    };
+    let one = source(json!(["wr.features.subagent_guidance", "wr.features.capabilities"]));
+    let two = source(json!([{ "id": "wr.features.capabilities" },
+        { "id": "wr.features.subagent_guidance", "config": { "maxParallel": 4 } }]));
+    assert_eq!(one.hash().unwrap(), two.hash().unwrap());
+    let prompt = &one.steps[0].prompt;
+    assert!(prompt.contains("at most 4 sub-agents"), "settings are filled in: {prompt}");
+    assert!(prompt.find("no optional tool").unwrap() < prompt.find("Sub-agents execute").unwrap());
+    assert_eq!(one.refs.len(), 1, "the snippet's text is embedded");
+    assert_eq!(one.steps[0].refs[0].content_hash, one.refs[0].content_hash);
+}
+
+#[test]
+fn prompt_blocks_render_in_fixed_order_and_outputs_by_key() {
+    let source = workflow(json!([{ "id": "a", "title": "A", "promptBlocks": {
+        "verify": ["V"], "outputRequired": { "zeta": "last", "alpha": "first" }, "procedure": ["P", "Q"],
+        "constraints": ["C"], "goal": "G" } }]));
+    assert_eq!(
+        compiled(&source).steps[0].prompt,
+        "## Goal\nG\n\n## Constraints\n- C\n\n## Procedure\n1. P\n2. Q\n\n## Output Required\n- **alpha**: first\n- \
+         **zeta**: last\n\n## Verify\n- V"
+    );
+}
+
+#[test]
+fn a_template_call_is_replaced_in_place_and_its_demands_are_kept() {
+    let source = workflow(json!([
+        plain("before"),
+        { "id": "call", "title": "Call", "runCondition": { "var": "x", "equals": 1 }, "requireConfirmation": true,
+          "templateCall": { "templateId": "wr.templates.routine.design-review", "args": { "deliverableName": "out.md" } } },
+        plain("after"),
+    ]));
+    let workflow = compiled(&source);
+    assert_eq!(ids(&workflow), ["before", "call.understand", "call.challenge", "call.conclude", "after"]);
+    assert!(workflow.steps[3].prompt.contains("out.md"));
+    assert!(workflow.steps[1..4].iter().all(|step| step.run_condition.is_some()));
+    assert_eq!(workflow.steps[3].confirmation, workrail_model::compiled::Confirmation::Always);
+    assert!(matches!(workflow.steps[1].provenance, StepProvenance::TemplateInjected { .. }));
+}
+
+#[test]
+fn a_routine_is_injected_with_its_guidance_and_both_conditions() {
+    let mut routine =
+        workflow(json!([{ "id": "inner", "title": "{what}", "prompt": "Write {what}. Keep {{context}}.",
+        "runCondition": { "var": "b", "equals": 2 } }]));
+    routine["id"] = json!("wr.routine-mine");
+    routine["metaGuidance"] = json!(["Be brief."]);
+    let routines = [Routine::parse(routine.to_string().as_bytes(), "r.json").unwrap()];
+    let source = workflow(json!([{ "id": "call", "title": "C", "runCondition": { "var": "a", "equals": 1 },
+        "templateCall": { "templateId": "wr.templates.routine.mine", "args": { "what": "it" } } }]));
+    let text = source.to_string();
+    let input = CompileInput { routines: &routines, ..CompileInput::new(text.as_bytes(), "x") };
+    let workflow = compile(input).unwrap();
+    assert_eq!(workflow.steps[0].prompt, "Write it. Keep {{context}}.");
+    assert_eq!(workflow.steps[0].guidance, ["Be brief."]);
+    let holds = |value: Value| {
+        let context = crate::driver::context(value);
+        workrail_core::interpret::start(&workflow, &context).unwrap().state.pending_step().is_some()
+    };
+    assert!(holds(json!({ "a": 1, "b": 2 })));
+    assert!(!holds(json!({ "a": 0, "b": 2 })), "the caller's condition counts as well");
+}
+
+#[test]
+fn bindings_come_from_the_project_or_the_default_and_are_recorded() {
+    let mut source = workflow(json!([{ "id": "a", "title": "A", "prompt": "Run {{wr.bindings.tool}}." }]));
+    source["extensionPoints"] = json!([{ "slotId": "tool", "purpose": "Which tool", "default": "make" }]);
+    let text = source.to_string();
+    let with = |bindings: &Bindings| {
+        compile(CompileInput { bindings, ..CompileInput::new(text.as_bytes(), "x") }).unwrap()
+    };
+    let default = with(&Bindings::new());
+    let chosen = with(&Bindings::from([("tool".to_owned(), "just".to_owned())]));
+    assert_eq!(default.steps[0].prompt, "Run make.");
+    assert_eq!(chosen.steps[0].prompt, "Run just.");
+    assert_ne!(default.hash().unwrap(), chosen.hash().unwrap());
+    let drift = workrail_core::compile::drifted(&chosen, &Bindings::new());
+    assert_eq!(drift, [("tool".to_owned(), "just".to_owned(), None)]);
+}
+
+#[test]
+fn virtual_steps_follow_their_step_in_the_snapshot() {
+    let source = workflow(json!([
+        { "id": "a", "title": "A", "prompt": "p", "runCondition": { "var": "x" },
+          "verification": { "command": "make test" }, "audit": { "rubric": ["clear"] } },
+        { "id": "p", "type": "parallel", "title": "P", "parallelDelegations": [{ "workflowId": "project.child" }],
+          "synthesis": { "outputContract": { "contractRef": "wr.contracts.verification_report" } } },
+    ]));
+    let workflow = compiled(&source);
+    assert_eq!(ids(&workflow), ["a", "a__verification", "a__audit", "p", "p__synthesis"]);
+    assert_eq!(workflow.steps[1].run_condition, workflow.steps[0].run_condition);
+    assert!(workflow.steps[1].prompt.contains("make test"));
+    assert_eq!(workflow.contracts.len(), 1);
+}
+
+#[test]
+fn lists_of_the_snapshot_are_sorted_and_the_stored_form_is_checked() {
+    let source =
+        workflow(json!([decided("zz", 2, json!([decide("d1")])), decided("aa", 2, json!([decide("d2")])),]));
+    let workflow = compiled(&source);
+    assert_eq!(workflow.check(), Ok(()));
+    let loops: Vec<&str> = workflow.loops.iter().map(|own| own.loop_id.as_str()).collect();
+    assert_eq!(loops, ["aa", "zz"]);
+    let mut value: Value = serde_json::from_slice(&workflow.to_canonical().unwrap()).unwrap();
+    value["plan"][0]["loopId"] = json!("nowhere");
+    let error = CompiledWorkflow::parse(value.to_string().as_bytes()).unwrap_err();
+    assert!(error.to_string().contains("nowhere"), "{error}");
+    value["plan"][0]["loopId"] = json!("aa");
+    let error = CompiledWorkflow::parse(value.to_string().as_bytes()).unwrap_err();
+    assert!(error.to_string().contains("two places"), "{error}");
+}
+
+#[test]
+fn what_the_compiler_accepted_with_doubt_is_in_the_snapshot() {
+    let source = workflow(json!([{ "id": "l", "type": "loop", "title": "L", "body": "b",
+        "loop": { "type": "while", "maxIterations": 2, "condition": { "var": "go" } } }, plain("b")]));
+    let codes: Vec<WarningCode> = compiled(&source).compiled_warnings.iter().map(|own| own.code).collect();
+    assert_eq!(codes, [WarningCode::LoopControlledByContext]);
+}
+
+#[test]
+fn the_reserved_namespace_is_for_bundled_files() {
+    let mut source = workflow(json!([plain("a")]));
+    source["id"] = json!("wr.mine");
+    let text = source.to_string();
+    let with = |origin| compile(CompileInput { origin, ..CompileInput::new(text.as_bytes(), "x") }).is_ok();
+    assert!(with(Origin::Bundled));
+    assert!(!with(Origin::User) && !with(Origin::Project) && !with(Origin::Shared));
+}
+
+#[test]
+fn delegation_cycles_are_found() {
+    let delegating = |id: &str, to: &str| {
+        let mut source = workflow(json!([{ "id": "p", "type": "parallel", "title": "P",
+            "parallelDelegations": [{ "workflowId": to }] }]));
+        source["id"] = json!(id);
+        compiled(&source)
+    };
+    let (a, b, c) = (delegating("x.a", "x.b"), delegating("x.b", "x.c"), delegating("x.c", "x.a"));
+    assert_eq!(workrail_core::compile::delegation_cycle(&[&a, &b]), None);
+    let cycle = workrail_core::compile::delegation_cycle(&[&a, &b, &c]).unwrap();
+    assert_eq!(cycle, ["x.a", "x.b", "x.c", "x.a"]);
+}
+
+#[test]
+fn large_files_are_read_in_bounded_time() {
+    let started = std::time::Instant::now();
+    let many: Vec<Value> =
+        (0..9_000).map(|n| json!({ "id": format!("s{n}"), "title": "T", "prompt": "P" })).collect();
+    let checked = check(CompileInput::new(workflow(json!(many)).to_string().as_bytes(), "x"));
+    assert_eq!(checked.workflow.unwrap().steps.len(), 9_000);
+    let huge = workflow(json!([{ "id": "a", "title": "A", "prompt": "x".repeat(990_000) }]));
+    assert!(check(CompileInput::new(huge.to_string().as_bytes(), "x")).workflow.is_none());
+    assert!(started.elapsed().as_secs() < 20, "generous: other tests run beside this one");
+}
+
+#[test]
+fn the_published_schema_accepts_what_the_compiler_accepts() {
+    let schema = workflow_schema();
+    assert_eq!(schema["type"], "object");
+    let source = workflow(json!([plain("a"), decided("l", 2, json!([decide("d")]))]));
+    assert_eq!(workrail_core::contract::issues(&schema, &source), Vec::<String>::new());
+    let mut wrong = source;
+    wrong["steps"][0]["promt"] = json!("x");
+    assert!(!workrail_core::contract::issues(&schema, &wrong).is_empty());
+}

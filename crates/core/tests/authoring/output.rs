@@ -1,0 +1,237 @@
+//! What a step delivered: contracts, assessments, criteria, notes, observations (G42, G43).
+
+use serde_json::{Value, json};
+use test_case::test_case;
+use workrail_core::builtins::contracts;
+use workrail_core::interpret::{
+    ApprovalState, OutputCheck, capability_findings, check_output, start, user_findings,
+};
+use workrail_model::blocker::{BlockerCode, BlockerReport};
+use workrail_model::capability::{Capability, CapabilityStatus, EnforcementGrade};
+use workrail_model::compiled::CompiledWorkflow;
+
+use crate::driver::context;
+use crate::{compiled, plain, workflow};
+
+fn one(extra: Value) -> Value {
+    let mut step = plain("one");
+    for (key, value) in extra.as_object().unwrap() {
+        step[key] = value.clone();
+    }
+    workflow(json!([step]))
+}
+
+fn checked(
+    workflow: &CompiledWorkflow,
+    notes: Option<&str>,
+    artifacts: &[Value],
+    with: Value,
+) -> OutputCheck {
+    let context = context(with);
+    let state = start(workflow, &context).unwrap().state;
+    check_output(workflow, state.pending_step().unwrap(), notes, artifacts, &context)
+}
+
+fn codes(check: &OutputCheck) -> Vec<BlockerCode> {
+    check.findings.iter().map(|(_, blocker)| blocker.code).collect()
+}
+
+#[test]
+fn notes_are_required_unless_waived() {
+    let required = compiled(&one(json!({})));
+    assert_eq!(codes(&checked(&required, Some("  \n"), &[], json!({}))), [BlockerCode::MissingRequiredNotes]);
+    assert_eq!(codes(&checked(&required, Some("done"), &[], json!({}))), []);
+    let waived = compiled(&one(json!({ "notesOptional": true })));
+    assert_eq!(codes(&checked(&waived, None, &[], json!({}))), []);
+}
+
+#[test]
+fn every_contract_blocks_within_its_budget_and_shows_what_passes() {
+    for contract in contracts() {
+        let workflow = compiled(&one(json!({ "output": { "contractRef": contract.id } })));
+        let passes = checked(&workflow, None, std::slice::from_ref(&contract.example), json!({}));
+        assert_eq!(codes(&passes), [], "{}", contract.id);
+        let missing = checked(&workflow, None, &[json!({ "kind": "wr.other" })], json!({}));
+        assert_eq!(codes(&missing), [BlockerCode::MissingRequiredOutput], "{}", contract.id);
+        let (_, blocker) = &missing.findings[0];
+        assert!(blocker.message.as_str().contains("wr.other"), "submitted and wanted kinds are named");
+        let fix = blocker.suggested_fix.as_ref().unwrap().as_str();
+        let start = fix.find('{').unwrap();
+        let shown: Value = serde_json::from_str(&fix[start..]).unwrap();
+        let again = checked(&workflow, None, &[shown["output"]["artifacts"][0].clone()], json!({}));
+        assert_eq!(codes(&again), [], "{}: the shown example passes", contract.id);
+        let mut wrong = contract.example.clone();
+        wrong["surprise"] = json!("x".repeat(5000));
+        let invalid = checked(&workflow, None, &[wrong], json!({}));
+        assert_eq!(codes(&invalid), [BlockerCode::InvalidRequiredOutput], "{}", contract.id);
+        let blockers = invalid.findings.into_iter().map(|(_, blocker)| blocker).collect();
+        assert!(BlockerReport::new(blockers).is_some());
+    }
+}
+
+#[test]
+fn an_optional_contract_may_be_missing_but_not_wrong() {
+    let workflow = compiled(&one(json!({
+        "outputContract": { "contractRef": "wr.contracts.loop_control", "required": false } })));
+    assert_eq!(codes(&checked(&workflow, None, &[], json!({}))), []);
+    let wrong = json!({ "kind": "wr.loop_control", "decision": "maybe" });
+    let check = checked(&workflow, None, &[wrong], json!({}));
+    assert_eq!(codes(&check), [BlockerCode::InvalidRequiredOutput]);
+    let message = check.findings[0].1.message.as_str().to_owned();
+    assert!(message.contains("\"continue\", \"stop\"") && message.contains("\"maybe\""), "{message}");
+}
+
+fn assessed() -> Value {
+    let mut source = one(json!({
+        "assessmentRefs": ["ready"],
+        "assessmentConsequences": [{ "when": { "anyEqualsLevel": "low" },
+            "effect": { "kind": "require_followup", "guidance": "Look again." } }],
+    }));
+    source["assessments"] = json!([
+        { "id": "ready", "purpose": "Ready?", "dimensions": [
+            { "id": "confidence", "purpose": "How sure?", "levels": ["low", "high"] },
+            { "id": "scope", "purpose": "In scope?", "levels": ["no", "yes"], "required": false },
+        ] },
+        { "id": "safe", "purpose": "Safe?", "dimensions": [
+            { "id": "risk", "purpose": "How risky?", "levels": ["bad", "fine"] }] },
+    ]);
+    source
+}
+
+#[test_case(json!({ "confidence": "high" }), &[]; "plain level")]
+#[test_case(json!({ "confidence": { "level": " HIGH ", "rationale": "r" } }), &[]; "normalised level")]
+#[test_case(json!({ "confidence": "low" }), &[BlockerCode::AssessmentFollowupRequired]; "follow-up")]
+#[test_case(json!({ "confidence": "medium" }), &[BlockerCode::InvalidRequiredOutput]; "unknown level")]
+#[test_case(json!({ "scope": "yes" }), &[BlockerCode::InvalidRequiredOutput]; "missing dimension")]
+#[test_case(json!({ "confidence": "high", "mood": "good" }), &[BlockerCode::InvalidRequiredOutput]; "unknown dimension")]
+#[test_case(json!({ "confidence": 3 }), &[BlockerCode::InvalidRequiredOutput]; "wrong type")]
+fn assessments(dimensions: Value, expected: &[BlockerCode]) {
+    let artifact = json!({ "kind": "wr.assessment", "dimensions": dimensions });
+    let check = checked(&compiled(&assessed()), Some("notes"), &[artifact], json!({}));
+    assert_eq!(codes(&check), expected);
+}
+
+#[test]
+fn normalised_levels_are_recorded_as_declared_and_noted() {
+    let artifact = json!({ "kind": "wr.assessment", "dimensions": { "confidence": "High" } });
+    let check = checked(&compiled(&assessed()), Some("notes"), &[artifact], json!({}));
+    let accepted = &check.assessments[0];
+    assert_eq!(accepted.dimensions[0].level.as_str(), "high");
+    assert_eq!(accepted.normalization_notes.len(), 1);
+}
+
+#[test]
+fn several_assessments_are_matched_by_id() {
+    let mut source = assessed();
+    source["steps"][0]["assessmentRefs"] = json!(["ready", "safe"]);
+    let workflow = compiled(&source);
+    let ready =
+        json!({ "kind": "wr.assessment", "assessmentId": "ready", "dimensions": { "confidence": "high" } });
+    let safe = json!({ "kind": "wr.assessment", "assessmentId": "safe", "dimensions": { "risk": "fine" } });
+    let both = checked(&workflow, Some("n"), &[safe, ready.clone()], json!({}));
+    assert_eq!((codes(&both), both.assessments.len()), (vec![], 2));
+    let half = checked(&workflow, Some("n"), &[ready], json!({}));
+    assert_eq!(codes(&half), [BlockerCode::MissingRequiredOutput]);
+}
+
+#[test]
+fn criteria_and_assessments_are_both_enforced() {
+    let mut source = assessed();
+    source["steps"][0]["validationCriteria"] =
+        json!([{ "type": "contains", "value": "EVIDENCE", "message": "name the evidence" }]);
+    let workflow = compiled(&source);
+    let check = checked(&workflow, Some("no"), &[], json!({}));
+    assert_eq!(codes(&check), [BlockerCode::MissingRequiredOutput, BlockerCode::InvalidRequiredOutput]);
+}
+
+#[test_case(json!([{ "type": "contains", "value": "Done", "message": "m" }]), "done", false; "contains is exact")]
+#[test_case(json!([{ "type": "regex", "pattern": "^(?!.*TODO).*$", "flags": "s", "message": "m" }]), "a\nTODO", false; "look-ahead fails")]
+#[test_case(json!([{ "type": "regex", "pattern": "^(?!.*TODO).*$", "flags": "s", "message": "m" }]), "a\nb", true; "look-ahead passes")]
+#[test_case(json!([{ "type": "regex", "pattern": "RESULT", "flags": "i", "message": "m" }]), "the result", true; "ignore case")]
+#[test_case(json!([{ "type": "length", "min": 3, "max": 4, "message": "m" }]), "\u{1f600}\u{1f600}", true; "utf-16 units")]
+#[test_case(json!({ "or": [{ "type": "contains", "value": "a", "message": "m" }, { "type": "contains", "value": "b", "message": "m" }] }), "b", true; "or")]
+#[test_case(json!({ "not": { "type": "contains", "value": "a", "message": "m" } }), "a", false; "not")]
+#[test_case(json!([{ "type": "schema", "schema": { "type": "object", "required": ["x"] }, "message": "m" }]), "{\"x\":1}", true; "schema")]
+#[test_case(json!([{ "type": "schema", "schema": { "type": "object", "required": ["x"] }, "message": "m" }]), "\"{\\\"x\\\":1}\"", true; "quoted json")]
+#[test_case(json!([{ "type": "schema", "schema": { "type": "object" }, "message": "m" }]), "not json", false; "not json")]
+#[test_case(json!([{ "type": "contains", "value": "zz", "message": "m", "condition": { "var": "strict" } }]), "x", true; "rule without its condition")]
+fn criteria(criteria: Value, notes: &str, passes: bool) {
+    let workflow = compiled(&one(json!({ "validationCriteria": criteria })));
+    let check = checked(&workflow, Some(notes), &[], json!({}));
+    assert_eq!(check.findings.is_empty(), passes, "{:?}", check.findings);
+}
+
+#[test]
+fn a_catastrophic_pattern_ends_in_bounded_time() {
+    let workflow = compiled(&one(json!({ "validationCriteria": [
+        { "type": "regex", "pattern": "^(?=(a+)+$)(a+)+b$", "message": "m" }] })));
+    let started = std::time::Instant::now();
+    checked(&workflow, Some(&"a".repeat(20_000)), &[], json!({}));
+    assert!(started.elapsed().as_secs() < 5);
+}
+
+#[test]
+fn divergences_and_observations_are_facts() {
+    let workflow = compiled(&one(json!({})));
+    let artifacts = [
+        json!({ "kind": "wr.workflow_divergence", "reason": "safety_stop", "summary": "s", "relatedStepId": "one" }),
+        json!({ "kind": "wr.workflow_divergence", "reason": "no such reason", "summary": "s" }),
+        json!({ "kind": "wr.capability_observation", "capability": "delegation", "status": "available" }),
+        json!({ "kind": "wr.capability_observation", "capability": "web_browsing", "status": "unavailable",
+                "attempt": { "result": "failure", "failureCode": "tool_missing" } }),
+    ];
+    let check = checked(&workflow, Some("n"), &artifacts, json!({}));
+    assert_eq!(check.divergences.len(), 1);
+    let grades: Vec<EnforcementGrade> =
+        check.capabilities.iter().map(|fact| fact.provenance.grade()).collect();
+    assert_eq!(
+        grades,
+        [EnforcementGrade::Weak, EnforcementGrade::Strong],
+        "a claim is weak, an attempt is strong"
+    );
+    assert!(check.capabilities.iter().all(|fact| fact.provenance.check().is_ok()));
+}
+
+#[test]
+fn a_required_capability_is_probed_first_and_only_its_own_observation_answers() {
+    let mut source = one(json!({}));
+    source["capabilities"] = json!({ "required": ["web_browsing"] });
+    let workflow = compiled(&source);
+    let context = context(json!({}));
+    let state = start(&workflow, &context).unwrap().state;
+    let pending = state.pending_step().unwrap();
+    assert_eq!(pending.step_id.as_str(), "wr-probe-web_browsing.probe");
+    let observation = |name: &str| {
+        json!({ "kind": "wr.capability_observation", "capability": name, "status": "available",
+                "attempt": { "result": "success" } })
+    };
+    let wrong = check_output(&workflow, pending, None, &[observation("delegation")], &context);
+    assert_eq!(codes(&wrong), [BlockerCode::InvalidRequiredOutput]);
+    let right = check_output(&workflow, pending, None, &[observation("web_browsing")], &context);
+    assert_eq!(codes(&right), []);
+    assert_eq!(right.capabilities[0].provenance.grade(), EnforcementGrade::Strong);
+    let mut observed = std::collections::BTreeMap::new();
+    assert_eq!(capability_findings(&workflow, pending, &observed), [], "the probe itself may run");
+    observed.insert(Capability::WebBrowsing, CapabilityStatus::Unavailable);
+    assert_eq!(
+        capability_findings(&workflow, pending, &observed)[0].1.code,
+        BlockerCode::RequiredCapabilityUnavailable
+    );
+}
+
+#[test]
+fn what_only_the_user_can_give_blocks_until_given_or_approved() {
+    let workflow = compiled(&one(json!({
+        "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+            "description": "Which part?", "contextKey": "chosenPart" }],
+        "requireConfirmation": { "kind": "human_approval" },
+    })));
+    let empty = context(json!({}));
+    let state = start(&workflow, &empty).unwrap().state;
+    let pending = state.pending_step().unwrap();
+    let count = |context, approval| user_findings(&workflow, pending, context, approval).len();
+    assert_eq!(count(&empty, ApprovalState::None), 2);
+    assert_eq!(count(&context(json!({ "chosenPart": "a" })), ApprovalState::None), 1);
+    assert_eq!(count(&empty, ApprovalState::Rejected), 2);
+    assert_eq!(count(&empty, ApprovalState::Approved), 0);
+}

@@ -1,0 +1,119 @@
+//! The text of a step: everything authored is in it, in one order, the same every time.
+
+use serde_json::{Value, json};
+use workrail_core::interpret::{advance, start};
+use workrail_core::render::prompt::{Lifecycle, render_step, render_title};
+
+use crate::driver::context;
+use crate::{compiled, decide, decided, plain, workflow};
+
+fn first_text(source: &Value, with: Value, lifecycle: Lifecycle) -> String {
+    let workflow = compiled(source);
+    let context = context(with);
+    let state = start(&workflow, &context).unwrap().state;
+    render_step(&workflow, state.pending_step().unwrap(), &context, lifecycle)
+}
+
+fn full() -> Value {
+    let mut source = workflow(json!([{
+        "id": "one", "title": "Look at {{thing}}", "prompt": "Examine {{thing}}; then helper().",
+        "agentRole": "A careful reader.", "guidance": ["Read twice."],
+        "requireConfirmation": { "var": "thing", "equals": "x" },
+        "promptFragments": [
+            { "id": "f1", "when": { "var": "thing", "equals": "x" }, "text": "About {{thing}}." },
+            { "id": "f2", "when": { "var": "thing", "equals": "y" }, "text": "Not shown." },
+        ],
+        "validationCriteria": [{ "type": "contains", "value": "Findings", "message": "m" }],
+        "output": { "hints": "Ten lines." },
+        "functionReferences": ["helper()"],
+    }]));
+    source["metaGuidance"] = json!(["Stay calm."]);
+    source["preconditions"] = json!(["A repository."]);
+    source["functionDefinitions"] = json!([
+        { "name": "helper", "definition": "Do the helping." }, { "name": "other", "definition": "Hidden other." }]);
+    source["metricsProfile"] = json!("research");
+    source
+}
+
+#[test]
+fn everything_authored_is_in_the_text_in_one_order() {
+    let text = first_text(&full(), json!({ "thing": "x" }), Lifecycle::Start);
+    let order = [
+        "Your role in this step: A careful reader.",
+        "Examine x; then helper().",
+        "**Your notes are checked:**\n- the notes contain \"Findings\"",
+        "**Hints for the output:**\n- Ten lines.",
+        "**Notes required:**",
+        "**Confirmation:**",
+        "**Guidance:**\n- Read twice.",
+        "**Throughout this workflow:**\n- Stay calm.",
+        "**Before you begin, make sure that:**\n- A repository.",
+        "About x.",
+        "`helper()`: Do the helping.",
+        "**Metrics:** this is the last step.",
+        "`continue_workflow`",
+    ];
+    let places: Vec<usize> = order
+        .iter()
+        .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} is not in:\n{text}")))
+        .collect();
+    assert!(places.is_sorted(), "{places:?}\n{text}");
+    assert!(!text.contains("Not shown.") && !text.contains("Hidden other."));
+}
+
+#[test]
+fn an_advance_is_shorter_than_a_start_or_a_resume() {
+    let at = |lifecycle| first_text(&full(), json!({ "thing": "x" }), lifecycle);
+    assert!(!at(Lifecycle::Advance).contains("Stay calm."));
+    assert!(at(Lifecycle::Rehydrate).contains("Stay calm."));
+    assert!(at(Lifecycle::Rehydrate).contains("Do the helping."));
+}
+
+#[test]
+fn a_variable_nobody_set_is_said() {
+    let text = first_text(&full(), json!({}), Lifecycle::Advance);
+    assert!(text.contains("Examine [unset: thing];"), "{text}");
+}
+
+#[test]
+fn loops_say_which_pass_it_is_and_what_the_decision_means() {
+    let workflow = compiled(&workflow(json!([decided("again", 3, json!([plain("work"), decide("d")]))])));
+    let empty = context(json!({}));
+    let first = start(&workflow, &empty).unwrap().state;
+    let text = render_step(&workflow, first.pending_step().unwrap(), &empty, Lifecycle::Start);
+    assert!(text.starts_with("> again: pass 1 of at most 3"), "{text}");
+    let second = advance(&workflow, &first, &empty, &[]).unwrap().state;
+    let text = render_step(&workflow, second.pending_step().unwrap(), &empty, Lifecycle::Advance);
+    assert!(!text.contains("> again") && text.contains("this is pass 1 of at most 3"), "{text}");
+    assert!(text.contains("\"kind\":\"wr.loop_control\""), "{text}");
+}
+
+#[test]
+fn loop_variables_are_filled_in_prompts_and_titles() {
+    let workflow = compiled(&workflow(json!([
+        { "id": "each", "type": "loop", "title": "Each", "body": "inner",
+          "loop": { "type": "forEach", "items": "things", "itemVar": "thing", "indexVar": "n", "maxIterations": 9 } },
+        { "id": "inner", "title": "Thing {{n}}", "prompt": "Do {{thing}} in pass {{currentIteration}}." },
+    ])));
+    let context = context(json!({ "things": ["a", "b"] }));
+    let first = start(&workflow, &context).unwrap().state;
+    let second = advance(&workflow, &first, &context, &[]).unwrap().state;
+    let pending = second.pending_step().unwrap();
+    assert_eq!(render_title(&workflow, pending, &context), "Thing 1");
+    let text = render_step(&workflow, pending, &context, Lifecycle::Advance);
+    assert!(text.contains("pass 2 of 2") && text.contains("Do b in pass 2."), "{text}");
+}
+
+#[test]
+fn a_parallel_step_lists_what_applies() {
+    let source = workflow(json!([{ "id": "p", "type": "parallel", "title": "P", "parallelDelegations": [
+        { "workflowId": "project.child", "runCondition": { "var": "families", "contains": "safety" },
+          "contextMapping": { "packet": "facts" }, "args": { "familyName": "safety" }, "modelTier": "mid" },
+        { "workflowId": "project.other", "runCondition": { "var": "families", "contains": "speed" } },
+    ] }]));
+    let text = first_text(&source, json!({ "families": ["safety"], "packet": "P1" }), Lifecycle::Start);
+    assert!(text.contains("### 1. Workflow `project.child`") && !text.contains("project.other"), "{text}");
+    assert!(text.contains("`facts`: P1") && text.contains("`familyName`: safety"), "{text}");
+    let none = first_text(&source, json!({}), Lifecycle::Start);
+    assert!(none.contains("None of this step's delegations applies"), "{none}");
+}

@@ -1,0 +1,53 @@
+//! Real processes on the real disk: many writers, and writers that are killed anywhere (G10, G15, G16).
+//!
+//! This binary runs itself again as its workers: `worker_entry` does nothing unless it was told what to be.
+#![expect(clippy::print_stdout, reason = "figures are printed")]
+
+mod processes {
+    pub(crate) mod appenders;
+    pub(crate) mod kills;
+    pub(crate) mod strace;
+    pub(crate) mod worker;
+}
+mod support;
+
+use processes::{appenders, kills, strace, worker};
+
+/// More of everything, for the full proof.
+fn is_full_proof() -> bool {
+    std::env::var("WORKRAIL_PROOF").is_ok_and(|level| level == "full")
+}
+
+#[test]
+fn worker_entry() {
+    worker::run_if_asked();
+}
+
+#[test]
+fn figure_processes_append_to_one_session() {
+    let appends = if is_full_proof() { 200 } else { 25 };
+    let figure = appenders::one_session(8, appends);
+    println!("figure: 8 processes x {appends} appends to one session: {figure}");
+}
+
+#[test]
+fn figure_processes_append_to_many_sessions() {
+    let rounds = if is_full_proof() { 40 } else { 4 };
+    let figure = appenders::many_sessions(8, 6, rounds);
+    println!("figure: 8 processes x 6 sessions x {rounds} appends: {figure}");
+}
+
+#[test]
+fn figure_processes_killed_at_random() {
+    let kills = if is_full_proof() { 5_000 } else { 300 };
+    let figure = kills::at_random(kills, 1);
+    println!("figure: kill -9 at random {kills}: {figure}");
+}
+
+#[test]
+fn figure_processes_killed_at_every_syscall() {
+    match strace::kill_at_every_syscall(is_full_proof()) {
+        Some(figure) => println!("figure: kill -9 at every system call: {figure}"),
+        None => println!("skipped: kill -9 at every system call, because strace is not here or may not trace"),
+    }
+}

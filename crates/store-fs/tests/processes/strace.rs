@@ -1,0 +1,105 @@
+//! A worker is killed as it enters its Nth system call of a kind, for every N until it gets through.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use workrail_ports::session_store::SessionStore;
+
+use super::kills::{Known, Totals};
+use super::worker::{Task, acknowledged, opening, store};
+use crate::support::{self, stranger};
+
+/// The calls that change something on disk, or decide who may. A `?` forgives a name that this kernel lacks.
+const CALLS: [&str; 10] = [
+    "fsync", "?rename", "?renameat", "?renameat2", "write", "ftruncate", "unlinkat", "flock", "mkdirat", "openat",
+];
+
+/// Opening happens hundreds of times, mostly before the store is reached: the short run takes samples.
+const OPENAT_STRIDE: usize = 11;
+
+fn may_trace() -> bool {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "true"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// `None` where strace cannot be used.
+pub(crate) fn kill_at_every_syscall(every: bool) -> Option<String> {
+    if !may_trace() {
+        return None;
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let template = dir.path().join("template");
+    prepare(&template);
+    let mut totals = Totals::default();
+    let mut by_call = Vec::new();
+    for call in CALLS {
+        let stride = if call == "openat" && !every { OPENAT_STRIDE } else { 1 };
+        let before = totals.kills;
+        for when in (1..).step_by(stride) {
+            let data = dir.path().join("data");
+            copy_tree(&template, &data);
+            let finished = run_killed(&data, call, when, &mut totals);
+            remove_tree(&data);
+            if finished {
+                break;
+            }
+        }
+        by_call.push(format!("{} {}", call.trim_start_matches('?'), totals.kills - before));
+    }
+    Some(format!("{totals} ({})", by_call.join(", ")))
+}
+
+/// A session with one plan and the torn tail of another, so that an append does all that it can have to do.
+#[expect(clippy::disallowed_methods, reason = "the tail is torn behind the store's back")]
+fn prepare(template: &Path) {
+    let store = store(template);
+    let first = opening(1);
+    let session = first.events[0].session_id;
+    let mut locked = store.create(session).expect("a fresh session");
+    support::commit(&mut locked, &first);
+    support::commit(&mut locked, &stranger(session, first.next_index(), 500_000));
+    let manifest = template.join("sessions").join(session.to_string()).join("manifest.jsonl");
+    let bytes = fs::read(&manifest).expect("the manifest");
+    fs::write(&manifest, &bytes[..bytes.len() - 100]).expect("ours");
+}
+
+/// True when the worker finished before its Nth call.
+fn run_killed(data: &Path, call: &str, when: usize, totals: &mut Totals) -> bool {
+    let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e"].map(str::to_owned);
+    let name = call.trim_start_matches('?');
+    let inject = format!("inject={call}:signal=KILL:when={when}");
+    let prefix = [&strace[..], &[format!("trace={call}"), "-e".to_owned(), inject]].concat();
+    let task = Task { data, seed: 1, sessions: 1, appends: 1 };
+    let output = task.command(&prefix).output().expect("strace starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let keys: Vec<String> = text.split_inclusive('\n').filter_map(acknowledged).collect();
+    if output.status.success() {
+        assert_eq!(keys.len(), 1, "{name} {when}: the worker finished, but acknowledged {keys:?}");
+        return true;
+    }
+    assert!(output.stderr.is_empty(), "{name} {when}: {}", String::from_utf8_lossy(&output.stderr));
+    let mut known = Known::with_opening();
+    known.check(data, &keys, when as u64, totals);
+    false
+}
+
+#[expect(clippy::disallowed_methods, reason = "a copy of a whole data directory is no business of the store")]
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("a fresh copy");
+    for entry in fs::read_dir(from).expect("a directory of the test") {
+        let entry = entry.expect("a listed entry");
+        let target = to.join(entry.file_name());
+        match entry.file_type().expect("a listed entry").is_dir() {
+            true => copy_tree(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).expect("a small file")),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a whole data directory is no business of the store")]
+fn remove_tree(data: &Path) {
+    fs::remove_dir_all(data).expect("ours");
+}
