@@ -3,10 +3,12 @@
 //! Everything here is a pure function of the types in `workrail-model`: no clock, no environment, no
 //! order by chance, so that two machines write the same bytes.
 
+mod authoring;
 mod errors;
 mod events;
 mod markdown;
 mod schemas;
+mod tools;
 
 use anyhow::Result;
 
@@ -15,6 +17,8 @@ use crate::artifact::Artifact;
 /// Every generated file. A new kind of artifact adds its list here and nowhere else.
 pub(crate) fn artifacts() -> Result<Vec<Artifact>> {
     let mut artifacts = schemas::artifacts()?;
+    artifacts.extend(authoring::artifacts()?);
+    artifacts.extend(tools::artifacts()?);
     artifacts.push(events::artifact()?);
     artifacts.push(errors::artifact());
     artifacts.sort_by(|a, b| a.path.cmp(&b.path));

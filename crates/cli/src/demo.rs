@@ -131,8 +131,10 @@ async fn show() -> Result<(), Failure> {
     output::toned(Tone::Good, &format!("    found: {}", rehydrated["pending"]["title"]));
 
     chapter("6. Rewind: the chat goes back to the first step and continues differently");
-    let rewound = session.call("continue_workflow", json!({ "stateToken": text(&first, "stateToken")? })).await?;
-    let other = session.call("continue_workflow", ack(&rewound, Some("Read it again: two keys, not one."))?).await?;
+    let rewound =
+        session.call("continue_workflow", json!({ "stateToken": text(&first, "stateToken")? })).await?;
+    let other =
+        session.call("continue_workflow", ack(&rewound, Some("Read it again: two keys, not one."))?).await?;
     require(other["stateToken"] != second["stateToken"], "a rewind makes a branch of its own")?;
     output::toned(Tone::Good, "    a second branch, the first one is untouched");
 

@@ -50,10 +50,8 @@ fn open(root: &Utf8Path) -> Result<LocalEngine, String> {
 
 /// Serves MCP until the client closes standard input.
 pub(crate) fn serve_stdio() -> ExitCode {
-    let served = data_dir()
-        .map_err(|error| error.to_string())
-        .and_then(|root| open(&root))
-        .and_then(|engine| {
+    let served =
+        data_dir().map_err(|error| error.to_string()).and_then(|root| open(&root)).and_then(|engine| {
             workrail_mcp::stdio::serve(Arc::new(Served(engine))).map_err(|error| error.to_string())
         });
     match served {

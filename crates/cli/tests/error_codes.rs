@@ -89,7 +89,10 @@ fn token_invalid_format() {
     let mut scene = Scene::new();
     let token = scene.first.string("ackToken");
     for bad in [&token[..40], &token.to_uppercase(), "hello", "", &format!("{token}{token}")] {
-        refused(&scene.client().call("continue_workflow", json!({ "ackToken": bad })), ErrorCode::TokenInvalidFormat);
+        refused(
+            &scene.client().call("continue_workflow", json!({ "ackToken": bad })),
+            ErrorCode::TokenInvalidFormat,
+        );
     }
 }
 
@@ -133,7 +136,8 @@ fn token_unknown_node() {
     let mut scene = Scene::new();
     let elsewhere = tempfile::tempdir().unwrap();
     fs::create_dir_all(elsewhere.path().join("keys")).unwrap();
-    fs::copy(scene.data.path().join("keys/keyring.json"), elsewhere.path().join("keys/keyring.json")).unwrap();
+    fs::copy(scene.data.path().join("keys/keyring.json"), elsewhere.path().join("keys/keyring.json"))
+        .unwrap();
     let mut client = server(elsewhere.path());
     let bookmark = json!({ "stateToken": scene.first.string("stateToken") });
     refused(&client.call("continue_workflow", bookmark), ErrorCode::TokenUnknownNode);
@@ -228,7 +232,10 @@ fn workflow_invalid() {
     fs::write(folder.path().join("broken.json"), r#"{ "id": "team.broken", "name": "Broken" }"#).unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_workrail"));
     let mut client = McpClient::start(program, data.path(), &[("WORKFLOW_STORAGE_PATH", folder.path())]);
-    refused(&client.call("start_workflow", json!({ "workflowId": "team.broken" })), ErrorCode::WorkflowInvalid);
+    refused(
+        &client.call("start_workflow", json!({ "workflowId": "team.broken" })),
+        ErrorCode::WorkflowInvalid,
+    );
 }
 
 #[test]
@@ -252,7 +259,11 @@ fn events_of(scene: &Scene) -> Vec<Event> {
     let mut segments: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     segments.sort();
     let bytes: Vec<u8> = segments.iter().flat_map(|path| fs::read(path).unwrap()).collect();
-    bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(|line| Event::parse(line).unwrap()).collect()
+    bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| Event::parse(line).unwrap())
+        .collect()
 }
 
 fn write_as_one_segment(scene: &Scene, events: &[Event], segment: &[u8]) {
@@ -272,7 +283,8 @@ fn session_unknown_version() {
     let mut scene = Scene::new();
     scene.restart_after(|scene| {
         let events = events_of(scene);
-        let segment = String::from_utf8(segment_bytes(&events).unwrap()).unwrap().replace("\"v\":1", "\"v\":2");
+        let segment =
+            String::from_utf8(segment_bytes(&events).unwrap()).unwrap().replace("\"v\":1", "\"v\":2");
         write_as_one_segment(scene, &events, segment.as_bytes());
     });
     refused(&scene.advance(), ErrorCode::SessionUnknownVersion);

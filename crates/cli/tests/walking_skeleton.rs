@@ -124,7 +124,10 @@ fn rehydrating_touches_no_byte_of_the_data_directory() {
     for _ in 0..5 {
         let again = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
         assert_eq!(again.step(), first.step());
-        assert_ne!(again.structured["ackToken"], first.structured["ackToken"], "each look mints a fresh attempt");
+        assert_ne!(
+            again.structured["ackToken"], first.structured["ackToken"],
+            "each look mints a fresh attempt"
+        );
     }
     assert_eq!(contents(data.path()), before);
 }

@@ -1,6 +1,11 @@
 //! What compiling costs, against parsing the same JSON, and whether it grows with the number of steps.
 //!
 //! A plain main: the two ratios are figures with targets, not a distribution to look at.
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a benchmark reads files and the clock, and reports"
+)]
 
 use std::hint::black_box;
 use std::path::Path;
@@ -9,7 +14,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use workrail_core::compile::{CompileInput, Origin, compile};
 
-#[expect(clippy::print_stdout, reason = "a bench reports on stdout")]
 fn main() {
     match largest_corpus_file() {
         Some(bytes) => {

@@ -9,7 +9,10 @@ use workrail_model::canonical::to_canonical;
 use workrail_model::capability::Capability;
 use workrail_model::digest::Sha256;
 use workrail_model::event::{DivergenceReason, OutputChannel};
-use workrail_model::id::{ApprovalId, AssessmentRecordId, AttemptId, CapObsId, ChangeId, ConsequenceId, ContextId, DivergenceId, EventId, GapId, NodeId, OutputId, RunId, SessionId, TraceId, ValidationId};
+use workrail_model::id::{
+    ApprovalId, AssessmentRecordId, AttemptId, CapObsId, ChangeId, ConsequenceId, ContextId, DivergenceId,
+    EventId, GapId, NodeId, OutputId, RunId, SessionId, TraceId, ValidationId,
+};
 use workrail_model::name::{AssessmentName, ContractRef, StepId};
 use workrail_model::preferences::Preferences;
 use workrail_model::reason::Reason;
@@ -201,6 +204,7 @@ mod tests {
             gap_id(node(), attempt(), Reason::Unexpected(Unexpected::LoopLimitReached), "l").to_string(),
             change_id(node(), attempt(), Preferences::default()).to_string(),
             next_attempt(attempt(), node()).to_string(),
+            root_attempt(node()).to_string(),
             retry_attempt(attempt()).to_string(),
             fork_attempt(attempt(), digest).to_string(),
             event_id([4; 10], 0).to_string(),
@@ -215,6 +219,7 @@ mod tests {
                 "gap_qhppetbb3zym7ymv",
                 "prefchg_t1eatqyrdp76v02x",
                 "attempt_1vtajj8hh",
+                "attempt_x8305xvsc",
                 "attempt_pcmsrq7hn",
                 "attempt_w339e5760",
                 "evt_3t2seybdrvkz0xt2",

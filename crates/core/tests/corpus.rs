@@ -1,12 +1,19 @@
 //! Every real workflow file loads, compiles to a stable hash and runs to completion, unchanged (G21).
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test reads the files beside the workspace and fails loudly"
+)]
+
 mod driver;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use workrail_model::compiled::CompiledWorkflow;
+use workrail_core::compile::{CompileInput, Origin, compile as compile_workflow};
+use workrail_model::compiled::{CompiledWorkflow, ConditionTest, Expr, ForCount, LoopControl};
 
 /// The files are not part of the project; where they are absent there is nothing to prove.
 fn corpus() -> Option<Vec<PathBuf>> {
@@ -52,6 +59,58 @@ fn merged(base: &Value, over: &Value) -> Value {
     merged
 }
 
+fn compile(bytes: &[u8], file: &str) -> CompiledWorkflow {
+    let input = CompileInput { origin: Origin::Bundled, ..CompileInput::new(bytes, file) };
+    compile_workflow(input).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// Lists and counts for the loops, so that their bodies run.
+fn loop_fixture(workflow: &CompiledWorkflow) -> Value {
+    let mut fixture = json!({});
+    for owner in &workflow.loops {
+        match &owner.control {
+            LoopControl::ForEach { items, .. } => {
+                fixture[items] = json!([{ "name": "first" }, { "name": "second" }]);
+            }
+            LoopControl::For { count: ForCount::FromContext { context_key } } => {
+                fixture[context_key] = json!(2)
+            }
+            LoopControl::For { .. } | LoopControl::While { .. } | LoopControl::Until { .. } => {}
+        }
+    }
+    fixture
+}
+
+/// Adds a value that makes the first test on each variable hold.
+fn steering_fixture(workflow: &CompiledWorkflow, fixture: &mut Value) {
+    for condition in &workflow.conditions {
+        if let ConditionTest::Context { expr } = &condition.test {
+            steer(expr, fixture);
+        }
+    }
+}
+
+fn steer(expr: &Expr, fixture: &mut Value) {
+    let mut set = |var: &String, value: Value| {
+        if fixture.get(var).is_none() {
+            fixture[var] = value;
+        }
+    };
+    match expr {
+        Expr::Equals { var, value }
+        | Expr::Gte { var, value }
+        | Expr::Lte { var, value }
+        | Expr::Contains { var, value } => set(var, value.clone()),
+        Expr::In { var, values } => set(var, values.first().cloned().unwrap_or(Value::Null)),
+        Expr::Gt { var, value } => set(var, json!(value.as_f64().unwrap_or(0.0) + 1.0)),
+        Expr::Lt { var, value } => set(var, json!(value.as_f64().unwrap_or(0.0) - 1.0)),
+        Expr::Truthy { var } => set(var, json!(true)),
+        Expr::And { all } => all.iter().for_each(|part| steer(part, fixture)),
+        Expr::Or { any } => any.iter().for_each(|part| steer(part, fixture)),
+        Expr::Not { .. } | Expr::NotEquals { .. } | Expr::Always | Expr::Malformed => {}
+    }
+}
+
 /// Writes the value with its keys in another order; lists keep theirs.
 fn shuffled(value: &Value, seed: u64, out: &mut String) {
     match value {
@@ -86,16 +145,16 @@ fn shuffled(value: &Value, seed: u64, out: &mut String) {
 
 fn hash_is_stable(bytes: &[u8], file: &str, workflow: &CompiledWorkflow) {
     let hash = workflow.hash().unwrap();
-    assert_eq!(driver::compile(bytes, file).hash().unwrap(), hash, "{file}: twice");
-    assert_eq!(driver::compile(bytes, "another/place.json").hash().unwrap(), hash, "{file}: elsewhere");
+    assert_eq!(compile(bytes, file).hash().unwrap(), hash, "{file}: twice");
+    assert_eq!(compile(bytes, "another/place.json").hash().unwrap(), hash, "{file}: elsewhere");
     let value: Value = serde_json::from_slice(bytes).unwrap();
     for seed in 1..6 {
         let mut text = String::new();
         shuffled(&value, seed, &mut text);
-        assert_eq!(driver::compile(text.as_bytes(), file).hash().unwrap(), hash, "{file}: seed {seed}");
+        assert_eq!(compile(text.as_bytes(), file).hash().unwrap(), hash, "{file}: seed {seed}");
     }
     let commented = format!("// a comment\n{}\n/* and another */", String::from_utf8_lossy(bytes));
-    assert_eq!(driver::compile(commented.as_bytes(), file).hash().unwrap(), hash, "{file}: JSONC");
+    assert_eq!(compile(commented.as_bytes(), file).hash().unwrap(), hash, "{file}: JSONC");
     let read = CompiledWorkflow::parse(&workflow.to_canonical().unwrap()).unwrap();
     assert_eq!(&read, workflow, "{file}: the stored form is the whole workflow");
 }
@@ -108,13 +167,13 @@ fn figure_corpus() {
     for path in &files {
         let file = name(path);
         let bytes = std::fs::read(path).unwrap();
-        let workflow = driver::compile(&bytes, &file);
+        let workflow = compile(&bytes, &file);
         hash_is_stable(&bytes, &file, &workflow);
         hashes.insert(workflow.hash().unwrap().to_string());
-        let base = merged(&driver::loop_fixture(&workflow), &fixture(&file));
+        let base = merged(&loop_fixture(&workflow), &fixture(&file));
         let plain = driver::run(&workflow, &driver::context(base.clone()), 500);
         let mut steered = base;
-        driver::steering_fixture(&workflow, &mut steered);
+        steering_fixture(&workflow, &mut steered);
         let other = driver::run(&workflow, &driver::context(steered), 500);
         assert!(!plain.steps.is_empty() && !other.steps.is_empty(), "{file}");
         passed += 1;
@@ -128,7 +187,7 @@ fn figure_corpus() {
 fn a_string_body_sees_its_loop_variables() {
     let Some(files) = corpus() else { return };
     let Some(path) = files.iter().find(|path| name(path) == "simple-batch.json") else { return };
-    let workflow = driver::compile(&std::fs::read(path).unwrap(), "simple-batch.json");
+    let workflow = compile(&std::fs::read(path).unwrap(), "simple-batch.json");
     let run = driver::run(&workflow, &driver::context(json!({ "items": ["a", "b"] })), 50);
     assert_eq!(
         run.steps,

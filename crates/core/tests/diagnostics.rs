@@ -1,5 +1,7 @@
 //! Every kind of problem is found, placed and explained (G45).
 
+#![expect(clippy::unwrap_used, reason = "tests fail loudly")]
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};

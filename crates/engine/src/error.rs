@@ -3,7 +3,7 @@
 //! No suggestion destroys anything: not a command, not a file to remove (G71).
 
 use serde_json::json;
-use workrail_core::compile::Diagnostics;
+use workrail_core::compile::{BindingsError, Diagnostics};
 use workrail_core::decide::DecideError;
 use workrail_core::project::FoldError;
 use workrail_core::token::TokenError;
@@ -170,6 +170,15 @@ pub(crate) fn diagnostics(cause: &Diagnostics) -> Boxed {
         Retry::NotRetryable,
         format!("The workflow's file has errors:\n{cause}"),
         "Fix the file as the messages say, then start again.",
+    )
+}
+
+pub(crate) fn bindings(file: &str, cause: &BindingsError) -> Boxed {
+    envelope(
+        ErrorCode::WorkflowInvalid,
+        Retry::NotRetryable,
+        format!("The workspace's `{file}` cannot be used: {cause}. No run was started."),
+        "Correct the file: an object of slot to text, or of workflow id to such an object.",
     )
 }
 

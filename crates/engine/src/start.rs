@@ -1,7 +1,7 @@
 //! `start_workflow`: compile, pin, record the root, answer with the first step.
 
 use serde_json::Value;
-use workrail_core::compile::{CompileInput, Origin, compile};
+use workrail_core::compile::{Bindings, CompileInput, Origin, bindings_for, compile};
 use workrail_core::decide::start::{Start, Started, start};
 use workrail_core::reply::{ReplyInput, ReplyMoment, render};
 use workrail_model::compiled::CompiledWorkflow;
@@ -19,7 +19,8 @@ impl<S: Store> Engine<S> {
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
         let context = initial_context(&request)?;
         let source = self.around.workflows.load(&id).map_err(error::source)?;
-        let workflow = compiled(&source)?;
+        let bindings = self.bindings(&id)?;
+        let workflow = compiled(&source, &bindings)?;
         let session = self.fresh_session()?;
         let run = self.fresh_run()?;
         let preferences = Preferences::default();
@@ -50,16 +51,25 @@ impl<S: Store> Engine<S> {
                 .map_err(|cause| error::internal(&cause.to_string()))
         })
     }
+
+    /// What the workspace chose for the workflow's extension points.
+    fn bindings(&self, id: &WorkflowId) -> Result<Bindings, Box<ErrorEnvelope>> {
+        match self.around.workflows.bindings().map_err(error::source)? {
+            None => Ok(Bindings::new()),
+            Some(file) => bindings_for(&file.bytes, id.as_str())
+                .map_err(|cause| error::bindings(&file.reference, &cause)),
+        }
+    }
 }
 
-fn compiled(source: &SourceFile) -> Result<CompiledWorkflow, Box<ErrorEnvelope>> {
+fn compiled(source: &SourceFile, bindings: &Bindings) -> Result<CompiledWorkflow, Box<ErrorEnvelope>> {
     let origin = match source.kind {
         WorkflowSourceKind::Bundled => Origin::Bundled,
         WorkflowSourceKind::User => Origin::User,
         WorkflowSourceKind::Project => Origin::Project,
         WorkflowSourceKind::Remote | WorkflowSourceKind::Plugin => Origin::Shared,
     };
-    let input = CompileInput { origin, ..CompileInput::new(&source.bytes, &source.reference) };
+    let input = CompileInput { origin, bindings, ..CompileInput::new(&source.bytes, &source.reference) };
     compile(input).map_err(|cause| error::diagnostics(&cause))
 }
 

@@ -16,19 +16,25 @@ const BUNDLED: &[(&str, &str)] =
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     folders: Vec<Utf8PathBuf>,
+    /// Where the work happens; its bindings are used.
+    workspace: Option<Utf8PathBuf>,
 }
 
+/// Where a workspace keeps its bindings.
+const BINDINGS: &str = ".workrail/bindings.json";
+
 impl Sources {
-    pub fn new(folders: Vec<Utf8PathBuf>) -> Self {
-        Self { folders }
+    pub fn new(folders: Vec<Utf8PathBuf>, workspace: Option<Utf8PathBuf>) -> Self {
+        Self { folders, workspace }
     }
 
-    /// The folders named by `WORKFLOW_STORAGE_PATH`.
+    /// The folders named by `WORKFLOW_STORAGE_PATH`, and the process's own folder as the workspace.
     pub fn from_environment() -> Self {
         let folders = crate::env_vars::STORAGE_PATH.get().map_or_else(Vec::new, |value| {
             std::env::split_paths(&value).filter_map(|path| Utf8PathBuf::from_path_buf(path).ok()).collect()
         });
-        Self::new(folders)
+        let workspace = std::env::current_dir().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
+        Self::new(folders, workspace)
     }
 
     /// Every file that can be read and names an id.
@@ -77,6 +83,19 @@ impl WorkflowSource for Sources {
                 Ok(SourceFile { kind: WorkflowSourceKind::User, reference, bytes })
             }
         }
+    }
+
+    fn bindings(&self) -> Result<Option<SourceFile>, SourceError> {
+        let Some(path) = self.workspace.as_ref().map(|folder| folder.join(BINDINGS)) else { return Ok(None) };
+        if !path.exists() {
+            return Ok(None);
+        }
+        let reference = BINDINGS.to_owned();
+        let bytes = read_bounded(&path).ok_or_else(|| SourceError::Unreadable {
+            reference: reference.clone(),
+            detail: format!("it is no readable regular file of at most {WORKFLOW_SOURCE_BYTES_MAX} bytes"),
+        })?;
+        Ok(Some(SourceFile { kind: WorkflowSourceKind::Project, reference, bytes }))
     }
 }
 

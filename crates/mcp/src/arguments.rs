@@ -56,7 +56,9 @@ pub(crate) struct OutputArguments {
 }
 
 /// Reads the arguments of a call; the error names the argument.
-pub(crate) fn parse<T: DeserializeOwned>(arguments: Option<Map<String, Value>>) -> Result<T, Box<ErrorEnvelope>> {
+pub(crate) fn parse<T: DeserializeOwned>(
+    arguments: Option<Map<String, Value>>,
+) -> Result<T, Box<ErrorEnvelope>> {
     serde_path_to_error::deserialize(Value::Object(arguments.unwrap_or_default())).map_err(|error| {
         let path = error.path().to_string();
         let place = if path == "." { "the arguments".to_owned() } else { format!("`{path}`") };

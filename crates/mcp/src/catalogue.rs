@@ -131,7 +131,9 @@ fn schema_of<T: JsonSchema>() -> JsonObject {
     replace_boolean_schemas(&mut value);
     match value {
         Value::Object(object) => object,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => JsonObject::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            JsonObject::new()
+        }
     }
 }
 
@@ -164,7 +166,10 @@ mod tests {
         match value {
             Value::Object(members) => {
                 for (key, member) in members {
-                    assert!(!["$ref", "$schema", "oneOf", "anyOf", "allOf"].contains(&key.as_str()), "{path}/{key}");
+                    assert!(
+                        !["$ref", "$schema", "oneOf", "anyOf", "allOf"].contains(&key.as_str()),
+                        "{path}/{key}"
+                    );
                     no_forbidden(member, &format!("{path}/{key}"));
                 }
             }
@@ -176,7 +181,8 @@ mod tests {
     #[test]
     fn schemas_are_flat_objects() {
         for tool in tools() {
-            for schema in [Some(tool.input_schema.clone()), tool.output_schema.clone()].into_iter().flatten() {
+            for schema in [Some(tool.input_schema.clone()), tool.output_schema.clone()].into_iter().flatten()
+            {
                 assert_eq!(schema.get("type"), Some(&Value::from("object")), "{}", tool.name);
                 no_forbidden(&Value::Object((*schema).clone()), &tool.name);
             }

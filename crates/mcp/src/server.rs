@@ -10,8 +10,8 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value};
-use workrail_engine::request::{ContinueWorkflow, StartWorkflow};
 use workrail_engine::Reply;
+use workrail_engine::request::{ContinueWorkflow, StartWorkflow};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 
 use crate::arguments::{self, ContinueArguments, StartArguments};

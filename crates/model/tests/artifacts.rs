@@ -110,7 +110,8 @@ fn a_snapshot_has_these_bytes() {
 fn impossible_states_are_refused() {
     let mut completed = CompletedSteps::default();
     completed.insert(&StepInstanceKey::parse("c").unwrap());
-    let pending = |loop_path: Vec<LoopFrame>| Pending::Some { step: PendingStep { step_id: step("c"), loop_path } };
+    let pending =
+        |loop_path: Vec<LoopFrame>| Pending::Some { step: PendingStep { step_id: step("c"), loop_path } };
     let running = |completed, pending| EngineState::Running { completed, loop_stack: Vec::new(), pending };
     let refused = |state| ExecutionSnapshot::new(WorkflowHash::of(b"w"), state).unwrap_err();
     assert_eq!(

@@ -30,83 +30,163 @@ fn samples() -> Vec<Value> {
     let run = || Some(json!({ "runId": "run_0000000000000000" }));
     vec![
         record("session_created", None, "session_created:s", json!({})),
-        record("observation_recorded", None, "o:1", json!({
-            "key": "git_branch", "value": { "type": "short_string", "value": "main" }, "confidence": "high",
-        })),
-        record("run_started", run(), "r:1", json!({
-            "workflowId": "wr.small_change", "workflowHash": HASH, "workflowSourceKind": "bundled",
-            "workflowSourceRef": "wr.small_change.json",
-            "parent": { "runId": "run_0000000000000001", "nodeId": "node_0000000000000009" },
-        })),
-        record("node_created", node(), "n:1", json!({
-            "nodeKind": "step", "parentNodeId": null, "workflowHash": HASH, "snapshotRef": HASH,
-        })),
-        record("edge_created", run(), "e:1", json!({
-            "edgeKind": "acked_step", "fromNodeId": "node_0000000000000000",
-            "toNodeId": "node_0000000000000001",
-            "cause": { "kind": "ack_pending", "eventId": "evt_0000000000000000" },
-        })),
-        record("advance_recorded", node(), "a:1", json!({
-            "attemptId": "attempt_000000000", "intent": "ack_pending",
-            "outcome": { "kind": "blocked", "blockers": { "blockers": [{
-                "code": "MISSING_REQUIRED_NOTES", "pointer": { "kind": "workflow_step", "stepId": "a.b" },
-                "message": "m", "suggestedFix": "f",
-            }] } },
-            "requestDigest": HASH, "replyRef": HASH,
-        })),
-        record("node_output_appended", node(), "out:1", json!({
-            "outputId": "out_0000000000000000", "outputChannel": "recap",
-            "payload": { "payloadKind": "notes", "notesMarkdown": "n", "fullTextRef": HASH },
-            "attemptId": "attempt_000000000", "supersedesOutputId": "out_0000000000000001",
-        })),
-        record("preferences_changed", node(), "p:1", json!({
-            "changeId": "prefchg_0000000000000000", "source": "user",
-            "delta": [{ "key": "autonomy", "value": "full_auto_never_stop" }],
-            "effective": { "autonomy": "full_auto_never_stop", "riskPolicy": "conservative" },
-        })),
-        record("capability_observed", node(), "c:1", json!({
-            "capObsId": "capobs_0000000000000000", "capability": "web_browsing", "status": "available",
-            "provenance": { "kind": "probe_step", "enforcementGrade": "strong", "detail": {
-                "probeTemplateId": "wr.templates.capability_probe", "probeStepId": "wr_probe", "result": "success",
-            } },
-        })),
-        record("gap_recorded", node(), "g:1", json!({
-            "gapId": "gap_0000000000000000", "severity": "critical",
-            "reason": { "category": "contract_violation", "detail": "missing_required_output" },
-            "summary": "s", "resolution": { "kind": "resolves", "resolvesGapId": "gap_0000000000000001" },
-            "evidenceRefs": [{ "kind": "event", "eventId": "evt_0000000000000000" }],
-        })),
-        record("divergence_recorded", node(), "d:1", json!({
-            "divergenceId": "div_0000000000000000", "reason": "efficiency_skip", "summary": "s",
-            "relatedStepId": "a",
-        })),
-        record("decision_trace_appended", node(), "t:1", json!({
-            "traceId": "trace_0000000000000000", "entries": [{
-                "kind": "entered_loop", "summary": "s",
-                "refs": [{ "kind": "loop_id", "loopId": "l" }, { "kind": "iteration", "value": 0 }],
-            }],
-        })),
-        record("context_set", run(), "x:1", json!({
-            "contextId": "ctx_0000000000000000", "context": { "goal": "g" }, "source": "initial",
-            "nodeId": "node_0000000000000001", "attemptId": "attempt_000000000",
-        })),
-        record("validation_performed", node(), "v:1", json!({
-            "validationId": "val_0000000000000000", "attemptId": "attempt_000000000",
-            "contractRef": "wr.contracts.loop_control", "result": { "kind": "invalid", "issues": ["i"] },
-        })),
-        record("assessment_recorded", node(), "as:1", json!({
-            "recordId": "asmt_0000000000000000", "attemptId": "attempt_000000000", "assessmentId": "ready",
-            "dimensions": [{ "dimensionId": "confidence", "level": "high", "normalization": "exact" }],
-        })),
-        record("assessment_consequence_applied", node(), "ac:1", json!({
-            "consequenceId": "cons_0000000000000000", "attemptId": "attempt_000000000", "assessmentId": "ready",
-            "dimensionId": "confidence", "level": "low",
-            "effect": { "kind": "require_followup", "guidance": "g" },
-        })),
-        record("approval_recorded", node(), "ap:1", json!({
-            "approvalId": "appr_0000000000000000", "stepId": "deploy", "decision": "approved",
-            "channel": "terminal", "note": "n",
-        })),
+        record(
+            "observation_recorded",
+            None,
+            "o:1",
+            json!({
+                "key": "git_branch", "value": { "type": "short_string", "value": "main" }, "confidence": "high",
+            }),
+        ),
+        record(
+            "run_started",
+            run(),
+            "r:1",
+            json!({
+                "workflowId": "wr.small_change", "workflowHash": HASH, "workflowSourceKind": "bundled",
+                "workflowSourceRef": "wr.small_change.json",
+                "parent": { "runId": "run_0000000000000001", "nodeId": "node_0000000000000009" },
+            }),
+        ),
+        record(
+            "node_created",
+            node(),
+            "n:1",
+            json!({
+                "nodeKind": "step", "parentNodeId": null, "workflowHash": HASH, "snapshotRef": HASH,
+            }),
+        ),
+        record(
+            "edge_created",
+            run(),
+            "e:1",
+            json!({
+                "edgeKind": "acked_step", "fromNodeId": "node_0000000000000000",
+                "toNodeId": "node_0000000000000001",
+                "cause": { "kind": "ack_pending", "eventId": "evt_0000000000000000" },
+            }),
+        ),
+        record(
+            "advance_recorded",
+            node(),
+            "a:1",
+            json!({
+                "attemptId": "attempt_000000000", "intent": "ack_pending",
+                "outcome": { "kind": "blocked", "blockers": { "blockers": [{
+                    "code": "MISSING_REQUIRED_NOTES", "pointer": { "kind": "workflow_step", "stepId": "a.b" },
+                    "message": "m", "suggestedFix": "f",
+                }] } },
+                "requestDigest": HASH, "replyRef": HASH,
+            }),
+        ),
+        record(
+            "node_output_appended",
+            node(),
+            "out:1",
+            json!({
+                "outputId": "out_0000000000000000", "outputChannel": "recap",
+                "payload": { "payloadKind": "notes", "notesMarkdown": "n", "fullTextRef": HASH },
+                "attemptId": "attempt_000000000", "supersedesOutputId": "out_0000000000000001",
+            }),
+        ),
+        record(
+            "preferences_changed",
+            node(),
+            "p:1",
+            json!({
+                "changeId": "prefchg_0000000000000000", "source": "user",
+                "delta": [{ "key": "autonomy", "value": "full_auto_never_stop" }],
+                "effective": { "autonomy": "full_auto_never_stop", "riskPolicy": "conservative" },
+            }),
+        ),
+        record(
+            "capability_observed",
+            node(),
+            "c:1",
+            json!({
+                "capObsId": "capobs_0000000000000000", "capability": "web_browsing", "status": "available",
+                "provenance": { "kind": "probe_step", "enforcementGrade": "strong", "detail": {
+                    "probeTemplateId": "wr.templates.capability_probe", "probeStepId": "wr_probe", "result": "success",
+                } },
+            }),
+        ),
+        record(
+            "gap_recorded",
+            node(),
+            "g:1",
+            json!({
+                "gapId": "gap_0000000000000000", "severity": "critical",
+                "reason": { "category": "contract_violation", "detail": "missing_required_output" },
+                "summary": "s", "resolution": { "kind": "resolves", "resolvesGapId": "gap_0000000000000001" },
+                "evidenceRefs": [{ "kind": "event", "eventId": "evt_0000000000000000" }],
+            }),
+        ),
+        record(
+            "divergence_recorded",
+            node(),
+            "d:1",
+            json!({
+                "divergenceId": "div_0000000000000000", "reason": "efficiency_skip", "summary": "s",
+                "relatedStepId": "a",
+            }),
+        ),
+        record(
+            "decision_trace_appended",
+            node(),
+            "t:1",
+            json!({
+                "traceId": "trace_0000000000000000", "entries": [{
+                    "kind": "entered_loop", "summary": "s",
+                    "refs": [{ "kind": "loop_id", "loopId": "l" }, { "kind": "iteration", "value": 0 }],
+                }],
+            }),
+        ),
+        record(
+            "context_set",
+            run(),
+            "x:1",
+            json!({
+                "contextId": "ctx_0000000000000000", "context": { "goal": "g" }, "source": "initial",
+                "nodeId": "node_0000000000000001", "attemptId": "attempt_000000000",
+            }),
+        ),
+        record(
+            "validation_performed",
+            node(),
+            "v:1",
+            json!({
+                "validationId": "val_0000000000000000", "attemptId": "attempt_000000000",
+                "contractRef": "wr.contracts.loop_control", "result": { "kind": "invalid", "issues": ["i"] },
+            }),
+        ),
+        record(
+            "assessment_recorded",
+            node(),
+            "as:1",
+            json!({
+                "recordId": "asmt_0000000000000000", "attemptId": "attempt_000000000", "assessmentId": "ready",
+                "dimensions": [{ "dimensionId": "confidence", "level": "high", "normalization": "exact" }],
+            }),
+        ),
+        record(
+            "assessment_consequence_applied",
+            node(),
+            "ac:1",
+            json!({
+                "consequenceId": "cons_0000000000000000", "attemptId": "attempt_000000000", "assessmentId": "ready",
+                "dimensionId": "confidence", "level": "low",
+                "effect": { "kind": "require_followup", "guidance": "g" },
+            }),
+        ),
+        record(
+            "approval_recorded",
+            node(),
+            "ap:1",
+            json!({
+                "approvalId": "appr_0000000000000000", "stepId": "deploy", "decision": "approved",
+                "channel": "terminal", "note": "n",
+            }),
+        ),
     ]
 }
 

@@ -22,4 +22,6 @@ pub enum SourceError {
 
 pub trait WorkflowSource: Send + Sync {
     fn load(&self, id: &WorkflowId) -> Result<SourceFile, SourceError>;
+    /// What the workspace chose for extension points: its `.workrail/bindings.json`, when there is one.
+    fn bindings(&self) -> Result<Option<SourceFile>, SourceError>;
 }

@@ -55,7 +55,9 @@ impl<F: FileSystem> LocalStore<F> {
         let bytes = match self.fs().read(&layout::activity(), 0, COUNTER_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) => match error.kind {
-                FsErrorKind::NotFound | FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } => return Ok(None),
+                FsErrorKind::NotFound | FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } => {
+                    return Ok(None);
+                }
                 // It may be there: rebuilt without it, the counter would hand out numbers twice.
                 FsErrorKind::AlreadyExists
                 | FsErrorKind::NoSpace

@@ -138,7 +138,8 @@ fn newest_segment<F: FileSystem>(fs: &F, session: SessionId) -> Result<Option<Ne
         .max_by_key(|newest| newest.first))
 }
 
-fn list_events<F: FileSystem>(fs: &F, session: SessionId) -> Result<Vec<DirEntry>, FsError> {
+/// What lies in the folder of the segments; nothing, where a session was begun and has none yet.
+pub(crate) fn list_events<F: FileSystem>(fs: &F, session: SessionId) -> Result<Vec<DirEntry>, FsError> {
     match fs.list(&layout::events(session)) {
         Err(error) if matches!(error.kind, FsErrorKind::NotFound | FsErrorKind::WrongKind) => Ok(Vec::new()),
         listed => listed,
@@ -152,8 +153,9 @@ fn manifest_from<F: FileSystem>(fs: &F, session: SessionId, since: Option<&Curso
     if let Some(cursor) = since.filter(|cursor| cursor.anchor_bytes > 0)
         && let Some(anchor_at) = cursor.manifest_bytes.checked_sub(cursor.anchor_bytes)
         && let Ok(bytes) = fs.read(&path, anchor_at, MANIFEST_BYTES_MAX)
-        && let Some((anchor, rest)) =
-            usize::try_from(cursor.anchor_bytes).ok().and_then(|anchor_len| bytes.split_at_checked(anchor_len))
+        && let Some((anchor, rest)) = usize::try_from(cursor.anchor_bytes)
+            .ok()
+            .and_then(|anchor_len| bytes.split_at_checked(anchor_len))
         && Sha256::of(anchor) == cursor.anchor
     {
         let bytes = rest.to_vec();

@@ -153,7 +153,7 @@ impl<F: FileSystem> LocalStore<F> {
             return Ok(());
         }
         let events = layout::events(session);
-        for entry in self.fs.list(&events)? {
+        for entry in load::list_events(&self.fs, session)? {
             let committed = loaded.segments.contains(&format!("events/{}", entry.name));
             if entry.kind == FileKind::Regular
                 && !committed

@@ -47,15 +47,8 @@ enum Hostility {
 }
 
 impl Hostility {
-    const ON_DISK: [Self; 7] = [
-        Self::CutInHalf,
-        Self::Empty,
-        Self::Garbage,
-        Self::Long,
-        Self::Directory,
-        Self::Symlink,
-        Self::Fifo,
-    ];
+    const ON_DISK: [Self; 7] =
+        [Self::CutInHalf, Self::Empty, Self::Garbage, Self::Long, Self::Directory, Self::Symlink, Self::Fifo];
 
     /// Whether there still is a regular file to open; what a lock file holds does not matter.
     fn leaves_a_file(self) -> bool {
@@ -144,9 +137,9 @@ impl Scene {
             let fits = match &error {
                 ContentError::Damaged { path } => path == file,
                 ContentError::Io(error) => error.kind == FsErrorKind::PermissionDenied,
-                ContentError::Missing { .. } | ContentError::Snapshot { .. } | ContentError::Workflow { .. } => {
-                    false
-                }
+                ContentError::Missing { .. }
+                | ContentError::Snapshot { .. }
+                | ContentError::Workflow { .. } => false,
             };
             assert!(fits, "{what}: {error:?}");
         }

@@ -79,7 +79,10 @@ fn first_events() -> (SessionId, Vec<Value>) {
 }
 
 fn lines(values: &[Value]) -> Vec<Vec<u8>> {
-    values.iter().map(|value| workrail_model::canonical::value_to_canonical(value).expect("canonical")).collect()
+    values
+        .iter()
+        .map(|value| workrail_model::canonical::value_to_canonical(value).expect("canonical"))
+        .collect()
 }
 
 /// What the health of a session says when one field of one event is replaced.
@@ -190,9 +193,9 @@ fn lone_surrogates_duplicate_keys_and_raw_control_characters_are_no_json() {
     ];
     for replacement in replacements {
         match judge(&forged(session, &lines_with(replacement)), session) {
-            SessionHealth::CorruptHead {
-                reason: CorruptionReason::Event { event_index: 1, detail, .. },
-            } => assert!(detail.starts_with("not JSON: "), "{detail}"),
+            SessionHealth::CorruptHead { reason: CorruptionReason::Event { event_index: 1, detail, .. } } => {
+                assert!(detail.starts_with("not JSON: "), "{detail}")
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -215,7 +218,8 @@ fn odd_text_in_notes_is_text_and_a_megabyte_is_over_budget() {
         let fs = with(text);
         assert_eq!(judge(&fs, session), SessionHealth::Healthy, "{text:?}");
         let events = open(fs).read(session, None).expect("readable").events;
-        let value: Value = serde_json::from_slice(&events[0].to_canonical().expect("canonical")).expect("JSON");
+        let value: Value =
+            serde_json::from_slice(&events[0].to_canonical().expect("canonical")).expect("JSON");
         assert_eq!(value.pointer("/data/payload/notesMarkdown"), Some(&json!(text)));
     }
     match judge(&with(&"a".repeat(1024 * 1024)), session) {
@@ -247,11 +251,14 @@ fn a_manifest_cannot_name_a_segment_outside_its_folder() {
     let fs = forged(session, &lines(&values));
     let manifest = within(session, "manifest.jsonl");
     let text = String::from_utf8(fs.read_raw(&manifest).expect("forged")).expect("UTF-8");
-    let escapes = ["../../../etc/passwd", "/etc/passwd", "events/../../x", "events/00000000-00000004.jsonl\\u0000"];
+    let escapes =
+        ["../../../etc/passwd", "/etc/passwd", "events/../../x", "events/00000000-00000004.jsonl\\u0000"];
     for escape in escapes {
         fs.write_raw(&manifest, text.replacen("events/00000000-00000004.jsonl", escape, 1).as_bytes());
         match judge(&fs, session) {
-            SessionHealth::CorruptHead { reason: CorruptionReason::ManifestRecord { manifest_index: 0, .. } } => {}
+            SessionHealth::CorruptHead {
+                reason: CorruptionReason::ManifestRecord { manifest_index: 0, .. },
+            } => {}
             other => panic!("{escape}: {other:?}"),
         }
     }

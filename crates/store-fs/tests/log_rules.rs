@@ -71,7 +71,12 @@ fn a_torn_tail_is_cut_before_its_orphan_segment_is_replaced() {
         for image in disk.crash_images(&CrashLimits::default()) {
             let slice = open(image).read(session, None).unwrap();
             let trace = disk.trace();
-            assert_eq!(slice.health, SessionHealth::Healthy, "crash at operation {at_op}: {:?}", trace.last());
+            assert_eq!(
+                slice.health,
+                SessionHealth::Healthy,
+                "crash at operation {at_op}: {:?}",
+                trace.last()
+            );
         }
     }
 }
@@ -95,10 +100,13 @@ fn a_manifest_that_lost_committed_groups_is_corruption_and_nothing_is_removed() 
         assert_eq!(slice.events, events);
         let segment = format!("events/{}", last_segment(&fs));
         let reason = CorruptionReason::SegmentUnattested { segment };
-        assert_eq!(slice.health, match EventIndex::new(events.len() as u64).unwrap() {
-            EventIndex::ZERO => SessionHealth::CorruptHead { reason },
-            valid_until => SessionHealth::CorruptTail { valid_until, reason },
-        });
+        assert_eq!(
+            slice.health,
+            match EventIndex::new(events.len() as u64).unwrap() {
+                EventIndex::ZERO => SessionHealth::CorruptHead { reason },
+                valid_until => SessionHealth::CorruptTail { valid_until, reason },
+            }
+        );
         assert!(matches!(store.lock(session), Err(StoreError::Unhealthy { .. })));
         assert_eq!(disk_bytes(&fs), before);
     }

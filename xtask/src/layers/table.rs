@@ -58,6 +58,7 @@ const MODEL: &str = "workrail-model";
 const CORE: &str = "workrail-core";
 const PORTS: &str = "workrail-ports";
 const ENGINE: &str = "workrail-engine";
+const MCP: &str = "workrail-mcp";
 
 pub(super) const LAYERS: &[Layer] = &[
     Layer {
@@ -126,7 +127,7 @@ pub(super) const LAYERS: &[Layer] = &[
         external: External::Any,
     },
     Layer { name: TEST_ONLY, ours: &[MODEL, CORE, PORTS, ENGINE], external: External::Any },
-    Layer { name: "xtask", ours: &[MODEL, CORE], external: External::Any },
+    Layer { name: "xtask", ours: &[MODEL, CORE, MCP], external: External::Any },
 ];
 
 pub(super) fn is_pure(name: &str) -> bool {

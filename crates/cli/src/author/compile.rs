@@ -1,19 +1,34 @@
 //! `workrail compile`: the compiled form, its hash, or the prompts.
 
 use camino::Utf8Path;
-use workrail_core::compile::{CompileInput, check};
+use workrail_core::compile::{Bindings, CompileInput, bindings_for, check, read_source};
 use workrail_core::render::prompt::{Lifecycle, render_step};
+use workrail_host::sources::Sources;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::Context;
 use workrail_model::snapshot::PendingStep;
 
+use workrail_ports::workflow_source::WorkflowSource;
+
 use super::{Emit, Stop, files, report};
 use crate::output::{self, Tone};
+
+/// What the workspace chose for the extension points of a file's workflow.
+pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Stop> {
+    let call = |error: &dyn std::fmt::Display| Stop::Call(format!("the workspace's bindings: {error}"));
+    let Some(file) = Sources::from_environment().bindings().map_err(|error| call(&error))? else {
+        return Ok(Bindings::new());
+    };
+    // A file without a readable id has other problems, which the check reports.
+    let Ok(source) = read_source(bytes, "") else { return Ok(Bindings::new()) };
+    bindings_for(&file.bytes, source.id.as_str()).map_err(|error| call(&error))
+}
 
 /// Compiles a file; prints its problems when there are errors.
 pub(super) fn compiled(file: &Utf8Path) -> Result<CompiledWorkflow, Stop> {
     let bytes = files::read(file)?;
-    let checked = check(CompileInput::new(&bytes, file.as_str()));
+    let bindings = bindings(&bytes)?;
+    let checked = check(CompileInput { bindings: &bindings, ..CompileInput::new(&bytes, file.as_str()) });
     checked.workflow.ok_or_else(|| {
         report::print(&checked.diagnostics, &bytes);
         Stop::Problems
@@ -22,7 +37,8 @@ pub(super) fn compiled(file: &Utf8Path) -> Result<CompiledWorkflow, Stop> {
 
 pub(super) fn run(file: &Utf8Path, emit: Emit) -> Result<(), Stop> {
     let workflow = compiled(file)?;
-    let internal = |error: &dyn std::fmt::Display| Stop::Call(format!("the compiled form is unusable: {error}"));
+    let internal =
+        |error: &dyn std::fmt::Display| Stop::Call(format!("the compiled form is unusable: {error}"));
     match emit {
         Emit::Json => {
             output::json(&serde_json::to_value(&workflow).map_err(|error| internal(&error))?);

@@ -26,8 +26,8 @@ pub(super) fn read(path: &Utf8Path) -> Result<Vec<u8>, Stop> {
 
 /// The workflow files that a path names: itself, or those beneath a folder, sorted.
 pub(super) fn workflow_files(path: &Utf8Path) -> Result<Vec<Utf8PathBuf>, Stop> {
-    let metadata = std::fs::metadata(path)
-        .map_err(|error| Stop::Call(format!("`{path}` cannot be read: {error}")))?;
+    let metadata =
+        std::fs::metadata(path).map_err(|error| Stop::Call(format!("`{path}` cannot be read: {error}")))?;
     if !metadata.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -41,9 +41,8 @@ fn search(folder: &Utf8Path, depth: usize, found: &mut Vec<Utf8PathBuf>) -> Resu
     if depth > DEPTH_MAX {
         return Ok(());
     }
-    let entries = folder
-        .read_dir_utf8()
-        .map_err(|error| Stop::Call(format!("`{folder}` cannot be read: {error}")))?;
+    let entries =
+        folder.read_dir_utf8().map_err(|error| Stop::Call(format!("`{folder}` cannot be read: {error}")))?;
     for entry in entries.filter_map(Result::ok) {
         // A link could lead back up: what it points at is searched only when it is named itself.
         let Ok(kind) = entry.file_type() else { continue };

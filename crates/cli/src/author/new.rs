@@ -27,7 +27,8 @@ pub(super) fn run(id: &str, dir: &Utf8Path) -> Result<(), Stop> {
 }
 
 fn checked(text: &str) -> Result<WorkflowId, Stop> {
-    let id = WorkflowId::parse(text).map_err(|error| Stop::Call(format!("{error}. Example: team.release_notes")))?;
+    let id = WorkflowId::parse(text)
+        .map_err(|error| Stop::Call(format!("{error}. Example: team.release_notes")))?;
     match id.namespace() {
         None => Err(Stop::Call(format!(
             "`{id}` has no namespace, and new workflows need one. Use `project.{}`.",

@@ -17,7 +17,10 @@ use crate::output::{self, Tone};
 pub(super) fn run(workflow: &str) -> Result<(), Stop> {
     let path = Utf8Path::new(workflow);
     let workflow = if path.is_file() { compile::compiled(path)? } else { by_id(workflow)? };
-    output::toned(Tone::Heading, &format!("{} · {} ({})", workflow.workflow_id, workflow.name, workflow.version));
+    output::toned(
+        Tone::Heading,
+        &format!("{} · {} ({})", workflow.workflow_id, workflow.name, workflow.version),
+    );
     output::line(&workflow.description);
     output::line("");
     for line in lines(&workflow) {
@@ -110,7 +113,10 @@ fn loop_line(workflow: &CompiledWorkflow, owner: &CompiledLoop) -> String {
     };
     let condition = owner.run_condition.as_ref();
     let condition = condition.map_or(String::new(), |id| format!("  [if {}]", condition_text(workflow, id)));
-    format!("loop {} · {}: {control}, at most {}{condition}", owner.loop_id, owner.title, owner.max_iterations)
+    format!(
+        "loop {} · {}: {control}, at most {}{condition}",
+        owner.loop_id, owner.title, owner.max_iterations
+    )
 }
 
 fn condition_text(workflow: &CompiledWorkflow, id: &ConditionId) -> String {

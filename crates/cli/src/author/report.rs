@@ -26,7 +26,8 @@ fn rendered(file: &str, problem: &Diagnostic, source: &str) -> String {
     let title = level.primary_title(problem.message.as_str()).id(code.as_str());
     let span = in_source(problem, source);
     let label = problem.path.as_str();
-    let snippet = Snippet::source(source).path(file).annotation(AnnotationKind::Primary.span(span).label(label));
+    let snippet =
+        Snippet::source(source).path(file).annotation(AnnotationKind::Primary.span(span).label(label));
     let group: Group<'_> = title
         .element(snippet)
         .element(Level::NOTE.message(problem.why.as_str()))

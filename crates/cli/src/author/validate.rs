@@ -4,7 +4,7 @@ use camino::Utf8PathBuf;
 use serde_json::json;
 use workrail_core::compile::{CompileInput, Diagnostics, Severity, check};
 
-use super::{Stop, files, report};
+use super::{Stop, compile, files, report};
 use crate::output::{self, Tone};
 
 pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Stop> {
@@ -18,7 +18,8 @@ pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Stop> {
     let mut all: Vec<Diagnostics> = Vec::new();
     for file in &found {
         let bytes = files::read(file)?;
-        let checked = check(CompileInput::new(&bytes, file.as_str()));
+        let bindings = compile::bindings(&bytes)?;
+        let checked = check(CompileInput { bindings: &bindings, ..CompileInput::new(&bytes, file.as_str()) });
         if !as_json {
             report::print(&checked.diagnostics, &bytes);
         }
@@ -27,18 +28,14 @@ pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Stop> {
     let count = |severity: Severity| -> usize {
         all.iter().flat_map(|file| &file.problems).filter(|problem| problem.severity == severity).count()
     };
-    let (errors, warnings, hints) =
-        (count(Severity::Error), count(Severity::Warning), count(Severity::Hint));
+    let (errors, warnings, hints) = (count(Severity::Error), count(Severity::Warning), count(Severity::Hint));
     if as_json {
         let value = json!({ "files": all, "errors": errors, "warnings": warnings, "hints": hints });
         output::json(&value);
     } else {
         let tone = if errors > 0 { Tone::Warning } else { Tone::Good };
         let files = found.len();
-        output::toned(
-            tone,
-            &format!("{files} checked: {errors} errors, {warnings} warnings, {hints} hints"),
-        );
+        output::toned(tone, &format!("{files} checked: {errors} errors, {warnings} warnings, {hints} hints"));
     }
     if errors > 0 { Err(Stop::Problems) } else { Ok(()) }
 }

@@ -225,8 +225,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn link_named(&mut self, id: &str, at: &DocPath) -> Option<ConditionId> {
+    pub(super) fn condition_used(&mut self, id: &str) {
         self.used_conditions.insert(id.to_owned());
+    }
+
+    fn link_named(&mut self, id: &str, at: &DocPath) -> Option<ConditionId> {
+        self.condition_used(id);
         let Some(named) = self.source.conditions.iter().find(|named| named.id == *id) else {
             let known: Vec<&str> = self.source.conditions.iter().map(|named| named.id.as_str()).collect();
             self.report.push(

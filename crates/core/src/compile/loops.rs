@@ -178,7 +178,7 @@ fn condition(
             let named = builder.source.conditions.iter().find(|named| named.id == *id);
             match named.map(|named| named.test.clone()) {
                 Some(ConditionBody::LoopControl { contract_ref, label }) => {
-                    builder.link(Some(&Condition::Named(id.clone())), &name, at)?;
+                    builder.condition_used(id);
                     check_artifact(builder, draft, &contract_ref, decision, body)?;
                     // Each loop has its own label, so each has its own condition.
                     loop_control(builder, &name, &contract_ref, label)

@@ -35,7 +35,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// "did you mean `x`?" or the allowed set.
-pub(crate) fn suggestion<'a>(word: &str, known: &[&'a str]) -> String {
+pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
     match nearest(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {

@@ -6,16 +6,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::fields::WORKFLOW;
+use super::fields::WORKFLOW_OBJECT;
 use super::shape::{ObjectShape, Shape};
 
 /// The schema of `schemas/workflow.schema.json`.
 pub fn workflow_schema() -> Value {
     let mut writer = Writer { definitions: BTreeMap::new() };
-    let mut root = match &WORKFLOW {
-        Shape::Object(object) => writer.fields(object),
-        shape => writer.shape(shape),
-    };
+    let mut root = writer.fields(&WORKFLOW_OBJECT);
     if let Some(members) = root.as_object_mut() {
         members.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
         members.insert("title".to_owned(), json!("WorkRail workflow"));

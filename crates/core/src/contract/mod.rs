@@ -48,27 +48,20 @@ pub fn issues(schema: &Value, value: &Value) -> Vec<String> {
 fn said(error: &jsonschema::ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
     let place = if path.is_empty() { String::new() } else { format!("`{}`: ", dotted(&path)) };
-    let what = match error.kind() {
-        ValidationErrorKind::Required { property } => {
-            format!("the field `{}` is missing", property.as_str().unwrap_or("?"))
-        }
-        ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let names: Vec<String> = unexpected.iter().map(|name| format!("`{name}`")).collect();
-            format!("unknown field {}", names.join(", "))
-        }
-        ValidationErrorKind::Enum { options } => {
-            let allowed =
-                options.as_array().map(|list| list.iter().map(Value::to_string).collect::<Vec<_>>());
-            format!(
-                "must be one of {}, not {}",
-                allowed.unwrap_or_default().join(", "),
-                short(error.instance())
-            )
-        }
-        ValidationErrorKind::Constant { expected_value } => {
-            format!("must be {expected_value}, not {}", short(error.instance()))
-        }
-        _ => error.to_string(),
+    let kind = error.kind();
+    let what = if let ValidationErrorKind::Required { property } = kind {
+        format!("the field `{}` is missing", property.as_str().unwrap_or("?"))
+    } else if let ValidationErrorKind::AdditionalProperties { unexpected } = kind {
+        let names: Vec<String> = unexpected.iter().map(|name| format!("`{name}`")).collect();
+        format!("unknown field {}", names.join(", "))
+    } else if let ValidationErrorKind::Enum { options } = kind {
+        let allowed: Vec<String> = options.as_array().into_iter().flatten().map(Value::to_string).collect();
+        format!("must be one of {}, not {}", allowed.join(", "), short(error.instance()))
+    } else if let ValidationErrorKind::Constant { expected_value } = kind {
+        format!("must be {expected_value}, not {}", short(error.instance()))
+    } else {
+        // The instance may be a page long: only its beginning is repeated.
+        error.masked_with(short(error.instance())).to_string()
     };
     format!("{place}{what}")
 }

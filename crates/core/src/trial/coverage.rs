@@ -51,7 +51,9 @@ impl Coverage {
             loops: loops
                 .map(|owner| {
                     let may_be_skipped = match owner.control {
-                        LoopControl::While { .. } | LoopControl::Until { .. } => owner.run_condition.is_some(),
+                        LoopControl::While { .. } | LoopControl::Until { .. } => {
+                            owner.run_condition.is_some()
+                        }
                         LoopControl::For { .. } | LoopControl::ForEach { .. } => true,
                     };
                     (owner.loop_id.to_string(), reached(may_be_skipped))

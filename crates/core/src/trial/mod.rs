@@ -83,7 +83,9 @@ fn try_run(workflow: &CompiledWorkflow, script: &RunScript, coverage: &mut Cover
                 "the script ends while `{}` is pending; add steps, or say ends = \"open\"",
                 pending.step_id
             )),
-            (Ending::Open, None) => report.failures.push("the run is complete, the script says open".to_owned()),
+            (Ending::Open, None) => {
+                report.failures.push("the run is complete, the script says open".to_owned())
+            }
             (Ending::Complete, None) | (Ending::Open, Some(_)) => {}
         }
     }

@@ -83,7 +83,8 @@ impl<'a> Session<'a> {
     fn record(&mut self, plan: &AppendPlan) -> Result<(), String> {
         for attachment in plan.attachments() {
             if attachment.kind() == AttachmentKind::Snapshot {
-                let snapshot = ExecutionSnapshot::parse(attachment.bytes()).map_err(|error| error.to_string())?;
+                let snapshot =
+                    ExecutionSnapshot::parse(attachment.bytes()).map_err(|error| error.to_string())?;
                 self.snapshots.insert(attachment.snapshot_ref(), snapshot);
             }
         }
@@ -114,7 +115,9 @@ impl<'a> Session<'a> {
             minting: self.minting(),
         })
         .map_err(|error| told(&error))?;
-        let Decision::Append(decided) = decision else { return Err("an attempt was decided twice".to_owned()) };
+        let Decision::Append(decided) = decision else {
+            return Err("an attempt was decided twice".to_owned());
+        };
         let answer = self.answer(&decided.plan);
         self.record(&decided.plan)?;
         self.move_on()?;

@@ -1,5 +1,11 @@
 //! Authored workflows from source to completion: compiler, interpreter, output checks, raw input.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests fail loudly, and two of them bound the time that work takes"
+)]
+
 mod compiling;
 #[path = "../driver/mod.rs"]
 mod driver;

@@ -231,7 +231,8 @@ fn what_only_the_user_can_give_blocks_until_given_or_approved() {
     let pending = state.pending_step().unwrap();
     let count = |context, approval| user_findings(&workflow, pending, context, approval).len();
     assert_eq!(count(&empty, ApprovalState::None), 2);
-    assert_eq!(count(&context(json!({ "chosenPart": "a" })), ApprovalState::None), 1);
+    let given = context(json!({ "chosenPart": "a" }));
+    assert_eq!(count(&given, ApprovalState::None), 1);
     assert_eq!(count(&empty, ApprovalState::Rejected), 2);
     assert_eq!(count(&empty, ApprovalState::Approved), 0);
 }

@@ -1,14 +1,11 @@
 //! A generic agent: answers every step from the compiled contract's own example.
 
 use serde_json::{Value, json};
-use workrail_core::compile::{self, CompileInput, Origin};
 use workrail_core::interpret::{
     self, Advisory, ApprovalState, Selection, asked_confirmation, check_output, user_findings,
 };
 use workrail_core::render::prompt::{Lifecycle, render_step, render_title};
-use workrail_model::compiled::{
-    CompiledStep, CompiledWorkflow, ConditionTest, Criteria, Expr, ForCount, LoopControl, RuleCheck, StepKind,
-};
+use workrail_model::compiled::{CompiledStep, CompiledWorkflow, Criteria, RuleCheck, StepKind};
 use workrail_model::digest::WorkflowHash;
 use workrail_model::event::{Context, DecisionTraceAppended};
 use workrail_model::id::TraceId;
@@ -22,60 +19,8 @@ pub(crate) struct Run {
     pub(crate) traces: usize,
 }
 
-pub(crate) fn compile(bytes: &[u8], file: &str) -> CompiledWorkflow {
-    let input = CompileInput { origin: Origin::Bundled, ..CompileInput::new(bytes, file) };
-    compile::compile(input).unwrap_or_else(|problems| panic!("{problems}"))
-}
-
 pub(crate) fn context(value: Value) -> Context {
     Context::new(value.as_object().unwrap().clone()).unwrap()
-}
-
-/// Lists and counts for the loops, so that their bodies run.
-pub(crate) fn loop_fixture(workflow: &CompiledWorkflow) -> Value {
-    let mut fixture = json!({});
-    for owner in &workflow.loops {
-        match &owner.control {
-            LoopControl::ForEach { items, .. } => {
-                fixture[items] = json!([{ "name": "first" }, { "name": "second" }]);
-            }
-            LoopControl::For { count: ForCount::FromContext { context_key } } => {
-                fixture[context_key] = json!(2)
-            }
-            LoopControl::For { .. } | LoopControl::While { .. } | LoopControl::Until { .. } => {}
-        }
-    }
-    fixture
-}
-
-/// Adds a value that makes the first test on each variable hold.
-pub(crate) fn steering_fixture(workflow: &CompiledWorkflow, fixture: &mut Value) {
-    for condition in &workflow.conditions {
-        if let ConditionTest::Context { expr } = &condition.test {
-            steer(expr, fixture);
-        }
-    }
-}
-
-fn steer(expr: &Expr, fixture: &mut Value) {
-    let mut set = |var: &String, value: Value| {
-        if fixture.get(var).is_none() {
-            fixture[var] = value;
-        }
-    };
-    match expr {
-        Expr::Equals { var, value }
-        | Expr::Gte { var, value }
-        | Expr::Lte { var, value }
-        | Expr::Contains { var, value } => set(var, value.clone()),
-        Expr::In { var, values } => set(var, values.first().cloned().unwrap_or(Value::Null)),
-        Expr::Gt { var, value } => set(var, json!(value.as_f64().unwrap_or(0.0) + 1.0)),
-        Expr::Lt { var, value } => set(var, json!(value.as_f64().unwrap_or(0.0) - 1.0)),
-        Expr::Truthy { var } => set(var, json!(true)),
-        Expr::And { all } => all.iter().for_each(|part| steer(part, fixture)),
-        Expr::Or { any } => any.iter().for_each(|part| steer(part, fixture)),
-        Expr::Not { .. } | Expr::NotEquals { .. } | Expr::Always | Expr::Malformed => {}
-    }
 }
 
 /// Notes that pass the step's criteria.

@@ -1,10 +1,10 @@
 //! Who was given a reader cannot append, also when the value behind it could.
 
 use workrail_model::plan::AppendPlan;
-use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore};
+use workrail_ports::session_store::{LockedSession, SessionReader};
 
-fn append(reader: &dyn SessionReader, plan: AppendPlan) {
-    let _ = reader.append(plan);
+fn append(reader: &mut dyn SessionReader, plan: AppendPlan) {
+    let _ = LockedSession::append(reader, plan);
 }
 
 fn main() {}

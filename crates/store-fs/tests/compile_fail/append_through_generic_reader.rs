@@ -4,7 +4,7 @@ use workrail_model::plan::AppendPlan;
 use workrail_ports::session_store::{LockedSession, SessionReader};
 
 fn append<R: SessionReader>(reader: &mut R, plan: AppendPlan) {
-    let _ = reader.append(plan);
+    let _ = LockedSession::append(reader, plan);
 }
 
 fn main() {}

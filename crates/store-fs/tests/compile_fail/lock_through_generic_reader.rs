@@ -4,7 +4,7 @@ use workrail_model::id::SessionId;
 use workrail_ports::session_store::{SessionReader, SessionStore};
 
 fn lock<R: SessionReader>(reader: &R, session: SessionId) {
-    let _ = reader.lock(session);
+    let _ = SessionStore::lock(reader, session);
 }
 
 fn main() {}

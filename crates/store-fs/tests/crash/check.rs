@@ -1,10 +1,11 @@
 //! The invariants of a store after a crash, and the recovery that every caller goes through.
 
 use workrail_model::digest::{BlobRef, SnapshotRef, WorkflowHash};
+use workrail_model::event::Event;
 use workrail_model::plan::AttachmentKind;
 use workrail_ports::content::ContentStore as _;
 use workrail_ports::file_system::RelPath;
-use workrail_ports::session_store::{SessionReader as _, StoreError};
+use workrail_ports::session_store::{LockedSession as _, SessionReader as _, SessionStore as _, StoreError};
 use workrail_store_fs::sim::{CrashChoice, SimFs};
 
 use crate::script::{Minting, Planned, Script, Step, references};
@@ -16,6 +17,13 @@ pub(crate) enum Reach {
     /// The interrupted step again, and on to the end of the next append.
     NextAppend,
     End,
+}
+
+/// Who looks first after a crash: a reader that takes no lock, or a writer. Either must do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Reader,
+    Writer,
 }
 
 /// Files that are no truth, and that one interrupted step and its recovery may leave for good: the
@@ -32,12 +40,13 @@ pub(crate) fn after_crash(
     script: &Script,
     acknowledged: &Ledger,
     image: &SimFs,
+    look: Look,
     retry: Minting,
     reach: Reach,
 ) -> Result<Ledger, Failure> {
     let ledger = acknowledged.after_power_cut(script);
     let mut world = World::open(script, image, "boot after", ledger)?;
-    world.check_log()?;
+    world.check_log(look)?;
     world.check_cache()?;
     let settled = world.ledger.clone();
     world.recover(retry, reach)?;
@@ -48,25 +57,19 @@ pub(crate) fn after_crash(
 impl World<'_> {
     /// Acknowledged appends are there, at most the interrupted one besides, whole and healthy. What is
     /// seen counts as acknowledged from now on.
-    pub(crate) fn check_log(&mut self) -> Result<(), Failure> {
-        let session = self.script.session;
-        let acknowledged = self.ledger.log.len();
-        let listed = self.store.sessions()?.contains(&session);
-        let slice = match self.store.read(session, None) {
-            Ok(slice) => slice,
-            Err(StoreError::NotFound { .. }) if acknowledged == 0 && !listed => return Ok(()),
-            Err(StoreError::NotFound { .. }) if acknowledged == 0 => {
-                return violated("a session without any event is listed");
-            }
-            Err(error) => return violated(format!("the session cannot be read: {error}")),
+    pub(crate) fn check_log(&mut self, look: Look) -> Result<(), Failure> {
+        let listed = self.store.sessions()?.contains(&self.script.session);
+        let Some(events) = self.events(look)? else {
+            return match (self.ledger.log.is_empty(), listed) {
+                (true, false) => Ok(()),
+                (true, true) => violated("a session without any event is listed"),
+                (false, _) => violated("the session is gone"),
+            };
         };
-        if !slice.health.is_healthy() {
-            return violated(format!("health after a pure crash: {:?}", slice.health));
-        }
         if !listed {
             return violated("a session with events is not listed");
         }
-        let mut rest = slice.events.as_slice();
+        let mut rest = events.as_slice();
         for (number, minting) in self.ledger.log.iter().enumerate() {
             let expected = &self.script.planned(number, *minting).parts.events;
             match rest.strip_prefix(expected.as_slice()) {
@@ -83,8 +86,23 @@ impl World<'_> {
         check_raw_log(self.script, &self.ledger, self.sim())
     }
 
+    /// The events of the session, which must be healthy; `None` when there is none.
+    fn events(&self, look: Look) -> Result<Option<Vec<Event>>, Failure> {
+        let session = self.script.session;
+        let slice = match look {
+            Look::Reader => self.store.read(session, None),
+            Look::Writer => self.store.lock(session).and_then(|locked| locked.events_since(None)),
+        };
+        match slice {
+            Ok(slice) if slice.health.is_healthy() => Ok(Some(slice.events)),
+            Ok(slice) => violated(format!("health after a pure crash: {:?}", slice.health)),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => violated(format!("the session cannot be read: {error:?}")),
+        }
+    }
+
     /// Which minting of the append that was under way these events are.
-    fn interrupted_append(&self, events: &[workrail_model::event::Event]) -> Result<Minting, Failure> {
+    fn interrupted_append(&self, events: &[Event]) -> Result<Minting, Failure> {
         let number = self.ledger.log.len();
         if self.script.steps.get(self.ledger.next) != Some(&Step::Append(number)) {
             return violated("there are events of an append that nobody began");
@@ -198,11 +216,12 @@ pub(crate) fn check_exact_log(script: &Script, ledger: &Ledger, sim: &SimFs) -> 
 
 /// Files that are neither truth nor one of the fixed names beside it.
 fn leftovers(script: &Script, ledger: &Ledger, sim: &SimFs) -> Vec<RelPath> {
-    let mut known: Vec<RelPath> = ["keys/keyring.json", "keys/.lock", "store.lock", "activity", "activity.lock"]
-        .into_iter()
-        .map(path)
-        .chain(["manifest.jsonl", ".lock", "cache/projection"].map(|name| script.in_session(name)))
-        .collect();
+    let mut known: Vec<RelPath> =
+        ["keys/keyring.json", "keys/.lock", "store.lock", "activity", "activity.lock"]
+            .into_iter()
+            .map(path)
+            .chain(["manifest.jsonl", ".lock", "cache/projection"].map(|name| script.in_session(name)))
+            .collect();
     for planned in planned(script, ledger) {
         known.extend(planned.references.iter().chain([&planned.segment]).map(|(path, _)| path.clone()));
     }

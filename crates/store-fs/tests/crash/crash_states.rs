@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use workrail_store_fs::sim::{CrashChoice, CrashLimits, Fault, FaultKind, FaultMode, SimFs};
 
-use crate::check::{Reach, after_crash};
+use crate::check::{Look, Reach, after_crash};
 use crate::effort::Effort;
 use crate::parallel::{self, Findings};
 use crate::script::{Minting, Script};
@@ -73,9 +73,10 @@ pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
                 }
                 findings.states += 1;
                 let retry = if digest & 1 == 0 { Minting::First } else { Minting::Again };
+                let look = if digest & 6 == 0 { Look::Reader } else { Look::Writer };
                 let reach =
-                    if (digest >> 1).is_multiple_of(END_EVERY) { Reach::End } else { Reach::NextAppend };
-                if let Err(failure) = after_crash(script, &ledger, &image, retry, reach) {
+                    if (digest >> 3).is_multiple_of(END_EVERY) { Reach::End } else { Reach::NextAppend };
+                if let Err(failure) = after_crash(script, &ledger, &image, look, retry, reach) {
                     let what = format!("{} (retry {retry:?})", failure.into_text());
                     findings.record(describe(op, &choice, &cut, ledger.next, &what));
                 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use workrail_store_fs::sim::{CrashLimits, SimFs};
 
-use crate::check::{Reach, after_crash};
+use crate::check::{Look, Reach, after_crash};
 use crate::crash_states::{Stretch, describe, power_cut, run_until, uninterrupted};
 use crate::effort::Effort;
 use crate::parallel::{self, Findings};
@@ -62,7 +62,8 @@ pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
 }
 
 fn crash_again(script: &Script, first: &FirstCrash, retry: Minting, effort: Effort, findings: &mut Findings) {
-    let settled = match after_crash(script, &first.ledger, &first.image.fork(), retry, Reach::NextAppend) {
+    let (look, reach) = (Look::Writer, Reach::NextAppend);
+    let settled = match after_crash(script, &first.ledger, &first.image.fork(), look, retry, reach) {
         Ok(settled) => settled,
         Err(failure) => {
             return findings.record(format!("first crash at op {}: {}", first.op, failure.into_text()));
@@ -82,7 +83,7 @@ fn crash_again(script: &Script, first: &FirstCrash, retry: Minting, effort: Effo
                 return;
             }
             findings.states += 1;
-            if let Err(failure) = after_crash(script, &ledger, &image, retry, Reach::NextAppend) {
+            if let Err(failure) = after_crash(script, &ledger, &image, look, retry, reach) {
                 let what = format!("second crash: {} (retry {retry:?})", failure.into_text());
                 let text = describe(op, &choice, &cut, ledger.next, &what);
                 findings.record(format!("first crash at op {}, then {text}", first.op));

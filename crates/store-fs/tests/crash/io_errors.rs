@@ -1,12 +1,13 @@
 //! Every operation of the script fails, in every way, once and forever; then the caller tries again.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::session_store::SessionStore as _;
 use workrail_store_fs::sim::{CrashLimits, Fault, FaultKind, FaultMode, SimFs};
 
-use crate::check::{Reach, after_crash};
+use crate::check::{Look, Reach, after_crash};
 use crate::crash_states::{Stretch, uninterrupted};
 use crate::double_crashes::first_crashes;
 use crate::effort::Effort;
@@ -29,7 +30,7 @@ const MODES: [FaultMode; 2] = [FaultMode::Once, FaultMode::Forever];
 
 /// Power cuts right after a failed call: nothing unsynced survives, and a few others.
 fn crash_limits(seed: u64) -> CrashLimits {
-    CrashLimits { max_exhaustive_names: 2, random_subsets: 1, random_cuts: 0, max_product: 4, seed }
+    CrashLimits { max_exhaustive_names: 2, random_subsets: 1, random_cuts: 0, max_product: 3, seed }
 }
 
 /// A disk on which the script stands before a step.
@@ -48,9 +49,9 @@ struct Case {
 
 fn cases(op: u64) -> impl Iterator<Item = Case> {
     let retry = if op.is_multiple_of(2) { Minting::First } else { Minting::Again };
-    KINDS.into_iter().flat_map(move |kind| {
-        MODES.map(|mode| Case { fault: Fault { at_op: op, kind, mode }, retry })
-    })
+    KINDS
+        .into_iter()
+        .flat_map(move |kind| MODES.map(|mode| Case { fault: Fault { at_op: op, kind, mode }, retry }))
 }
 
 /// Calls `work`, and makes a panic a violation like any other.
@@ -66,9 +67,10 @@ pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
     let mut findings = parallel::each(befores.len(), |index, findings| {
         let before = &befores[index];
         for op in 0..before.stretch.end_op - before.stretch.first_op {
+            let mut seen = BTreeSet::new();
             for case in cases(op) {
                 let mut met = Met::NoOperation;
-                if let Err(what) = guarded(|| fail_step(script, before, case, &mut met)) {
+                if let Err(what) = guarded(|| fail_step(script, before, case, &mut met, &mut seen)) {
                     findings.record(format!("step {}, {case:?}: {what}", before.ledger.next));
                 }
                 findings.states += u64::from(met == Met::AnOperation);
@@ -110,7 +112,26 @@ fn warmed<'s>(script: &'s Script, before: &Before) -> World<'s> {
     world
 }
 
-fn fail_step(script: &Script, before: &Before, case: Case, met: &mut Met) -> Result<(), Failure> {
+/// Disks that failed calls left, as far as they can be told apart.
+type Seen = BTreeSet<(u64, String, String)>;
+
+/// Several errors of one operation leave the same disk behind: crashes and other processes, which know
+/// nothing but the disk, are tried once for each.
+fn is_new(seen: &mut Seen, sim: &SimFs, kind: FaultKind) -> bool {
+    let effect = match kind {
+        FaultKind::Error(_) => "none".to_owned(),
+        other => format!("{other:?}"),
+    };
+    seen.insert((sim.digest(), sim.describe_pending(), effect))
+}
+
+fn fail_step(
+    script: &Script,
+    before: &Before,
+    case: Case,
+    met: &mut Met,
+    seen: &mut Seen,
+) -> Result<(), Failure> {
     let mut world = warmed(script, before);
     let sim = world.sim().clone();
     sim.set_fault(Fault { at_op: sim.all_op_count() + case.fault.at_op, ..case.fault });
@@ -126,18 +147,18 @@ fn fail_step(script: &Script, before: &Before, case: Case, met: &mut Met) -> Res
         Ok(()) => world.check_durable()?,
         Err(Failure::Refused(_)) => {}
     }
-    crash_now(script, &world.ledger, &sim, case)?;
-    let other_sim = sim.fork();
-    let ledger = world.ledger.clone();
-    carry_on(&mut world, case.retry, "the same process")?;
-    let mut other = World::open(script, &other_sim, "boot", ledger)?;
-    carry_on(&mut other, case.retry, "another process")
+    if is_new(seen, &sim, case.fault.kind) {
+        crash_now(script, &world.ledger, &sim, case)?;
+        let mut other = World::open(script, &sim.fork(), "boot", world.ledger.clone())?;
+        carry_on(&mut other, case.retry, "another process")?;
+    }
+    carry_on(&mut world, case.retry, "the same process")
 }
 
 /// The interrupted step again, and on to the next append; all of it durable.
 fn carry_on(world: &mut World<'_>, retry: Minting, who: &str) -> Result<(), Failure> {
     let named = |failure: Failure| Failure::Violated(format!("{who}: {}", failure.into_text()));
-    world.check_log().map_err(named)?;
+    world.check_log(Look::Writer).map_err(named)?;
     world.recover(retry, Reach::NextAppend).map_err(named)?;
     world.check_settled().map_err(named)
 }
@@ -147,7 +168,8 @@ fn crash_now(script: &Script, ledger: &Ledger, sim: &SimFs, case: Case) -> Resul
     let mut outcome = Ok(());
     sim.for_each_crash_image(&crash_limits(case.fault.at_op), &mut |choice, image| {
         if outcome.is_ok()
-            && let Err(failure) = after_crash(script, ledger, &image, case.retry, Reach::NextAppend)
+            && let Err(failure) =
+                after_crash(script, ledger, &image, Look::Writer, case.retry, Reach::NextAppend)
         {
             outcome = violated(format!("a crash right after, {choice:?}: {}", failure.into_text()));
         }
@@ -161,28 +183,41 @@ fn explore_recovery(script: &Script, effort: Effort) -> Findings {
     let every = stretches.len() / effort.faulty_recoveries();
     parallel::each(effort.faulty_recoveries(), |index, findings| {
         for first in first_crashes(script, stretches[1 + index * every], 1) {
-            let base = Before { sim: first.image, ledger: first.ledger, stretch: stretches[0] };
-            for op in 0.. {
-                let mut met = Met::NoOperation;
-                for case in cases(op) {
-                    if let Err(what) = guarded(|| fail_recovery(script, &base, case, &mut met)) {
-                        findings.record(format!("recovery from op {}, {case:?}: {what}", first.op));
-                    }
-                    findings.states += u64::from(met == Met::AnOperation);
-                }
-                if met == Met::NoOperation {
-                    break;
-                }
-            }
+            let ledger = first.ledger.after_power_cut(script);
+            let mut settled = World::open(script, &first.image.fork(), "boot after", ledger)
+                .expect("the disk after a crash opens");
+            settled.check_log(Look::Reader).expect("crash states hold");
+            let base = Before { sim: first.image, ledger: settled.ledger, stretch: stretches[0] };
+            fail_each_op_of_recovery(script, &base, first.op, findings);
         }
     })
 }
 
-fn fail_recovery(script: &Script, base: &Before, case: Case, met: &mut Met) -> Result<(), Failure> {
-    let sim = base.sim.fork();
-    let mut settled = World::open(script, &sim, "boot after", base.ledger.after_power_cut(script))?;
-    settled.check_log()?;
-    let ledger = settled.ledger;
+fn fail_each_op_of_recovery(script: &Script, base: &Before, crash_op: u64, findings: &mut Findings) {
+    for op in 0.. {
+        let mut seen = BTreeSet::new();
+        let before = findings.states;
+        for case in cases(op) {
+            let mut met = Met::NoOperation;
+            if let Err(what) = guarded(|| fail_recovery(script, base, case, &mut met, &mut seen)) {
+                findings.record(format!("recovery from a crash at op {crash_op}, {case:?}: {what}"));
+            }
+            findings.states += u64::from(met == Met::AnOperation);
+        }
+        if findings.states == before {
+            return;
+        }
+    }
+}
+
+fn fail_recovery(
+    script: &Script,
+    base: &Before,
+    case: Case,
+    met: &mut Met,
+    seen: &mut Seen,
+) -> Result<(), Failure> {
+    let ledger = base.ledger.clone();
     let sim = base.sim.fork();
     sim.set_fault(case.fault);
     let (ledger, outcome) = match World::open(script, &sim, "boot after", ledger.clone()) {
@@ -199,6 +234,9 @@ fn fail_recovery(script: &Script, base: &Before, case: Case, met: &mut Met) -> R
     sim.clear_fault();
     if let Err(Failure::Violated(text)) = outcome {
         return violated(text);
+    }
+    if !is_new(seen, &sim, case.fault.kind) {
+        return Ok(());
     }
     crash_now(script, &ledger, &sim, case)?;
     let mut world = World::open(script, &sim, "boot after", ledger)?;

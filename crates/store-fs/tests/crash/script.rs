@@ -53,8 +53,25 @@ const PLANS: [history::Step; 19] = {
     const LEAN: history::Step = AdvanceWith(Load { artifacts: 0, artifact_bytes: 0, traces: 0 });
     const RICH: history::Step = AdvanceWith(Load { artifacts: 2, artifact_bytes: 200, traces: 0 });
     [
-        LEAN, AdvanceWithArtifact, LEAN, Blocked, LEAN, Checkpoint, RICH, Fork, LEAN, LEAN, Advance, LEAN,
-        Blocked, Blocked, LEAN, Checkpoint, AdvanceWithArtifact, Fork, LEAN,
+        LEAN,
+        AdvanceWithArtifact,
+        LEAN,
+        Blocked,
+        LEAN,
+        Checkpoint,
+        RICH,
+        Fork,
+        LEAN,
+        LEAN,
+        Advance,
+        LEAN,
+        Blocked,
+        Blocked,
+        LEAN,
+        Checkpoint,
+        AdvanceWithArtifact,
+        Fork,
+        LEAN,
     ]
 };
 

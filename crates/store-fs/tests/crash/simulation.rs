@@ -113,9 +113,8 @@ impl Simulation {
             self.writers.push(writer);
         }
         for action in 0..ACTIONS {
-            self.act().map_err(|failure| {
-                Failure::Violated(format!("action {action}: {}", failure.into_text()))
-            })?;
+            self.act()
+                .map_err(|failure| Failure::Violated(format!("action {action}: {}", failure.into_text())))?;
             self.check_order()?;
         }
         self.power_cut()?;

@@ -48,8 +48,9 @@ pub(crate) fn at_random(kills: u64, seed: u64) -> String {
         for kill in first..kills.min(first + KILLS_PER_SESSION) {
             let task = Task { data: dir.path(), seed: kill, sessions: 1, appends: 10_000 };
             let mut worker = task.spawn();
-            let mut acknowledged: Vec<String> = (0..draw.below(4)).filter_map(|_| worker.next_key()).collect();
-            dawdle(draw.below(20_000));
+            let mut acknowledged: Vec<String> =
+                (0..draw.below(4)).filter_map(|_| worker.next_key()).collect();
+            dawdle(draw.below(60_000));
             acknowledged.extend(worker.kill());
             known.check(dir.path(), &acknowledged, kill, &mut totals);
         }
@@ -126,7 +127,8 @@ impl Known {
 
     fn append(&mut self, store: &LocalStore<Disk>, kill: u64) {
         let session = opening(1).events[0].session_id;
-        let mut locked = store.lock(session).unwrap_or_else(|error| panic!("kill {kill}: {error} ({error:?})"));
+        let mut locked =
+            store.lock(session).unwrap_or_else(|error| panic!("kill {kill}: {error} ({error:?})"));
         let parts = stranger(session, locked.cursor().next_event_index, 100_000 + kill);
         support::commit(&mut locked, &parts);
         self.keys.insert(parts.events[0].dedupe_key.to_string());

@@ -12,11 +12,20 @@ use crate::support::{self, stranger};
 
 /// The calls that change something on disk, or decide who may. A `?` forgives a name that this kernel lacks.
 const CALLS: [&str; 10] = [
-    "fsync", "?rename", "?renameat", "?renameat2", "write", "ftruncate", "unlinkat", "flock", "mkdirat", "openat",
+    "fsync",
+    "?rename",
+    "?renameat",
+    "?renameat2",
+    "write",
+    "ftruncate",
+    "unlinkat",
+    "flock",
+    "mkdirat",
+    "openat",
 ];
 
-/// Opening happens hundreds of times, mostly before the store is reached: the short run takes samples.
-const OPENAT_STRIDE: usize = 11;
+/// Opening happens more than a hundred times, mostly on the way to a folder: the short run takes samples.
+const OPENAT_STRIDE: usize = 3;
 
 fn may_trace() -> bool {
     let mut command = Command::new("strace");
@@ -52,7 +61,8 @@ pub(crate) fn kill_at_every_syscall(every: bool) -> Option<String> {
     Some(format!("{totals} ({})", by_call.join(", ")))
 }
 
-/// A session with one plan and the torn tail of another, so that an append does all that it can have to do.
+/// A session with one plan, the torn tail of another and what crashes before that left lying about, so
+/// that an append does all that it can have to do.
 #[expect(clippy::disallowed_methods, reason = "the tail is torn behind the store's back")]
 fn prepare(template: &Path) {
     let store = store(template);
@@ -61,9 +71,11 @@ fn prepare(template: &Path) {
     let mut locked = store.create(session).expect("a fresh session");
     support::commit(&mut locked, &first);
     support::commit(&mut locked, &stranger(session, first.next_index(), 500_000));
-    let manifest = template.join("sessions").join(session.to_string()).join("manifest.jsonl");
-    let bytes = fs::read(&manifest).expect("the manifest");
-    fs::write(&manifest, &bytes[..bytes.len() - 100]).expect("ours");
+    let folder = template.join("sessions").join(session.to_string());
+    let bytes = fs::read(folder.join("manifest.jsonl")).expect("the manifest");
+    fs::write(folder.join("manifest.jsonl"), &bytes[..bytes.len() - 100]).expect("ours");
+    fs::write(folder.join("manifest.torn"), b"of an earlier crash").expect("ours");
+    fs::write(folder.join("events/.tmp-segment"), b"of an earlier crash").expect("ours");
 }
 
 /// True when the worker finished before its Nth call.

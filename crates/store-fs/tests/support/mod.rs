@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::allow_attributes, reason = "each test binary uses its own part of this")]
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use workrail_model::event::{Event, EventIndex};
 use workrail_model::id::{NodeId, SessionId};
@@ -12,8 +13,11 @@ use workrail_store_fs::sim::SimFs;
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::history::{self, History, Load, PlanParts, Step};
 
+/// A new instance, as another process would have it: with randomness of its own.
 pub(crate) fn open<F: FileSystem>(fs: F) -> LocalStore<F> {
-    LocalStore::open(fs, Box::new(SeededEntropy::new(1)), "boot-1".to_owned()).expect("the store opens")
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    let entropy = SeededEntropy::new(OPENED.fetch_add(1, Ordering::Relaxed));
+    LocalStore::open(fs, Box::new(entropy), "boot-1".to_owned()).expect("the store opens")
 }
 
 pub(crate) fn path(text: &str) -> RelPath {

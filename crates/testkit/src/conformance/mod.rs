@@ -48,7 +48,8 @@ pub use sharing::{
 pub trait Subject {
     type Store: SessionStore + ContentStore + KeyringStore + ActivityCounter + ProjectionCache;
 
-    /// A new instance over the place's data, as another process would have it.
+    /// A new instance over the place's data, as another process would have it: with memory and
+    /// randomness of its own.
     fn open(&self) -> Self::Store;
 }
 

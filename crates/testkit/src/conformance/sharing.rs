@@ -244,7 +244,9 @@ pub fn writers_of_many_threads_lose_nothing(subject: &impl Subject) {
 }
 
 fn append_in_turn(store: &impl SessionStore, parts: &PlanParts) {
-    loop {
+    // Far more than any turn needs; a lock that is never released fails the test instead of hanging it.
+    const TRIES_MAX: u32 = 1_000_000;
+    for _ in 0..TRIES_MAX {
         match store.lock(session_of(parts)) {
             Ok(mut locked) => {
                 let moved = parts.moved_to(locked.cursor().next_event_index);
@@ -255,4 +257,5 @@ fn append_in_turn(store: &impl SessionStore, parts: &PlanParts) {
             Err(error) => panic!("the store refused: {error}"),
         }
     }
+    panic!("the lock was never free");
 }

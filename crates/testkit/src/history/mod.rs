@@ -22,7 +22,7 @@ use workrail_model::event::{
     SessionCreated, TraceEntry, TraceKind, TraceRef, ValidationPerformed, ValidationResult,
     WorkflowSourceKind,
 };
-use workrail_model::id::{AttemptId, EventId, NodeId, RunId, SessionId};
+use workrail_model::id::{AttemptId, EventId, NodeId, RunId, SessionId, TraceId};
 use workrail_model::plan::Attachment;
 use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::text::BoundedText;
@@ -361,8 +361,12 @@ impl History {
 fn bits(what: &str, seed: u64, number: u64) -> [u8; 10] {
     let parts: [&[u8]; 4] =
         [b"workrail/testkit/history", what.as_bytes(), &seed.to_be_bytes(), &number.to_be_bytes()];
+    first_80(Sha256::of_parts(&parts))
+}
+
+fn first_80(digest: Sha256) -> [u8; 10] {
     let mut bits = [0; 10];
-    bits.copy_from_slice(&Sha256::of_parts(&parts).as_bytes()[..10]);
+    bits.copy_from_slice(&digest.as_bytes()[..10]);
     bits
 }
 
@@ -378,7 +382,7 @@ fn trace(node: NodeId, attempt: AttemptId, number: u32, depth: u32) -> DecisionT
         summary: BoundedText::clip(&format!("chose step {depth}, remark {number}")),
         refs: vec![TraceRef::StepId { step_id: content::step_id(depth) }],
     };
-    // Each further trace has an attempt of its own, which gives it an id of its own.
-    let attempt = (0..number).fold(attempt, |attempt, _| derive::retry_attempt(attempt));
-    DecisionTraceAppended { trace_id: derive::trace_id(node, attempt), entries: vec![entry] }
+    let parts: [&[u8]; 3] = [&node.bits(), &attempt.bits().to_be_bytes(), &number.to_be_bytes()];
+    let trace_id = TraceId::from_bits(first_80(Sha256::of_parts(&parts)));
+    DecisionTraceAppended { trace_id, entries: vec![entry] }
 }

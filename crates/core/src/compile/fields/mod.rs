@@ -5,7 +5,7 @@
 
 mod steps;
 
-pub(super) use steps::WORKFLOW;
+pub(super) use steps::{WORKFLOW, WORKFLOW_OBJECT};
 
 use super::document::Node;
 use super::shape::{Field, ObjectShape, Shape};

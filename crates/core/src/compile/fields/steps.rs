@@ -262,7 +262,7 @@ static EXAMPLES: Shape = Shape::List { item: &EXAMPLE, min: 0, max: 6, unique: t
 static SPEC_VERSION: Shape = Shape::Integer { min: 1, max: 1_000_000 };
 static WORKFLOW_ID: Shape = Shape::Text { min: 1, max: 128 };
 
-static WORKFLOW_OBJECT: ObjectShape = ObjectShape {
+pub(in super::super) static WORKFLOW_OBJECT: ObjectShape = ObjectShape {
     what: "the workflow",
     fields: &[
         optional("$schema", &ANY, "Where editors find the schema; without effect."),

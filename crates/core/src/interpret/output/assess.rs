@@ -135,7 +135,8 @@ fn judge(definition: &AssessmentDefinition, artifact: &Value) -> Result<Accepted
 
 fn shape_issues(definition: &AssessmentDefinition, artifact: &Value) -> Vec<String> {
     let mut issues = Vec::new();
-    if !artifact.get("dimensions").is_some_and(|value| value.as_object().is_some_and(|map| !map.is_empty())) {
+    let dimensions = artifact.get("dimensions").and_then(Value::as_object);
+    if dimensions.is_none_or(Map::is_empty) {
         issues.push("`dimensions` must be an object of dimension to level".to_owned());
     }
     match artifact.get("assessmentId") {

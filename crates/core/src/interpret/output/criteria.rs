@@ -76,7 +76,9 @@ fn judge(
             passes
         }
         Criteria::All { of } => {
-            of.iter().fold(true, |passes, part| judge(workflow, part, notes, scope, issues) && passes)
+            // Every part is judged, so that all that fails is named.
+            let failed = of.iter().filter(|part| !judge(workflow, part, notes, scope, issues)).count();
+            failed == 0
         }
         Criteria::Any { of } => of.iter().any(|part| judge(workflow, part, notes, scope, &mut Vec::new())),
         Criteria::Not { inner } => !judge(workflow, inner, notes, scope, &mut Vec::new()),

@@ -1,0 +1,82 @@
+//! What authors and their editors read: the schema of workflow files, the builtins, and their pages.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use workrail_core::builtins;
+use workrail_core::compile::{Code, workflow_schema};
+
+use crate::artifact::{Artifact, MARK};
+
+pub(super) fn artifacts() -> Result<Vec<Artifact>> {
+    Ok(vec![
+        json("schemas/workflow.schema.json", workflow_schema())?,
+        json("schemas/builtins.json", builtins::registry())?,
+        builtins_page(),
+        diagnostics_page(),
+    ])
+}
+
+fn json(path: &str, mut value: Value) -> Result<Artifact> {
+    let members = value.as_object_mut().with_context(|| format!("{path} is an object"))?;
+    members.insert("$comment".to_owned(), Value::from(MARK));
+    let text = serde_json::to_string_pretty(&value).with_context(|| format!("printing {path}"))?;
+    Ok(Artifact { path: path.to_owned(), content: format!("{text}\n") })
+}
+
+/// Ids and purposes; schemas and texts are in `schemas/builtins.json`.
+fn builtins_page() -> Artifact {
+    let mut page = format!(
+        "<!-- {MARK} -->\n# Builtins\n\nWhat workflows may refer to. All of it is part of WorkRail; "
+    );
+    page.push_str(
+        "a compiled workflow embeds what it uses. Schemas, examples and texts: `schemas/builtins.json`.\n",
+    );
+    let mut section = |title: &str, rows: Vec<(String, String)>| {
+        // Writing to a String cannot fail.
+        write!(page, "\n## {title}\n\n| id | purpose |\n| --- | --- |\n").expect("string write");
+        for (id, purpose) in rows {
+            writeln!(page, "| `{id}` | {} |", purpose.replace('|', "\\|")).expect("string write");
+        }
+    };
+    section(
+        "Contracts",
+        builtins::contracts().iter().map(|own| (own.id.to_string(), own.purpose.to_string())).collect(),
+    );
+    section(
+        "Features",
+        builtins::features().iter().map(|own| (own.id.to_string(), own.purpose.to_string())).collect(),
+    );
+    section(
+        "Snippets",
+        builtins::snippets()
+            .iter()
+            .map(|own| (own.id.to_string(), format!("{} bytes", own.text.len())))
+            .collect(),
+    );
+    section(
+        "Templates",
+        builtins::templates().iter().map(|own| (own.id.to_string(), own.purpose.to_string())).collect(),
+    );
+    section(
+        "Conditions",
+        builtins::CONDITION_KINDS
+            .iter()
+            .map(|(id, purpose)| ((*id).to_owned(), (*purpose).to_owned()))
+            .collect(),
+    );
+    Artifact { path: "docs/reference/builtins.md".to_owned(), content: page }
+}
+
+fn diagnostics_page() -> Artifact {
+    let mut page = format!(
+        "<!-- {MARK} -->\n# Diagnostics\n\nWhat `workrail validate` can say about a workflow file. Each comes with the \
+         place, the reason and a fix.\n\n| code | severity |\n| --- | --- |\n"
+    );
+    for code in Code::ALL {
+        let severity = format!("{:?}", code.severity()).to_lowercase();
+        writeln!(page, "| `{}` | {severity} |", code.as_str()).expect("string write");
+    }
+    Artifact { path: "docs/reference/diagnostics.md".to_owned(), content: page }
+}

@@ -1,0 +1,50 @@
+//! The MCP tools as clients see them: one schema file per tool and the reference page.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+use workrail_model::reply::ReplyBody;
+
+use super::schemas;
+use crate::artifact::{Artifact, MARK};
+
+pub(super) fn artifacts() -> Result<Vec<Artifact>> {
+    let mut artifacts = Vec::new();
+    let mut page = format!(
+        "<!-- {MARK} -->\n# MCP tools\n\nServed by `workrail mcp`. The full schema of a reply is \
+         `schemas/mcp/reply.json`.\n"
+    );
+    for tool in workrail_mcp::catalogue::tools() {
+        let name = tool.name.to_string();
+        let description = tool.description.as_deref().unwrap_or_default();
+        // Writing to a String cannot fail.
+        write!(page, "\n## `{name}`\n\n{description}\n\n").expect("string write");
+        page.push_str("| argument | required | what |\n| --- | --- | --- |\n");
+        let schema = Value::Object((*tool.input_schema).clone());
+        let required = schema["required"].as_array().cloned().unwrap_or_default();
+        for (argument, member) in schema["properties"].as_object().into_iter().flatten() {
+            let needed = if required.iter().any(|own| own == argument) { "yes" } else { "" };
+            let what = member["description"].as_str().unwrap_or_default();
+            writeln!(page, "| `{argument}` | {needed} | {what} |").expect("string write");
+        }
+        let value = json!({
+            "$comment": MARK, "name": name, "title": tool.title, "description": description,
+            "inputSchema": *tool.input_schema, "outputSchema": tool.output_schema.as_deref(),
+        });
+        artifacts.push(file(&format!("schemas/mcp/{name}.json"), &value)?);
+    }
+    artifacts.push(file(
+        "schemas/mcp/reply.json",
+        &schemas::of::<ReplyBody>(
+            "The structured content of a reply of start_workflow and continue_workflow.",
+        )?,
+    )?);
+    artifacts.push(Artifact { path: "docs/reference/tools.md".to_owned(), content: page });
+    Ok(artifacts)
+}
+
+fn file(path: &str, value: &Value) -> Result<Artifact> {
+    let text = serde_json::to_string_pretty(value).with_context(|| format!("printing {path}"))?;
+    Ok(Artifact { path: path.to_owned(), content: format!("{text}\n") })
+}
