@@ -2,6 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "a test reads the files beside the workspace and fails loudly"
 )]

@@ -1,7 +1,7 @@
 //! `continue_workflow` with an ack: under the lock, decided once, recorded once, replayed forever.
 
 use serde_json::Value;
-use workrail_core::decide::advance::{Advance, AdvanceRequest, Decision, advance};
+use workrail_core::decide::advance::{Advance, AdvanceRequest, Decision, advance, recorded};
 use workrail_core::derive;
 use workrail_core::project::{AdvanceRecord, SessionState};
 use workrail_core::token::{NodeFacts, ResolvedToken, check_scope};
@@ -68,6 +68,11 @@ impl<S: Store> Engine<S> {
         attempt: AttemptId,
         request: &AdvanceRequest,
     ) -> Result<Decision, Box<ErrorEnvelope>> {
+        // Asked first: a replay mints nothing and reads no snapshot.
+        let before = recorded(facts, at.node, attempt, request).map_err(|cause| error::decide(&cause))?;
+        if let Some(replay) = before {
+            return Ok(replay);
+        }
         let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
         let snapshot = self.store.snapshot(node.snapshot_ref).map_err(error::content)?;
         let workflow = self.store.workflow(at.workflow).map_err(error::content)?;

@@ -136,7 +136,7 @@ fn a_lost_manifest_is_corruption_and_does_not_hide_the_session() {
 fn last_segment(fs: &SimFs) -> String {
     let files = fs.all_files();
     let segments = files.iter().filter(|file| file.as_str().contains("/events/"));
-    segments.map(|file| file.file_name().to_owned()).max().unwrap()
+    segments.map(|file| file.file_name().to_owned()).max().expect("a session has segments")
 }
 
 /// Broke: NUL bytes were forgiven also where no interrupted write can explain them.

@@ -66,8 +66,9 @@ pub(super) fn workflow(
     let loops = loops::finish(&mut builder);
     builder.metrics(&plan, &loops);
     builder.after_steps();
-    lint::variables(source, &builder.steps, &loops, builder.report);
-    lint::loop_cost(&plan, &loops, builder.report);
+    let places = std::mem::take(&mut builder.ids);
+    lint::variables(source, &builder.steps, &loops, &places, builder.report);
+    lint::loop_cost(&plan, &loops, &places, builder.report);
     builder.finish(workflow_id?, plan, loops)
 }
 

@@ -15,6 +15,13 @@ use super::report::{Problem, Report};
 use super::shape::shown;
 use crate::render::template::{Token, tokens};
 
+/// Where each step and loop stood in the document.
+type Places = BTreeMap<String, DocPath>;
+
+fn place(places: &Places, id: &str) -> DocPath {
+    places.get(id).cloned().unwrap_or_else(|| DocPath::root().key("steps"))
+}
+
 pub(super) fn never_holds_test(test: &ConditionTest) -> bool {
     match test {
         ConditionTest::LoopControl { .. } => false,
@@ -98,7 +105,7 @@ fn contradict(all: &[Expr]) -> bool {
 }
 
 /// Nested loops whose passes multiply beyond what one call may look at.
-pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], report: &mut Report) {
+pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], places: &Places, report: &mut Report) {
     const PASSES_ADVISED: u64 = 100_000;
     let by_id: BTreeMap<&LoopId, &CompiledLoop> = loops.iter().map(|own| (&own.loop_id, own)).collect();
     let mut queue: Vec<(&PlanItem, u64)> = plan.iter().map(|item| (item, 1)).collect();
@@ -111,7 +118,7 @@ pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], report: &mut 
         let passes = passes.saturating_mul(u64::from(owner.max_iterations));
         if passes > PASSES_ADVISED {
             report.push(
-                Problem::on(Code::LoopCost, &DocPath::root().key("steps"))
+                Problem::on(Code::LoopCost, &place(places, owner.loop_id.as_str()))
                     .message(format!("the loop `{}` may make {passes} passes", owner.loop_id))
                     .why("when conditions skip its steps, choosing the next step takes too long and fails")
                     .fix("lower maxIterations of the nested loops"),
@@ -127,6 +134,7 @@ pub(super) fn variables(
     source: &Workflow,
     steps: &[CompiledStep],
     loops: &[CompiledLoop],
+    places: &Places,
     report: &mut Report,
 ) {
     let mut wanted: Vec<(&CompiledStep, &str)> = Vec::new();
@@ -138,7 +146,7 @@ pub(super) fn variables(
                     Token::Variable { path } => {
                         wanted.push((step, path.split('.').next().unwrap_or(path)));
                     }
-                    Token::Other { source } => not_a_variable(step, source, report),
+                    Token::Other { source } => not_a_variable(step, source, places, report),
                 }
             }
         }
@@ -151,7 +159,7 @@ pub(super) fn variables(
     for (step, root) in wanted {
         if !known.contains(root) && said.insert(root) {
             report.push(
-                Problem::on(Code::UnsetVariable, &DocPath::root().key("steps"))
+                Problem::on(Code::UnsetVariable, &place(places, step.step_id.as_str()))
                     .message(format!("`{}` shows {{{{{root}}}}}, which nothing else mentions", step.step_id))
                     .why("if nobody sets it, the agent reads [unset] there")
                     .fix(format!(
@@ -162,9 +170,9 @@ pub(super) fn variables(
     }
 }
 
-fn not_a_variable(step: &CompiledStep, source: &str, report: &mut Report) {
+fn not_a_variable(step: &CompiledStep, source: &str, places: &Places, report: &mut Report) {
     report.push(
-        Problem::on(Code::NotAVariable, &DocPath::root().key("steps"))
+        Problem::on(Code::NotAVariable, &place(places, step.step_id.as_str()))
             .message(format!("`{}` holds `{}`, which is shown as it is", step.step_id, shown(source)))
             .why("only names and dots are filled in; there are no expressions")
             .fix("use a plain {{name}}, and let a step compute the value"),

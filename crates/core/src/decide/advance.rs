@@ -28,6 +28,7 @@ use super::outputs::{self, Outputs};
 use super::{DecideError, Minting, facts};
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness};
 use crate::project::{AdvanceRecord, NodeState, SessionState};
+use crate::reason::{Outcome, disposition, on_advance};
 use crate::reply::{ReplyInput, ReplyMoment};
 use crate::{derive, reply};
 
@@ -76,12 +77,24 @@ pub struct Decided {
     pub reply: ReplyBody,
 }
 
+/// What was decided about this attempt before, if anything.
+pub fn recorded(
+    facts: &SessionState,
+    node: NodeId,
+    attempt: AttemptId,
+    request: &AdvanceRequest,
+) -> Result<Option<Decision>, DecideError> {
+    let Some(record) = facts.advance(node, attempt) else { return Ok(None) };
+    let digest = request.digest()?;
+    let input_differs = record.request_digest.is_some_and(|recorded| recorded != digest);
+    Ok(Some(Decision::Replay { record: record.clone(), input_differs }))
+}
+
 pub fn advance(command: Advance<'_>) -> Result<Decision, DecideError> {
-    let digest = command.request.digest()?;
-    if let Some(record) = command.facts.advance(command.node, command.attempt) {
-        let input_differs = record.request_digest.is_some_and(|recorded| recorded != digest);
-        return Ok(Decision::Replay { record: record.clone(), input_differs });
+    if let Some(replay) = recorded(command.facts, command.node, command.attempt, command.request)? {
+        return Ok(replay);
     }
+    let digest = command.request.digest()?;
     let case = Case::open(command, digest)?;
     let (check, verdict) = case.judge()?;
     let decided = match verdict {
@@ -168,15 +181,17 @@ impl<'a> Case<'a> {
                 None
             }
         };
-        let verdict = match (selection, self.strictness()) {
-            (Some(selection), Strictness::NeverStop) => {
+        // The one table decides what stops and what is disclosed (G61).
+        let stops = |finding: &Finding| match on_advance(finding.0, self.autonomy) {
+            Outcome::Block | Outcome::FailFast => true,
+            Outcome::RecordGap(_) => false,
+        };
+        let verdict = match selection {
+            Some(selection) if !findings.iter().any(stops) => {
                 findings.extend(selection.passed_over.iter().cloned());
                 Verdict::Advanced { selection, passed_over: findings }
             }
-            (Some(selection), Strictness::Blocking) if findings.is_empty() => {
-                Verdict::Advanced { selection, passed_over: Vec::new() }
-            }
-            (_, Strictness::Blocking | Strictness::NeverStop) => {
+            Some(_) | None => {
                 let blockers = findings.into_iter().map(|(_, blocker)| blocker).collect();
                 let blockers = BlockerReport::new(blockers)
                     .ok_or(DecideError::Invariant("a refused advance has a blocker"))?;
@@ -344,17 +359,11 @@ impl<'a> Case<'a> {
         facts::push(&mut draft, self.on_node(), node.node_id, command.attempt, check);
         for (reason, blocker) in &passed_over {
             let subject = serde_json::to_string(&blocker.pointer).unwrap_or_default();
-            draft.push_once(
-                self.on_node(),
-                self.gap(*reason, Severity::Critical, &subject, blocker.message.as_str()),
-            );
+            draft.push_once(self.on_node(), self.gap(*reason, &subject, blocker.message.as_str()));
         }
         for advisory in &selection.advisories {
             let summary = advisory.summary();
-            draft.push_once(
-                self.on_node(),
-                self.gap(advisory.reason(), Severity::Warning, &summary, &summary),
-            );
+            draft.push_once(self.on_node(), self.gap(advisory.reason(), &summary, &summary));
         }
         let trace_id = derive::trace_id(node.node_id, command.attempt);
         if let Some(trace) = DecisionTraceAppended::bounded(trace_id, selection.trace) {
@@ -378,10 +387,10 @@ impl<'a> Case<'a> {
         if first_try == original { EdgeCauseKind::NonTipAdvance } else { EdgeCauseKind::IntentionalFork }
     }
 
-    fn gap(&self, reason: Reason, severity: Severity, subject: &str, summary: &str) -> EventData {
+    fn gap(&self, reason: Reason, subject: &str, summary: &str) -> EventData {
         EventData::GapRecorded(GapRecorded {
             gap_id: derive::gap_id(self.node.node_id, self.command.attempt, reason, subject),
-            severity,
+            severity: disposition(reason, self.autonomy).gap().unwrap_or(Severity::Critical),
             reason,
             summary: BoundedText::clip(summary),
             resolution: Resolution::Unresolved,

@@ -26,9 +26,10 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
         let Some(length) = rest[start + 2..].find("}}") else { break };
         let inner = &rest[start + 2..start + 2 + length];
         // Of `{{{a}}` the inner pair is meant.
-        let skipped = inner.rfind("{{").map_or(0, |at| at + 2);
-        let inner = &inner[skipped..];
-        let start = start + skipped;
+        let (start, inner) = match inner.rfind('{') {
+            Some(last) if last == 0 || inner[..last].ends_with('{') => (start + last + 1, &inner[last + 1..]),
+            Some(_) | None => (start, inner),
+        };
         if start > 0 {
             pieces.push(Token::Text(&rest[..start]));
         }

@@ -54,15 +54,14 @@ pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
     let (_, stretches) = uninterrupted(script);
     parallel::each(stretches.len(), |index, findings| {
         for first in first_crashes(script, stretches[index], effort.first_crashes_per_step()) {
-            for retry in [Minting::First, Minting::Again] {
-                crash_again(script, &first, retry, effort, findings);
-            }
+            let retry = if first.rank & 1 == 0 { Minting::First } else { Minting::Again };
+            crash_again(script, &first, retry, effort, findings);
         }
     })
 }
 
 fn crash_again(script: &Script, first: &FirstCrash, retry: Minting, effort: Effort, findings: &mut Findings) {
-    let (look, reach) = (Look::Writer, Reach::NextAppend);
+    let (look, reach) = (Look::Reader, Reach::NextAppend);
     let settled = match after_crash(script, &first.ledger, &first.image.fork(), look, retry, reach) {
         Ok(settled) => settled,
         Err(failure) => {
@@ -78,6 +77,7 @@ fn crash_again(script: &Script, first: &FirstCrash, retry: Minting, effort: Effo
             return;
         }
         let limits = CrashLimits { seed: op, ..effort.second_crash_limits() };
+        let look = if op.is_multiple_of(4) { Look::Reader } else { Look::Writer };
         cut.for_each_crash_image(&limits, &mut |choice, image| {
             if !seen.insert(image.digest()) {
                 return;

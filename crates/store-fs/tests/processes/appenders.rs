@@ -37,7 +37,7 @@ fn watch(data: &Path, session: SessionId, stop: &AtomicBool) -> Vec<Seen> {
     let mut cursor: Option<Cursor> = None;
     let mut known: Vec<Event> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        let since = cursor.as_ref().filter(|_| seen.len() % 2 == 0);
+        let since = cursor.as_ref().filter(|_| seen.len().is_multiple_of(2));
         let slice = match reader.read(session, since) {
             Ok(slice) => slice,
             Err(StoreError::NotFound { .. }) if known.is_empty() => continue,
