@@ -27,31 +27,26 @@ fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
-#[expect(clippy::print_stdout, reason = "this module is where the CLI prints")]
 pub(crate) fn line(text: &str) {
     println!("{}", printable(text));
 }
 
-#[expect(clippy::print_stdout, reason = "this module is where the CLI prints")]
 pub(crate) fn toned(tone: Tone, text: &str) {
     let style = style(tone);
     println!("{style}{}{style:#}", printable(text));
 }
 
 /// Text that carries its own colours; whatever it quotes was made printable by its renderer.
-#[expect(clippy::print_stdout, reason = "this module is where the CLI prints")]
 pub(crate) fn rendered(text: &str) {
     println!("{text}");
 }
 
 /// One JSON document, indented, for machines and people.
-#[expect(clippy::print_stdout, reason = "this module is where the CLI prints")]
 pub(crate) fn json(value: &serde_json::Value) {
     // The alternate form indents; strings are escaped, so no control character reaches the terminal.
     println!("{value:#}");
 }
 
-#[expect(clippy::print_stderr, reason = "this module is where the CLI prints")]
 pub(crate) fn error(text: &str) {
     eprintln!("{}", printable(text));
 }

@@ -1,5 +1,7 @@
 //! An author goes from `new` to a validated, previewed, tested workflow with the CLI alone.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

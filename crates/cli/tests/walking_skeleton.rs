@@ -1,5 +1,7 @@
 //! One linear workflow over real stdio MCP: start, advance, blocked, replay, rehydrate, rewind, crash.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,8 @@
 //! The bytes of our own artifacts are pinned: a change here is a change of a durable format, which
 //! needs the version matrix of FORMAT.md and a fixture.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use serde_json::json;
 use workrail_model::digest::{BlobRef, Sha256, WorkflowHash};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};

@@ -1,6 +1,8 @@
 //! RFC 8785: the published number sequence, the RFC's own example, and an independent implementation
 //! as the oracle.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use std::fmt::Write as _;
 
 use proptest::prelude::*;

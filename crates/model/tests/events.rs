@@ -1,6 +1,8 @@
 //! Events: every kind round-trips, bad records are refused with the field they break, and the bytes
 //! of one of each kind are pinned.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use serde_json::{Value, json};
 use test_case::test_case;
 use workrail_model::digest::Sha256;
@@ -228,10 +230,7 @@ fn changed(kind: EventKind, pointer: &str, value: Value) -> EventError {
     let mut sample = samples().remove(EventKind::ALL.iter().position(|known| *known == kind).unwrap());
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     let parent = if parent.is_empty() { &mut sample } else { sample.pointer_mut(parent).unwrap() };
-    match parent {
-        Value::Array(items) => items[key.parse::<usize>().unwrap()] = value,
-        other => other[key] = value,
-    }
+    parent[key] = value;
     Event::from_value(sample).unwrap_err()
 }
 
