@@ -1,6 +1,5 @@
 //! Every single bit of a session's files is flipped, every file is cut at every length, and each time the
 //! damage is seen for what it is, refused, and left as it was found (G11, G17, G20).
-#![expect(clippy::print_stdout, reason = "figures are printed")]
 #![expect(clippy::wildcard_enum_match_arm, reason = "a variant that is not expected fails the test")]
 
 mod support;

@@ -120,7 +120,7 @@ type Seen = BTreeSet<(u64, String, String)>;
 fn is_new(seen: &mut Seen, sim: &SimFs, kind: FaultKind) -> bool {
     let effect = match kind {
         FaultKind::Error(_) => "none".to_owned(),
-        other => format!("{other:?}"),
+        FaultKind::ShortWrite | FaultKind::FsyncLies | FaultKind::PowerCut => format!("{kind:?}"),
     };
     seen.insert((sim.digest(), sim.describe_pending(), effect))
 }

@@ -149,9 +149,10 @@ type Contents = BTreeMap<(AttachmentKind, Sha256), Attachment>;
 pub(crate) fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
     let blobs = event.data.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest()));
     let snapshot = event.data.snapshot_ref().map(|it| (AttachmentKind::Snapshot, it.digest()));
-    let workflow = match &event.data {
-        EventData::RunStarted(run) => Some((AttachmentKind::Workflow, run.workflow_hash.digest())),
-        _ => None,
+    let workflow = if let EventData::RunStarted(run) = &event.data {
+        Some((AttachmentKind::Workflow, run.workflow_hash.digest()))
+    } else {
+        None
     };
     blobs.chain(snapshot).chain(workflow).collect()
 }
