@@ -117,3 +117,55 @@ fn a_parallel_step_lists_what_applies() {
     let none = first_text(&source, json!({}), Lifecycle::Start);
     assert!(none.contains("None of this step's delegations applies"), "{none}");
 }
+
+/// The layout of version 1, whole: a change here is a new render version, so that started runs read the same.
+#[test]
+fn the_whole_layout_is_recorded() {
+    insta::assert_snapshot!("start", first_text(&full(), json!({ "thing": "x" }), Lifecycle::Start));
+    insta::assert_snapshot!("advance", first_text(&full(), json!({ "thing": "x" }), Lifecycle::Advance));
+    insta::assert_snapshot!("rehydrate", first_text(&full(), json!({}), Lifecycle::Rehydrate));
+}
+
+#[test]
+fn the_layout_of_contracts_assessments_loops_and_delegations_is_recorded() {
+    let mut source = workflow(json!([
+        { "id": "judge", "title": "Judge", "prompt": "Judge it.", "assessmentRefs": ["ready"] },
+        { "id": "again", "type": "loop", "title": "Again", "loop": { "type": "while", "maxIterations": 3 },
+          "body": [plain("work"), decide("stop-or-go")] },
+        { "id": "fan", "type": "parallel", "title": "Fan out", "parallelDelegations": [
+            { "workflowId": "team.one", "goal": "Look left.", "args": { "side": "left" } }] },
+    ]));
+    source["assessments"] = json!([{ "id": "ready", "purpose": "Is it ready?", "dimensions": [
+        { "id": "confidence", "purpose": "How sure?", "levels": ["low", "high"] }] }]);
+    let workflow = compiled(&source);
+    let context = context(json!({}));
+    let assessment = json!({
+        "kind": "wr.assessment", "assessmentId": "ready", "dimensions": { "confidence": "high" },
+    });
+    let again = json!({ "kind": "wr.loop_control", "decision": "continue" });
+    let stop = json!({ "kind": "wr.loop_control", "decision": "stop" });
+    let mut state = start(&workflow, &context).unwrap().state;
+    let mut texts = Vec::new();
+    for sent in [vec![assessment], vec![], vec![again], vec![], vec![stop], vec![]] {
+        let pending = state.pending_step().unwrap();
+        let title = render_title(&workflow, pending, &context);
+        texts.push(format!(
+            "##### {title}\n{}",
+            render_step(&workflow, pending, &context, Lifecycle::Advance)
+        ));
+        state = advance(&workflow, &state, &context, &sent).unwrap().state;
+    }
+    insta::assert_snapshot!("kinds", texts.join("\n\n"));
+}
+
+/// The identity of bundled workflows: it changes only when their text does, on no machine otherwise.
+#[test]
+fn bundled_workflows_have_recorded_hashes() {
+    let source = include_bytes!("../../../../workflows/wr.small_change.json");
+    let input = workrail_core::compile::CompileInput {
+        origin: workrail_core::compile::Origin::Bundled,
+        ..workrail_core::compile::CompileInput::new(source, "wr.small_change.json")
+    };
+    let workflow = workrail_core::compile::compile(input).unwrap();
+    insta::assert_snapshot!("wr_small_change_hash", workflow.hash().unwrap().to_string());
+}

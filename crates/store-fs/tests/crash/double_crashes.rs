@@ -54,8 +54,9 @@ pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
     let (_, stretches) = uninterrupted(script);
     parallel::each(stretches.len(), |index, findings| {
         for first in first_crashes(script, stretches[index], effort.first_crashes_per_step()) {
-            let retry = if first.rank & 1 == 0 { Minting::First } else { Minting::Again };
-            crash_again(script, &first, retry, effort, findings);
+            for retry in [Minting::First, Minting::Again] {
+                crash_again(script, &first, retry, effort, findings);
+            }
         }
     })
 }

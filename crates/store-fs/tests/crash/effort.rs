@@ -18,7 +18,7 @@ impl Effort {
 
     pub(crate) fn crash_limits(self) -> CrashLimits {
         let (random_cuts, max_product) = match self {
-            Self::Default => (12, 500),
+            Self::Default => (12, 440),
             Self::Full => (16, 4_000),
         };
         CrashLimits { max_exhaustive_names: 8, random_subsets: 16, random_cuts, max_product, seed: 0 }
@@ -41,17 +41,17 @@ impl Effort {
     /// How many torn and how many other first crashes of each step are recovered from.
     pub(crate) fn first_crashes_per_step(self) -> usize {
         match self {
-            Self::Default => 1,
+            Self::Default => 2,
             Self::Full => 8,
         }
     }
 
     pub(crate) fn second_crash_limits(self) -> CrashLimits {
-        let max_product = match self {
-            Self::Default => 5,
-            Self::Full => 24,
+        let (random_cuts, max_product) = match self {
+            Self::Default => (2, 16),
+            Self::Full => (8, 60),
         };
-        CrashLimits { max_exhaustive_names: 3, random_subsets: 2, random_cuts: 1, max_product, seed: 0 }
+        CrashLimits { max_exhaustive_names: 3, random_subsets: 2, random_cuts, max_product, seed: 0 }
     }
 
     /// How many crashes are recovered from with every operation of the recovery failing.

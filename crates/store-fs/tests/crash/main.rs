@@ -6,6 +6,7 @@ mod double_crashes;
 mod effort;
 mod io_errors;
 mod parallel;
+mod regressions;
 mod rng;
 mod script;
 mod simulation;
