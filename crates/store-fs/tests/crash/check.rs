@@ -57,6 +57,20 @@ pub(crate) fn after_crash(
     Ok(settled)
 }
 
+/// The process was killed and the disk kept its power: the next one sees all that was written.
+pub(crate) fn after_kill(
+    script: &Script,
+    acknowledged: &Ledger,
+    sim: &SimFs,
+    retry: Minting,
+) -> Result<(), Failure> {
+    let mut world = World::open(script, sim, "boot", acknowledged.clone())?;
+    world.check_log(Look::Reader)?;
+    world.activity()?;
+    world.recover(retry, Reach::NextAppend)?;
+    world.check_settled()
+}
+
 impl World<'_> {
     /// Acknowledged appends are there, at most the interrupted one besides, whole and healthy. What is
     /// seen counts as acknowledged from now on.
@@ -163,6 +177,7 @@ impl World<'_> {
 
     /// What was acknowledged is there when only synced bytes and names are.
     pub(crate) fn check_durable(&self) -> Result<(), Failure> {
+        self.check_order()?;
         let image = with_everything_unsynced_lost(self.sim());
         check_raw_log(self.script, &self.ledger, &image).map_err(|failure| {
             Failure::Violated(format!("acknowledged, but not durable: {}", failure.into_text()))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use workrail_store_fs::sim::{CrashChoice, CrashLimits, Fault, FaultKind, FaultMode, SimFs};
 
-use crate::check::{Look, Reach, after_crash};
+use crate::check::{Look, Reach, after_crash, after_kill};
 use crate::effort::Effort;
 use crate::parallel::{self, Findings};
 use crate::script::{Minting, Script};
@@ -65,6 +65,11 @@ pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
         let last = index + 1 == stretches.len();
         for op in stretch.first_op..stretch.end_op + u64::from(last) {
             let (cut, ledger) = run_until(script, power_cut(op));
+            let killed = cut.fork();
+            killed.clear_fault();
+            if let Err(failure) = after_kill(script, &ledger, &killed, Minting::Again) {
+                findings.record(format!("op {op}, killed in step {}: {}", ledger.next, failure.into_text()));
+            }
             let limits = CrashLimits { seed: op, ..effort.crash_limits() };
             cut.for_each_crash_image(&limits, &mut |choice, image| {
                 let digest = image.digest();

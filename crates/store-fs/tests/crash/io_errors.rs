@@ -78,8 +78,10 @@ pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
         }
     });
     let recovery = explore_recovery(script, effort);
-    findings.states += recovery.states;
-    findings.violations.extend(recovery.violations);
+    findings.absorb(recovery);
+    // The first opening of a store: the recovery of a crash before anything was done.
+    let empty = Before { sim: SimFs::new(), ledger: Ledger::default(), stretch: uninterrupted(script).1[0] };
+    fail_each_op_of_recovery(script, &empty, 0, &mut findings);
     findings
 }
 

@@ -55,3 +55,10 @@ fn figure_seeded_simulations() {
     findings.assert_none("seeded simulations");
     assert_eq!(findings.states, seeds);
 }
+
+#[test]
+fn seeds_that_failed_once_hold() {
+    for seed in simulation::KEPT_SEEDS {
+        simulation::run(seed).expect("a kept seed holds");
+    }
+}

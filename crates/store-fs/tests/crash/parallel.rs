@@ -21,7 +21,7 @@ impl Findings {
         self.violations.push(violation);
     }
 
-    fn absorb(&mut self, other: Self) {
+    pub(crate) fn absorb(&mut self, other: Self) {
         self.states += other.states;
         self.violations.extend(other.violations);
     }

@@ -1,5 +1,7 @@
 //! What the proofs found once, each as a test of its own that says what went wrong.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use workrail_ports::environment::ActivityCounter as _;
 use workrail_ports::file_system::{FsErrorKind, FsOp, RelPath};
 use workrail_ports::keyring::KeyringStore as _;

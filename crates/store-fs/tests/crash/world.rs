@@ -136,16 +136,19 @@ impl<'s> World<'s> {
             Step::Append(number) => self.append(number, minting),
             Step::Cache => self.cache(),
         };
-        let broken = self.disk.violations();
-        if !broken.is_empty() {
-            return violated(format!("write order: {}", broken.join("; ")));
-        }
+        self.check_order()?;
         match outcome {
             Ok(()) => self.ledger.next += 1,
             // What a refused call left unsynced was acknowledged to nobody.
             Err(_) => self.disk.forget_unacknowledged(),
         }
         outcome
+    }
+
+    /// What the order monitor has to say.
+    pub(crate) fn check_order(&self) -> Result<(), Failure> {
+        let broken = self.disk.violations();
+        if broken.is_empty() { Ok(()) } else { violated(format!("write order: {}", broken.join("; "))) }
     }
 
     /// Does steps until the script stands at `end`.
