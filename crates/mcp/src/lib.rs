@@ -4,8 +4,10 @@
 //! server.
 
 mod arguments;
+mod call;
 pub mod catalogue;
 mod server;
 pub mod stdio;
 
-pub use server::{Execution, Server};
+pub use call::Execution;
+pub use server::Server;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rmcp::ServiceExt;
 use rmcp::transport::stdio;
 
-use crate::server::{Execution, Server};
+use crate::call::Execution;
+use crate::server::Server;
 
 /// Serves until standard input ends.
 pub fn serve(execution: Arc<dyn Execution>) -> io::Result<()> {
