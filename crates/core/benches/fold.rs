@@ -196,7 +196,8 @@ impl Log {
             parent_node_id: parent,
             workflow_hash: WorkflowHash::of(b"workflow"),
             snapshot_ref: SnapshotRef::of(node.body().as_bytes()),
-        };
+            checkpoint: None,
+};
         self.push(self.on(node), EventData::NodeCreated(created));
         node
     }

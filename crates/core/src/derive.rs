@@ -76,6 +76,13 @@ pub fn output_id(node: NodeId, attempt: AttemptId, channel: OutputChannel, diges
     OutputId::from_bits(of_attempt("workrail/output/1", node, attempt, &rest))
 }
 
+/// An output of the session itself, by its content.
+pub fn session_output_id(session: SessionId, channel: OutputChannel, digest: Sha256) -> OutputId {
+    let channel = spelled(&channel);
+    let parts: [&[u8]; 3] = [&session.bits(), &channel, digest.as_bytes()];
+    OutputId::from_bits(bits_80("workrail/output/session/1", &parts))
+}
+
 /// `subject` tells gaps of one reason apart: the contract, context key, dependency or loop meant.
 pub fn gap_id(node: NodeId, attempt: AttemptId, reason: Reason, subject: &str) -> GapId {
     let reason = spelled(&reason);

@@ -41,6 +41,24 @@ impl BlockerCode {
         Self::StorageCorruptionDetected,
         Self::UserOnlyDependency,
     ];
+
+    /// As it is spelled on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AssessmentFollowupRequired => "ASSESSMENT_FOLLOWUP_REQUIRED",
+            Self::ContextBudgetExceeded => "CONTEXT_BUDGET_EXCEEDED",
+            Self::InvalidRequiredOutput => "INVALID_REQUIRED_OUTPUT",
+            Self::InvariantViolation => "INVARIANT_VIOLATION",
+            Self::LoopLimitReached => "LOOP_LIMIT_REACHED",
+            Self::MissingContextKey => "MISSING_CONTEXT_KEY",
+            Self::MissingRequiredNotes => "MISSING_REQUIRED_NOTES",
+            Self::MissingRequiredOutput => "MISSING_REQUIRED_OUTPUT",
+            Self::RequiredCapabilityUnavailable => "REQUIRED_CAPABILITY_UNAVAILABLE",
+            Self::RequiredCapabilityUnknown => "REQUIRED_CAPABILITY_UNKNOWN",
+            Self::StorageCorruptionDetected => "STORAGE_CORRUPTION_DETECTED",
+            Self::UserOnlyDependency => "USER_ONLY_DEPENDENCY",
+        }
+    }
 }
 
 /// What a blocker is about. Variants are in the order of their wire spelling.

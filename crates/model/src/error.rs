@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::reply::NextCall;
+
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $spelled:literal),+ $(,)?) => {
         /// Every error an edge can give. Each has a page `codes/CODE.md` and a test that produces it.
@@ -48,6 +50,8 @@ codes! {
     WorkflowNotFound = "WORKFLOW_NOT_FOUND",
     /// The workflow's file has errors.
     WorkflowInvalid = "WORKFLOW_INVALID",
+    /// No session, run or label of this store is meant, or several are.
+    SessionNotFound = "SESSION_NOT_FOUND",
     /// The session's log is damaged; nothing may advance from it.
     SessionCorrupt = "SESSION_CORRUPT",
     /// The session was written by a newer version.
@@ -84,6 +88,9 @@ pub struct ErrorEnvelope {
     pub retry: Retry,
     /// Exactly what to do next.
     pub suggestion: String,
+    /// The call that leads on, ready to be sent as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_call: Option<NextCall>,
     /// Structured facts; never needed to act.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,

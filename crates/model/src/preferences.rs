@@ -12,6 +12,16 @@ pub enum Autonomy {
     FullAutoNeverStop,
 }
 
+impl Autonomy {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Guided => "guided",
+            Self::FullAutoStopOnUserDeps => "full_auto_stop_on_user_deps",
+            Self::FullAutoNeverStop => "full_auto_never_stop",
+        }
+    }
+}
+
 /// Moves warning thresholds only; never contracts, capabilities or disclosure. Ordered by boldness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -19,6 +29,16 @@ pub enum RiskPolicy {
     Conservative,
     Balanced,
     Aggressive,
+}
+
+impl RiskPolicy {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Conservative => "conservative",
+            Self::Balanced => "balanced",
+            Self::Aggressive => "aggressive",
+        }
+    }
 }
 
 /// The whole effective set at a node.
@@ -62,6 +82,17 @@ pub enum Mode {
 }
 
 impl Mode {
+    pub const ALL: [Self; 3] = [Self::Guided, Self::FullAutoStopOnUserDeps, Self::FullAutoNeverStop];
+
+    pub fn as_str(self) -> &'static str {
+        self.preferences().autonomy.as_str()
+    }
+
+    /// Reads exactly what `as_str` writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text)
+    }
+
     pub fn preferences(self) -> Preferences {
         match self {
             Self::Guided => Preferences { autonomy: Autonomy::Guided, risk_policy: RiskPolicy::Conservative },

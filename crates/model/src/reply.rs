@@ -9,13 +9,39 @@ use serde_json::{Map, Value};
 
 use crate::blocker::Blocker;
 use crate::canonical::{CanonicalError, to_canonical};
+use crate::event::EventIndex;
 use crate::id::{RunId, SessionId};
 use crate::name::{StepId, WorkflowId};
-use crate::preferences::{NextIntent, Preferences};
+use crate::preferences::{NextIntent, Preferences, RunStatus};
 
 /// Stands for a token in a stored reply. Authored text cannot contain one: NUL is replaced there.
 pub const STATE_TOKEN_MARK: &str = "\u{0}state\u{0}";
 pub const ACK_TOKEN_MARK: &str = "\u{0}ack\u{0}";
+pub const CHECKPOINT_TOKEN_MARK: &str = "\u{0}checkpoint\u{0}";
+
+/// How a mark for the bookmark of another node begins; the index of its `node_created` follows.
+const OTHER_STATE: &str = "\u{0}state@";
+
+/// The mark of the bookmark of another node of the session, named by the index of its event.
+pub fn state_mark_of(node: EventIndex) -> String {
+    format!("{OTHER_STATE}{}\u{0}", node.get())
+}
+
+/// Replaces every mark of another node's bookmark by what `sign` makes of its event index.
+pub fn replace_state_marks(text: &str, mut sign: impl FnMut(EventIndex) -> String) -> String {
+    let mut signed = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(OTHER_STATE) {
+        signed.push_str(before);
+        let (digits, tail) = after.split_once('\u{0}').unwrap_or((after, ""));
+        if let Some(index) = digits.parse().ok().and_then(EventIndex::new) {
+            signed.push_str(&sign(index));
+        }
+        rest = tail;
+    }
+    signed.push_str(rest);
+    signed
+}
 
 /// Replaces what could be taken for a token mark.
 pub fn without_marks(text: &str) -> String {
@@ -63,11 +89,40 @@ pub struct NextCall {
     pub arguments: Map<String, Value>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+impl NextCall {
+    pub fn new(tool: &str, arguments: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
+        let arguments = arguments.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Self { tool: tool.to_owned(), arguments }
+    }
+
+    /// The arguments as one line of JSON, marks intact.
+    pub fn arguments_text(&self) -> String {
+        // Marks are NUL characters; written as JSON they would be escaped and never be found again.
+        Value::Object(self.arguments.clone()).to_string().replace("\\u0000", "\u{0}")
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum WarningCode {
     /// This step was completed before with another payload; the recorded result is returned.
-    #[serde(rename = "REPLAY_INPUT_DIFFERS")]
     ReplayInputDiffers,
+    /// The mode goes beyond what the workflow recommends.
+    PreferencesAboveRecommendation,
+    /// A document that the workflow points at was not found.
+    ReferenceUnresolved,
+    /// A preferred capability is unavailable, so the plainer path is taken.
+    CapabilityDegraded,
+    /// A loop ended at its limit although it was to go on.
+    LoopLimitReached,
+    /// What would have stopped another mode was passed over and recorded as a gap.
+    GapRecorded,
+    /// The workflow's file has changed since the run was pinned to it; the run is not affected.
+    PinnedWorkflowDiffers,
+    /// The workflow's id is of the old form without a namespace.
+    LegacyWorkflowId,
+    /// A change of preferences waits for the next advance.
+    PreferencesPending,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -77,12 +132,110 @@ pub struct Warning {
     pub message: String,
 }
 
-/// The body of a reply of `start_workflow` and `continue_workflow`.
+/// What the completed step left as structured facts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StepContext {
+    pub assessments: AssessmentFacts,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AssessmentFacts {
+    pub assessment_id: String,
+    pub dimensions: Vec<DimensionFact>,
+    /// Which levels were accepted under another spelling; empty when all matched exactly.
+    pub normalization_notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DimensionFact {
+    pub dimension_id: String,
+    pub level: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rationale: Option<String>,
+}
+
+/// What was recorded before this point, newest kept (G53).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Recap {
+    /// Oldest first.
+    pub entries: Vec<RecapEntry>,
+    pub truncated: bool,
+    /// How many recorded steps are not shown.
+    pub omitted: u64,
+    /// How it was shortened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecapEntry {
+    /// The title of the step that the notes belong to.
+    pub title: String,
+    pub checkpoint: bool,
+    pub notes: String,
+}
+
+/// A way that was taken from this point before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Branch {
+    /// The branch where the run last went on.
+    pub preferred: bool,
+    /// How many steps it went beyond this point.
+    pub steps: u64,
+    /// What it did first.
+    pub summary: String,
+    /// The step at which it stands, when it is not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_at: Option<String>,
+    pub is_complete: bool,
+}
+
+/// Another unfinished run of the same session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OtherRun {
+    pub label: String,
+    pub workflow_id: WorkflowId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_id: Option<StepId>,
+    pub status: RunStatus,
+}
+
+/// The way back from a completed run to the one it was started in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReturnTo {
+    pub label: String,
+    pub workflow_id: WorkflowId,
+    pub next_call: NextCall,
+}
+
+/// A document the workflow points at, and whether it is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReferenceInfo {
+    pub id: String,
+    pub title: String,
+    pub path: String,
+    pub purpose: String,
+    pub authoritative: bool,
+    pub resolved: bool,
+}
+
+/// The body of a reply of `start_workflow`, `continue_workflow` and `checkpoint_workflow`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplyBody {
     pub kind: ReplyKind,
-    /// All of the reply in words; nothing the agent needs is only elsewhere.
+    /// All of the reply in words; nothing the agent needs is only elsewhere. Empty while stored: the
+    /// parts beside it hold the words then.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
     pub run: RunInfo,
     /// Bookmark of this point: send it alone to get the step again.
@@ -90,6 +243,9 @@ pub struct ReplyBody {
     /// The right to complete the pending step once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ack_token: Option<String>,
+    /// The right to record a checkpoint here once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_token: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingBody>,
     pub is_complete: bool,
@@ -101,11 +257,51 @@ pub struct ReplyBody {
     pub blockers: Vec<Blocker>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_context: Option<StepContext>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<ReferenceInfo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recap: Option<Recap>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub branches: Vec<Branch>,
+    /// What the preferred branch did beyond this point, when this is not a tip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub downstream: Option<Recap>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_runs: Vec<OtherRun>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub return_to: Option<ReturnTo>,
+    /// Present after the same ack came with other words: records them on a branch of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork_ack_token: Option<String>,
 }
 
-impl ReplyBody {
+/// A reply as it is stored: its words in the order of the content items, and the rest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredReply {
+    pub parts: Vec<String>,
+    pub body: ReplyBody,
+}
+
+impl StoredReply {
     /// The bytes that are stored: canonical, with marks instead of tokens.
     pub fn to_canonical(&self) -> Result<Vec<u8>, CanonicalError> {
         to_canonical(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_other_nodes_are_replaced_and_nothing_else() {
+        let mark = state_mark_of(EventIndex::new(17).unwrap());
+        let text = format!("a {mark} b {mark}{STATE_TOKEN_MARK}");
+        let signed = replace_state_marks(&text, |index| format!("<{}>", index.get()));
+        assert_eq!(signed, format!("a <17> b <17>{STATE_TOKEN_MARK}"));
+        assert_eq!(replace_state_marks("\u{0}state@x\u{0}y", |_| "never".into()), "y");
     }
 }

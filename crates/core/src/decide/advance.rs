@@ -12,24 +12,27 @@ use workrail_model::digest::{BlobRef, Sha256};
 use workrail_model::event::{
     AdvanceIntent, AdvanceOutcome, AdvanceRecorded, Context, ContextSet, ContextSource,
     DecisionTraceAppended, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, EventData, EventIndex,
-    GapRecorded, NodeCreated, NodeKind, Scope,
+    GapRecorded, NodeCreated, NodeKind, PreferencesChanged, Scope,
 };
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::plan::{AppendPlan, Attachment};
-use workrail_model::preferences::Autonomy;
-use workrail_model::reason::Reason;
-use workrail_model::reply::ReplyBody;
+use workrail_model::preferences::{Autonomy, PreferenceChange, PreferenceSource, Preferences};
+use workrail_model::reason::{Advisory, Reason};
+use workrail_model::reply::{StoredReply, state_mark_of};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
 use workrail_model::text::BoundedText;
 
 use super::draft::Draft;
 use super::outputs::{self, Outputs};
-use super::{DecideError, Minting, facts};
+use super::observe::{self, Observed};
+use super::{DecideError, Minting, disclose, facts};
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness};
 use crate::project::{AdvanceRecord, NodeState, SessionState};
 use crate::reason::{Outcome, disposition, on_advance};
-use crate::reply::{ReplyInput, ReplyMoment};
+use crate::label::RunLabel;
+use crate::reply::recovery::{self, Recovering, Snapshots};
+use crate::reply::{Beside, ReplyInput, ReplyMoment};
 use crate::{derive, reply};
 
 /// What an agent sends with an ack.
@@ -59,6 +62,11 @@ pub struct Advance<'a> {
     pub snapshot: &'a ExecutionSnapshot,
     pub workflow: &'a CompiledWorkflow,
     pub request: &'a AdvanceRequest,
+    /// What a person asked for since; applied at this node before anything is judged.
+    pub preferences: Option<Preferences>,
+    /// The workspace as it is now; only what changed is recorded.
+    pub observed: &'a [Observed],
+    pub snapshots: &'a dyn Snapshots,
     pub minting: Minting,
 }
 
@@ -74,7 +82,9 @@ pub enum Decision {
 #[derive(Debug)]
 pub struct Decided {
     pub plan: AppendPlan,
-    pub reply: ReplyBody,
+    pub reply: StoredReply,
+    /// The state that the plan leads to; the present one when it was refused.
+    pub state: EngineState,
 }
 
 /// What was decided about this attempt before, if anything.
@@ -131,7 +141,7 @@ struct Case<'a> {
     retried: Vec<AttemptId>,
     /// The context that this call leads to, its retry chain included.
     context: Context,
-    autonomy: Autonomy,
+    preferences: Preferences,
 }
 
 impl<'a> Case<'a> {
@@ -141,13 +151,13 @@ impl<'a> Case<'a> {
         let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
         let retried = retry_chain(facts, command.node, command.attempt);
         let context = facts.context_for(command.node, &retried)?.merged(&command.request.context)?;
-        let autonomy = facts.preferences(command.node).autonomy;
+        let preferences = command.preferences.unwrap_or_else(|| facts.preferences(command.node));
         let next = facts.next_event_index();
-        Ok(Self { command, digest, node, next, retried, context, autonomy })
+        Ok(Self { command, digest, node, next, retried, context, preferences })
     }
 
     fn strictness(&self) -> Strictness {
-        match self.autonomy {
+        match self.preferences.autonomy {
             Autonomy::FullAutoNeverStop => Strictness::NeverStop,
             Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps => Strictness::Blocking,
         }
@@ -182,7 +192,7 @@ impl<'a> Case<'a> {
             }
         };
         // The one table decides what stops and what is disclosed (G61).
-        let stops = |finding: &Finding| match on_advance(finding.0, self.autonomy) {
+        let stops = |finding: &Finding| match on_advance(finding.0, self.preferences.autonomy) {
             Outcome::Block | Outcome::FailFast => true,
             Outcome::RecordGap(_) => false,
         };
@@ -226,8 +236,33 @@ impl<'a> Case<'a> {
         findings
     }
 
+    /// A draft that begins with what changed around the step since it was handed out.
     fn draft(&self) -> Draft {
-        Draft::new(self.command.facts.session_id(), self.next, self.command.minting.clone())
+        let facts = self.command.facts;
+        let mut draft = Draft::new(facts.session_id(), self.next, self.command.minting.clone());
+        observe::push_changed(&mut draft, facts, self.command.observed);
+        if self.preferences != facts.preferences(self.node.node_id) {
+            let change = self.preferences_changed(facts.preferences(self.node.node_id));
+            draft.push(self.on_node(), EventData::PreferencesChanged(change));
+        }
+        draft
+    }
+
+    fn preferences_changed(&self, before: Preferences) -> PreferencesChanged {
+        let effective = self.preferences;
+        let mut delta = Vec::new();
+        if before.autonomy != effective.autonomy {
+            delta.push(PreferenceChange::Autonomy(effective.autonomy));
+        }
+        if before.risk_policy != effective.risk_policy {
+            delta.push(PreferenceChange::RiskPolicy(effective.risk_policy));
+        }
+        PreferencesChanged {
+            change_id: derive::change_id(self.node.node_id, self.command.attempt, effective),
+            source: PreferenceSource::User,
+            delta,
+            effective,
+        }
     }
 
     fn on_node(&self) -> Scope {
@@ -254,21 +289,32 @@ impl<'a> Case<'a> {
         })
     }
 
-    fn reply(&self, state: &EngineState, moment: ReplyMoment<'_>) -> ReplyBody {
+    fn reply(&self, state: &EngineState, moment: ReplyMoment<'_>, beside: Beside) -> StoredReply {
         reply::render(&ReplyInput {
             facts: self.command.facts,
             run: self.node.run_id,
             workflow: self.command.workflow,
             state,
             context: &self.context,
-            preferences: self.command.facts.preferences(self.node.node_id),
+            preferences: self.preferences,
             moment,
+            beside,
         })
+    }
+
+    fn recovering(&self) -> Recovering<'_> {
+        let Advance { facts, workflow, snapshots, .. } = self.command;
+        Recovering { facts, workflow, context: &self.context, snapshots }
     }
 
     /// Records the refusal, keeps what was sent for the retry, and moves nowhere.
     fn block(&self, blockers: BlockerReport, check: &OutputCheck) -> Result<Decided, DecideError> {
-        let body = self.reply(self.command.snapshot.state(), ReplyMoment::Blocked { blockers: &blockers });
+        let state = self.command.snapshot.state();
+        let moment = ReplyMoment::Blocked { blockers: &blockers, in_a_row: self.retried.len() + 1 };
+        let facts = self.command.facts;
+        let way_out = recovery::last_good(facts, self.node.node_id)
+            .map(|event| reply::look_call(&state_mark_of(event), RunLabel::of(self.node.run_id)));
+        let body = self.reply(state, moment, Beside { way_out, ..Beside::default() });
         let stored = Attachment::blob(body.to_canonical()?);
         let mut draft = self.draft();
         self.push_outputs(&mut draft)?;
@@ -281,7 +327,7 @@ impl<'a> Case<'a> {
             let set = self.context_set(node, Some(attempt));
             draft.push(Scope::Run(self.node.run_id), set);
         }
-        Ok(Decided { plan: draft.plan()?, reply: body })
+        Ok(Decided { plan: draft.plan()?, reply: body, state: state.clone() })
     }
 
     fn context_set(&self, node_id: NodeId, attempt_id: Option<AttemptId>) -> EventData {
@@ -325,7 +371,9 @@ impl<'a> Case<'a> {
     ) -> Result<Decided, DecideError> {
         let Case { command, node, .. } = self;
         let child = derive::node_id(command.facts.session_id(), node.run_id, node.node_id, command.attempt);
-        let body = self.reply(&selection.state, ReplyMoment::Advanced);
+        let gaps = self.gaps(&selection, &passed_over, check);
+        let beside = self.beside(&selection.state, &gaps, check);
+        let body = self.reply(&selection.state, ReplyMoment::Advanced, beside);
         let stored = Attachment::blob(body.to_canonical()?);
         let workflow_hash = command.snapshot.workflow_hash;
         let snapshot = ExecutionSnapshot::new(workflow_hash, selection.state.clone())?;
@@ -341,7 +389,8 @@ impl<'a> Case<'a> {
                 parent_node_id: Some(node.node_id),
                 workflow_hash,
                 snapshot_ref,
-            }),
+                checkpoint: None,
+}),
         );
         let record = self.record(AdvanceOutcome::Advanced { to_node_id: child }, stored.blob_ref());
         draft.attach(stored);
@@ -357,19 +406,14 @@ impl<'a> Case<'a> {
             draft.push(Scope::Run(node.run_id), self.context_set(child, None));
         }
         facts::push(&mut draft, self.on_node(), node.node_id, command.attempt, check);
-        for (reason, blocker) in &passed_over {
-            let subject = serde_json::to_string(&blocker.pointer).unwrap_or_default();
-            draft.push_once(self.on_node(), self.gap(*reason, &subject, blocker.message.as_str()));
-        }
-        for advisory in &selection.advisories {
-            let summary = advisory.summary();
-            draft.push_once(self.on_node(), self.gap(advisory.reason(), &summary, &summary));
+        for gap in gaps {
+            draft.push_once(self.on_node(), EventData::GapRecorded(gap));
         }
         let trace_id = derive::trace_id(node.node_id, command.attempt);
         if let Some(trace) = DecisionTraceAppended::bounded(trace_id, selection.trace) {
             draft.push(self.on_node(), EventData::DecisionTraceAppended(trace));
         }
-        Ok(Decided { plan: draft.plan()?, reply: body })
+        Ok(Decided { plan: draft.plan()?, reply: body, state: selection.state })
     }
 
     /// An ordinary advance, a second branch that was asked for, or one that just happened.
@@ -387,14 +431,50 @@ impl<'a> Case<'a> {
         if first_try == original { EdgeCauseKind::NonTipAdvance } else { EdgeCauseKind::IntentionalFork }
     }
 
-    fn gap(&self, reason: Reason, subject: &str, summary: &str) -> EventData {
-        EventData::GapRecorded(GapRecorded {
+    /// What the advance discloses: what was passed over, and what is only to be known.
+    fn gaps(
+        &self,
+        selection: &Selection,
+        passed_over: &[Finding],
+        check: &OutputCheck,
+    ) -> Vec<GapRecorded> {
+        let mut gaps = Vec::new();
+        for (reason, blocker) in passed_over {
+            let subject = serde_json::to_string(&blocker.pointer).unwrap_or_default();
+            gaps.push(self.gap(*reason, &subject, blocker.message.as_str()));
+        }
+        for advisory in &selection.advisories {
+            let summary = advisory.summary();
+            gaps.push(self.gap(advisory.reason(), &summary, &summary));
+        }
+        for (subject, summary) in disclose::degraded(self.command.workflow, check) {
+            gaps.push(self.gap(Reason::Advisory(Advisory::CapabilityDegraded), subject, &summary));
+        }
+        gaps
+    }
+
+    fn gap(&self, reason: Reason, subject: &str, summary: &str) -> GapRecorded {
+        GapRecorded {
             gap_id: derive::gap_id(self.node.node_id, self.command.attempt, reason, subject),
-            severity: disposition(reason, self.autonomy).gap().unwrap_or(Severity::Critical),
+            severity: disposition(reason, self.preferences.autonomy).gap().unwrap_or(Severity::Critical),
             reason,
             summary: BoundedText::clip(summary),
             resolution: Resolution::Unresolved,
             evidence_refs: Vec::new(),
-        })
+        }
+    }
+
+    /// What the reply to an advance says beside the next step.
+    fn beside(&self, state: &EngineState, gaps: &[GapRecorded], check: &OutputCheck) -> Beside {
+        let (facts, node) = (self.command.facts, self.node.node_id);
+        let forks = !facts.is_tip(node);
+        Beside {
+            warnings: disclose::warnings(self.preferences.risk_policy, gaps),
+            step_context: disclose::step_context(check),
+            branches: if forks { self.recovering().branches(node) } else { Vec::new() },
+            downstream: forks.then(|| self.recovering().downstream(node)).flatten(),
+            return_to: disclose::return_to(facts, self.node.run_id, state),
+            ..Beside::default()
+        }
     }
 }

@@ -4,8 +4,11 @@
 
 pub mod advance;
 pub mod approve;
+pub mod checkpoint;
+pub mod disclose;
 mod draft;
 mod facts;
+pub mod observe;
 mod outputs;
 pub mod start;
 
@@ -40,6 +43,8 @@ pub enum DecideError {
     Interpret(#[from] InterpretError),
     #[error("the run is complete: no step is pending")]
     NothingPending,
+    #[error("the checkpoint holds neither notes nor artifacts")]
+    EmptyCheckpoint,
     #[error("the plan breaks a rule")]
     Plan(#[from] PlanError),
     #[error("the snapshot breaks a rule")]

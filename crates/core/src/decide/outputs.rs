@@ -4,7 +4,7 @@ use serde_json::Value;
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::digest::Sha256;
 use workrail_model::event::{EventData, NodeOutputAppended, OutputChannel, OutputPayload, Scope};
-use workrail_model::id::{AttemptId, NodeId};
+use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::limits::{BLOB_BYTES_MAX, NOTES_BYTES_MAX, NOTES_EVENT_BYTES_MAX};
 use workrail_model::plan::Attachment;
 use workrail_model::text::BoundedText;
@@ -50,13 +50,7 @@ impl Outputs<'_> {
             draft.push(on_node, self.event(payload, Sha256::of(notes.as_bytes()), Supersede::Channel));
         }
         for (digest, bytes) in sorted_artifacts(&request.artifacts)? {
-            let attachment = Attachment::blob(bytes);
-            let payload = OutputPayload::ArtifactRef {
-                sha256: attachment.blob_ref(),
-                content_type: BoundedText::clip("application/json"),
-                byte_length: attachment.bytes().len() as u64,
-            };
-            draft.attach(attachment);
+            let payload = artifact_payload(draft, bytes);
             draft.push(on_node, self.event(payload, digest, Supersede::Nothing));
         }
         Ok(())
@@ -88,6 +82,36 @@ impl Outputs<'_> {
     }
 }
 
+/// Notes and artifacts that belong to the session itself. Their ids follow from their content alone, so
+/// that the same words sent again are the same output.
+pub(super) fn push_session_notes(
+    draft: &mut Draft,
+    session: SessionId,
+    request: &AdvanceRequest,
+) -> Result<(), DecideError> {
+    let push = |draft: &mut Draft, payload: OutputPayload, digest: Sha256| {
+        let output_channel = payload.channel();
+        let output_id = derive::session_output_id(session, output_channel, digest);
+        let output = NodeOutputAppended {
+            output_id,
+            supersedes_output_id: None,
+            output_channel,
+            payload,
+            attempt_id: None,
+        };
+        draft.push_once(Scope::Session, EventData::NodeOutputAppended(output));
+    };
+    if let Some(notes) = request.notes.as_deref().filter(|notes| !notes.trim().is_empty()) {
+        let payload = notes_payload(draft, notes);
+        push(draft, payload, Sha256::of(notes.as_bytes()));
+    }
+    for (digest, bytes) in sorted_artifacts(&request.artifacts)? {
+        let payload = artifact_payload(draft, bytes);
+        push(draft, payload, digest);
+    }
+    Ok(())
+}
+
 enum Supersede {
     Channel,
     Nothing,
@@ -102,6 +126,17 @@ fn notes_payload(draft: &mut Draft, notes: &str) -> OutputPayload {
         reference
     });
     OutputPayload::Notes { notes_markdown: BoundedText::clip(notes), full_text_ref }
+}
+
+fn artifact_payload(draft: &mut Draft, bytes: Vec<u8>) -> OutputPayload {
+    let attachment = Attachment::blob(bytes);
+    let payload = OutputPayload::ArtifactRef {
+        sha256: attachment.blob_ref(),
+        content_type: BoundedText::clip("application/json"),
+        byte_length: attachment.bytes().len() as u64,
+    };
+    draft.attach(attachment);
+    payload
 }
 
 /// Equal artifacts are one; the order is that of their digests, not of the call.

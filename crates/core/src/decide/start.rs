@@ -3,17 +3,23 @@
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::WorkflowHash;
 use workrail_model::event::{
-    Context, ContextSet, ContextSource, DecisionTraceAppended, EventData, EventIndex, NodeCreated, NodeKind,
+    Context, ContextSet, ContextSource, DecisionTraceAppended, EventData, EventIndex, GapRecorded, NodeCreated, NodeKind,
     ParentLink, PreferencesChanged, RunStarted, Scope, SessionCreated, WorkflowSourceKind,
 };
+use workrail_model::gap::Resolution;
 use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot};
+use workrail_model::reason::{Advisory, Reason};
+use workrail_model::reply::{ReferenceInfo, Warning};
 use workrail_model::text::BoundedText;
 
 use super::draft::Draft;
-use super::{DecideError, Minting};
+use super::observe::{self, Observed};
+use super::{DecideError, Minting, disclose};
+use crate::project::SessionState;
+use crate::reason::{advisory_severity, exceeds_recommendation};
 use crate::{derive, interpret};
 
 /// A run to be started.
@@ -28,7 +34,15 @@ pub struct Start<'a> {
     pub source_ref: &'a str,
     pub context: Context,
     pub preferences: Preferences,
+    /// Who chose them: a person, or nobody.
+    pub preference_source: PreferenceSource,
     pub parent: Option<ParentLink>,
+    /// What the workflow points at, and whether it is there.
+    pub references: &'a [ReferenceInfo],
+    /// The workspace as it is now.
+    pub observed: &'a [Observed],
+    /// The session's facts when it exists already, so that only news is observed.
+    pub facts: &'a SessionState,
     pub minting: Minting,
 }
 
@@ -42,6 +56,8 @@ pub struct Started {
     pub attempt: AttemptId,
     pub workflow_hash: WorkflowHash,
     pub state: EngineState,
+    /// What the person should know about this start.
+    pub warnings: Vec<Warning>,
 }
 
 pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
@@ -72,9 +88,21 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
         }),
     );
     let snapshot_ref = draft.attach_snapshot(&snapshot)?;
-    let node = NodeCreated { node_kind: NodeKind::Step, parent_node_id: None, workflow_hash, snapshot_ref };
+    let node = NodeCreated {
+        node_kind: NodeKind::Step,
+        parent_node_id: None,
+        workflow_hash,
+        snapshot_ref,
+        checkpoint: None,
+    };
     let root_event_id = draft.push(on_root, EventData::NodeCreated(node));
-    draft.push(on_root, EventData::PreferencesChanged(baseline(root, preferences)));
+    let chosen = baseline(root, preferences, command.preference_source);
+    draft.push(on_root, EventData::PreferencesChanged(chosen));
+    let gaps = advisories(root, workflow, preferences, command.references);
+    let warnings = disclose::warnings(preferences.risk_policy, &gaps);
+    for gap in gaps {
+        draft.push_once(on_root, EventData::GapRecorded(gap));
+    }
     if !context.is_empty() {
         let context_id = derive::context_id(root, before_any_attempt());
         let source = ContextSource::Initial;
@@ -86,6 +114,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     {
         draft.push(on_root, EventData::DecisionTraceAppended(trace));
     }
+    observe::push_changed(&mut draft, command.facts, command.observed);
     let plan = draft.plan()?;
     let root_event = plan
         .events()
@@ -94,7 +123,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
         .map(|event| event.event_index)
         .ok_or(DecideError::Invariant("a start creates a root node"))?;
     let state = snapshot.state().clone();
-    Ok(Started { plan, root, root_event, attempt, workflow_hash, state })
+    Ok(Started { plan, root, root_event, attempt, workflow_hash, state, warnings })
 }
 
 /// What a start records belongs to no attempt: the first ack on the root must not collide with it.
@@ -103,14 +132,53 @@ fn before_any_attempt() -> AttemptId {
 }
 
 /// A run's baseline is recorded on its root, so that later changes of the defaults do not reach it.
-fn baseline(root: NodeId, effective: Preferences) -> PreferencesChanged {
+fn baseline(root: NodeId, effective: Preferences, source: PreferenceSource) -> PreferencesChanged {
     PreferencesChanged {
         change_id: derive::change_id(root, before_any_attempt(), effective),
-        source: PreferenceSource::System,
+        source,
         delta: vec![
             PreferenceChange::Autonomy(effective.autonomy),
             PreferenceChange::RiskPolicy(effective.risk_policy),
         ],
         effective,
     }
+}
+
+/// What is disclosed at the start and never refused: a mode beyond the recommendation, missing documents.
+fn advisories(
+    root: NodeId,
+    workflow: &CompiledWorkflow,
+    effective: Preferences,
+    references: &[ReferenceInfo],
+) -> Vec<GapRecorded> {
+    let gap = |advisory: Advisory, subject: &str, summary: &str| {
+        let reason = Reason::Advisory(advisory);
+        GapRecorded {
+            gap_id: derive::gap_id(root, before_any_attempt(), reason, subject),
+            severity: advisory_severity(advisory),
+            reason,
+            summary: BoundedText::clip(summary),
+            resolution: Resolution::Unresolved,
+            evidence_refs: Vec::new(),
+        }
+    };
+    let mut gaps = Vec::new();
+    let recommended = workflow.recommended;
+    if exceeds_recommendation(effective, recommended.autonomy, recommended.risk_policy) {
+        let advised = [
+            recommended.autonomy.map(|value| format!("autonomy {}", value.as_str())),
+            recommended.risk_policy.map(|value| format!("riskPolicy {}", value.as_str())),
+        ];
+        let advised: Vec<String> = advised.into_iter().flatten().collect();
+        let summary = format!(
+            "The chosen mode goes beyond what this workflow recommends; the highest it considers safe is {}.",
+            advised.join(", ")
+        );
+        gaps.push(gap(Advisory::PreferencesAboveRecommendation, "preferences", &summary));
+    }
+    for reference in references.iter().filter(|reference| !reference.resolved) {
+        let summary = format!("Reference `{}` ({}) was not found.", reference.title, reference.path);
+        gaps.push(gap(Advisory::ReferenceUnresolved, &reference.id, &summary));
+    }
+    gaps
 }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize, Serializer};
 use workrail_model::digest::SnapshotRef;
-use workrail_model::event::{EdgeCause, EdgeCreated, EdgeKind, EventIndex, NodeKind};
+use workrail_model::event::{CheckpointRecord, EdgeCause, EdgeCreated, EdgeKind, EventIndex, NodeKind};
 use workrail_model::id::{AttemptId, NodeId, RunId};
 
 use super::index::IdIndex;
@@ -60,6 +60,9 @@ pub struct NodeState {
     /// The index of its `node_created`; short tokens name the node by it.
     pub created_index: EventIndex,
     pub edge: Option<EdgeInfo>,
+    /// What the call that made this checkpoint is answered with when it comes again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointRecord>,
     #[serde(skip)]
     pub children: Vec<NodeId>,
     #[serde(skip)]

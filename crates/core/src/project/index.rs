@@ -100,6 +100,7 @@ mod tests {
             snapshot_ref: SnapshotRef::of(b""),
             created_index: EventIndex::ZERO,
             edge: None,
+            checkpoint: None,
             children: Vec::new(),
             depth: 0,
             links: super::super::dag::Links::default(),

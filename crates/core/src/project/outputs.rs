@@ -32,9 +32,31 @@ pub struct PathOutput<'a> {
     pub output: &'a OutputState,
 }
 
+/// A step of a path with what it has to say there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathStep<'a> {
+    pub node: &'a NodeState,
+    pub outputs: Vec<PathOutput<'a>>,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(super) struct Outputs(PerNode<OutputState>);
+#[serde(rename_all = "camelCase")]
+pub(super) struct Outputs {
+    of_nodes: PerNode<OutputState>,
+    /// Notes that belong to no run, oldest first.
+    of_session: Vec<OutputState>,
+}
+
+fn state(index: EventIndex, appended: &NodeOutputAppended) -> OutputState {
+    OutputState {
+        id: appended.output_id,
+        channel: appended.output_channel,
+        payload: appended.payload.clone(),
+        attempt: appended.attempt_id,
+        index,
+        superseded: false,
+    }
+}
 
 impl Outputs {
     pub(super) fn append(
@@ -45,7 +67,7 @@ impl Outputs {
     ) -> Result<(), FoldError> {
         if let Some(output) = appended.supersedes_output_id {
             // A correction follows what it corrects by a few outputs, so the search is short.
-            let Some(old) = self.0.get_mut(ix).iter_mut().rev().find(|old| old.id == output) else {
+            let Some(old) = self.of_nodes.get_mut(ix).iter_mut().rev().find(|old| old.id == output) else {
                 return Err(self.not_on_node(index, output));
             };
             if old.channel != appended.output_channel {
@@ -53,21 +75,26 @@ impl Outputs {
             }
             old.superseded = true;
         }
-        let state = OutputState {
-            id: appended.output_id,
-            channel: appended.output_channel,
-            payload: appended.payload.clone(),
-            attempt: appended.attempt_id,
-            index,
-            superseded: false,
-        };
-        self.0.push(ix, state);
+        self.of_nodes.push(ix, state(index, appended));
+        Ok(())
+    }
+
+    /// Notes of the session itself are never corrected, so that nothing is looked up.
+    pub(super) fn append_to_session(
+        &mut self,
+        index: EventIndex,
+        appended: &NodeOutputAppended,
+    ) -> Result<(), FoldError> {
+        if let Some(output) = appended.supersedes_output_id {
+            return Err(FoldError::UnknownOutput { index, output });
+        }
+        self.of_session.push(state(index, appended));
         Ok(())
     }
 
     /// Only a refused event, which ends the fold, pays for this search.
     fn not_on_node(&self, index: EventIndex, output: OutputId) -> FoldError {
-        let elsewhere = self.0.iter().any(|outputs| outputs.iter().any(|old| old.id == output));
+        let elsewhere = self.of_nodes.iter().any(|outputs| outputs.iter().any(|old| old.id == output));
         if elsewhere {
             FoldError::OutputOfAnotherNode { index, output }
         } else {
@@ -79,7 +106,12 @@ impl Outputs {
 impl SessionState {
     /// All outputs of the node, oldest first, superseded ones included.
     pub fn outputs(&self, node: NodeId) -> &[OutputState] {
-        self.dag.find(node).map_or(&[], |ix| self.outputs.0.get(ix))
+        self.dag.find(node).map_or(&[], |ix| self.outputs.of_nodes.get(ix))
+    }
+
+    /// What was recorded for the session itself, outside any run, oldest first.
+    pub fn session_outputs(&self) -> &[OutputState] {
+        &self.outputs.of_session
     }
 
     /// What is not superseded; with an attempt, only its own outputs and those of no attempt.
@@ -100,29 +132,37 @@ impl SessionState {
     /// the next node of the path, those without an attempt, and those of its checkpoints (decision 18).
     /// The step at the end was not completed on this path: it contributes no attempt's outputs.
     pub fn path_outputs(&self, node: NodeId) -> Vec<PathOutput<'_>> {
-        let mut found = Vec::new();
+        let mut found: Vec<PathOutput<'_>> = self.path_steps(node).flat_map(|step| step.outputs).collect();
+        found.sort_by_key(|entry| entry.output.index);
+        found
+    }
+
+    /// The steps of the node's path from the node to the root, each with its outputs, oldest first.
+    /// Lazy, so that a reader who wants the newest few does not pay for the whole history (G23).
+    pub fn path_steps(&self, node: NodeId) -> impl Iterator<Item = PathStep<'_>> {
         // The path's checkpoints below the step at hand, with the attempt that led on from each.
         let mut below: Vec<(NodeId, Option<AttemptId>)> = Vec::new();
         let mut toward: Option<AttemptId> = None;
-        for at in self.ancestors(node) {
+        self.ancestors(node).filter_map(move |at| {
+            let led_here = std::mem::replace(&mut toward, at.edge.and_then(|edge| edge.attempt));
             let is_step = at.kind == NodeKind::Step || at.parent.is_none();
-            if is_step {
-                self.collect_outputs(at, |attempt| Some(attempt) == toward, &mut found);
-                for checkpoint in at.links.checkpoints.iter().map(|ix| self.dag.node(*ix)) {
-                    let id = checkpoint.node_id;
-                    let led_on = below.iter().find(|(other, _)| *other == id).and_then(|(_, made)| *made);
-                    // The checkpoint's own outputs come from an attempt without an advance.
-                    let own = |attempt| self.advance(id, attempt).is_none() || Some(attempt) == led_on;
-                    self.collect_outputs(checkpoint, own, &mut found);
-                }
-                below.clear();
-            } else {
-                below.push((at.node_id, toward));
+            if !is_step {
+                below.push((at.node_id, led_here));
+                return None;
             }
-            toward = at.edge.and_then(|edge| edge.attempt);
-        }
-        found.sort_by_key(|entry| entry.output.index);
-        found
+            let mut outputs = Vec::new();
+            self.collect_outputs(at, |attempt| Some(attempt) == led_here, &mut outputs);
+            for checkpoint in at.links.checkpoints.iter().map(|ix| self.dag.node(*ix)) {
+                let id = checkpoint.node_id;
+                let led_on = below.iter().find(|(other, _)| *other == id).and_then(|(_, made)| *made);
+                // The checkpoint's own outputs come from an attempt without an advance.
+                let own = |attempt| self.advance(id, attempt).is_none() || Some(attempt) == led_on;
+                self.collect_outputs(checkpoint, own, &mut outputs);
+            }
+            below.clear();
+            outputs.sort_by_key(|entry| entry.output.index);
+            Some(PathStep { node: at, outputs })
+        })
     }
 
     fn collect_outputs<'a>(

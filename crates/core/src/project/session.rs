@@ -4,7 +4,7 @@
 //! no trace.
 
 use serde::{Deserialize, Serialize};
-use workrail_model::event::{Activity, Event, EventData, EventIndex, NodeCreated, RunStarted};
+use workrail_model::event::{Activity, Event, EventData, EventIndex, NodeCreated, RunStarted, Scope};
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::time::Timestamp;
 
@@ -151,6 +151,9 @@ impl SessionState {
                 self.observations.record(index, observed);
                 Ok(touched)
             }
+            EventData::NodeOutputAppended(output) if event.scope == Scope::Session => {
+                self.outputs.append_to_session(index, output).map(|()| None)
+            }
             EventData::AdvanceRecorded(_)
             | EventData::NodeOutputAppended(_)
             | EventData::PreferencesChanged(_)
@@ -248,6 +251,7 @@ impl SessionState {
             snapshot_ref: created.snapshot_ref,
             created_index: index,
             edge: None,
+            checkpoint: created.checkpoint,
             children: Vec::new(),
             depth: 0,
             links: Links::default(),

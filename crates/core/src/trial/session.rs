@@ -9,7 +9,8 @@ use workrail_model::digest::SnapshotRef;
 use workrail_model::event::{Activity, AdvanceOutcome, Context, EventData, EventIndex, WorkflowSourceKind};
 use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
 use workrail_model::plan::{AppendPlan, AttachmentKind};
-use workrail_model::snapshot::ExecutionSnapshot;
+use workrail_model::preferences::PreferenceSource;
+use workrail_model::snapshot::{EngineState, ExecutionSnapshot};
 use workrail_model::step_key::StepInstanceKey;
 use workrail_model::time::Timestamp;
 
@@ -19,7 +20,8 @@ use crate::decide::advance::{Advance, AdvanceRequest, Decision, advance};
 use crate::decide::approve::{Approve, approve};
 use crate::decide::start::{Start, start};
 use crate::derive;
-use crate::project::SessionState;
+use crate::project::{NodeState, SessionState};
+use crate::reply::recovery::Snapshots;
 
 /// What sending one step led to.
 #[derive(Debug, Default)]
@@ -29,10 +31,20 @@ pub(super) struct Answer {
     pub next: Option<String>,
 }
 
+/// The snapshots of the session, as a store would lend them.
+#[derive(Debug, Default)]
+struct Kept(BTreeMap<SnapshotRef, ExecutionSnapshot>);
+
+impl Snapshots for Kept {
+    fn state_at(&self, node: &NodeState) -> Option<EngineState> {
+        self.0.get(&node.snapshot_ref).map(|snapshot| snapshot.state().clone())
+    }
+}
+
 pub(super) struct Session<'a> {
     workflow: &'a CompiledWorkflow,
     facts: SessionState,
-    snapshots: BTreeMap<SnapshotRef, ExecutionSnapshot>,
+    snapshots: Kept,
     node: NodeId,
     attempt: AttemptId,
     plans: u64,
@@ -51,14 +63,18 @@ impl<'a> Session<'a> {
             source_ref: "trial",
             context,
             preferences: script.mode.preferences(),
+            preference_source: PreferenceSource::User,
             parent: None,
+            references: &[],
+            observed: &[],
+            facts: &SessionState::new(session),
             minting: minting(0),
         })
         .map_err(|error| told(&error))?;
         let mut this = Self {
             workflow,
             facts: SessionState::new(session),
-            snapshots: BTreeMap::new(),
+            snapshots: Kept::default(),
             node: started.root,
             attempt: started.attempt,
             plans: 0,
@@ -73,7 +89,7 @@ impl<'a> Session<'a> {
     }
 
     fn snapshot(&self) -> Option<&ExecutionSnapshot> {
-        self.snapshots.get(&self.facts.node(self.node)?.snapshot_ref)
+        self.snapshots.0.get(&self.facts.node(self.node)?.snapshot_ref)
     }
 
     fn minting(&self) -> Minting {
@@ -85,7 +101,7 @@ impl<'a> Session<'a> {
             if attachment.kind() == AttachmentKind::Snapshot {
                 let snapshot =
                     ExecutionSnapshot::parse(attachment.bytes()).map_err(|error| error.to_string())?;
-                self.snapshots.insert(attachment.snapshot_ref(), snapshot);
+                self.snapshots.0.insert(attachment.snapshot_ref(), snapshot);
             }
         }
         for event in plan.events() {
@@ -112,6 +128,9 @@ impl<'a> Session<'a> {
             snapshot,
             workflow: self.workflow,
             request: &request,
+            preferences: None,
+            observed: &[],
+            snapshots: &self.snapshots,
             minting: self.minting(),
         })
         .map_err(|error| told(&error))?;

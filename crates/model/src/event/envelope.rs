@@ -81,6 +81,7 @@ impl Scope {
             ScopeRule::Absent => matches!(self, Self::Session),
             ScopeRule::Run => matches!(self, Self::Run(_)),
             ScopeRule::Node => matches!(self, Self::Node(..)),
+            ScopeRule::NodeOrAbsent => matches!(self, Self::Node(..) | Self::Session),
         }
     }
 }

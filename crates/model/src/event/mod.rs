@@ -35,7 +35,7 @@ pub use divergence_recorded::{DivergenceReason, DivergenceRecorded};
 pub use edge_created::{EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind};
 pub use envelope::{Activity, Event, EventError, EventIndex, Scope};
 pub use gap_recorded::GapRecorded;
-pub use node_created::{NodeCreated, NodeKind};
+pub use node_created::{CheckpointRecord, NodeCreated, NodeKind};
 pub use node_output_appended::{NodeOutputAppended, OutputChannel, OutputPayload};
 pub use observation_recorded::{Confidence, ObservationKey, ObservationRecorded, ObservationValue};
 pub use preferences_changed::PreferencesChanged;
@@ -142,10 +142,10 @@ impl EventKind {
         match self {
             Self::SessionCreated => ScopeRule::Absent,
             Self::ObservationRecorded => ScopeRule::Any,
+            Self::NodeOutputAppended => ScopeRule::NodeOrAbsent,
             Self::RunStarted | Self::EdgeCreated | Self::ContextSet => ScopeRule::Run,
             Self::NodeCreated
             | Self::AdvanceRecorded
-            | Self::NodeOutputAppended
             | Self::PreferencesChanged
             | Self::CapabilityObserved
             | Self::GapRecorded
@@ -165,6 +165,8 @@ pub enum ScopeRule {
     Absent,
     Run,
     Node,
+    /// About a node, or about the session itself: notes that belong to no run.
+    NodeOrAbsent,
     Any,
 }
 
@@ -201,10 +203,10 @@ impl EventData {
         match self {
             Self::AdvanceRecorded(advance) => advance.reply_ref.into_iter().collect(),
             Self::NodeOutputAppended(output) => output.payload.blob_ref().into_iter().collect(),
+            Self::NodeCreated(node) => node.checkpoint.map(|made| made.reply_ref).into_iter().collect(),
             Self::SessionCreated(_)
             | Self::ObservationRecorded(_)
             | Self::RunStarted(_)
-            | Self::NodeCreated(_)
             | Self::EdgeCreated(_)
             | Self::PreferencesChanged(_)
             | Self::CapabilityObserved(_)
@@ -231,9 +233,9 @@ impl EventData {
             Self::AssessmentRecorded(record) => record.check().map_err(str::to_owned),
             Self::DivergenceRecorded(divergence) => divergence.check().map_err(str::to_owned),
             Self::NodeOutputAppended(output) => output.check().map_err(str::to_owned),
+            Self::NodeCreated(node) => node.check().map_err(str::to_owned),
             Self::SessionCreated(_)
             | Self::RunStarted(_)
-            | Self::NodeCreated(_)
             | Self::AdvanceRecorded(_)
             | Self::GapRecorded(_)
             | Self::ValidationPerformed(_)

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::{SnapshotRef, WorkflowHash};
-use crate::id::NodeId;
+use crate::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
+use crate::id::{AttemptId, NodeId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -23,6 +23,27 @@ pub struct NodeCreated {
     pub parent_node_id: Option<NodeId>,
     pub workflow_hash: WorkflowHash,
     pub snapshot_ref: SnapshotRef,
+    /// Present on checkpoints: what a repeated call is answered from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointRecord>,
+}
+
+/// The call that made a checkpoint, by which its replay is recognised and answered (G30).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckpointRecord {
+    pub attempt_id: AttemptId,
+    pub request_digest: Sha256,
+    pub reply_ref: BlobRef,
+}
+
+impl NodeCreated {
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        match (self.node_kind, self.checkpoint) {
+            (NodeKind::Step, Some(_)) => Err("only a checkpoint has `checkpoint`"),
+            (NodeKind::Step, None) | (NodeKind::Checkpoint, _) => Ok(()),
+        }
+    }
 }
 
 /// A root says `null`; leaving the field out is an error, not a root.

@@ -277,7 +277,8 @@ impl History {
             parent_node_id: parent,
             workflow_hash: self.workflow_hash(),
             snapshot_ref: snapshot.snapshot_ref(),
-        };
+            checkpoint: None,
+};
         draft.attach(&snapshot);
         draft.push(Scope::Node(self.run, node), EventData::NodeCreated(created))
     }

@@ -130,7 +130,8 @@ impl Log {
             parent_node_id: parent,
             workflow_hash: workflow(),
             snapshot_ref: SnapshotRef::of(b"snapshot"),
-        })
+            checkpoint: None,
+})
     }
 
     pub(super) fn node(&mut self, run: RunId, parent: Option<NodeId>, kind: NodeKind) -> NodeId {

@@ -1,0 +1,164 @@
+//! Saving work without advancing: a node and an edge beside the step, once per token (G38).
+
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::event::{
+    CheckpointRecord, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, Event, EventData, EventIndex, NodeCreated,
+    NodeKind, Scope, SessionCreated,
+};
+use workrail_model::id::{AttemptId, NodeId, SessionId};
+use workrail_model::plan::{AppendPlan, Attachment};
+use workrail_model::snapshot::ExecutionSnapshot;
+
+use super::advance::{AdvanceRequest, Decided};
+use super::draft::Draft;
+use super::outputs::{self, Outputs};
+use super::{DecideError, Minting};
+use crate::project::{NodeState, SessionState};
+use crate::reply::{Beside, ReplyInput, ReplyMoment};
+use crate::{derive, reply};
+
+/// A checkpoint to be decided. Its request carries no context: a checkpoint changes no decision.
+#[derive(Debug)]
+pub struct Checkpoint<'a> {
+    pub facts: &'a SessionState,
+    pub node: NodeId,
+    pub attempt: AttemptId,
+    pub snapshot: &'a ExecutionSnapshot,
+    pub workflow: &'a CompiledWorkflow,
+    pub request: &'a AdvanceRequest,
+    pub minting: Minting,
+}
+
+/// A checkpoint that was recorded before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    pub node: NodeId,
+    pub record: CheckpointRecord,
+    pub input_differs: bool,
+}
+
+/// What was recorded for this token before, if anything; answered without deciding again (G30).
+pub fn recorded(
+    facts: &SessionState,
+    node: NodeId,
+    attempt: AttemptId,
+    request: &AdvanceRequest,
+) -> Result<Option<Recorded>, DecideError> {
+    let id = derive::checkpoint_node_id(node, attempt);
+    let Some(made) = facts.node(id) else { return Ok(None) };
+    let record = made.checkpoint.ok_or(DecideError::Invariant("a checkpoint has the record of its call"))?;
+    let input_differs = record.request_digest != request.digest()?;
+    Ok(Some(Recorded { node: id, record, input_differs }))
+}
+
+pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
+    let Checkpoint { facts, node, attempt, snapshot, workflow, request, minting } = command;
+    refuse_empty(request)?;
+    outputs::check_sizes(request)?;
+    let digest = request.digest()?;
+    let at = facts.node(node).ok_or(DecideError::Invariant("the node is in the log"))?;
+    let made = derive::checkpoint_node_id(node, attempt);
+    let context = facts.context_at(node)?;
+    let body = reply::render(&ReplyInput {
+        facts,
+        run: at.run_id,
+        workflow,
+        state: snapshot.state(),
+        context: &context,
+        preferences: facts.preferences(node),
+        moment: ReplyMoment::Checkpointed,
+        beside: Beside::default(),
+    });
+    let stored = Attachment::blob(body.to_canonical()?);
+    let on_made = Scope::Node(at.run_id, made);
+
+    let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), minting);
+    let snapshot_ref = draft.attach_snapshot(snapshot)?;
+    let event_id = draft.push(
+        on_made,
+        EventData::NodeCreated(NodeCreated {
+            node_kind: NodeKind::Checkpoint,
+            parent_node_id: Some(node),
+            workflow_hash: snapshot.workflow_hash,
+            snapshot_ref,
+            checkpoint: Some(CheckpointRecord {
+                attempt_id: attempt,
+                request_digest: digest,
+                reply_ref: stored.blob_ref(),
+            }),
+        }),
+    );
+    draft.attach(stored);
+    let edge = EdgeCreated {
+        edge_kind: EdgeKind::Checkpoint,
+        from_node_id: node,
+        to_node_id: made,
+        cause: EdgeCause { kind: EdgeCauseKind::CheckpointCreated, event_id },
+    };
+    draft.push(Scope::Run(at.run_id), EventData::EdgeCreated(edge));
+    Outputs { facts, node: made, attempt, retried: &[] }.push(&mut draft, on_made, request)?;
+    let plan = draft.plan()?;
+    Ok(Decided { plan, reply: body, state: snapshot.state().clone() })
+}
+
+fn refuse_empty(request: &AdvanceRequest) -> Result<(), DecideError> {
+    let says_something = request.notes.as_deref().is_some_and(|notes| !notes.trim().is_empty());
+    if says_something || !request.artifacts.is_empty() { Ok(()) } else { Err(DecideError::EmptyCheckpoint) }
+}
+
+/// The attempt whose ack completes the step, whichever checkpoint of the chain is at hand: saving in
+/// between must not turn a retried ack into a fork.
+pub fn ack_attempt(facts: &SessionState, node: NodeId, attempt: AttemptId) -> AttemptId {
+    let checkpoints: Vec<&NodeState> = facts
+        .node(node)
+        .into_iter()
+        .flat_map(|at| at.children.iter())
+        .filter_map(|child| facts.node(*child))
+        .filter(|child| child.kind == NodeKind::Checkpoint)
+        .collect();
+    let mut current = attempt;
+    // Each was made before the one it leads to, so newest first follows the chain in one pass.
+    for made in checkpoints.iter().rev() {
+        if let Some(record) = made.checkpoint.filter(|record| next_attempt(record.attempt_id, made.node_id) == current)
+        {
+            current = record.attempt_id;
+        }
+    }
+    current
+}
+
+/// The attempt of the checkpoint token that the reply to a checkpoint hands out.
+pub fn next_attempt(attempt: AttemptId, made: NodeId) -> AttemptId {
+    derive::next_attempt(attempt, made)
+}
+
+/// A session that holds notes before any run, or without one.
+pub fn open_session(
+    session: SessionId,
+    request: &AdvanceRequest,
+    minting: Minting,
+) -> Result<AppendPlan, DecideError> {
+    outputs::check_sizes(request)?;
+    let mut draft = Draft::new(session, EventIndex::ZERO, minting);
+    draft.push(Scope::Session, EventData::SessionCreated(SessionCreated {}));
+    outputs::push_session_notes(&mut draft, session, request)?;
+    Ok(draft.plan()?)
+}
+
+/// Notes on the session itself; `None` when the very same were recorded before.
+pub fn session_notes(
+    facts: &SessionState,
+    request: &AdvanceRequest,
+    minting: Minting,
+) -> Result<Option<AppendPlan>, DecideError> {
+    refuse_empty(request)?;
+    outputs::check_sizes(request)?;
+    let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), minting);
+    outputs::push_session_notes(&mut draft, facts.session_id(), request)?;
+    let plan = draft.plan()?;
+    let known = |event: &Event| {
+        let EventData::NodeOutputAppended(output) = &event.data else { return false };
+        facts.session_outputs().iter().any(|old| old.id == output.output_id)
+    };
+    Ok((!plan.events().iter().all(known)).then_some(plan))
+}

@@ -1,0 +1,94 @@
+//! What the reply to an advance discloses beside the next step: warnings, facts, the way back.
+
+use workrail_model::capability::CapabilityStatus;
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::event::GapRecorded;
+use workrail_model::id::RunId;
+use workrail_model::preferences::RiskPolicy;
+use workrail_model::reason::{Advisory, Reason};
+use workrail_model::reply::{
+    AssessmentFacts, DimensionFact, ReturnTo, StepContext, Warning, WarningCode, state_mark_of,
+};
+use workrail_model::snapshot::EngineState;
+
+use crate::interpret::{OutputCheck, capability_name};
+use crate::label::RunLabel;
+use crate::project::SessionState;
+use crate::reason::warns;
+use crate::reply::look_call;
+
+/// Preferred capabilities that this attempt found missing, each with what to record about it.
+pub(super) fn degraded<'a>(
+    workflow: &'a CompiledWorkflow,
+    check: &'a OutputCheck,
+) -> impl Iterator<Item = (&'static str, String)> + 'a {
+    let missing = check.capabilities.iter().filter(|fact| {
+        fact.status == CapabilityStatus::Unavailable
+            && workflow.capabilities.preferred.contains(&fact.capability)
+    });
+    missing.map(|fact| {
+        let name = capability_name(fact.capability);
+        (name, format!("`{name}` is preferred by this workflow but unavailable; the plainer path was taken."))
+    })
+}
+
+/// Gaps as the reply shows them; the risk policy decides which advisories are worth a warning.
+pub(super) fn warnings(policy: RiskPolicy, gaps: &[GapRecorded]) -> Vec<Warning> {
+    let shown = gaps.iter().filter_map(|gap| {
+        let (code, message) = match gap.reason {
+            Reason::Advisory(advisory) if !warns(policy, advisory) => return None,
+            Reason::Advisory(advisory) => (advisory_code(advisory), gap.summary.as_str().to_owned()),
+            Reason::UserOnlyDependency(_)
+            | Reason::ContractViolation(_)
+            | Reason::CapabilityMissing(_)
+            | Reason::Unexpected(_) => {
+                (WarningCode::GapRecorded, format!("Recorded as a gap and passed over: {}", gap.summary.as_str()))
+            }
+        };
+        Some(Warning { code, message })
+    });
+    shown.collect()
+}
+
+/// How an advisory is called in a reply.
+pub fn advisory_code(advisory: Advisory) -> WarningCode {
+    match advisory {
+        Advisory::PreferencesAboveRecommendation => WarningCode::PreferencesAboveRecommendation,
+        Advisory::LoopLimitReached => WarningCode::LoopLimitReached,
+        Advisory::CapabilityDegraded => WarningCode::CapabilityDegraded,
+        Advisory::ReferenceUnresolved => WarningCode::ReferenceUnresolved,
+    }
+}
+
+/// The assessment that was accepted last; absent, not empty, without one.
+pub(super) fn step_context(check: &OutputCheck) -> Option<StepContext> {
+    let accepted = check.assessments.last()?;
+    let dimensions = accepted.dimensions.iter().map(|given| DimensionFact {
+        dimension_id: given.dimension_id.to_string(),
+        level: given.level.as_str().to_owned(),
+        rationale: given.rationale.as_ref().map(|text| text.as_str().to_owned()),
+    });
+    let assessments = AssessmentFacts {
+        assessment_id: accepted.assessment_id.to_string(),
+        dimensions: dimensions.collect(),
+        normalization_notes: accepted.normalization_notes.clone(),
+    };
+    Some(StepContext { assessments })
+}
+
+/// Where to go on when this run ends and was started inside another (G37): the point at which that one
+/// stands now, by a bookmark that shows its step afresh.
+pub(super) fn return_to(facts: &SessionState, run: RunId, state: &EngineState) -> Option<ReturnTo> {
+    if !state.is_complete() {
+        return None;
+    }
+    let link = facts.run(run)?.parent?;
+    let parent = facts.run(link.run_id)?;
+    let tip = facts.node(facts.preferred_tip(link.run_id)?)?;
+    let label = RunLabel::of(link.run_id);
+    Some(ReturnTo {
+        label: label.to_string(),
+        workflow_id: parent.workflow_id.clone(),
+        next_call: look_call(&state_mark_of(tip.created_index), label),
+    })
+}

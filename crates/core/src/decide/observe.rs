@@ -1,0 +1,42 @@
+//! Where the work happens, recorded when it changes: branch, commit, repository (decision 17).
+
+use workrail_model::event::{
+    Confidence, EventData, ObservationKey, ObservationRecorded, ObservationValue, Scope,
+};
+
+use super::draft::Draft;
+use crate::project::SessionState;
+
+/// One fact about the workspace as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    pub key: ObservationKey,
+    pub value: ObservationValue,
+}
+
+/// Appends what differs from the session's latest observation of the same key.
+///
+/// A workspace of another repository is left alone: a server that was started elsewhere has nothing to
+/// say about where this session's work happens.
+pub(super) fn push_changed(draft: &mut Draft, facts: &SessionState, observed: &[Observed]) {
+    let root = ObservationKey::RepoRootHash;
+    let seen_root = observed.iter().find(|fact| fact.key == root).map(|fact| &fact.value);
+    let known_root = facts.observation(root).map(|state| &state.value);
+    if known_root.is_some() && known_root != seen_root {
+        return;
+    }
+    for fact in observed {
+        let known = facts.observation(fact.key);
+        if known.is_some_and(|known| known.value == fact.value) {
+            continue;
+        }
+        let event = ObservationRecorded {
+            key: fact.key,
+            value: fact.value.clone(),
+            confidence: Confidence::High,
+            // A value may come back (branch a, b, a): the count keeps its key from being a repetition.
+            occurrence: known.map(|known| known.occurrences),
+        };
+        draft.push(Scope::Session, EventData::ObservationRecorded(event));
+    }
+}

@@ -1,0 +1,190 @@
+//! Renders what an agent reads: which run, what to do now, and the exact next call (G35, G72).
+//!
+//! Pure and deterministic; tokens are marks here and are signed in at the edge, so that the bytes can
+//! be stored with the attempt and returned on every replay (G30).
+
+pub mod recovery;
+mod text;
+
+use serde_json::{Value, json};
+use workrail_model::blocker::{BlockerCode, BlockerReport};
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::event::Context;
+use workrail_model::id::RunId;
+use workrail_model::name::StepId;
+use workrail_model::preferences::{Autonomy, NextIntent, Preferences};
+use workrail_model::reply::{
+    ACK_TOKEN_MARK, Branch, CHECKPOINT_TOKEN_MARK, NextCall, OtherRun, PendingBody, Recap, ReferenceInfo,
+    ReplyBody, ReplyKind, ReturnTo, RunInfo, STATE_TOKEN_MARK, StepContext, StoredReply, Warning,
+    without_marks,
+};
+use workrail_model::snapshot::{EngineState, PendingStep};
+
+use crate::interpret::{self, AskedConfirmation};
+use crate::label::RunLabel;
+use crate::project::SessionState;
+use crate::render::prompt::{self, Lifecycle};
+
+/// What the reply is about.
+#[derive(Clone, Copy, Debug)]
+pub enum ReplyMoment<'a> {
+    Started,
+    Advanced,
+    Blocked {
+        blockers: &'a BlockerReport,
+        /// How many attempts in a row were refused, this one included.
+        in_a_row: usize,
+    },
+    Rehydrated,
+    Checkpointed,
+}
+
+/// Everything a reply is made of.
+#[derive(Debug)]
+pub struct ReplyInput<'a> {
+    pub facts: &'a SessionState,
+    pub run: RunId,
+    pub workflow: &'a CompiledWorkflow,
+    pub state: &'a EngineState,
+    pub context: &'a Context,
+    pub preferences: Preferences,
+    pub moment: ReplyMoment<'a>,
+    pub beside: Beside,
+}
+
+/// What stands beside the step: only what the moment calls for.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    pub references: Vec<ReferenceInfo>,
+    pub warnings: Vec<Warning>,
+    pub step_context: Option<StepContext>,
+    pub recap: Option<Recap>,
+    pub branches: Vec<Branch>,
+    pub downstream: Option<Recap>,
+    pub other_runs: Vec<OtherRun>,
+    pub return_to: Option<ReturnTo>,
+    /// Where the run last went well, offered after many refusals.
+    pub way_out: Option<NextCall>,
+}
+
+pub fn render(input: &ReplyInput<'_>) -> StoredReply {
+    let pending = input.state.pending_step();
+    let run = run_info(input, pending);
+    let shown = pending.map(|step| pending_body(input, step));
+    let asked = pending.map_or(AskedConfirmation::Nothing, |step| {
+        interpret::asked_confirmation(input.workflow, step, input.context)
+    });
+    let next_call = pending.map(|step| continue_call(&run.label, &step.step_id));
+    let (kind, blockers) = match input.moment {
+        ReplyMoment::Blocked { blockers, .. } => (ReplyKind::Blocked, blockers.blockers().to_vec()),
+        ReplyMoment::Started
+        | ReplyMoment::Advanced
+        | ReplyMoment::Rehydrated
+        | ReplyMoment::Checkpointed => (ReplyKind::Ok, Vec::new()),
+    };
+    let beside = input.beside.clone();
+    let mut body = ReplyBody {
+        kind,
+        text: String::new(),
+        run,
+        state_token: STATE_TOKEN_MARK.to_owned(),
+        ack_token: pending.map(|_| ACK_TOKEN_MARK.to_owned()),
+        checkpoint_token: Some(CHECKPOINT_TOKEN_MARK.to_owned()),
+        pending: shown,
+        is_complete: input.state.is_complete(),
+        next_intent: next_intent(input, asked),
+        next_call,
+        preferences: input.preferences,
+        blockers,
+        warnings: beside.warnings,
+        step_context: beside.step_context,
+        references: beside.references,
+        recap: beside.recap,
+        branches: beside.branches,
+        downstream: beside.downstream,
+        other_runs: beside.other_runs,
+        return_to: beside.return_to,
+        fork_ack_token: None,
+    };
+    let parts = text::parts(input, &body);
+    if let ReplyMoment::Checkpointed = input.moment {
+        // The step was shown when it was handed out; a checkpoint does not repeat it.
+        body.pending = None;
+    }
+    StoredReply { parts, body }
+}
+
+/// The call that completes a step, with the echo that tells a genuine token of the wrong run.
+pub fn continue_call(label: &str, step: &StepId) -> NextCall {
+    NextCall::new(
+        "continue_workflow",
+        [
+            ("ackToken", Value::from(ACK_TOKEN_MARK)),
+            ("run", Value::from(label)),
+            ("stepId", Value::from(step.as_str())),
+            ("output", json!({ "notesMarkdown": "<what you did in this step>" })),
+        ],
+    )
+}
+
+/// The call that shows a point again and changes nothing.
+pub fn look_call(state_token: &str, label: RunLabel) -> NextCall {
+    let arguments = [("stateToken", Value::from(state_token)), ("run", Value::from(label.to_string()))];
+    NextCall::new("continue_workflow", arguments)
+}
+
+fn next_intent(input: &ReplyInput<'_>, asked: AskedConfirmation) -> NextIntent {
+    if input.state.is_complete() {
+        return NextIntent::Complete;
+    }
+    if input.state.pending_step().is_none() {
+        return NextIntent::RehydrateOnly;
+    }
+    let waits_for_user = match input.moment {
+        ReplyMoment::Blocked { blockers, .. } => {
+            blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency)
+        }
+        ReplyMoment::Started
+        | ReplyMoment::Advanced
+        | ReplyMoment::Rehydrated
+        | ReplyMoment::Checkpointed => false,
+    };
+    let confirms = match (asked, input.preferences.autonomy) {
+        (AskedConfirmation::Nothing, _) | (_, Autonomy::FullAutoNeverStop) => false,
+        (AskedConfirmation::Confirmation, autonomy) => autonomy == Autonomy::Guided,
+        (AskedConfirmation::Approval, _) => true,
+    };
+    if waits_for_user || confirms {
+        NextIntent::AwaitUserConfirmation
+    } else {
+        NextIntent::PerformPendingThenContinue
+    }
+}
+
+fn run_info(input: &ReplyInput<'_>, pending: Option<&PendingStep>) -> RunInfo {
+    let done = input.state.completed().map_or(0, |completed| completed.len() as u64);
+    RunInfo {
+        label: RunLabel::of(input.run).to_string(),
+        workflow_id: input.workflow.workflow_id.clone(),
+        session_id: input.facts.session_id(),
+        run_id: input.run,
+        step_id: pending.map(|step| step.step_id.clone()),
+        step_number: pending.map(|_| done + 1),
+    }
+}
+
+fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> PendingBody {
+    let lifecycle = match input.moment {
+        ReplyMoment::Started => Lifecycle::Start,
+        ReplyMoment::Advanced | ReplyMoment::Blocked { .. } | ReplyMoment::Checkpointed => Lifecycle::Advance,
+        ReplyMoment::Rehydrated => Lifecycle::Rehydrate,
+    };
+    let title = prompt::render_title(input.workflow, step, input.context);
+    let asked = interpret::asked_confirmation(input.workflow, step, input.context);
+    PendingBody {
+        step_id: step.step_id.clone(),
+        title: without_marks(&title),
+        prompt: without_marks(&prompt::render_step(input.workflow, step, input.context, lifecycle)),
+        require_confirmation: asked != AskedConfirmation::Nothing,
+    }
+}

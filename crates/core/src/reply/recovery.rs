@@ -1,0 +1,152 @@
+//! What an agent that lost the chat is told: what was done, and which ways were taken from here (G53).
+//!
+//! Only the newest steps that fit are looked at, so that the cost does not grow with the run (G23). Which
+//! step a node stands for is in its snapshot, which the caller lends.
+
+use std::fmt::Debug;
+
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::event::{Context, EventIndex, OutputPayload};
+use workrail_model::id::NodeId;
+use workrail_model::limits::TRUNCATION_MARKER;
+use workrail_model::reply::{Branch, Recap, RecapEntry, without_marks};
+use workrail_model::snapshot::EngineState;
+use workrail_model::text::truncate_with_marker;
+
+use crate::project::{NodeState, SessionState};
+use crate::render::prompt::render_title;
+
+const RECAP_BYTES_MAX: usize = 2600;
+const DOWNSTREAM_BYTES_MAX: usize = 1300;
+/// One long report must not hide all the others.
+const ENTRY_BYTES_MAX: usize = 1200;
+const BRANCHES_MAX: usize = 5;
+const BRANCH_SUMMARY_BYTES_MAX: usize = 160;
+const TITLE_BYTES_MAX: usize = 120;
+/// What the quotation marks and the heading of an entry cost beside its words.
+const ENTRY_OVERHEAD_BYTES: usize = 60;
+
+const POLICY: &str = "kept most recent entries";
+
+/// Lends the execution state of a node; `None` where its content cannot be read.
+pub trait Snapshots: Debug {
+    fn state_at(&self, node: &NodeState) -> Option<EngineState>;
+}
+
+/// Everything the recovery of one point is told from.
+#[derive(Clone, Copy, Debug)]
+pub struct Recovering<'a> {
+    pub facts: &'a SessionState,
+    pub workflow: &'a CompiledWorkflow,
+    pub context: &'a Context,
+    pub snapshots: &'a dyn Snapshots,
+}
+
+impl Recovering<'_> {
+    /// What was recorded on the path to the node.
+    pub fn recap(&self, node: NodeId) -> Option<Recap> {
+        self.told(node, None, RECAP_BYTES_MAX)
+    }
+
+    /// What the branch that went on last recorded beyond the node; `None` at a tip.
+    pub fn downstream(&self, node: NodeId) -> Option<Recap> {
+        let run = self.facts.node(node)?.run_id;
+        let tip = self.facts.preferred_tip(run)?;
+        let beyond = tip != node && self.facts.is_ancestor_or_self(node, tip);
+        beyond.then(|| self.told(tip, Some(node), DOWNSTREAM_BYTES_MAX)).flatten()
+    }
+
+    /// The ways taken from this node before, the newest first.
+    pub fn branches(&self, node: NodeId) -> Vec<Branch> {
+        let Some(from) = self.facts.node(node) else { return Vec::new() };
+        let preferred = self.facts.preferred_tip(from.run_id);
+        let mut children: Vec<&NodeState> = self.facts.acked_children(node).collect();
+        children.reverse();
+        children.truncate(BRANCHES_MAX);
+        children.iter().map(|child| self.branch(from, child, preferred)).collect()
+    }
+
+    fn branch(&self, from: &NodeState, child: &NodeState, preferred: Option<NodeId>) -> Branch {
+        let facts = self.facts;
+        let below = |leaf: &&NodeState| facts.is_ancestor_or_self(child.node_id, leaf.node_id);
+        let is_preferred = preferred.is_some_and(|tip| facts.is_ancestor_or_self(child.node_id, tip));
+        let newest = facts.leaves(from.run_id).rev().find(below);
+        let tip = preferred.filter(|_| is_preferred).and_then(|tip| facts.node(tip)).or(newest).unwrap_or(child);
+        let attempt = child.edge.and_then(|edge| edge.attempt);
+        let notes = facts.current_outputs(from.node_id, attempt).find_map(|output| notes(&output.payload));
+        let state = self.snapshots.state_at(tip);
+        Branch {
+            preferred: is_preferred,
+            steps: u64::from(tip.depth.saturating_sub(from.depth)),
+            summary: notes.map_or_else(|| "(no notes)".to_owned(), first_words),
+            stands_at: state.as_ref().and_then(|state| self.title(state)),
+            is_complete: state.is_some_and(|state| state.is_complete()),
+        }
+    }
+
+    /// The newest entries that fit, from `tip` back to `until` (which is left out) or to the root.
+    fn told(&self, tip: NodeId, until: Option<NodeId>, budget: usize) -> Option<Recap> {
+        let mut entries = Vec::new();
+        let (mut bytes, mut omitted, mut cut) = (0, 0, false);
+        let floor = until.and_then(|node| self.facts.node(node)).map_or(0, |node| u64::from(node.depth) + 1);
+        'steps: for step in self.facts.path_steps(tip) {
+            if until == Some(step.node.node_id) {
+                break;
+            }
+            for entry in step.outputs.iter().rev() {
+                let Some(words) = notes(&entry.output.payload) else { continue };
+                let shown = truncate_with_marker(words, ENTRY_BYTES_MAX);
+                let room = budget.saturating_sub(bytes + ENTRY_OVERHEAD_BYTES);
+                if shown.len() > room {
+                    cut = true;
+                    if entries.is_empty() {
+                        entries.push(self.entry(step.node, entry.node, &truncate_with_marker(words, room)));
+                    }
+                    omitted = (u64::from(step.node.depth) + 1).saturating_sub(floor);
+                    break 'steps;
+                }
+                cut |= shown.len() < words.len();
+                bytes += shown.len() + ENTRY_OVERHEAD_BYTES;
+                entries.push(self.entry(step.node, entry.node, &shown));
+            }
+        }
+        entries.reverse();
+        let policy = cut.then(|| POLICY.to_owned());
+        (!entries.is_empty()).then_some(Recap { entries, truncated: cut, omitted, policy })
+    }
+
+    fn entry(&self, step: &NodeState, at: &NodeState, words: &str) -> RecapEntry {
+        let title = self.snapshots.state_at(step).and_then(|state| self.title(&state));
+        RecapEntry {
+            title: title.unwrap_or_else(|| "(a step)".to_owned()),
+            checkpoint: step.node_id != at.node_id,
+            notes: without_marks(words),
+        }
+    }
+
+    fn title(&self, state: &EngineState) -> Option<String> {
+        let pending = state.pending_step()?;
+        let title = render_title(self.workflow, pending, self.context);
+        Some(without_marks(&truncate_with_marker(&title, TITLE_BYTES_MAX)))
+    }
+}
+
+fn notes(payload: &OutputPayload) -> Option<&str> {
+    match payload {
+        OutputPayload::Notes { notes_markdown, .. } => Some(notes_markdown.as_str()),
+        OutputPayload::ArtifactRef { .. } => None,
+    }
+}
+
+/// The beginning of a report on one line.
+fn first_words(notes: &str) -> String {
+    let line: String = notes.replace(TRUNCATION_MARKER, " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let keep = line.floor_char_boundary(BRANCH_SUMMARY_BYTES_MAX);
+    let more = if keep < line.len() { "…" } else { "" };
+    without_marks(&format!("{}{more}", &line[..keep]))
+}
+
+/// The node before this one, to which a stuck run can go back.
+pub fn last_good(facts: &SessionState, node: NodeId) -> Option<EventIndex> {
+    facts.ancestors(node).nth(1).map(|before| before.created_index)
+}
