@@ -2,6 +2,7 @@
 
 mod author;
 mod demo;
+mod flags;
 mod output;
 mod wiring;
 

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use camino::Utf8Path;
-use workrail_engine::request::{ContinueWorkflow, StartWorkflow};
+use workrail_engine::request::{
+    CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartSession, StartWorkflow,
+};
 use workrail_engine::{Answer, Engine, Surroundings};
 use workrail_host::boot::boot_id;
 use workrail_host::clock::SystemClock;
@@ -13,11 +15,13 @@ use workrail_host::entropy::OsEntropy;
 use workrail_host::env_vars;
 use workrail_host::sources::Sources;
 use workrail_mcp::Execution;
+use workrail_mcp::catalogue::ToolName;
+use workrail_model::preferences::Preferences;
 use workrail_model::token::TokenEncoding;
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
 
-use crate::output;
+use crate::{flags, output};
 
 type LocalEngine = Engine<LocalStore<Disk>>;
 
@@ -32,6 +36,29 @@ impl Execution for Served {
     fn continue_workflow(&self, request: ContinueWorkflow) -> Answer {
         self.0.continue_workflow(request)
     }
+
+    fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer {
+        self.0.checkpoint_workflow(request)
+    }
+
+    fn resume_session(&self, request: ResumeSession) -> Answer {
+        self.0.resume_session(request)
+    }
+
+    fn start_session(&self, request: StartSession) -> Answer {
+        self.0.start_session(request)
+    }
+
+    fn offers(&self, tool: ToolName) -> bool {
+        flags::offers(tool)
+    }
+}
+
+struct Nowhere;
+impl workrail_ports::workspace::WorkspaceObserver for Nowhere {
+    fn observe(&self, _: &workrail_ports::workspace::WorkspacePath) -> workrail_ports::workspace::Observed {
+        Default::default()
+    }
 }
 
 /// Opens the engine over a data directory.
@@ -42,6 +69,9 @@ fn open(root: &Utf8Path) -> Result<LocalEngine, String> {
         clock: Box::new(SystemClock),
         entropy: Box::new(OsEntropy),
         workflows: Box::new(Sources::from_environment()),
+        workspace: Box::new(Nowhere),
+        default_workspace: None,
+        default_preferences: Preferences::default(),
         token_encoding: TokenEncoding::V2,
     };
     Engine::open(Arc::new(store), around)

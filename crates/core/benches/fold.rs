@@ -197,7 +197,7 @@ impl Log {
             workflow_hash: WorkflowHash::of(b"workflow"),
             snapshot_ref: SnapshotRef::of(node.body().as_bytes()),
             checkpoint: None,
-};
+        };
         self.push(self.on(node), EventData::NodeCreated(created));
         node
     }

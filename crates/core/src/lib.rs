@@ -15,6 +15,7 @@ pub mod project;
 pub mod reason;
 pub mod render;
 pub mod reply;
+pub mod resume;
 pub mod search;
 pub mod token;
 pub mod trial;

@@ -2,7 +2,7 @@
 //!
 //! No suggestion destroys anything: not a command, not a file to remove (G71).
 
-use serde_json::json;
+use serde_json::{Value, json};
 use workrail_core::compile::{BindingsError, Diagnostics};
 use workrail_core::decide::DecideError;
 use workrail_core::project::FoldError;
@@ -11,19 +11,24 @@ use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::event::ContextError;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::limits::{CONTEXT_BYTES_MAX, IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS};
+use workrail_model::limits::{CONTEXT_BYTES_MAX, GOAL_BYTES_MAX, IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS};
 use workrail_model::name::NameError;
+use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
 use workrail_ports::content::ContentError;
 use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::workflow_source::SourceError;
+use workrail_ports::workspace::WorkspacePathError;
+
+use crate::request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartWorkflow};
 
 type Boxed = Box<ErrorEnvelope>;
 
 fn envelope(code: ErrorCode, retry: Retry, message: String, suggestion: &str) -> Boxed {
-    Box::new(ErrorEnvelope { code, message, retry, suggestion: suggestion.to_owned(), details: None })
+    let suggestion = suggestion.to_owned();
+    Box::new(ErrorEnvelope { code, message, retry, suggestion, next_call: None, details: None })
 }
 
 fn invalid(message: String, suggestion: &str) -> Boxed {
@@ -107,12 +112,133 @@ pub(crate) fn no_token() -> Boxed {
     )
 }
 
-pub(crate) fn output_without_ack() -> Boxed {
-    invalid(
+pub(crate) fn output_without_ack(state_token: &str, request: &ContinueWorkflow) -> Boxed {
+    let mut error = invalid(
         "`output` and `context` came with a stateToken alone, which only looks and records nothing; they would \
          be lost."
             .to_owned(),
-        "Send the same call with the ackToken of the step to record them, or without output and context to look.",
+        "Call as below to see the step with a fresh ackToken, then send output and context with that.",
+    );
+    let mut arguments = vec![("stateToken", Value::from(state_token))];
+    arguments.extend(request.echo.run.clone().map(|run| ("run", Value::from(run))));
+    error.next_call = Some(NextCall::new("continue_workflow", arguments));
+    error
+}
+
+pub(crate) fn too_many_tokens() -> Boxed {
+    invalid(
+        "`continueToken` stands for one token, but `ackToken` or `stateToken` came with it.".to_owned(),
+        "Send the ackToken alone to complete the step, or the stateToken alone to see it again.",
+    )
+}
+
+/// The caller's words and the token name different things; `token` is what the token belongs to.
+pub(crate) fn mixed_up(token: &str, claimed: &str) -> Boxed {
+    envelope(
+        ErrorCode::TokenScopeMismatch,
+        Retry::RetryableImmediate,
+        format!("The token belongs to {token}, but the call says {claimed}. Nothing was changed."),
+        "Call as below to see the step that you mean with its own fresh tokens, then complete that one.",
+    )
+}
+
+pub(crate) fn two_homes() -> Boxed {
+    invalid(
+        "`parent` and `sessionToken` both say where the run is to live.".to_owned(),
+        "Send `parent` to start inside a run, or `sessionToken` to start beside it, not both.",
+    )
+}
+
+pub(crate) fn one_checkpoint_token(request: &CheckpointWorkflow) -> Boxed {
+    let mut error = invalid(
+        "checkpoint_workflow needs either `checkpointToken` (of a run's last reply) or `sessionToken`."
+            .to_owned(),
+        "Send the checkpointToken of the last reply. If it is lost, show the step again as below: the reply has a \
+         fresh one.",
+    );
+    error.next_call = Some(match &request.state_token {
+        Some(token) => NextCall::new("continue_workflow", [("stateToken", Value::from(token.clone()))]),
+        None => NextCall::new("resume_session", []),
+    });
+    error
+}
+
+/// A refused checkpoint; an empty one is shown what to send.
+pub(crate) fn checkpoint(cause: &DecideError, request: &CheckpointWorkflow) -> Boxed {
+    let DecideError::EmptyCheckpoint = cause else { return decide(cause) };
+    let mut error = decide(cause);
+    let mut arguments = Vec::new();
+    arguments.extend(request.checkpoint_token.clone().map(|token| ("checkpointToken", Value::from(token))));
+    arguments.extend(request.session_token.clone().map(|token| ("sessionToken", Value::from(token))));
+    arguments.push(("output", json!({ "notesMarkdown": "<what is done, what is next>" })));
+    error.next_call = Some(NextCall::new("checkpoint_workflow", arguments));
+    error
+}
+
+pub(crate) fn goal_too_long(bytes: usize, request: &StartWorkflow) -> Boxed {
+    let mut error = invalid(
+        format!(
+            "`goal` has {bytes} bytes, at most {GOAL_BYTES_MAX} are allowed: it names the work in lists."
+        ),
+        "Say it in a sentence; put details into `context` or the notes.",
+    );
+    error.details =
+        Some(json!({ "measuredBytes": bytes, "maxBytes": GOAL_BYTES_MAX, "method": "UTF-8 bytes" }));
+    let goal = request.goal.as_deref().unwrap_or_default();
+    let first: String = goal.chars().take(GOAL_BYTES_MAX / 8).collect();
+    error.next_call = Some(NextCall::new(
+        "start_workflow",
+        [("workflowId", Value::from(request.workflow_id.clone())), ("goal", Value::from(first))],
+    ));
+    error
+}
+
+pub(crate) fn workspace(cause: &WorkspacePathError) -> Boxed {
+    let mut error = invalid(
+        format!("`workspacePath` cannot be used: {cause}."),
+        "Send the absolute path of the folder you work in, or leave it out.",
+    );
+    error.details = Some(json!({ "argument": "workspacePath" }));
+    error
+}
+
+pub(crate) fn session_not_found(request: &ResumeSession) -> Boxed {
+    let named = request.session_id.as_ref().or(request.run_id.as_ref()).or(request.run.as_ref());
+    let named: String =
+        named.map_or("it", String::as_str).chars().filter(|c| !c.is_control()).take(80).collect();
+    let mut error = envelope(
+        ErrorCode::SessionNotFound,
+        Retry::NotRetryable,
+        format!("No healthy session of this data directory has a run or id `{named}`."),
+        "Search by words instead, as below, or check that WORKRAIL_DATA_DIR is the directory it was started in.",
+    );
+    error.next_call = Some(NextCall::new("resume_session", []));
+    error
+}
+
+pub(crate) fn unknown_label(label: &str) -> Boxed {
+    let shown: String = label.chars().filter(|c| !c.is_control()).take(80).collect();
+    envelope(
+        ErrorCode::SessionNotFound,
+        Retry::NotRetryable,
+        format!("No run of this data directory is called `{shown}`."),
+        "Use the two-word label that stands at the top of the run's replies, such as amber-falcon.",
+    )
+}
+
+pub(crate) fn ambiguous_label(label: &str, count: usize) -> Boxed {
+    envelope(
+        ErrorCode::SessionNotFound,
+        Retry::NotRetryable,
+        format!("{count} runs are called `{label}`, so the label alone does not say which is meant."),
+        "Name the run by its run id.",
+    )
+}
+
+pub(crate) fn nothing_to_approve(label: &str) -> Boxed {
+    invalid(
+        format!("Run {label} has no step that waits for an approval."),
+        "Look at the run first: a step that waits says so in its reply.",
     )
 }
 
@@ -134,9 +260,11 @@ pub(crate) fn context(cause: &ContextError) -> Boxed {
         }
         ContextError::Reserved { .. } => {
             "Use another name for this key.".clone_into(&mut error.suggestion);
+            error.details = Some(json!({ "argument": "context" }));
         }
         ContextError::NotCanonical(_) => {
             "Send integers beyond 2^53-1 as strings.".clone_into(&mut error.suggestion);
+            error.details = Some(json!({ "argument": "context" }));
         }
     }
     error
@@ -205,12 +333,18 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
             }));
             error
         }
+        DecideError::EmptyCheckpoint => invalid(
+            "The checkpoint holds neither notes nor artifacts, so there is nothing to keep.".to_owned(),
+            "Send `output.notesMarkdown` with what is done and what is next.",
+        ),
         DecideError::NothingPending => invalid(
             "The run is complete at this point: there is no step to acknowledge.".to_owned(),
             "Start another workflow, or rehydrate an earlier point of the run to go on from there.",
         ),
         DecideError::Canonical(inner) => {
-            invalid(format!("{inner}."), "Send integers beyond 2^53-1 as strings.")
+            let mut error = invalid(format!("{inner}."), "Send integers beyond 2^53-1 as strings.");
+            error.details = Some(json!({ "argument": "output" }));
+            error
         }
         DecideError::Interpret(_)
         | DecideError::Plan(_)
@@ -235,7 +369,7 @@ pub(crate) fn store(cause: StoreError) -> Boxed {
     }
 }
 
-fn io(cause: &FsError) -> Boxed {
+pub(crate) fn io(cause: &FsError) -> Boxed {
     let next = match cause.kind {
         FsErrorKind::NoSpace | FsErrorKind::Quota => "Free some disk space",
         FsErrorKind::ReadOnly => "Make the data directory writable",

@@ -7,22 +7,27 @@ use workrail_core::project::SessionState;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
 use workrail_model::plan::AppendPlan;
-use workrail_ports::content::ContentStore;
+use workrail_ports::control::SessionControl;
 use workrail_ports::environment::Entropy;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader};
 
+use crate::cards::Cards;
+use crate::contents::Content;
 use crate::folded::{Folded, FoldedSessions, locked};
 use crate::token::Signer;
-use crate::{Engine, Store, error};
+use crate::{Engine, Store, Surroundings, error};
 
 /// What a read-only use case may touch.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub sessions: &'a dyn SessionReader,
-    pub content: &'a dyn ContentStore,
+    pub content: Content<'a>,
+    pub control: &'a dyn SessionControl,
     pub entropy: &'a dyn Entropy,
+    pub around: &'a Surroundings,
     pub signer: &'a Signer,
     pub folded: &'a FoldedSessions,
+    pub cards: &'a Cards,
 }
 
 impl Reading<'_> {

@@ -3,6 +3,10 @@
 //! The engine loads, asks the core, appends, answers. It names no file, no clock and no protocol.
 
 mod advance;
+mod approve;
+mod cards;
+mod checkpoint;
+mod contents;
 mod error;
 mod folded;
 mod gate;
@@ -10,34 +14,55 @@ mod mint;
 mod rehydrate;
 mod reply;
 pub mod request;
+mod rescue;
+mod resume;
+mod session;
 mod start;
 mod token;
+mod workspace;
 
 use std::sync::Arc;
 
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::WorkflowHash;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::token::TokenEncoding;
+use workrail_model::name::WorkflowId;
+use workrail_model::preferences::Preferences;
+use workrail_model::reply::ReferenceInfo;
+use workrail_model::token::{TokenEncoding, TokenKind};
 use workrail_ports::cache::ProjectionCache;
 use workrail_ports::content::ContentStore;
+use workrail_ports::control::SessionControl;
 use workrail_ports::environment::{ActivityCounter, Clock, Entropy};
 use workrail_ports::keyring::KeyringStore;
 use workrail_ports::session_store::SessionStore;
 use workrail_ports::workflow_source::WorkflowSource;
+use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
+pub use approve::Waiting;
+use cards::Cards;
+use contents::{Content, Contents};
 use folded::FoldedSessions;
 use gate::Reading;
 pub use reply::Reply;
-use request::{ContinueWorkflow, StartWorkflow};
+use request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartSession, StartWorkflow};
 use token::Signer;
+use workspace::Workspaces;
 
 /// Everything the engine keeps things in.
 pub trait Store:
-    SessionStore + ContentStore + KeyringStore + ActivityCounter + ProjectionCache + 'static
+    SessionStore + ContentStore + KeyringStore + ActivityCounter + ProjectionCache + SessionControl + 'static
 {
 }
 
-impl<S: SessionStore + ContentStore + KeyringStore + ActivityCounter + ProjectionCache + 'static> Store
-    for S
+impl<S> Store for S where
+    S: SessionStore
+        + ContentStore
+        + KeyringStore
+        + ActivityCounter
+        + ProjectionCache
+        + SessionControl
+        + 'static
 {
 }
 
@@ -46,6 +71,11 @@ pub struct Surroundings {
     pub clock: Box<dyn Clock>,
     pub entropy: Box<dyn Entropy>,
     pub workflows: Box<dyn WorkflowSource>,
+    pub workspace: Box<dyn WorkspaceObserver>,
+    /// Where calls that name no folder are taken to be about.
+    pub default_workspace: Option<WorkspacePath>,
+    /// What holds for runs whose caller chooses no mode.
+    pub default_preferences: Preferences,
     /// Which token encoding agents see; both are always accepted.
     pub token_encoding: TokenEncoding,
 }
@@ -65,6 +95,9 @@ pub struct Engine<S: Store> {
     around: Surroundings,
     signer: Signer,
     folded: FoldedSessions,
+    contents: Contents,
+    cards: Cards,
+    workspaces: Workspaces,
 }
 
 impl<S: Store> std::fmt::Debug for Engine<S> {
@@ -78,7 +111,15 @@ impl<S: Store> Engine<S> {
     pub fn open(store: Arc<S>, around: Surroundings) -> Result<Self, Box<ErrorEnvelope>> {
         let keyring = store.load_or_create().map_err(error::keyring)?;
         let signer = Signer { keyring, encoding: around.token_encoding };
-        Ok(Self { store, around, signer, folded: FoldedSessions::default() })
+        Ok(Self {
+            store,
+            around,
+            signer,
+            folded: FoldedSessions::default(),
+            contents: Contents::default(),
+            cards: Cards::default(),
+            workspaces: Workspaces::default(),
+        })
     }
 
     /// Starts a run and returns its first step.
@@ -87,21 +128,74 @@ impl<S: Store> Engine<S> {
     }
 
     /// Completes the pending step with an ack, or returns it again without one.
-    pub fn continue_workflow(&self, request: ContinueWorkflow) -> Answer {
-        match request.ack_token.clone() {
-            Some(ack) => self.advance(&ack, request),
-            None => self.reading().rehydrate(request),
+    pub fn continue_workflow(&self, mut request: ContinueWorkflow) -> Answer {
+        if let Some(text) = request.continue_token.take() {
+            if request.ack_token.is_some() || request.state_token.is_some() {
+                return Err(error::too_many_tokens());
+            }
+            // Another name for whichever one token the caller has; its own prefix says which.
+            match text.starts_with(TokenKind::State.prefix()) {
+                true => request.state_token = Some(text),
+                false => request.ack_token = Some(text),
+            }
         }
+        match (request.ack_token.take(), request.state_token.clone()) {
+            (Some(ack), _) => self.advance(&ack, request),
+            (None, Some(state)) => {
+                let workspace = self.workspace(request.workspace.as_deref())?;
+                self.reading().rehydrate(&state, &request, workspace.as_ref())
+            }
+            (None, None) => {
+                Err(self.reading().leading_back(error::no_token(), rescue::echoed_label(&request.echo)))
+            }
+        }
+    }
+
+    /// Saves work beside the pending step without completing it.
+    pub fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer {
+        self.checkpoint(request)
+    }
+
+    /// Finds runs again without any token.
+    pub fn resume_session(&self, request: ResumeSession) -> Answer {
+        let workspace = self.workspace(request.workspace.as_deref())?;
+        self.reading().resume(&request, workspace.as_ref())
+    }
+
+    /// Opens a session that can hold notes without a run.
+    pub fn start_session(&self, request: StartSession) -> Answer {
+        self.open_session(request)
     }
 
     /// Everything a read-only use case gets; no way to append is among it (G36).
     fn reading(&self) -> Reading<'_> {
         Reading {
             sessions: &*self.store,
-            content: &*self.store,
+            content: self.content(),
+            control: &*self.store,
             entropy: &*self.around.entropy,
+            around: &self.around,
             signer: &self.signer,
             folded: &self.folded,
+            cards: &self.cards,
         }
+    }
+
+    fn content(&self) -> Content<'_> {
+        Content { store: &*self.store, contents: &self.contents }
+    }
+}
+
+impl Reading<'_> {
+    fn references(
+        &self,
+        _workflow: &CompiledWorkflow,
+        _workspace: Option<&WorkspacePath>,
+    ) -> Vec<ReferenceInfo> {
+        Vec::new()
+    }
+
+    fn drifted(&self, _id: &WorkflowId, _pinned: WorkflowHash, _workspace: Option<&WorkspacePath>) -> bool {
+        false
     }
 }

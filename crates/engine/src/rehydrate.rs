@@ -1,27 +1,48 @@
 //! `continue_workflow` without an ack: the pending step again, from facts, without any write (G36).
 
-use workrail_core::reply::{ReplyInput, ReplyMoment, render};
+use workrail_core::label::RunLabel;
+use workrail_core::project::SessionState;
+use workrail_core::reply::recovery::Recovering;
+use workrail_core::reply::{Beside, ReplyInput, ReplyMoment, render};
+use workrail_core::token::NodeFacts;
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::Context;
+use workrail_model::id::RunId;
+use workrail_model::preferences::RunStatus;
+use workrail_model::reply::{OtherRun, Warning, WarningCode};
 use workrail_model::token::TokenKind;
+use workrail_ports::workspace::WorkspacePath;
 
 use crate::gate::Reading;
 use crate::mint::fresh_attempt;
-use crate::request::ContinueWorkflow;
-use crate::{Answer, error, reply, token};
+use crate::request::{ContinueWorkflow, Echo};
+use crate::token::Attempts;
+use crate::{Answer, error, reply, rescue, token};
+
+/// So many other runs are looked at; a session with more is told "and more".
+const OTHER_RUNS_MAX: usize = 12;
 
 impl Reading<'_> {
-    pub(crate) fn rehydrate(&self, request: ContinueWorkflow) -> Answer {
-        let text = request.state_token.as_deref().ok_or_else(error::no_token)?;
-        if request.notes_markdown.is_some() || !request.artifacts.is_empty() || !request.context.is_empty() {
-            return Err(error::output_without_ack());
+    pub(crate) fn rehydrate(
+        &self,
+        state_token: &str,
+        request: &ContinueWorkflow,
+        workspace: Option<&WorkspacePath>,
+    ) -> Answer {
+        if !request.output.is_empty() || !request.context.is_empty() {
+            return Err(error::output_without_ack(state_token, request));
         }
-        let verified = self.signer.verify(text, TokenKind::State)?;
+        let refused = |cause| self.refused(cause, &request.echo);
+        let verified = self.signer.verify(state_token, TokenKind::State).map_err(refused)?;
         let session = verified.session();
         self.look(session, |facts| {
-            let resolved = token::resolve(facts, &verified)?;
+            let resolved = token::resolve(facts, &verified).map_err(|cause| refused(cause.into()))?;
             let at = *resolved.at().ok_or_else(|| error::internal("a state token names a node"))?;
+            self.check_echo(facts, at, &request.echo)?;
             let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
-            let snapshot = self.content.snapshot(node.snapshot_ref).map_err(error::content)?;
-            let workflow = self.content.workflow(at.workflow).map_err(error::content)?;
+            let snapshot = self.content.snapshot(node.snapshot_ref)?;
+            let workflow = self.content.workflow(at.workflow)?;
             let context = facts.context_at(at.node).map_err(|cause| error::context(&cause))?;
             let state = snapshot.state();
             let body = render(&ReplyInput {
@@ -32,11 +53,97 @@ impl Reading<'_> {
                 context: &context,
                 preferences: facts.preferences(at.node),
                 moment: ReplyMoment::Rehydrated,
+                beside: self.beside(facts, at, &workflow, &context, workspace),
             });
             // A fresh attempt: two chats that resume one node fork instead of one losing its work.
-            let attempt = state.pending_step().map(|_| fresh_attempt(self.entropy)).transpose()?;
-            reply::sign(&body, &self.signer.tokens(session, at, attempt))
-                .map_err(|cause| error::internal(&cause.to_string()))
+            let attempt = fresh_attempt(self.entropy)?;
+            let attempts = Attempts::both(attempt, state.pending_step().is_some());
+            reply::sign(&body, &self.signer.tokens(session, at, attempts), self.signer.bookmarks(facts))
         })
+    }
+
+    /// What an agent that lost the chat needs beside the step.
+    fn beside(
+        &self,
+        facts: &SessionState,
+        at: NodeFacts,
+        workflow: &CompiledWorkflow,
+        context: &Context,
+        workspace: Option<&WorkspacePath>,
+    ) -> Beside {
+        let told = Recovering { facts, workflow, context, snapshots: &self.content };
+        Beside {
+            references: self.references(workflow, workspace),
+            warnings: self.standing_warnings(facts, at, workflow, workspace),
+            recap: told.recap(at.node),
+            branches: told.branches(at.node),
+            downstream: told.downstream(at.node),
+            other_runs: self.other_runs(facts, at.run),
+            ..Beside::default()
+        }
+    }
+
+    /// What holds for the run as a whole and is worth a word whenever it is picked up again.
+    fn standing_warnings(
+        &self,
+        facts: &SessionState,
+        at: NodeFacts,
+        workflow: &CompiledWorkflow,
+        workspace: Option<&WorkspacePath>,
+    ) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        let wish = self.control.wished_preferences(facts.session_id());
+        if let Some(wish) = wish.filter(|wish| *wish != facts.preferences(at.node)) {
+            let message = format!(
+                "A change to {} is pending; it is applied when this step is completed.",
+                wish.autonomy.as_str()
+            );
+            warnings.push(Warning { code: WarningCode::PreferencesPending, message });
+        }
+        if self.drifted(&workflow.workflow_id, at.workflow, workspace) {
+            let message =
+                "The workflow's file has changed since this run was started. The run keeps the version \
+                           it was started with."
+                    .to_owned();
+            warnings.push(Warning { code: WarningCode::PinnedWorkflowDiffers, message });
+        }
+        warnings
+    }
+
+    /// The session's other unfinished runs, so that their tokens are not mixed up (G37).
+    pub(crate) fn other_runs(&self, facts: &SessionState, run: RunId) -> Vec<OtherRun> {
+        let others = facts.runs().rev().filter(|other| other.run_id != run).take(OTHER_RUNS_MAX);
+        let unfinished = others.filter_map(|other| {
+            let tip = facts.node(facts.preferred_tip(other.run_id)?)?;
+            let snapshot = self.content.snapshot(tip.snapshot_ref).ok()?;
+            let state = snapshot.state();
+            let status = facts.run_status(other.run_id, state.is_complete())?;
+            match status {
+                RunStatus::Complete | RunStatus::CompleteWithGaps => None,
+                RunStatus::InProgress | RunStatus::Blocked => Some(OtherRun {
+                    label: RunLabel::of(other.run_id).to_string(),
+                    workflow_id: other.workflow_id.clone(),
+                    step_id: state.pending_step().map(|step| step.step_id.clone()),
+                    status,
+                }),
+            }
+        });
+        unfinished.collect()
+    }
+
+    /// Checks what the caller believes about run and step against the token's node (G35).
+    pub(crate) fn check_echo(
+        &self,
+        facts: &SessionState,
+        at: NodeFacts,
+        echo: &Echo,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        if *echo == Echo::default() {
+            return Ok(());
+        }
+        let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
+        let snapshot = self.content.snapshot(node.snapshot_ref)?;
+        let step = snapshot.state().pending_step().map(|step| &step.step_id);
+        if rescue::fits(echo, at, step) { Ok(()) } else { Err(self.mixed_up(facts, at, step, echo)) }
     }
 }

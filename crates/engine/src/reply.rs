@@ -1,31 +1,69 @@
 //! Puts freshly signed tokens into a rendered reply, stored or new.
 
-use serde_json::Value;
-use workrail_model::canonical::CanonicalError;
-use workrail_model::reply::{ACK_TOKEN_MARK, ReplyBody, STATE_TOKEN_MARK};
+use serde_json::{Map, Value};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::EventIndex;
+use workrail_model::reply::{
+    ACK_TOKEN_MARK, CHECKPOINT_TOKEN_MARK, STATE_TOKEN_MARK, StoredReply, Warning, replace_state_marks,
+};
+
+use crate::error;
 
 /// A reply as an edge sends it: the stored bytes with tokens in place, never rendered again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    value: Value,
+    parts: Vec<String>,
+    body: Map<String, Value>,
 }
 
 impl Reply {
-    pub fn value(&self) -> &Value {
-        &self.value
+    /// An answer that is one text and its data.
+    pub fn plain<T: serde::Serialize>(body: &T) -> Result<Self, Box<ErrorEnvelope>> {
+        let body = object(body)?;
+        let text = body.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(Self { parts: vec![text], body })
     }
 
-    pub fn into_value(self) -> Value {
-        self.value
+    /// The content items, in order.
+    pub fn parts(&self) -> &[String] {
+        &self.parts
     }
 
-    pub fn text(&self) -> &str {
-        self.value.get("text").and_then(Value::as_str).unwrap_or_default()
+    /// The structured content; its `text` holds all parts.
+    pub fn into_structured(mut self) -> Value {
+        self.body.insert("text".to_owned(), Value::from(self.parts.join("\n\n")));
+        Value::Object(self.body)
     }
 
     /// A member of the reply as text, such as `stateToken`.
     pub fn string(&self, member: &str) -> Option<&str> {
-        self.value.get(member).and_then(Value::as_str)
+        self.body.get(member).and_then(Value::as_str)
+    }
+
+    /// Adds a warning in both channels, in front: what follows is not what the caller expects.
+    pub(crate) fn warn(&mut self, warning: &Warning) {
+        if let Some(first) = self.parts.first_mut() {
+            *first = format!("NOTE: {}\n\n{first}", warning.message);
+        }
+        let shown = serde_json::to_value(warning).unwrap_or_default();
+        match self.body.get_mut("warnings") {
+            Some(Value::Array(warnings)) => warnings.insert(0, shown),
+            Some(_) | None => {
+                self.body.insert("warnings".to_owned(), Value::from(vec![shown]));
+            }
+        }
+    }
+
+    pub(crate) fn set(&mut self, member: &str, value: Value) {
+        self.body.insert(member.to_owned(), value);
+    }
+}
+
+fn object<T: serde::Serialize>(value: &T) -> Result<Map<String, Value>, Box<ErrorEnvelope>> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) => Err(error::internal("a reply is an object")),
+        Err(cause) => Err(error::internal(&cause.to_string())),
     }
 }
 
@@ -34,31 +72,60 @@ impl Reply {
 pub(crate) struct Tokens {
     pub state: String,
     pub ack: Option<String>,
+    pub checkpoint: Option<String>,
 }
 
-/// Signs a rendered body.
-pub(crate) fn sign(body: &ReplyBody, tokens: &Tokens) -> Result<Reply, CanonicalError> {
-    let value =
-        serde_json::to_value(body).map_err(|error| CanonicalError::NotJson { detail: error.to_string() })?;
-    Ok(Reply { value: replaced(value, tokens) })
+/// Signs a rendered reply; `other` signs the bookmark of another node of the session.
+pub(crate) fn sign(
+    stored: &StoredReply,
+    tokens: &Tokens,
+    other: impl Fn(EventIndex) -> String,
+) -> Result<Reply, Box<ErrorEnvelope>> {
+    let value = serde_json::to_value(stored).map_err(|cause| error::internal(&cause.to_string()))?;
+    sign_stored(value, tokens, other)
 }
 
-/// Signs a stored body, which stays the value it was, whatever version wrote it.
-pub(crate) fn sign_stored(value: Value, tokens: &Tokens) -> Reply {
-    Reply { value: replaced(value, tokens) }
-}
-
-fn replaced(value: Value, tokens: &Tokens) -> Value {
-    match value {
-        Value::String(text) if text.contains('\u{0}') => {
-            let signed = text.replace(STATE_TOKEN_MARK, &tokens.state);
-            let ack = tokens.ack.as_deref().unwrap_or_default();
-            Value::String(signed.replace(ACK_TOKEN_MARK, ack))
+/// Signs a stored reply, which stays the value it was, whatever version wrote it.
+pub(crate) fn sign_stored(
+    stored: Value,
+    tokens: &Tokens,
+    other: impl Fn(EventIndex) -> String,
+) -> Result<Reply, Box<ErrorEnvelope>> {
+    let signer = Marks { tokens, other: &other };
+    let Value::Object(mut members) = signer.replaced(stored) else {
+        return Err(error::internal("a stored reply is an object"));
+    };
+    match (members.remove("parts"), members.remove("body")) {
+        (Some(Value::Array(parts)), Some(Value::Object(body))) => {
+            let parts = parts.iter().map(|part| part.as_str().unwrap_or_default().to_owned()).collect();
+            Ok(Reply { parts, body })
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(|item| replaced(item, tokens)).collect()),
-        Value::Object(members) => {
-            Value::Object(members.into_iter().map(|(key, member)| (key, replaced(member, tokens))).collect())
+        _ => Err(error::internal("a stored reply has parts and a body")),
+    }
+}
+
+struct Marks<'a> {
+    tokens: &'a Tokens,
+    other: &'a dyn Fn(EventIndex) -> String,
+}
+
+impl Marks<'_> {
+    fn replaced(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) if text.contains('\u{0}') => Value::String(self.signed(&text)),
+            Value::Array(items) => Value::Array(items.into_iter().map(|item| self.replaced(item)).collect()),
+            Value::Object(members) => {
+                let members = members.into_iter().map(|(key, member)| (key, self.replaced(member)));
+                Value::Object(members.collect())
+            }
+            plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
         }
-        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
+    }
+
+    fn signed(&self, text: &str) -> String {
+        let text = text.replace(STATE_TOKEN_MARK, &self.tokens.state);
+        let text = text.replace(ACK_TOKEN_MARK, self.tokens.ack.as_deref().unwrap_or_default());
+        let text = text.replace(CHECKPOINT_TOKEN_MARK, self.tokens.checkpoint.as_deref().unwrap_or_default());
+        replace_state_marks(&text, |index| (self.other)(index))
     }
 }

@@ -1,54 +1,177 @@
 //! `start_workflow`: compile, pin, record the root, answer with the first step.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use workrail_core::compile::{Bindings, CompileInput, Origin, bindings_for, compile};
-use workrail_core::decide::start::{Start, Started, start};
-use workrail_core::reply::{ReplyInput, ReplyMoment, render};
+use workrail_core::decide::observe::Observed;
+use workrail_core::decide::start::{Begun, Start, Started, start};
+use workrail_core::project::SessionState;
+use workrail_core::reply::{Beside, ReplyInput, ReplyMoment, render};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::event::{Context, EventIndex, WorkflowSourceKind};
+use workrail_model::event::{Context, ParentLink, WorkflowSourceKind};
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::limits::GOAL_BYTES_MAX;
 use workrail_model::name::WorkflowId;
-use workrail_model::preferences::Preferences;
+use workrail_model::preferences::{Mode, PreferenceSource};
+use workrail_model::reply::ReferenceInfo;
+use workrail_model::token::TokenKind;
 use workrail_ports::workflow_source::SourceFile;
 
-use crate::request::StartWorkflow;
+use crate::request::{Echo, StartWorkflow};
+use crate::token::{Attempts, Refused};
 use crate::{Answer, Engine, Store, error, reply, token};
+
+/// Everything that is settled before the session is touched.
+struct Prepared {
+    run: RunId,
+    workflow: Arc<CompiledWorkflow>,
+    source: SourceFile,
+    context: Context,
+    mode: Option<Mode>,
+    references: Vec<ReferenceInfo>,
+    observed: Vec<Observed>,
+}
+
+/// Where the run is to live.
+enum Home {
+    New,
+    Session(SessionId),
+    Inside(workrail_core::token::VerifiedToken),
+}
 
 impl<S: Store> Engine<S> {
     pub(crate) fn start(&self, request: StartWorkflow) -> Answer {
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
-        let context = initial_context(&request)?;
+        let home = self.home(&request)?;
+        let workspace = self.workspace(request.workspace.as_deref())?;
         let source = self.around.workflows.load(&id).map_err(error::source)?;
         let bindings = self.bindings(&id)?;
-        let workflow = compiled(&source, &bindings)?;
-        let session = self.fresh_session()?;
-        let run = self.fresh_run()?;
-        let preferences = Preferences::default();
-        let started = start(Start {
-            session,
-            run,
-            next_event_index: EventIndex::ZERO,
-            workflow: &workflow,
-            source_kind: source.kind,
-            source_ref: &source.reference,
-            context: context.clone(),
+        let workflow = Arc::new(compiled(&source, &bindings)?);
+        let observed = workspace.as_ref().map_or_else(Vec::new, |path| self.seen_in(path));
+        let prepared = Prepared {
+            run: self.fresh_run()?,
+            references: self.reading().references(&workflow, workspace.as_ref()),
+            workflow,
+            source,
+            context: initial_context(&request)?,
+            mode: request.mode,
+            observed,
+        };
+        let (session, started) = match home {
+            Home::New => {
+                let session = self.fresh_session()?;
+                let started = self.decide_start(&SessionState::new(session), &prepared, None)?;
+                self.create(session, started.plan)?;
+                (session, started.begun)
+            }
+            Home::Session(session) => (session, self.start_in(session, &prepared, |_| Ok(None))?),
+            Home::Inside(parent) => {
+                let link = |facts: &SessionState| {
+                    let refused = |cause: workrail_core::token::TokenError| {
+                        self.reading().refused(cause.into(), &Echo::default())
+                    };
+                    let resolved = token::resolve(facts, &parent).map_err(refused)?;
+                    let at = resolved.at().ok_or_else(|| error::internal("a parent token names a node"))?;
+                    Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))
+                };
+                (parent.session(), self.start_in(parent.session(), &prepared, link)?)
+            }
+        };
+        if request.workspace.is_some() {
+            self.remember_workspace(session, workspace);
+        }
+        self.contents.keep_workflow(started.workflow_hash, Arc::clone(&prepared.workflow));
+        self.started(session, &prepared, started)
+    }
+
+    fn home(&self, request: &StartWorkflow) -> Result<Home, Box<ErrorEnvelope>> {
+        let refused = |cause: Refused| self.reading().refused(cause, &Echo::default());
+        match (&request.parent, &request.session_token) {
+            (None, None) => Ok(Home::New),
+            (Some(_), Some(_)) => Err(error::two_homes()),
+            (None, Some(text)) => {
+                let token = self.signer.verify(text, TokenKind::Session).map_err(refused)?;
+                Ok(Home::Session(token.session()))
+            }
+            (Some(text), None) => {
+                let token = self.signer.verify_any(text).map_err(|cause| refused(cause.into()))?;
+                match token.kind() {
+                    TokenKind::State | TokenKind::Ack => Ok(Home::Inside(token)),
+                    TokenKind::Checkpoint | TokenKind::Session => {
+                        Err(refused(Refused::Kind { found: token, wanted: TokenKind::State }))
+                    }
+                }
+            }
+        }
+    }
+
+    fn start_in(
+        &self,
+        session: SessionId,
+        prepared: &Prepared,
+        link: impl FnOnce(&SessionState) -> Result<Option<ParentLink>, Box<ErrorEnvelope>>,
+    ) -> Result<Begun, Box<ErrorEnvelope>> {
+        self.hold(session, |held| {
+            let parent = link(held.state())?;
+            let started = self.decide_start(held.state(), prepared, parent)?;
+            held.append(started.plan)?;
+            Ok(started.begun)
+        })
+    }
+
+    fn decide_start(
+        &self,
+        facts: &SessionState,
+        prepared: &Prepared,
+        parent: Option<ParentLink>,
+    ) -> Result<Started, Box<ErrorEnvelope>> {
+        let (preferences, preference_source) = match prepared.mode {
+            Some(mode) => (mode.preferences(), PreferenceSource::User),
+            None => (self.around.default_preferences, PreferenceSource::System),
+        };
+        start(Start {
+            session: facts.session_id(),
+            run: prepared.run,
+            next_event_index: facts.next_event_index(),
+            workflow: &prepared.workflow,
+            source_kind: prepared.source.kind,
+            source_ref: &prepared.source.reference,
+            context: prepared.context.clone(),
             preferences,
-            parent: None,
+            preference_source,
+            parent,
+            references: &prepared.references,
+            observed: &prepared.observed,
+            facts,
             minting: self.minting()?,
         })
-        .map_err(|cause| error::decide(&cause))?;
-        let Started { plan, root, attempt, state, .. } = started;
-        self.create(session, plan)?;
-        self.reading().look(session, |facts| {
-            let moment = ReplyMoment::Started;
-            let context = &context;
-            let state = &state;
-            let body =
-                render(&ReplyInput { facts, run, workflow: &workflow, state, context, preferences, moment });
-            let at = token::node_facts(facts, root)?;
-            let attempt = state.pending_step().map(|_| attempt);
-            reply::sign(&body, &self.signer.tokens(session, at, attempt))
-                .map_err(|cause| error::internal(&cause.to_string()))
+        .map_err(|cause| error::decide(&cause))
+    }
+
+    fn started(&self, session: SessionId, prepared: &Prepared, started: Begun) -> Answer {
+        let reading = self.reading();
+        reading.look(session, |facts| {
+            let state = &started.state;
+            let body = render(&ReplyInput {
+                facts,
+                run: prepared.run,
+                workflow: &prepared.workflow,
+                state,
+                context: &prepared.context,
+                preferences: facts.preferences(started.root),
+                moment: ReplyMoment::Started,
+                beside: Beside {
+                    references: prepared.references.clone(),
+                    warnings: started.warnings,
+                    other_runs: reading.other_runs(facts, prepared.run),
+                    ..Beside::default()
+                },
+            });
+            let at = token::node_facts(facts, started.root)?;
+            let attempts = Attempts::both(started.attempt, state.pending_step().is_some());
+            reply::sign(&body, &self.signer.tokens(session, at, attempts), self.signer.bookmarks(facts))
         })
     }
 
@@ -77,6 +200,9 @@ fn compiled(source: &SourceFile, bindings: &Bindings) -> Result<CompiledWorkflow
 fn initial_context(request: &StartWorkflow) -> Result<Context, Box<ErrorEnvelope>> {
     let mut map = request.context.clone();
     if let Some(goal) = &request.goal {
+        if goal.len() > GOAL_BYTES_MAX {
+            return Err(error::goal_too_long(goal.len(), request));
+        }
         map.insert("goal".to_owned(), Value::from(goal.clone()));
     }
     Context::new(map).map_err(|cause| error::context(&cause))

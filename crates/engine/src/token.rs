@@ -1,7 +1,9 @@
 //! From a token string to the node it names in the log, and back.
 
 use workrail_core::project::{NodeState, SessionState};
-use workrail_core::token::{self, MintTarget, NodeFacts, NodeLookup, ResolvedToken, VerifiedToken};
+use workrail_core::token::{
+    self, MintTarget, NodeFacts, NodeLookup, ResolvedToken, TokenError, VerifiedToken,
+};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::EventIndex;
 use workrail_model::id::{AttemptId, NodeId, SessionId};
@@ -41,11 +43,33 @@ pub(crate) fn node_facts(state: &SessionState, node: NodeId) -> Result<NodeFacts
     Nodes(state).by_id(node).ok_or_else(|| error::internal("a node that was just folded is not there"))
 }
 
-pub(crate) fn resolve(
-    state: &SessionState,
-    token: &VerifiedToken,
-) -> Result<ResolvedToken, Box<ErrorEnvelope>> {
-    token::resolve(token, &Nodes(state)).map_err(|cause| error::token(&cause))
+pub(crate) fn resolve(state: &SessionState, token: &VerifiedToken) -> Result<ResolvedToken, TokenError> {
+    token::resolve(token, &Nodes(state))
+}
+
+/// The node and attempt of an ack or checkpoint token.
+pub(crate) fn target(resolved: &ResolvedToken) -> Result<(NodeFacts, AttemptId), Box<ErrorEnvelope>> {
+    match (resolved.at(), resolved.attempt()) {
+        (Some(at), Some(attempt)) => Ok((*at, attempt)),
+        _ => Err(error::internal("the token names a node and an attempt")),
+    }
+}
+
+/// Why a token is not taken where it was given.
+#[derive(Clone, Debug)]
+pub(crate) enum Refused {
+    Token(TokenError),
+    /// Genuine, but of another kind than the argument takes.
+    Kind {
+        found: VerifiedToken,
+        wanted: TokenKind,
+    },
+}
+
+impl From<TokenError> for Refused {
+    fn from(cause: TokenError) -> Self {
+        Self::Token(cause)
+    }
 }
 
 /// Signs and checks tokens with the keys of this store.
@@ -56,23 +80,59 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// Checks a token's shape, kind and signature; the log is not touched yet.
-    pub(crate) fn verify(&self, text: &str, kind: TokenKind) -> Result<VerifiedToken, Box<ErrorEnvelope>> {
-        let verified = token::decode(text)
-            .and_then(|token| token.verify(&self.keyring))
-            .map_err(|cause| error::token(&cause))?;
-        if verified.kind() != kind {
-            return Err(error::wrong_token_kind(verified.kind(), kind));
-        }
-        Ok(verified)
+    /// Checks a token's shape and signature; the log is not touched yet.
+    pub(crate) fn verify_any(&self, text: &str) -> Result<VerifiedToken, TokenError> {
+        token::decode(text).and_then(|token| token.verify(&self.keyring))
     }
 
-    /// The tokens of a node: a bookmark, and the right to complete it when a step is pending.
-    pub(crate) fn tokens(&self, session: SessionId, at: NodeFacts, attempt: Option<AttemptId>) -> Tokens {
-        let mint = |target: MintTarget| token::mint(&target, self.encoding, &self.keyring.current);
+    /// The same, for an argument that takes one kind only.
+    pub(crate) fn verify(&self, text: &str, wanted: TokenKind) -> Result<VerifiedToken, Refused> {
+        let found = self.verify_any(text)?;
+        if found.kind() == wanted { Ok(found) } else { Err(Refused::Kind { found, wanted }) }
+    }
+
+    fn mint(&self, target: &MintTarget) -> String {
+        token::mint(target, self.encoding, &self.keyring.current)
+    }
+
+    /// The tokens of a node: a bookmark, and with an attempt the rights to checkpoint and to complete.
+    pub(crate) fn tokens(&self, session: SessionId, at: NodeFacts, attempts: Attempts) -> Tokens {
+        let ack = |attempt| self.mint(&MintTarget::Ack { session, at, attempt });
+        let checkpoint = |attempt| self.mint(&MintTarget::Checkpoint { session, at, attempt });
         Tokens {
-            state: mint(MintTarget::State { session, at }),
-            ack: attempt.map(|attempt| mint(MintTarget::Ack { session, at, attempt })),
+            state: self.state(session, at),
+            ack: attempts.ack.map(ack),
+            checkpoint: attempts.checkpoint.map(checkpoint),
         }
+    }
+
+    pub(crate) fn state(&self, session: SessionId, at: NodeFacts) -> String {
+        self.mint(&MintTarget::State { session, at })
+    }
+
+    pub(crate) fn session(&self, session: SessionId) -> String {
+        self.mint(&MintTarget::Session { session })
+    }
+
+    /// Signs the bookmark of another node of the same session, named in a stored reply.
+    pub(crate) fn bookmarks<'a>(&'a self, facts: &'a SessionState) -> impl Fn(EventIndex) -> String + 'a {
+        move |index| {
+            let at = Nodes(facts).by_event(index);
+            at.map_or_else(String::new, |at| self.state(facts.session_id(), at))
+        }
+    }
+}
+
+/// Which rights a reply hands out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Attempts {
+    pub ack: Option<AttemptId>,
+    pub checkpoint: Option<AttemptId>,
+}
+
+impl Attempts {
+    /// Both rights under one attempt; a complete point can be noted but not completed again.
+    pub(crate) fn both(attempt: AttemptId, is_pending: bool) -> Self {
+        Self { ack: is_pending.then_some(attempt), checkpoint: Some(attempt) }
     }
 }

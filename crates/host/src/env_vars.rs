@@ -22,7 +22,26 @@ pub const LOG: EnvVar = EnvVar {
     what: "What is logged to stderr, as `tracing` filter directives. Default: `warn`.",
 };
 
-pub const ALL: [EnvVar; 3] = [DATA_DIR, STORAGE_PATH, LOG];
+pub const ENABLE_V2_TOOLS: EnvVar = EnvVar {
+    name: "WORKRAIL_ENABLE_V2_TOOLS",
+    what: "`false` leaves only the tools that cannot change anything. Default: `true`.",
+};
+
+pub const ENABLE_CHECKPOINT: EnvVar = EnvVar {
+    name: "WORKRAIL_ENABLE_CHECKPOINT",
+    what: "Whether `checkpoint_workflow` is offered. Default: `true`.",
+};
+
+pub const ENABLE_RESUME: EnvVar =
+    EnvVar { name: "WORKRAIL_ENABLE_RESUME", what: "Whether `resume_session` is offered. Default: `true`." };
+
+pub const ENABLE_START_SESSION: EnvVar = EnvVar {
+    name: "WORKRAIL_ENABLE_START_SESSION",
+    what: "Whether `start_session` is offered. Default: `false`.",
+};
+
+pub const ALL: [EnvVar; 7] =
+    [DATA_DIR, STORAGE_PATH, LOG, ENABLE_V2_TOOLS, ENABLE_CHECKPOINT, ENABLE_RESUME, ENABLE_START_SESSION];
 
 impl EnvVar {
     /// The value, when it is set, not empty and valid UTF-8.

@@ -1,37 +1,103 @@
-//! What agents send, parsed strictly and answered with what to change (G70).
+//! What agents send: one struct per tool, from which parsing and the served schema both come.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+use workrail_model::preferences::Mode;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ListArguments {
+    /// Only workflows with all of these tags.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub tags: Vec<String>,
+    /// Words that the id, name or description must contain.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub query: Option<String>,
+    /// Absolute path of the folder you work in.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub workspace_path: Option<String>,
+}
+
+/// How much to show.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum InspectModeArgument {
+    #[default]
+    Metadata,
+    Preview,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct InspectArguments {
+    pub workflow_id: String,
+    /// `preview` adds the whole plan.
+    #[serde(default)]
+    #[schemars(with = "InspectModeArgument")]
+    pub mode: Option<InspectModeArgument>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub workspace_path: Option<String>,
+}
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct StartArguments {
-    /// The workflow to run, such as `wr.small_change`.
+    /// As `list_workflows` shows it, such as `wr.small_change`.
     pub workflow_id: String,
-    /// What the work is about, in a few words; kept as context `goal`.
+    /// The work in a few words; by them it is found again.
     #[serde(default)]
     #[schemars(with = "String")]
     pub goal: Option<String>,
-    /// External inputs as a JSON object: ticket ids, paths, parameters.
+    /// External inputs: ticket ids, paths, parameters.
     #[serde(default)]
     #[schemars(with = "Map<String, Value>")]
     pub context: Option<Map<String, Value>>,
+    /// Default: guided. Choose another only when the user asked for it.
+    #[serde(default)]
+    #[schemars(with = "Mode")]
+    pub mode: Option<Mode>,
+    /// stateToken or ackToken of the run inside whose step this one is started.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub parent: Option<String>,
+    /// A session to start in, where there is one.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub session_token: Option<String>,
+    /// Absolute path of the folder you work in.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub workspace_path: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ContinueArguments {
-    /// The bookmark; alone it returns the pending step again.
-    #[serde(default)]
-    #[schemars(with = "String")]
-    pub state_token: Option<String>,
     /// The right to complete the pending step once.
     #[serde(default)]
     #[schemars(with = "String")]
     pub ack_token: Option<String>,
+    /// The bookmark; alone it returns the pending step again.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub state_token: Option<String>,
+    /// Another name for whichever one of them you send.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub continue_token: Option<String>,
+    /// The run's label, copied from `nextCall`.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub run: Option<String>,
+    /// The step, copied from `nextCall`.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub step_id: Option<String>,
     /// Context keys to set; `null` removes a key.
     #[serde(default)]
     #[schemars(with = "Map<String, Value>")]
@@ -40,12 +106,15 @@ pub(crate) struct ContinueArguments {
     #[serde(default)]
     #[schemars(with = "OutputArguments")]
     pub output: Option<OutputArguments>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub workspace_path: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct OutputArguments {
-    /// What you did in this step, for a human reader.
+    /// What you did in this step only, for a human reader.
     #[serde(default)]
     #[schemars(with = "String")]
     pub notes_markdown: Option<String>,
@@ -55,19 +124,66 @@ pub(crate) struct OutputArguments {
     pub artifacts: Vec<Value>,
 }
 
-/// Reads the arguments of a call; the error names the argument.
-pub(crate) fn parse<T: DeserializeOwned>(
-    arguments: Option<Map<String, Value>>,
-) -> Result<T, Box<ErrorEnvelope>> {
-    serde_path_to_error::deserialize(Value::Object(arguments.unwrap_or_default())).map_err(|error| {
-        let path = error.path().to_string();
-        let place = if path == "." { "the arguments".to_owned() } else { format!("`{path}`") };
-        Box::new(ErrorEnvelope {
-            code: ErrorCode::ValidationError,
-            message: format!("In {place}: {}. Nothing was recorded.", error.into_inner()),
-            retry: Retry::RetryableImmediate,
-            suggestion: format!("Correct {place} as the tool's input schema says and call again."),
-            details: None,
-        })
-    })
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CheckpointArguments {
+    /// Of the run's last reply; good for one checkpoint.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub checkpoint_token: Option<String>,
+    /// Optional; checked against the checkpointToken.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub state_token: Option<String>,
+    /// Instead of a checkpointToken: notes without a run.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub session_token: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub run: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub step_id: Option<String>,
+    /// What is done so far, what is next.
+    #[serde(default)]
+    #[schemars(with = "OutputArguments")]
+    pub output: Option<OutputArguments>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ResumeArguments {
+    /// A few words of the goal or the notes, or an id or label.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub query: Option<String>,
+    /// The run's two-word label.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub run: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub run_id: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub session_id: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub git_branch: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub git_head_sha: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub workspace_path: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct StartSessionArguments {
+    /// The work in a few words.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub goal: Option<String>,
 }

@@ -1,18 +1,30 @@
-//! One tool call: parsed, handed to the engine, shown in both channels.
+//! One tool call: checked, parsed, handed to the engine, shown in both channels.
 
 use rmcp::model::{CallToolResult, ContentBlock};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use workrail_engine::Reply;
-use workrail_engine::request::{ContinueWorkflow, StartWorkflow};
+use workrail_engine::request::{
+    CheckpointWorkflow, ContinueWorkflow, Echo, Output, ResumeSession, StartSession, StartWorkflow,
+};
+use workrail_engine::{Answer, Reply};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 
-use crate::arguments::{self, ContinueArguments, StartArguments};
+use crate::arguments::{
+    CheckpointArguments, ContinueArguments, OutputArguments, ResumeArguments, StartArguments,
+    StartSessionArguments,
+};
 use crate::catalogue::ToolName;
+use crate::repair;
 
 /// What the server needs of the engine; implemented by the engine over any store.
 pub trait Execution: Send + Sync + 'static {
-    fn start_workflow(&self, request: StartWorkflow) -> Result<Reply, Box<ErrorEnvelope>>;
-    fn continue_workflow(&self, request: ContinueWorkflow) -> Result<Reply, Box<ErrorEnvelope>>;
+    /// Whether a tool is switched on.
+    fn offers(&self, tool: ToolName) -> bool;
+    fn start_workflow(&self, request: StartWorkflow) -> Answer;
+    fn continue_workflow(&self, request: ContinueWorkflow) -> Answer;
+    fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer;
+    fn resume_session(&self, request: ResumeSession) -> Answer;
+    fn start_session(&self, request: StartSession) -> Answer;
 }
 
 /// Answers a call; whatever goes wrong is an answer too (G70).
@@ -21,56 +33,123 @@ pub(crate) fn run(
     tool: ToolName,
     arguments: Option<Map<String, Value>>,
 ) -> CallToolResult {
-    match answer(execution, tool, arguments) {
-        Ok(reply) => shown(reply.into_value(), false),
+    let answered = repair::checked(tool, arguments.unwrap_or_default())
+        .and_then(|fitted| answer(execution, tool, fitted));
+    match answered {
+        Ok(reply) => shown(reply),
         Err(error) => failed(&error),
     }
 }
 
-fn answer(
-    execution: &dyn Execution,
-    tool: ToolName,
-    arguments: Option<Map<String, Value>>,
-) -> Result<Reply, Box<ErrorEnvelope>> {
+fn answer(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Value>) -> Answer {
+    let again = arguments.clone();
+    let answered = dispatched(execution, tool, arguments);
+    answered.map_err(|mut error| {
+        // The engine knows what is wrong with a value; what the call looks like without it is known here.
+        if error.code == ErrorCode::ValidationError && error.next_call.is_none() && error.details.is_some() {
+            error.next_call = Some(repair::acceptable(tool, again));
+        }
+        error
+    })
+}
+
+fn dispatched(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Value>) -> Answer {
     match tool {
         ToolName::StartWorkflow => {
-            let StartArguments { workflow_id, goal, context } = arguments::parse(arguments)?;
-            let context = context.unwrap_or_default();
-            execution.start_workflow(StartWorkflow { workflow_id, goal, context })
+            let given: StartArguments = parse(arguments)?;
+            execution.start_workflow(StartWorkflow {
+                workflow_id: given.workflow_id,
+                goal: given.goal,
+                context: given.context.unwrap_or_default(),
+                mode: given.mode,
+                parent: given.parent,
+                session_token: given.session_token,
+                workspace: given.workspace_path,
+            })
         }
         ToolName::ContinueWorkflow => {
-            let ContinueArguments { state_token, ack_token, context, output } = arguments::parse(arguments)?;
-            let output = output.unwrap_or_default();
+            let given: ContinueArguments = parse(arguments)?;
             execution.continue_workflow(ContinueWorkflow {
-                state_token,
-                ack_token,
-                context: context.unwrap_or_default(),
-                notes_markdown: output.notes_markdown,
-                artifacts: output.artifacts,
+                state_token: given.state_token,
+                ack_token: given.ack_token,
+                continue_token: given.continue_token,
+                echo: Echo { run: given.run, step_id: given.step_id },
+                context: given.context.unwrap_or_default(),
+                output: output(given.output),
+                workspace: given.workspace_path,
             })
+        }
+        ToolName::CheckpointWorkflow => {
+            let given: CheckpointArguments = parse(arguments)?;
+            execution.checkpoint_workflow(CheckpointWorkflow {
+                checkpoint_token: given.checkpoint_token,
+                state_token: given.state_token,
+                session_token: given.session_token,
+                echo: Echo { run: given.run, step_id: given.step_id },
+                output: output(given.output),
+            })
+        }
+        ToolName::ResumeSession => {
+            let given: ResumeArguments = parse(arguments)?;
+            execution.resume_session(ResumeSession {
+                query: given.query,
+                session_id: given.session_id,
+                run_id: given.run_id,
+                run: given.run,
+                git_branch: given.git_branch,
+                git_head_sha: given.git_head_sha,
+                workspace: given.workspace_path,
+            })
+        }
+        ToolName::StartSession => {
+            let given: StartSessionArguments = parse(arguments)?;
+            execution.start_session(StartSession { goal: given.goal })
         }
     }
 }
 
-/// Text and data, each complete: some clients show only one of them.
-fn shown(value: Value, is_error: bool) -> CallToolResult {
-    let text = value.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let mut result = match is_error {
-        true => CallToolResult::error(vec![ContentBlock::text(text)]),
-        false => CallToolResult::success(vec![ContentBlock::text(text)]),
-    };
-    result.structured_content = Some(value);
+fn output(given: Option<OutputArguments>) -> Output {
+    let given = given.unwrap_or_default();
+    Output { notes_markdown: given.notes_markdown, artifacts: given.artifacts }
+}
+
+/// Reads arguments that fit the schema; what is left to fail is named by its place.
+fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Box<ErrorEnvelope>> {
+    serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." { "the arguments".to_owned() } else { format!("`{path}`") };
+        Box::new(ErrorEnvelope {
+            code: ErrorCode::ValidationError,
+            message: format!("In {place}: {}. Nothing was recorded.", error.into_inner()),
+            retry: Retry::RetryableImmediate,
+            suggestion: format!("Correct {place} as the tool's input schema says and call again."),
+            next_call: None,
+            details: None,
+        })
+    })
+}
+
+/// Text and data, each complete: some clients show only one of them (G72).
+fn shown(reply: Reply) -> CallToolResult {
+    let content = reply.parts().iter().map(ContentBlock::text).collect();
+    let mut result = CallToolResult::success(content);
+    result.structured_content = Some(reply.into_structured());
     result
 }
 
 fn failed(error: &ErrorEnvelope) -> CallToolResult {
-    let text = format!("{}: {}\n\n{}", error.code.as_str(), error.message, error.suggestion);
+    let mut text = format!("{}: {}\n\n{}", error.code.as_str(), error.message, error.suggestion);
+    if let Some(call) = &error.next_call {
+        text.push_str(&format!("\n\nCall {} with:\n{}", call.tool, call.arguments_text()));
+    }
     // The envelope is strings, numbers and plain JSON: it always serialises.
     let mut value = serde_json::to_value(error).unwrap_or_default();
     if let Value::Object(members) = &mut value {
-        members.insert("text".to_owned(), Value::from(text));
+        members.insert("text".to_owned(), Value::from(text.clone()));
     }
-    shown(value, true)
+    let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
+    result.structured_content = Some(value);
+    result
 }
 
 /// A panic inside a call.
@@ -80,6 +159,7 @@ pub(crate) fn crashed() -> CallToolResult {
         message: "The call failed inside WorkRail; the server goes on and the store is intact.".to_owned(),
         retry: Retry::RetryableImmediate,
         suggestion: "Repeat the same call once with the same tokens.".to_owned(),
+        next_call: None,
         details: None,
     })
 }

@@ -1,29 +1,46 @@
 //! The tools: names, titles, descriptions and schemas, all from the types that parse and answer.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 use workrail_model::reply::ReplyBody;
+use workrail_model::resume::ResumeBody;
+use workrail_model::session::SessionBody;
 
-use crate::arguments::{ContinueArguments, StartArguments};
+use crate::arguments::{
+    CheckpointArguments, ContinueArguments, ResumeArguments, StartArguments, StartSessionArguments,
+};
 
-/// The closed set of tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The closed set of tools; no tool shows projections, those are the console's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ToolName {
     StartWorkflow,
     ContinueWorkflow,
+    CheckpointWorkflow,
+    ResumeSession,
+    StartSession,
 }
 
 impl ToolName {
-    pub const ALL: [Self; 2] = [Self::StartWorkflow, Self::ContinueWorkflow];
+    pub const ALL: [Self; 5] = [
+        Self::StartWorkflow,
+        Self::ContinueWorkflow,
+        Self::CheckpointWorkflow,
+        Self::ResumeSession,
+        Self::StartSession,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::StartWorkflow => "start_workflow",
             Self::ContinueWorkflow => "continue_workflow",
+            Self::CheckpointWorkflow => "checkpoint_workflow",
+            Self::ResumeSession => "resume_session",
+            Self::StartSession => "start_session",
         }
     }
 
@@ -31,10 +48,23 @@ impl ToolName {
         Self::ALL.into_iter().find(|tool| tool.as_str() == name)
     }
 
+    /// Whether the tool cannot change anything.
+    pub fn is_read_only(self) -> bool {
+        match self {
+            Self::ResumeSession => true,
+            Self::StartWorkflow | Self::ContinueWorkflow | Self::CheckpointWorkflow | Self::StartSession => {
+                false
+            }
+        }
+    }
+
     fn title(self) -> &'static str {
         match self {
             Self::StartWorkflow => "Start a workflow",
             Self::ContinueWorkflow => "Continue a workflow",
+            Self::CheckpointWorkflow => "Save progress",
+            Self::ResumeSession => "Find work again",
+            Self::StartSession => "Open a session",
         }
     }
 
@@ -50,53 +80,105 @@ impl ToolName {
                  `output.notesMarkdown` with what you did in THIS step only (not cumulative): decisions, \
                  files, commands and results. Sending the same `ackToken` again returns the recorded \
                  answer and changes nothing. With `stateToken` alone: returns the pending step again, \
-                 without any change; use it after a rewind, a restart or lost context. Copy tokens exactly."
+                 without any change; use it after a rewind, a restart or lost context. Copy tokens, `run` and \
+                 `stepId` exactly from the last `nextCall` of that run."
+            }
+            Self::CheckpointWorkflow => {
+                "Saves notes and artifacts inside a long step without completing it, so that a rewind or a lost \
+                 chat does not lose them. Each `checkpointToken` records once; the reply has the next one."
+            }
+            Self::ResumeSession => {
+                "Finds earlier runs when you have no token: in a new chat or after lost context. Give a few words \
+                 of the goal or notes, a run label or an id; without anything, the latest runs. Then call the \
+                 `nextCall` of the run you mean. Changes nothing."
+            }
+            Self::StartSession => {
+                "Opens a session that keeps notes before any workflow runs. Returns a `sessionToken` for \
+                 `checkpoint_workflow` and `start_workflow`."
             }
         }
     }
 
     fn annotations(self) -> ToolAnnotations {
-        let base = ToolAnnotations::with_title(self.title()).read_only(false).destructive(false);
+        let idempotent = match self {
+            Self::StartWorkflow | Self::StartSession => false,
+            Self::ContinueWorkflow | Self::CheckpointWorkflow | Self::ResumeSession => true,
+        };
+        ToolAnnotations::with_title(self.title())
+            .read_only(self.is_read_only())
+            .destructive(false)
+            .idempotent(idempotent)
+            .open_world(false)
+    }
+
+    /// What the tool takes, as it is served and as every call is checked against; made once.
+    pub(crate) fn input_schema(self) -> &'static JsonObject {
+        static MADE: LazyLock<BTreeMap<ToolName, JsonObject>> = LazyLock::new(|| {
+            ToolName::ALL.into_iter().map(|tool| (tool, tool.made_input_schema())).collect()
+        });
+        static NONE: LazyLock<JsonObject> = LazyLock::new(JsonObject::new);
+        MADE.get(&self).unwrap_or(&NONE)
+    }
+
+    fn made_input_schema(self) -> JsonObject {
         match self {
-            Self::StartWorkflow => base.idempotent(false).open_world(false),
-            Self::ContinueWorkflow => base.idempotent(true).open_world(false),
+            Self::StartWorkflow => schema_of::<StartArguments>(),
+            Self::ContinueWorkflow => schema_of::<ContinueArguments>(),
+            Self::CheckpointWorkflow => schema_of::<CheckpointArguments>(),
+            Self::ResumeSession => schema_of::<ResumeArguments>(),
+            Self::StartSession => schema_of::<StartSessionArguments>(),
+        }
+    }
+
+    /// What the tool answers with, in full; too large to be served, kept in `schemas/mcp`.
+    fn answer_schema(self) -> JsonObject {
+        match self {
+            Self::StartWorkflow | Self::ContinueWorkflow | Self::CheckpointWorkflow => {
+                schema_of::<ReplyBody>()
+            }
+            Self::ResumeSession => schema_of::<ResumeBody>(),
+            Self::StartSession => schema_of::<SessionBody>(),
         }
     }
 
     /// The tool as `tools/list` shows it.
     pub fn definition(self) -> Tool {
-        let input = match self {
-            Self::StartWorkflow => schema_of::<StartArguments>(),
-            Self::ContinueWorkflow => schema_of::<ContinueArguments>(),
-        };
-        Tool::new(self.as_str(), self.description(), Arc::new(input))
+        Tool::new(self.as_str(), self.description(), Arc::new(self.input_schema().clone()))
             .with_title(self.title())
             .with_annotations(self.annotations())
-            .with_raw_output_schema(Arc::new(output_schema()))
+            .with_raw_output_schema(Arc::new(output_schema(&self.answer_schema())))
     }
 }
 
-/// All tools in their one order.
-pub fn tools() -> Vec<Tool> {
-    ToolName::ALL.into_iter().map(ToolName::definition).collect()
+/// The tools that are switched on, in their one order.
+pub fn tools(offered: impl Fn(ToolName) -> bool) -> Vec<Tool> {
+    ToolName::ALL.into_iter().filter(|tool| offered(*tool)).map(ToolName::definition).collect()
 }
+
+/// The members that clients are told about; the others are for readers who know `schemas/mcp`.
+const SERVED_MEMBERS: [&str; 9] = [
+    "kind",
+    "text",
+    "stateToken",
+    "ackToken",
+    "checkpointToken",
+    "isComplete",
+    "nextIntent",
+    "nextCall",
+    "candidates",
+];
 
 /// What clients check `structuredContent` against. Some do so for errors too, so nothing is required
-/// here and the error envelope fits as well; the full schema of a reply is in `schemas/mcp`.
-fn output_schema() -> JsonObject {
-    let mut schema = schema_of::<ReplyBody>();
-    schema.remove("required");
+/// here and the error envelope fits as well.
+fn output_schema(answer: &JsonObject) -> JsonObject {
     let mut members = JsonObject::new();
-    if let Some(Value::Object(properties)) = schema.get("properties") {
-        for name in properties.keys() {
-            let member = shallow(&properties[name]);
-            members.insert(name.clone(), member);
+    if let Some(Value::Object(properties)) = answer.get("properties") {
+        for name in SERVED_MEMBERS {
+            if let Some(property) = properties.get(name) {
+                members.insert(name.to_owned(), shallow(property));
+            }
         }
     }
-    for name in ["code", "message", "suggestion"] {
-        members.insert(name.to_owned(), serde_json::json!({ "type": "string" }));
-    }
-    members.insert("retry".to_owned(), serde_json::json!({ "type": "object" }));
     let mut flat = JsonObject::new();
     flat.insert("type".to_owned(), Value::from("object"));
     flat.insert("properties".to_owned(), Value::Object(members));
@@ -180,7 +262,7 @@ mod tests {
 
     #[test]
     fn schemas_are_flat_objects() {
-        for tool in tools() {
+        for tool in tools(|_| true) {
             for schema in [Some(tool.input_schema.clone()), tool.output_schema.clone()].into_iter().flatten()
             {
                 assert_eq!(schema.get("type"), Some(&Value::from("object")), "{}", tool.name);
@@ -191,16 +273,19 @@ mod tests {
 
     #[test]
     fn the_whole_list_is_small() {
-        let listed = serde_json::to_vec(&tools()).unwrap();
+        let listed = serde_json::to_vec(&tools(|_| true)).unwrap();
         assert!(listed.len() <= 8 * 1024, "{} bytes", listed.len());
-        for tool in tools() {
+        for tool in tools(|_| true) {
             assert!(tool.description.as_deref().is_some_and(|text| text.len() <= 2048));
         }
     }
 
     #[test]
     fn the_tool_set_is_exactly_this() {
-        let names: Vec<_> = tools().into_iter().map(|tool| tool.name.to_string()).collect();
-        assert_eq!(names, ["start_workflow", "continue_workflow"]);
+        let names: Vec<_> = tools(|_| true).into_iter().map(|tool| tool.name.to_string()).collect();
+        assert_eq!(
+            names,
+            ["start_workflow", "continue_workflow", "checkpoint_workflow", "resume_session", "start_session"]
+        );
     }
 }

@@ -6,6 +6,7 @@
 mod arguments;
 mod call;
 pub mod catalogue;
+mod repair;
 mod server;
 pub mod stdio;
 

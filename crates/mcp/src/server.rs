@@ -58,7 +58,7 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(catalogue::tools()))
+        Ok(ListToolsResult::with_all_items(catalogue::tools(|tool| self.execution.offers(tool))))
     }
 
     async fn call_tool(
@@ -66,8 +66,10 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = ToolName::parse(&request.name) else {
-            let known = ToolName::ALL.map(ToolName::as_str).join(", ");
+        let offered = |tool: &ToolName| self.execution.offers(*tool);
+        let Some(tool) = ToolName::parse(&request.name).filter(offered) else {
+            let known: Vec<&str> = ToolName::ALL.into_iter().filter(offered).map(ToolName::as_str).collect();
+            let known = known.join(", ");
             let message = format!("there is no tool `{}`; the tools are {known}", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };

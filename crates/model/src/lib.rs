@@ -23,6 +23,8 @@ pub mod plan;
 pub mod preferences;
 pub mod reason;
 pub mod reply;
+pub mod resume;
+pub mod session;
 pub mod snapshot;
 pub mod source;
 pub mod step_key;

@@ -50,6 +50,8 @@ pub const PINNED_WORKFLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Derived and rebuildable: a larger cache is dropped, not read.
 pub const CACHE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub const KEYRING_BYTES_MAX: u64 = 4096;
+/// What a person asked of a session: a few closed values.
+pub const CONTROL_BYTES_MAX: u64 = 4096;
 
 /// Event indexes fit 25 bits so that a short token can name a node by the index of its event.
 pub const EVENT_INDEX_MAX: u64 = (1 << 25) - 1;
@@ -64,3 +66,5 @@ pub const IO_RETRY_AFTER_MS: u64 = 2000;
 /// An authored workflow file; the format in the wild has the same bound.
 pub const WORKFLOW_SOURCE_BYTES_MAX: u64 = 1_000_000;
 pub const TITLE_BYTES_MAX: usize = 512;
+/// A goal names the work; it is shown in lists.
+pub const GOAL_BYTES_MAX: usize = 512;

@@ -134,3 +134,14 @@ pub enum RunStatus {
     Complete,
     CompleteWithGaps,
 }
+
+impl RunStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InProgress => "in_progress",
+            Self::Blocked => "blocked",
+            Self::Complete => "complete",
+            Self::CompleteWithGaps => "complete_with_gaps",
+        }
+    }
+}

@@ -5,8 +5,10 @@
 
 pub mod cache;
 pub mod content;
+pub mod control;
 pub mod environment;
 pub mod file_system;
 pub mod keyring;
 pub mod session_store;
 pub mod workflow_source;
+pub mod workspace;

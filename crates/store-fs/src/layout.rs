@@ -61,6 +61,15 @@ pub(crate) fn cache_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/cache/.tmp-projection"))
 }
 
+/// What a person asked of the session.
+pub(crate) fn control(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/control.json"))
+}
+
+pub(crate) fn control_temp(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/.tmp-control"))
+}
+
 /// The folder of one kind of content.
 pub(crate) fn content_dir(kind: AttachmentKind) -> RelPath {
     path(match kind {

@@ -7,7 +7,7 @@ mod activity;
 mod cache;
 mod commit;
 mod content;
-
+mod control;
 pub mod disk;
 mod keyring;
 mod layout;

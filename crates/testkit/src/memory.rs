@@ -14,9 +14,11 @@ use workrail_model::id::SessionId;
 use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::manifest::{Cursor, commit_group, group_bytes};
 use workrail_model::plan::{AppendPlan, AttachmentKind};
+use workrail_model::preferences::Preferences;
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_ports::cache::{CachedProjection, ProjectionCache};
 use workrail_ports::content::{ContentError, ContentStore};
+use workrail_ports::control::SessionControl;
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore};
@@ -42,6 +44,7 @@ struct Data {
     keyring: Option<Keyring>,
     activity: u64,
     cache: BTreeMap<SessionId, CachedProjection>,
+    wishes: BTreeMap<SessionId, Preferences>,
 }
 
 #[derive(Debug, Default)]
@@ -69,6 +72,7 @@ impl MemoryStore {
             keyring: None,
             activity: 0,
             cache: BTreeMap::new(),
+            wishes: BTreeMap::new(),
         };
         Self { data: Arc::new(Mutex::new(data)) }
     }
@@ -294,6 +298,22 @@ impl ProjectionCache for MemoryStore {
 
     fn invalidate(&self, session: SessionId) -> Result<(), FsError> {
         self.data().cache.remove(&session);
+        Ok(())
+    }
+}
+
+impl SessionControl for MemoryStore {
+    fn wished_preferences(&self, session: SessionId) -> Option<Preferences> {
+        self.data().wishes.get(&session).copied()
+    }
+
+    fn wish_preferences(&self, session: SessionId, preferences: Preferences) -> Result<(), FsError> {
+        self.data().wishes.insert(session, preferences);
+        Ok(())
+    }
+
+    fn forget_wish(&self, session: SessionId) -> Result<(), FsError> {
+        self.data().wishes.remove(&session);
         Ok(())
     }
 }

@@ -49,6 +49,7 @@ fn scope_text(rule: ScopeRule) -> &'static str {
         ScopeRule::Absent => "absent",
         ScopeRule::Run => "a run",
         ScopeRule::Node => "a run and a node",
+        ScopeRule::NodeOrAbsent => "a run and a node, or absent",
         ScopeRule::Any => "absent, a run, or a run and a node",
     }
 }

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use workrail_model::reply::ReplyBody;
+use workrail_model::resume::ResumeBody;
+use workrail_model::session::SessionBody;
 
 use super::schemas;
 use crate::artifact::{Artifact, MARK};
@@ -15,7 +17,7 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
         "<!-- {MARK} -->\n# MCP tools\n\nServed by `workrail mcp`. The full schema of a reply is \
          `schemas/mcp/reply.json`.\n"
     );
-    for tool in workrail_mcp::catalogue::tools() {
+    for tool in workrail_mcp::catalogue::tools(|_| true) {
         let name = tool.name.to_string();
         let description = tool.description.as_deref().unwrap_or_default();
         // Writing to a String cannot fail.
@@ -34,12 +36,13 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
         });
         artifacts.push(file(&format!("schemas/mcp/{name}.json"), &value)?);
     }
-    artifacts.push(file(
-        "schemas/mcp/reply.json",
-        &schemas::of::<ReplyBody>(
-            "The structured content of a reply of start_workflow and continue_workflow.",
-        )?,
-    )?);
+    let reply =
+        "The structured content of a reply of start_workflow, continue_workflow and checkpoint_workflow.";
+    artifacts.push(file("schemas/mcp/reply.json", &schemas::of::<ReplyBody>(reply)?)?);
+    let resume = "The structured content of an answer of resume_session.";
+    artifacts.push(file("schemas/mcp/resume.json", &schemas::of::<ResumeBody>(resume)?)?);
+    let session = "The structured content of answers about a session without a run.";
+    artifacts.push(file("schemas/mcp/session.json", &schemas::of::<SessionBody>(session)?)?);
     artifacts.push(Artifact { path: "docs/reference/tools.md".to_owned(), content: page });
     Ok(artifacts)
 }

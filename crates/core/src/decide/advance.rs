@@ -8,7 +8,7 @@ use workrail_model::blocker::BlockerReport;
 use workrail_model::canonical::canonical_digest;
 use workrail_model::capability::{Capability, EnforcementGrade};
 use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::digest::{BlobRef, Sha256};
+use workrail_model::digest::{BlobRef, Sha256, SnapshotRef};
 use workrail_model::event::{
     AdvanceIntent, AdvanceOutcome, AdvanceRecorded, Context, ContextSet, ContextSource,
     DecisionTraceAppended, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, EventData, EventIndex,
@@ -24,13 +24,13 @@ use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
 use workrail_model::text::BoundedText;
 
 use super::draft::Draft;
-use super::outputs::{self, Outputs};
 use super::observe::{self, Observed};
+use super::outputs::{self, Outputs};
 use super::{DecideError, Minting, disclose, facts};
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness};
+use crate::label::RunLabel;
 use crate::project::{AdvanceRecord, NodeState, SessionState};
 use crate::reason::{Outcome, disposition, on_advance};
-use crate::label::RunLabel;
 use crate::reply::recovery::{self, Recovering, Snapshots};
 use crate::reply::{Beside, ReplyInput, ReplyMoment};
 use crate::{derive, reply};
@@ -83,8 +83,8 @@ pub enum Decision {
 pub struct Decided {
     pub plan: AppendPlan,
     pub reply: StoredReply,
-    /// The state that the plan leads to; the present one when it was refused.
-    pub state: EngineState,
+    /// The snapshot that the plan makes, so that nobody has to read it back; none when it was refused.
+    pub made: Option<(SnapshotRef, ExecutionSnapshot)>,
 }
 
 /// What was decided about this attempt before, if anything.
@@ -327,7 +327,7 @@ impl<'a> Case<'a> {
             let set = self.context_set(node, Some(attempt));
             draft.push(Scope::Run(self.node.run_id), set);
         }
-        Ok(Decided { plan: draft.plan()?, reply: body, state: state.clone() })
+        Ok(Decided { plan: draft.plan()?, reply: body, made: None })
     }
 
     fn context_set(&self, node_id: NodeId, attempt_id: Option<AttemptId>) -> EventData {
@@ -390,7 +390,7 @@ impl<'a> Case<'a> {
                 workflow_hash,
                 snapshot_ref,
                 checkpoint: None,
-}),
+            }),
         );
         let record = self.record(AdvanceOutcome::Advanced { to_node_id: child }, stored.blob_ref());
         draft.attach(stored);
@@ -413,7 +413,7 @@ impl<'a> Case<'a> {
         if let Some(trace) = DecisionTraceAppended::bounded(trace_id, selection.trace) {
             draft.push(self.on_node(), EventData::DecisionTraceAppended(trace));
         }
-        Ok(Decided { plan: draft.plan()?, reply: body, state: selection.state })
+        Ok(Decided { plan: draft.plan()?, reply: body, made: Some((snapshot_ref, snapshot)) })
     }
 
     /// An ordinary advance, a second branch that was asked for, or one that just happened.
@@ -432,12 +432,7 @@ impl<'a> Case<'a> {
     }
 
     /// What the advance discloses: what was passed over, and what is only to be known.
-    fn gaps(
-        &self,
-        selection: &Selection,
-        passed_over: &[Finding],
-        check: &OutputCheck,
-    ) -> Vec<GapRecorded> {
+    fn gaps(&self, selection: &Selection, passed_over: &[Finding], check: &OutputCheck) -> Vec<GapRecorded> {
         let mut gaps = Vec::new();
         for (reason, blocker) in passed_over {
             let subject = serde_json::to_string(&blocker.pointer).unwrap_or_default();

@@ -2,8 +2,8 @@
 
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{
-    CheckpointRecord, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, Event, EventData, EventIndex, NodeCreated,
-    NodeKind, Scope, SessionCreated,
+    CheckpointRecord, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, Event, EventData, EventIndex,
+    NodeCreated, NodeKind, Scope, SessionCreated,
 };
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::plan::{AppendPlan, Attachment};
@@ -98,7 +98,7 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
     draft.push(Scope::Run(at.run_id), EventData::EdgeCreated(edge));
     Outputs { facts, node: made, attempt, retried: &[] }.push(&mut draft, on_made, request)?;
     let plan = draft.plan()?;
-    Ok(Decided { plan, reply: body, state: snapshot.state().clone() })
+    Ok(Decided { plan, reply: body, made: None })
 }
 
 fn refuse_empty(request: &AdvanceRequest) -> Result<(), DecideError> {
@@ -119,7 +119,8 @@ pub fn ack_attempt(facts: &SessionState, node: NodeId, attempt: AttemptId) -> At
     let mut current = attempt;
     // Each was made before the one it leads to, so newest first follows the chain in one pass.
     for made in checkpoints.iter().rev() {
-        if let Some(record) = made.checkpoint.filter(|record| next_attempt(record.attempt_id, made.node_id) == current)
+        if let Some(record) =
+            made.checkpoint.filter(|record| next_attempt(record.attempt_id, made.node_id) == current)
         {
             current = record.attempt_id;
         }

@@ -41,9 +41,10 @@ pub(super) fn warnings(policy: RiskPolicy, gaps: &[GapRecorded]) -> Vec<Warning>
             Reason::UserOnlyDependency(_)
             | Reason::ContractViolation(_)
             | Reason::CapabilityMissing(_)
-            | Reason::Unexpected(_) => {
-                (WarningCode::GapRecorded, format!("Recorded as a gap and passed over: {}", gap.summary.as_str()))
-            }
+            | Reason::Unexpected(_) => (
+                WarningCode::GapRecorded,
+                format!("Recorded as a gap and passed over: {}", gap.summary.as_str()),
+            ),
         };
         Some(Warning { code, message })
     });

@@ -3,16 +3,17 @@
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::WorkflowHash;
 use workrail_model::event::{
-    Context, ContextSet, ContextSource, DecisionTraceAppended, EventData, EventIndex, GapRecorded, NodeCreated, NodeKind,
-    ParentLink, PreferencesChanged, RunStarted, Scope, SessionCreated, WorkflowSourceKind,
+    Context, ContextSet, ContextSource, DecisionTraceAppended, EventData, EventIndex, GapRecorded,
+    NodeCreated, NodeKind, ParentLink, PreferencesChanged, RunStarted, Scope, SessionCreated,
+    WorkflowSourceKind,
 };
 use workrail_model::gap::Resolution;
 use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
-use workrail_model::snapshot::{EngineState, ExecutionSnapshot};
 use workrail_model::reason::{Advisory, Reason};
 use workrail_model::reply::{ReferenceInfo, Warning};
+use workrail_model::snapshot::{EngineState, ExecutionSnapshot};
 use workrail_model::text::BoundedText;
 
 use super::draft::Draft;
@@ -50,9 +51,13 @@ pub struct Start<'a> {
 #[derive(Debug)]
 pub struct Started {
     pub plan: AppendPlan,
+    pub begun: Begun,
+}
+
+/// What a start leads to, once its plan is appended.
+#[derive(Debug)]
+pub struct Begun {
     pub root: NodeId,
-    /// The index of the root's `node_created`.
-    pub root_event: EventIndex,
     pub attempt: AttemptId,
     pub workflow_hash: WorkflowHash,
     pub state: EngineState,
@@ -95,7 +100,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
         snapshot_ref,
         checkpoint: None,
     };
-    let root_event_id = draft.push(on_root, EventData::NodeCreated(node));
+    draft.push(on_root, EventData::NodeCreated(node));
     let chosen = baseline(root, preferences, command.preference_source);
     draft.push(on_root, EventData::PreferencesChanged(chosen));
     let gaps = advisories(root, workflow, preferences, command.references);
@@ -116,14 +121,8 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     }
     observe::push_changed(&mut draft, command.facts, command.observed);
     let plan = draft.plan()?;
-    let root_event = plan
-        .events()
-        .iter()
-        .find(|event| event.event_id == root_event_id)
-        .map(|event| event.event_index)
-        .ok_or(DecideError::Invariant("a start creates a root node"))?;
     let state = snapshot.state().clone();
-    Ok(Started { plan, root, root_event, attempt, workflow_hash, state, warnings })
+    Ok(Started { plan, begun: Begun { root, attempt, workflow_hash, state, warnings } })
 }
 
 /// What a start records belongs to no attempt: the first ack on the root must not collide with it.

@@ -71,7 +71,8 @@ impl Recovering<'_> {
         let below = |leaf: &&NodeState| facts.is_ancestor_or_self(child.node_id, leaf.node_id);
         let is_preferred = preferred.is_some_and(|tip| facts.is_ancestor_or_self(child.node_id, tip));
         let newest = facts.leaves(from.run_id).rev().find(below);
-        let tip = preferred.filter(|_| is_preferred).and_then(|tip| facts.node(tip)).or(newest).unwrap_or(child);
+        let tip =
+            preferred.filter(|_| is_preferred).and_then(|tip| facts.node(tip)).or(newest).unwrap_or(child);
         let attempt = child.edge.and_then(|edge| edge.attempt);
         let notes = facts.current_outputs(from.node_id, attempt).find_map(|output| notes(&output.payload));
         let state = self.snapshots.state_at(tip);

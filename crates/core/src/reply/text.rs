@@ -103,8 +103,9 @@ fn mode(autonomy: Autonomy) -> &'static str {
 }
 
 fn blocked(blockers: &[Blocker]) -> String {
-    let mut text =
-        String::from("BLOCKED: the step is not complete yet. What you sent is kept; correct this and send again:");
+    let mut text = String::from(
+        "BLOCKED: the step is not complete yet. What you sent is kept; correct this and send again:",
+    );
     for (position, blocker) in blockers.iter().enumerate() {
         let mut entry = format!("\n- {}: {}", blocker.code.as_str(), without_marks(blocker.message.as_str()));
         if let Some(fix) = &blocker.suggested_fix {
@@ -113,7 +114,10 @@ fn blocked(blockers: &[Blocker]) -> String {
         }
         // The first one is always whole: it is what to do next.
         if position > 0 && text.len() + entry.len() > BLOCKERS_BYTES_MAX {
-            text.push_str(&format!("\n- and {} more, shown once these are solved.", blockers.len() - position));
+            text.push_str(&format!(
+                "\n- and {} more, shown once these are solved.",
+                blockers.len() - position
+            ));
             break;
         }
         text.push_str(&entry);
@@ -122,8 +126,9 @@ fn blocked(blockers: &[Blocker]) -> String {
 }
 
 fn way_out(in_a_row: usize, call: Option<&NextCall>) -> String {
-    let mut text =
-        format!("This step was refused {in_a_row} times in a row. Ask the user how to go on instead of trying again blindly.");
+    let mut text = format!(
+        "This step was refused {in_a_row} times in a row. Ask the user how to go on instead of trying again blindly."
+    );
     if let Some(call) = call {
         text.push_str(&format!(
             " To look at the last point that went well: {} with {}",
@@ -154,7 +159,10 @@ fn references(moment: ReplyMoment<'_>, references: &[ReferenceInfo]) -> Option<S
             line.push_str(&format!(": {} ({weight})", reference.purpose));
         }
         if text.len() + line.len() > REFERENCES_BYTES_MAX {
-            text.push_str(&format!("\n- and {} more (inspect_workflow lists all)", references.len() - position));
+            text.push_str(&format!(
+                "\n- and {} more (inspect_workflow lists all)",
+                references.len() - position
+            ));
             break;
         }
         text.push_str(&without_marks(&line));
@@ -195,7 +203,8 @@ fn branches(branches: &[Branch]) -> Option<String> {
             (None, false) => "unfinished".to_owned(),
         };
         let newest = if branch.preferred { ", the newest" } else { "" };
-        let line = format!("\n- {} steps on, {stand}{newest}. It recorded: {}", branch.steps, branch.summary);
+        let far = if branch.steps == 1 { "1 step".to_owned() } else { format!("{} steps", branch.steps) };
+        let line = format!("\n- {far} on, {stand}{newest}. It recorded: {}", branch.summary);
         if text.len() + line.len() > BRANCHES_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", branches.len() - position));
             break;
@@ -236,7 +245,8 @@ fn other_runs(runs: &[OtherRun]) -> Option<String> {
     if runs.is_empty() {
         return None;
     }
-    let mut text = String::from("Other unfinished runs of this session (do not mix their tokens with this run's):");
+    let mut text =
+        String::from("Other unfinished runs of this session (do not mix their tokens with this run's):");
     for (position, run) in runs.iter().enumerate() {
         let step = run.step_id.as_ref().map_or("no step pending", |step| step.as_str());
         let stand = if run.status == RunStatus::Blocked { ", blocked" } else { "" };
@@ -253,9 +263,9 @@ fn other_runs(runs: &[OtherRun]) -> Option<String> {
 fn ending(body: &ReplyBody) -> String {
     if body.is_complete {
         return match &body.return_to {
-            None => format!(
-                "There is nothing more to call for this run. Bookmark: stateToken {STATE_TOKEN_MARK}"
-            ),
+            None => {
+                format!("There is nothing more to call for this run. Bookmark: stateToken {STATE_TOKEN_MARK}")
+            }
             Some(back) => way_back(back),
         };
     }
@@ -264,11 +274,15 @@ fn ending(body: &ReplyBody) -> String {
     };
     let mut text = String::from("Do only this step. Later steps are unknown until WorkRail returns them.");
     if body.next_intent == NextIntent::AwaitUserConfirmation {
-        text.push_str("\nThis step needs the user: show them the result and wait for their word before you call.");
+        text.push_str(
+            "\nThis step needs the user: show them the result and wait for their word before you call.",
+        );
     }
     text.push_str(&format!("\nBookmark: stateToken {STATE_TOKEN_MARK}"));
     if let Some(token) = &body.checkpoint_token {
-        text.push_str(&format!("\nTo save progress inside a long step: checkpoint_workflow with checkpointToken {token}"));
+        text.push_str(&format!(
+            "\nTo save progress inside a long step: checkpoint_workflow with checkpointToken {token}"
+        ));
     }
     text.push_str(&format!("\nWhen the step is done, call {} with:\n{}", call.tool, call.arguments_text()));
     text

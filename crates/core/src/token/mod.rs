@@ -263,7 +263,11 @@ fn is_version(text: &str) -> bool {
 fn readable_label(text: &str) -> Option<RunLabel> {
     let start = &text[..text.floor_char_boundary(TOKEN_CHARS_MAX)];
     let lower = start.to_ascii_lowercase();
-    lower.split(|c: char| !c.is_ascii_lowercase() && c != '-').find_map(|word| RunLabel::parse(word).ok())
+    let words = lower.split(|c: char| !c.is_ascii_lowercase() && c != '-');
+    let mut labels = words.filter_map(|word| RunLabel::parse(word).ok());
+    let first = labels.next()?;
+    // Two tokens glued together name two runs: which one was meant is not for us to say.
+    labels.all(|other| other == first).then_some(first)
 }
 
 fn mac(key: &SigningKey, message: &[u8]) -> Hmac<Sha256> {

@@ -75,8 +75,8 @@ impl<'a> Session<'a> {
             workflow,
             facts: SessionState::new(session),
             snapshots: Kept::default(),
-            node: started.root,
-            attempt: started.attempt,
+            node: started.begun.root,
+            attempt: started.begun.attempt,
             plans: 0,
         };
         this.record(&started.plan)?;

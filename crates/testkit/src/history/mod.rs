@@ -278,7 +278,7 @@ impl History {
             workflow_hash: self.workflow_hash(),
             snapshot_ref: snapshot.snapshot_ref(),
             checkpoint: None,
-};
+        };
         draft.attach(&snapshot);
         draft.push(Scope::Node(self.run, node), EventData::NodeCreated(created))
     }

@@ -131,7 +131,7 @@ impl Log {
             workflow_hash: workflow(),
             snapshot_ref: SnapshotRef::of(b"snapshot"),
             checkpoint: None,
-})
+        })
     }
 
     pub(super) fn node(&mut self, run: RunId, parent: Option<NodeId>, kind: NodeKind) -> NodeId {

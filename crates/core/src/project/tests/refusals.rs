@@ -179,7 +179,7 @@ fn another_workflow_than_the_pinned_one() {
         workflow_hash: found,
         snapshot_ref: SnapshotRef::of(b"snapshot"),
         checkpoint: None,
-};
+    };
     let error = case.refuses(Scope::Node(case.run, unknown_node()), EventData::NodeCreated(created));
     let expected = workflow();
     assert_eq!(error, FoldError::WorkflowHash { index: case.index, run: case.run, expected, found });

@@ -1,0 +1,161 @@
+//! What ranking keeps of a session: one card for every run, or one for its notes when it has no run.
+
+use workrail_model::digest::WorkflowHash;
+use workrail_model::event::{Activity, EventIndex, ObservationKey, ObservationValue, OutputPayload};
+use workrail_model::id::{NodeId, RunId, SessionId};
+use workrail_model::limits::TRUNCATION_MARKER;
+use workrail_model::name::WorkflowId;
+use workrail_model::reply::without_marks;
+use workrail_model::text::truncate_with_marker;
+
+use super::{Query, Words};
+use crate::label::RunLabel;
+use crate::project::{OutputState, SessionState};
+
+/// Bytes of a candidate's excerpt (lock 2.3).
+const SNIPPET_BYTES_MAX: usize = 1024;
+/// Older notes of a very long run are not searched, so that one run cannot fill the memory.
+const NOTES_PER_RUN_MAX: usize = 512;
+
+/// Where a run goes on, with all that a token for it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunPlace {
+    pub run: RunId,
+    pub workflow_id: WorkflowId,
+    pub workflow_hash: WorkflowHash,
+    pub tip: NodeId,
+    /// The index of the tip's `node_created`.
+    pub tip_event: EventIndex,
+}
+
+/// One run as ranking sees it; `at` is absent for a session that holds notes only.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunCard {
+    pub session: SessionId,
+    pub at: Option<RunPlace>,
+    pub activity: Option<Activity>,
+    pub git_branch: Option<Box<str>>,
+    pub git_head_sha: Option<Box<str>>,
+    pub notes: Words,
+    pub goal: Words,
+    pub workflow: Words,
+}
+
+impl RunCard {
+    pub fn run(&self) -> Option<RunId> {
+        self.at.as_ref().map(|at| at.run)
+    }
+
+    pub fn label(&self) -> Option<RunLabel> {
+        self.at.as_ref().map(|at| RunLabel::of(at.run))
+    }
+}
+
+/// What the content store adds to the log: the whole of long notes, and the names of workflows.
+pub trait Titled {
+    fn whole_notes(&self, output: &OutputState) -> Option<String>;
+    fn workflow_name(&self, hash: WorkflowHash) -> Option<String>;
+}
+
+/// All cards of a session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionCard {
+    pub runs: Vec<RunCard>,
+}
+
+impl SessionCard {
+    pub fn of(facts: &SessionState, titled: &dyn Titled) -> Self {
+        let observed = |key| facts.observation(key).and_then(|state| observed_text(&state.value));
+        let blank = RunCard {
+            session: facts.session_id(),
+            at: None,
+            activity: facts.last_activity(),
+            git_branch: observed(ObservationKey::GitBranch),
+            git_head_sha: observed(ObservationKey::GitHeadSha),
+            notes: Words::default(),
+            goal: Words::default(),
+            workflow: Words::default(),
+        };
+        if facts.runs().len() == 0 {
+            let notes = words_of(facts.session_outputs().iter(), titled);
+            return Self { runs: vec![RunCard { notes, ..blank }] };
+        }
+        let runs = facts.runs().filter_map(|run| {
+            let tip = facts.preferred_tip(run.run_id)?;
+            let newest = facts.path_steps(tip).flat_map(|step| step.outputs.into_iter().rev());
+            let notes = words_of(newest.map(|entry| entry.output).take(NOTES_PER_RUN_MAX), titled);
+            let context = facts.context_at(tip).ok()?;
+            let goal = context.get("goal").and_then(serde_json::Value::as_str).unwrap_or_default();
+            let name = titled.workflow_name(run.workflow_hash).unwrap_or_default();
+            Some(RunCard {
+                at: Some(RunPlace {
+                    run: run.run_id,
+                    workflow_id: run.workflow_id.clone(),
+                    workflow_hash: run.workflow_hash,
+                    tip,
+                    tip_event: facts.node(tip)?.created_index,
+                }),
+                activity: run.last_activity,
+                notes,
+                goal: Words::of([goal]),
+                workflow: Words::of([run.workflow_id.as_str(), &name]),
+                ..blank.clone()
+            })
+        });
+        Self { runs: runs.collect() }
+    }
+}
+
+fn observed_text(value: &ObservationValue) -> Option<Box<str>> {
+    match value {
+        ObservationValue::ShortString(text) => Some(text.as_str().into()),
+        ObservationValue::GitSha1(text) => Some(text.as_str().into()),
+        ObservationValue::Sha256(_) => None,
+    }
+}
+
+fn words_of<'a>(outputs: impl Iterator<Item = &'a OutputState>, titled: &dyn Titled) -> Words {
+    let texts: Vec<String> = outputs.filter_map(|output| searched(output, titled)).collect();
+    Words::of(texts.iter().map(String::as_str))
+}
+
+/// The searched text of an output: whole where it was cut, without the mark of the cut.
+fn searched(output: &OutputState, titled: &dyn Titled) -> Option<String> {
+    match &output.payload {
+        OutputPayload::Notes { notes_markdown, full_text_ref } => {
+            let whole = full_text_ref.and_then(|_| titled.whole_notes(output));
+            Some(whole.unwrap_or_else(|| notes_markdown.as_str().replace(TRUNCATION_MARKER, " ")))
+        }
+        OutputPayload::ArtifactRef { .. } => None,
+    }
+}
+
+/// The newest notes that hold all words of the query, or most of them; without words, the newest notes.
+pub fn snippet(
+    facts: &SessionState,
+    tip: Option<NodeId>,
+    query: &Query,
+    titled: &dyn Titled,
+) -> Option<String> {
+    let newest: Vec<&OutputState> = match tip {
+        Some(tip) => facts
+            .path_steps(tip)
+            .flat_map(|step| step.outputs.into_iter().rev())
+            .map(|entry| entry.output)
+            .take(NOTES_PER_RUN_MAX)
+            .collect(),
+        None => facts.session_outputs().iter().rev().collect(),
+    };
+    let words = query.word_hashes();
+    let mut best: Option<(usize, String)> = None;
+    for text in newest.into_iter().filter_map(|output| searched(output, titled)) {
+        let held = Words::of([text.as_str()]).count(words);
+        if best.as_ref().is_none_or(|(most, _)| held > *most) {
+            best = Some((held, text));
+        }
+        if held == words.len() {
+            break;
+        }
+    }
+    best.map(|(_, text)| without_marks(&truncate_with_marker(&text, SNIPPET_BYTES_MAX)))
+}

@@ -1,0 +1,135 @@
+//! Finding work again from a new chat: fixed tiers over recorded facts, the same order for the same store
+//! (G39).
+//!
+//! A [`RunCard`] is what ranking needs of a run, small enough to keep one for every run of a large store.
+//! Cards are made by folding a session (`card.rs`); [`rank`] orders them. Nothing here reads a clock:
+//! recency is the store-wide activity number (G7).
+
+mod card;
+mod words;
+
+use std::cmp::Reverse;
+
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::resume::MatchReason;
+
+use crate::label::RunLabel;
+use crate::search;
+
+pub use card::{RunCard, RunPlace, SessionCard, Titled, snippet};
+pub use words::Words;
+
+/// What the caller remembers of the work.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    text: String,
+    words: Vec<u64>,
+    pub session: Option<SessionId>,
+    pub run: Option<RunId>,
+    pub label: Option<RunLabel>,
+    pub git_branch: Option<String>,
+    pub git_head_sha: Option<String>,
+}
+
+impl Query {
+    /// A query in words. Ids and labels inside it are recognised, so that a pasted one is found.
+    pub fn new(text: &str) -> Self {
+        let tokens = search::tokens(text);
+        let find = |parse: &dyn Fn(&str) -> bool| tokens.iter().find(|token| parse(token)).cloned();
+        let session = find(&|token| SessionId::parse(token).is_ok());
+        let run = find(&|token| RunId::parse(token).is_ok());
+        let label = find(&|token| RunLabel::parse(token).is_ok());
+        Self {
+            text: text.trim().to_lowercase(),
+            words: Words::hashes(&tokens),
+            session: session.and_then(|token| SessionId::parse(&token).ok()),
+            run: run.and_then(|token| RunId::parse(&token).ok()),
+            label: label.and_then(|token| RunLabel::parse(&token).ok()),
+            git_branch: None,
+            git_head_sha: None,
+        }
+    }
+
+    pub fn has_words(&self) -> bool {
+        !self.words.is_empty()
+    }
+
+    pub(crate) fn word_hashes(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Whether something exact was asked for.
+    pub fn is_exact(&self) -> bool {
+        self.session.is_some() || self.run.is_some() || self.label.is_some()
+    }
+
+    fn reasons(&self, card: &RunCard) -> Vec<MatchReason> {
+        let mut reasons = Vec::new();
+        let named = self.session == Some(card.session)
+            || (self.run.is_some() && self.run == card.run())
+            || (self.label.is_some() && self.label == card.label());
+        if named {
+            reasons.push(MatchReason::MatchedId);
+        }
+        let sha = card.git_head_sha.as_deref();
+        if sha.is_some_and(|sha| self.git_head_sha.as_deref() == Some(sha) || self.text == sha) {
+            reasons.push(MatchReason::MatchedHeadSha);
+        }
+        if card.git_branch.as_deref().is_some_and(|branch| self.fits_branch(branch)) {
+            reasons.push(MatchReason::MatchedBranch);
+        }
+        if self.has_words() {
+            if card.notes.contain_all(&self.words) {
+                reasons.push(MatchReason::MatchedNotes);
+            }
+            if card.goal.contain_all(&self.words) {
+                reasons.push(MatchReason::MatchedGoal);
+            } else if reasons.is_empty() && card.notes.contain_all_with(&card.goal, &self.words) {
+                // Some words stand in the goal, the others in the notes: the work is meant all the same.
+                reasons.push(MatchReason::MatchedNotes);
+            }
+            if card.workflow.contain_all(&self.words) {
+                reasons.push(MatchReason::MatchedWorkflowId);
+            }
+        }
+        if reasons.is_empty() {
+            reasons.push(MatchReason::RecencyFallback);
+        }
+        reasons
+    }
+
+    /// The branch itself or its beginning; two letters would match half of all branches.
+    fn fits_branch(&self, branch: &str) -> bool {
+        let begins = |wanted: &str| wanted.len() >= 3 && branch.starts_with(wanted);
+        self.git_branch.as_deref().is_some_and(|wanted| wanted == branch || begins(wanted))
+            || (self.text == branch || begins(&self.text))
+    }
+}
+
+/// A run that may be meant, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked<'a> {
+    pub card: &'a RunCard,
+    pub why: Vec<MatchReason>,
+}
+
+/// The best `max` runs: by tier, then by recency, then by ids.
+pub fn rank<'a>(cards: impl Iterator<Item = &'a RunCard>, query: &Query, max: usize) -> Vec<Ranked<'a>> {
+    let mut all: Vec<(Ranked<'a>, MatchReason)> = cards
+        .map(|card| {
+            let why = query.reasons(card);
+            // Reasons are pushed from the highest tier to the lowest.
+            let best = why.first().copied().unwrap_or(MatchReason::RecencyFallback);
+            (Ranked { card, why }, best)
+        })
+        .collect();
+    all.sort_by_key(|(ranked, best)| {
+        let card = ranked.card;
+        (best.tier(), Reverse(card.activity), card.session, card.run())
+    });
+    all.truncate(max);
+    all.into_iter().map(|(ranked, _)| ranked).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! `checkpoint_workflow`: work saved beside the step, once per token (G38).
+
+use serde_json::Value;
+use workrail_core::decide::advance::AdvanceRequest;
+use workrail_core::decide::checkpoint::{
+    Checkpoint, Recorded, ack_attempt, checkpoint, next_attempt, recorded, session_notes,
+};
+use workrail_core::derive;
+use workrail_core::label::RunLabel;
+use workrail_core::project::SessionState;
+use workrail_core::token::{NodeFacts, TokenError, check_scope};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::Context;
+use workrail_model::id::AttemptId;
+use workrail_model::reply::{Warning, WarningCode};
+use workrail_model::session::SessionBody;
+use workrail_model::token::TokenKind;
+
+use crate::reply::{Reply, Tokens, sign};
+use crate::request::CheckpointWorkflow;
+use crate::token::Attempts;
+use crate::{Answer, Engine, Store, error, rescue, session, token};
+
+impl<S: Store> Engine<S> {
+    pub(crate) fn checkpoint(&self, request: CheckpointWorkflow) -> Answer {
+        let sent = AdvanceRequest {
+            notes: request.output.notes_markdown.clone(),
+            artifacts: request.output.artifacts.clone(),
+            context: Context::default(),
+        };
+        match (&request.checkpoint_token, &request.session_token) {
+            (Some(text), None) => self.checkpoint_step(text, &request, &sent),
+            (None, Some(text)) => self.checkpoint_session(text, &request, &sent),
+            (Some(_), Some(_)) | (None, None) => Err(error::one_checkpoint_token(&request)),
+        }
+    }
+
+    fn checkpoint_step(&self, text: &str, request: &CheckpointWorkflow, sent: &AdvanceRequest) -> Answer {
+        let reading = self.reading();
+        let refused = |cause| reading.refused(cause, &request.echo);
+        let verified = self.signer.verify(text, TokenKind::Checkpoint).map_err(refused)?;
+        let bookmark = request
+            .state_token
+            .as_deref()
+            .map(|text| self.signer.verify(text, TokenKind::State).map_err(refused))
+            .transpose()?;
+        if let Some(bookmark) = bookmark.filter(|bookmark| bookmark.session() != verified.session()) {
+            let cause = error::other_session(bookmark.session(), verified.session());
+            return Err(reading.leading_back(cause, rescue::echoed_label(&request.echo)));
+        }
+        let refused = |cause: TokenError| reading.refused(cause.into(), &request.echo);
+        self.hold(verified.session(), |held| {
+            let facts = held.state();
+            let resolved = token::resolve(facts, &verified).map_err(refused)?;
+            let (at, attempt) = token::target(&resolved)?;
+            if let Some(bookmark) = &bookmark {
+                let bookmark = token::resolve(facts, bookmark).map_err(refused)?;
+                check_scope(&bookmark, &resolved).map_err(|cause| {
+                    let label = rescue::echoed_label(&request.echo).unwrap_or_else(|| RunLabel::of(at.run));
+                    reading.leading_back(error::token(&cause), Some(label))
+                })?;
+            }
+            reading.check_echo(facts, at, &request.echo)?;
+            let before = recorded(facts, at.node, attempt, sent).map_err(|cause| error::decide(&cause))?;
+            if let Some(before) = before {
+                return self.replay_checkpoint(facts, at, attempt, before);
+            }
+            let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
+            let snapshot = self.content().snapshot(node.snapshot_ref)?;
+            let workflow = self.content().workflow(at.workflow)?;
+            let minting = self.minting()?;
+            let decided = checkpoint(Checkpoint {
+                facts,
+                node: at.node,
+                attempt,
+                snapshot: &snapshot,
+                workflow: &workflow,
+                request: sent,
+                minting,
+            })
+            .map_err(|cause| error::checkpoint(&cause, request))?;
+            held.append(decided.plan)?;
+            let facts = held.state();
+            let tokens = self.checkpoint_tokens(facts, at, attempt);
+            sign(&decided.reply, &tokens, self.signer.bookmarks(facts))
+        })
+    }
+
+    /// The step's own tokens again, and the right to the next checkpoint.
+    fn checkpoint_tokens(&self, facts: &SessionState, at: NodeFacts, attempt: AttemptId) -> Tokens {
+        let made = derive::checkpoint_node_id(at.node, attempt);
+        let attempts = Attempts {
+            ack: Some(ack_attempt(facts, at.node, attempt)),
+            checkpoint: Some(next_attempt(attempt, made)),
+        };
+        self.signer.tokens(facts.session_id(), at, attempts)
+    }
+
+    fn replay_checkpoint(
+        &self,
+        facts: &SessionState,
+        at: NodeFacts,
+        attempt: AttemptId,
+        before: Recorded,
+    ) -> Result<Reply, Box<ErrorEnvelope>> {
+        let tokens = self.checkpoint_tokens(facts, at, attempt);
+        let mut reply = self.recorded_reply(facts, before.record.reply_ref, &tokens)?;
+        if before.input_differs {
+            let next = tokens.checkpoint.unwrap_or_default();
+            let message = format!(
+                "This checkpointToken was used before with another payload; that checkpoint is shown and nothing was \
+                 changed. To record this payload as well, send it with checkpointToken {next}"
+            );
+            reply.warn(&Warning { code: WarningCode::ReplayInputDiffers, message });
+            reply.set("checkpointToken", Value::from(next));
+        }
+        Ok(reply)
+    }
+
+    /// Notes on a session without a run: the same words twice are one note.
+    fn checkpoint_session(&self, text: &str, request: &CheckpointWorkflow, sent: &AdvanceRequest) -> Answer {
+        let reading = self.reading();
+        let refused = |cause| reading.refused(cause, &request.echo);
+        let verified = self.signer.verify(text, TokenKind::Session).map_err(refused)?;
+        let id = verified.session();
+        self.hold(id, |held| {
+            let plan = session_notes(held.state(), sent, self.minting()?)
+                .map_err(|cause| error::checkpoint(&cause, request))?;
+            if let Some(plan) = plan {
+                held.append(plan)?;
+            }
+            let body: SessionBody = session::body(id, self.signer.session(id), "Noted in the session.");
+            Reply::plain(&body)
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! The way back from a token that is not followed: the right call when it is certain, candidates when it
+//! is not, never a guess (G34).
+//!
+//! Every call offered here only looks. Whatever was mixed up, following it literally cannot advance the
+//! wrong run.
+
+use serde_json::{Value, json};
+use workrail_core::label::RunLabel;
+use workrail_core::project::SessionState;
+use workrail_core::reply::look_call;
+use workrail_core::token::{NodeFacts, TokenError, VerifiedToken};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::name::StepId;
+use workrail_model::reply::NextCall;
+use workrail_model::token::TokenKind;
+
+use crate::cards::{Named, tip_of};
+use crate::error;
+use crate::gate::Reading;
+use crate::request::Echo;
+use crate::token::{self, Refused};
+
+type Boxed = Box<ErrorEnvelope>;
+
+impl Reading<'_> {
+    /// The error for a refused token, with the call that leads back to its run.
+    pub(crate) fn refused(&self, cause: Refused, echo: &Echo) -> Boxed {
+        match cause {
+            Refused::Kind { found, wanted } => self.wrong_kind(&found, wanted, echo),
+            Refused::Token(cause) => {
+                let label = match &cause {
+                    TokenError::InvalidFormat { label, .. } | TokenError::BadSignature { label } => *label,
+                    TokenError::UnsupportedVersion { .. }
+                    | TokenError::ScopeMismatch { .. }
+                    | TokenError::UnknownNode { .. }
+                    | TokenError::WorkflowHashMismatch { .. }
+                    | TokenError::SessionLocked => None,
+                };
+                // What the caller says beside the token counts first: it was typed, not cut.
+                let label = echoed_label(echo).or(label);
+                self.leading_back(error::token(&cause), label)
+            }
+        }
+    }
+
+    /// Adds the call that shows the labelled run again, or the search when that is not certain.
+    pub(crate) fn leading_back(&self, mut refused: Boxed, label: Option<RunLabel>) -> Boxed {
+        let named = label.map(|label| (label, self.named(label).unwrap_or(Named::Nobody)));
+        match named {
+            Some((label, Named::One(found))) => {
+                let (session, place) = *found;
+                let state = self.signer.state(session, tip_of(&place));
+                refused.next_call = Some(look_call(&state, label));
+                refused.suggestion = format!(
+                    "Call continue_workflow with the fresh stateToken of run {label} below: it shows the pending \
+                     step with new tokens and changes nothing."
+                );
+            }
+            Some((label, Named::Several(count))) => {
+                refused.next_call = Some(search_call(&label.to_string()));
+                refused.suggestion = format!(
+                    "{count} runs are called {label}. Call resume_session as below and pick yours by its goal and \
+                     notes."
+                );
+            }
+            Some((_, Named::Nobody)) | None => {
+                refused.next_call = Some(NextCall::new("resume_session", []));
+                refused
+                    .suggestion
+                    .push_str(" If you do not have it any more, find the run with resume_session.");
+            }
+        }
+        refused
+    }
+
+    fn wrong_kind(&self, found: &VerifiedToken, wanted: TokenKind, echo: &Echo) -> Boxed {
+        let mut refused = error::wrong_token_kind(found.kind(), wanted);
+        let node = self.look(found.session(), |facts| {
+            let resolved = token::resolve(facts, found).map_err(|cause| error::token(&cause))?;
+            Ok(resolved.at().copied())
+        });
+        match node {
+            Ok(Some(at)) => {
+                let state = self.signer.state(found.session(), at);
+                refused.next_call = Some(look_call(&state, RunLabel::of(at.run)));
+                refused
+            }
+            Ok(None) | Err(_) => self.leading_back(refused, echoed_label(echo)),
+        }
+    }
+
+    /// Two tokens of one call, or a token and the caller's words, belong to different runs or steps.
+    pub(crate) fn mixed_up(
+        &self,
+        facts: &SessionState,
+        at: NodeFacts,
+        step: Option<&StepId>,
+        echo: &Echo,
+    ) -> Boxed {
+        let label = RunLabel::of(at.run);
+        let step = step.map_or_else(|| "no step".to_owned(), |step| format!("step `{step}`"));
+        let claimed = claimed(echo);
+        let mut refused = error::mixed_up(&format!("run {label}, {step}"), &claimed);
+        refused.details = Some(json!({ "tokenRun": label.to_string(), "echoedRun": echo.run }));
+        let same_run = echo.run.is_none() || names(echo, at);
+        if same_run {
+            let tip =
+                facts.preferred_tip(at.run).and_then(|tip| token::node_facts(facts, tip).ok()).unwrap_or(at);
+            let state = self.signer.state(facts.session_id(), tip);
+            refused.next_call = Some(look_call(&state, label));
+            return refused;
+        }
+        let refused = self.leading_back(refused, echoed_label(echo));
+        if refused.next_call.as_ref().is_some_and(|call| call.tool == "continue_workflow") {
+            return refused;
+        }
+        // The run that was named is nowhere; the token's own is the one thing that is certain.
+        let state = self.signer.state(facts.session_id(), at);
+        Box::new(ErrorEnvelope { next_call: Some(look_call(&state, label)), ..*refused })
+    }
+}
+
+/// Checks what the caller believes against the token (G35).
+pub(crate) fn fits(echo: &Echo, at: NodeFacts, step: Option<&StepId>) -> bool {
+    let run_fits = echo.run.is_none() || names(echo, at);
+    let step_fits =
+        echo.step_id.as_deref().is_none_or(|echoed| step.is_some_and(|step| step.as_str() == echoed));
+    run_fits && step_fits
+}
+
+/// Whether the echoed run, by label or id, is the token's.
+fn names(echo: &Echo, at: NodeFacts) -> bool {
+    let run = echo.run.as_deref().map(str::trim).unwrap_or_default();
+    run.eq_ignore_ascii_case(&RunLabel::of(at.run).to_string()) || run == at.run.to_string()
+}
+
+pub(crate) fn echoed_label(echo: &Echo) -> Option<RunLabel> {
+    echo.run.as_deref().and_then(|run| RunLabel::parse(&run.trim().to_ascii_lowercase()).ok())
+}
+
+fn claimed(echo: &Echo) -> String {
+    let run = echo.run.as_deref().map(|run| format!("run {}", shortened(run)));
+    let step = echo.step_id.as_deref().map(|step| format!("step `{}`", shortened(step)));
+    [run, step].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(80).collect()
+}
+
+fn search_call(query: &str) -> NextCall {
+    NextCall::new("resume_session", [("query", Value::from(query))])
+}

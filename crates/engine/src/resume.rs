@@ -1,0 +1,199 @@
+//! `resume_session`: from a few words, an id or nothing to the tips that may be meant (G39).
+
+use std::fmt::Write as _;
+
+use workrail_core::label::RunLabel;
+use workrail_core::project::SessionState;
+use workrail_core::render::prompt::render_title;
+use workrail_core::reply::look_call;
+use workrail_core::resume::{Query, RunCard, RunPlace, rank, snippet};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::{ObservationKey, ObservationValue};
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::reply::without_marks;
+use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
+use workrail_model::text::truncate_with_marker;
+use workrail_ports::workspace::WorkspacePath;
+
+use crate::cards::tip_of;
+use crate::gate::Reading;
+use crate::reply::Reply;
+use crate::request::ResumeSession;
+use crate::{Answer, error, session};
+
+const CANDIDATES_MAX: usize = 5;
+const GOAL_SHOWN_BYTES_MAX: usize = 200;
+/// Five excerpts and what stands around them stay under 9 KB of text (G73).
+const SNIPPET_SHOWN_BYTES_MAX: usize = 700;
+
+impl Reading<'_> {
+    pub(crate) fn resume(&self, request: &ResumeSession, workspace: Option<&WorkspacePath>) -> Answer {
+        let query = self.query(request, workspace)?;
+        let (ranked, searched_runs, unhealthy_sessions) = {
+            let known = self.cards()?;
+            let ranked: Vec<(RunCard, Vec<MatchReason>)> = rank(known.runs(), &query, CANDIDATES_MAX)
+                .into_iter()
+                .map(|ranked| (ranked.card.clone(), ranked.why))
+                .collect();
+            (ranked, known.runs().count() as u64, known.unhealthy.len() as u64)
+        };
+        let mut candidates = Vec::new();
+        for (card, why) in ranked {
+            // What went bad since it was ranked is left out, as if it had been found so.
+            candidates.extend(self.candidate(&card, why, &query).ok());
+        }
+        if query.is_exact()
+            && candidates.iter().all(|found| !found.why_matched.contains(&MatchReason::MatchedId))
+        {
+            return Err(error::session_not_found(request));
+        }
+        let next_call = candidates.first().map(|first| first.next_call.clone());
+        let text = text(&candidates, searched_runs, unhealthy_sessions);
+        Reply::plain(&ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call })
+    }
+
+    fn query(
+        &self,
+        request: &ResumeSession,
+        workspace: Option<&WorkspacePath>,
+    ) -> Result<Query, Box<ErrorEnvelope>> {
+        let mut query = Query::new(request.query.as_deref().unwrap_or_default());
+        if let Some(text) = &request.session_id {
+            query.session =
+                Some(SessionId::parse(text.trim()).map_err(|_| error::session_not_found(request))?);
+        }
+        if let Some(text) = &request.run_id {
+            query.run = Some(RunId::parse(text.trim()).map_err(|_| error::session_not_found(request))?);
+        }
+        if let Some(text) = &request.run {
+            let label = RunLabel::parse(&text.trim().to_ascii_lowercase());
+            query.label = Some(label.map_err(|_| error::session_not_found(request))?);
+        }
+        query.git_branch = request.git_branch.clone();
+        query.git_head_sha = request.git_head_sha.clone();
+        let nothing_said = !query.has_words()
+            && !query.is_exact()
+            && query.git_branch.is_none()
+            && query.git_head_sha.is_none();
+        // Where the caller stands speaks only when the caller does not: words are meant, a folder is not.
+        if let Some(workspace) = workspace.filter(|_| nothing_said) {
+            for (key, value) in self.around.workspace.observe(workspace).values {
+                match (key, value) {
+                    (ObservationKey::GitBranch, ObservationValue::ShortString(text)) => {
+                        query.git_branch = Some(text.as_str().to_owned());
+                    }
+                    (ObservationKey::GitHeadSha, ObservationValue::GitSha1(text)) => {
+                        query.git_head_sha = Some(text.as_str().to_owned());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(query)
+    }
+
+    fn candidate(
+        &self,
+        card: &RunCard,
+        why_matched: Vec<MatchReason>,
+        query: &Query,
+    ) -> Result<Candidate, Box<ErrorEnvelope>> {
+        self.look(card.session, |facts| {
+            let tip = card.at.as_ref().map(|place| place.tip);
+            let blank = Candidate {
+                session_id: card.session,
+                run_id: card.run(),
+                label: card.label().map(|label| label.to_string()),
+                workflow_id: None,
+                goal: None,
+                status: None,
+                step_id: None,
+                step_title: None,
+                last_worked_on: facts.last_at().map(ToString::to_string),
+                why_matched,
+                snippet: snippet(facts, tip, query, &self.content),
+                next_call: session::body(card.session, self.signer.session(card.session), "").next_call,
+            };
+            match &card.at {
+                None => Ok(blank),
+                Some(place) => self.run_candidate(facts, place, blank),
+            }
+        })
+    }
+
+    fn run_candidate(
+        &self,
+        facts: &SessionState,
+        place: &RunPlace,
+        blank: Candidate,
+    ) -> Result<Candidate, Box<ErrorEnvelope>> {
+        let node = facts.node(place.tip).ok_or_else(|| error::internal("a ranked tip is folded"))?;
+        let snapshot = self.content.snapshot(node.snapshot_ref)?;
+        let workflow = self.content.workflow(place.workflow_hash)?;
+        let context = facts.context_at(place.tip).map_err(|cause| error::context(&cause))?;
+        let goal = context.get("goal").and_then(serde_json::Value::as_str);
+        let pending = snapshot.state().pending_step();
+        let label = RunLabel::of(place.run);
+        Ok(Candidate {
+            workflow_id: Some(place.workflow_id.clone()),
+            goal: goal.map(|goal| without_marks(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))),
+            status: facts.run_status(place.run, snapshot.state().is_complete()),
+            step_id: pending.map(|step| step.step_id.clone()),
+            step_title: pending.map(|step| without_marks(&render_title(&workflow, step, &context))),
+            next_call: look_call(&self.signer.state(facts.session_id(), tip_of(place)), label),
+            ..blank
+        })
+    }
+}
+
+fn text(candidates: &[Candidate], searched: u64, unhealthy: u64) -> String {
+    let mut text = match candidates {
+        [] => "No run is recorded in this data directory yet. Start one: list_workflows shows what there is."
+            .to_owned(),
+        [_] => "One run fits. Go on with it by the call below it; that call only looks.".to_owned(),
+        several => format!(
+            "{} of {searched} runs, the most likely first. Go on with the one you mean by the call below it; that call \
+             only looks.",
+            several.len()
+        ),
+    };
+    for (position, candidate) in candidates.iter().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n\n{}. {}", position + 1, described(candidate));
+    }
+    if unhealthy > 0 {
+        let _ = write!(text, "\n\n{unhealthy} damaged sessions are not offered.");
+    }
+    text
+}
+
+fn described(candidate: &Candidate) -> String {
+    let mut text = match (&candidate.label, &candidate.workflow_id) {
+        (Some(label), Some(workflow)) => format!("Run {label} · {workflow}"),
+        _ => format!("Session {} (notes only)", candidate.session_id),
+    };
+    if let Some(status) = candidate.status {
+        let _ = write!(text, " · {}", status.as_str());
+    }
+    if let Some(title) = &candidate.step_title {
+        let _ = write!(text, " · at: {title}");
+    }
+    if let Some(goal) = &candidate.goal {
+        let _ = write!(text, "\n   Goal: {goal}");
+    }
+    let why: Vec<&str> = candidate.why_matched.iter().map(|reason| reason.as_str()).collect();
+    let _ = write!(text, "\n   Why: {}", why.join(", "));
+    if let Some(at) = &candidate.last_worked_on {
+        let _ = write!(text, "; last worked on {at}");
+    }
+    if let Some(snippet) = &candidate.snippet {
+        let shown = truncate_with_marker(snippet, SNIPPET_SHOWN_BYTES_MAX);
+        text.push_str("\n   Recorded notes:");
+        for line in shown.lines() {
+            let _ = write!(text, "\n   > {line}");
+        }
+    }
+    let call = &candidate.next_call;
+    let _ = write!(text, "\n   Next: {} with {}", call.tool, call.arguments_text());
+    text
+}

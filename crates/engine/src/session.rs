@@ -1,0 +1,40 @@
+//! `start_session`: a place for notes before any workflow, or without one.
+
+use serde_json::{Value, json};
+use workrail_core::decide::advance::AdvanceRequest;
+use workrail_core::decide::checkpoint::open_session;
+use workrail_model::id::SessionId;
+use workrail_model::reply::NextCall;
+use workrail_model::session::SessionBody;
+
+use crate::reply::Reply;
+use crate::request::StartSession;
+use crate::{Answer, Engine, Store, error};
+
+impl<S: Store> Engine<S> {
+    pub(crate) fn open_session(&self, request: StartSession) -> Answer {
+        let id = self.fresh_session()?;
+        let notes = request.goal.map(|goal| format!("Goal: {goal}"));
+        let sent = AdvanceRequest { notes, ..AdvanceRequest::default() };
+        let plan = open_session(id, &sent, self.minting()?).map_err(|cause| error::decide(&cause))?;
+        self.create(id, plan)?;
+        Reply::plain(&body(id, self.signer.session(id), "The session is open."))
+    }
+}
+
+pub(crate) fn body(id: SessionId, session_token: String, said: &str) -> SessionBody {
+    let next_call = NextCall::new(
+        "checkpoint_workflow",
+        [
+            ("sessionToken", Value::from(session_token.clone())),
+            ("output", json!({ "notesMarkdown": "<what is worth keeping>" })),
+        ],
+    );
+    let text = format!(
+        "{said} Session {id}.\n\nTo keep notes in it, call {} with:\n{}\n\nTo run a workflow in it, call \
+         start_workflow with the same sessionToken.",
+        next_call.tool,
+        next_call.arguments_text()
+    );
+    SessionBody { text, session_id: id, session_token, next_call }
+}

@@ -1,0 +1,51 @@
+//! Where the work happens: which folder a call is about, and what is seen there (decision 17).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use workrail_core::decide::observe::Observed;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::id::SessionId;
+use workrail_ports::workspace::WorkspacePath;
+
+use crate::{Engine, Store, error};
+
+/// So many sessions' folders are remembered; a forgotten one falls back to the server's own.
+const REMEMBERED_MAX: usize = 256;
+
+/// The folders that callers named when they started sessions. Never recorded: paths are this machine's.
+#[derive(Debug, Default)]
+pub(crate) struct Workspaces {
+    by_session: Mutex<BTreeMap<SessionId, WorkspacePath>>,
+}
+
+impl<S: Store> Engine<S> {
+    /// The folder that a call is about: the one it names, else the server's own.
+    pub(crate) fn workspace(&self, named: Option<&str>) -> Result<Option<WorkspacePath>, Box<ErrorEnvelope>> {
+        match named {
+            None => Ok(self.around.default_workspace.clone()),
+            Some(text) => WorkspacePath::parse(text).map(Some).map_err(|cause| error::workspace(&cause)),
+        }
+    }
+
+    pub(crate) fn remember_workspace(&self, session: SessionId, workspace: Option<WorkspacePath>) {
+        let Some(workspace) = workspace else { return };
+        let mut known = self.workspaces.by_session.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED_MAX {
+            known.pop_first();
+        }
+        known.insert(session, workspace);
+    }
+
+    /// What is seen where this session's work happens.
+    pub(crate) fn observed(&self, session: SessionId, workspace: Option<&WorkspacePath>) -> Vec<Observed> {
+        let known =
+            self.workspaces.by_session.lock().unwrap_or_else(PoisonError::into_inner).get(&session).cloned();
+        known.as_ref().or(workspace).map_or_else(Vec::new, |path| self.seen_in(path))
+    }
+
+    pub(crate) fn seen_in(&self, workspace: &WorkspacePath) -> Vec<Observed> {
+        let seen = self.around.workspace.observe(workspace).values;
+        seen.into_iter().map(|(key, value)| Observed { key, value }).collect()
+    }
+}

@@ -1,0 +1,94 @@
+//! What `resume_session` answers: a few candidates, each with the call that goes on from it (G39).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{RunId, SessionId};
+use crate::name::{StepId, WorkflowId};
+use crate::preferences::RunStatus;
+use crate::reply::NextCall;
+
+/// Why a run is offered; ordered from the strongest reason to the weakest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MatchReason {
+    /// The session, the run or its label was named.
+    MatchedId,
+    MatchedHeadSha,
+    MatchedBranch,
+    MatchedNotes,
+    MatchedGoal,
+    MatchedWorkflowId,
+    RecencyFallback,
+}
+
+impl MatchReason {
+    /// Notes and goal are one tier.
+    pub fn tier(self) -> u8 {
+        match self {
+            Self::MatchedId => 0,
+            Self::MatchedHeadSha => 1,
+            Self::MatchedBranch => 2,
+            Self::MatchedNotes | Self::MatchedGoal => 3,
+            Self::MatchedWorkflowId => 4,
+            Self::RecencyFallback => 5,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MatchedId => "matched_id",
+            Self::MatchedHeadSha => "matched_head_sha",
+            Self::MatchedBranch => "matched_branch",
+            Self::MatchedNotes => "matched_notes",
+            Self::MatchedGoal => "matched_goal",
+            Self::MatchedWorkflowId => "matched_workflow_id",
+            Self::RecencyFallback => "recency_fallback",
+        }
+    }
+}
+
+/// A run that may be the one that is looked for, at its preferred tip.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Candidate {
+    pub session_id: SessionId,
+    /// Absent for a session that holds notes without a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow_id: Option<WorkflowId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<RunStatus>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_id: Option<StepId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_title: Option<String>,
+    /// When it was last worked on; for people, nothing is ranked by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_worked_on: Option<String>,
+    pub why_matched: Vec<MatchReason>,
+    /// What was recorded, for telling candidates apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snippet: Option<String>,
+    pub next_call: NextCall,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResumeBody {
+    /// All of the answer in words.
+    pub text: String,
+    pub candidates: Vec<Candidate>,
+    /// How many runs were looked at.
+    pub searched_runs: u64,
+    /// Sessions that are damaged and therefore not offered.
+    pub unhealthy_sessions: u64,
+    /// The call for the first candidate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_call: Option<NextCall>,
+}

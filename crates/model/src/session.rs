@@ -1,0 +1,18 @@
+//! What calls about a session without a run answer.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::id::SessionId;
+use crate::reply::NextCall;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionBody {
+    /// All of the answer in words.
+    pub text: String,
+    pub session_id: SessionId,
+    /// The right to add notes to the session and to start runs in it.
+    pub session_token: String,
+    pub next_call: NextCall,
+}

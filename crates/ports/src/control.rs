@@ -1,0 +1,15 @@
+//! What a person asked of a session and no advance has applied yet (G64). Wishes, never truth: losing one
+//! costs the person a repetition and the log nothing.
+
+use workrail_model::id::SessionId;
+use workrail_model::preferences::Preferences;
+
+use crate::file_system::FsError;
+
+pub trait SessionControl: Send + Sync {
+    /// The preferences that the next advance is to apply. What cannot be read is no wish.
+    fn wished_preferences(&self, session: SessionId) -> Option<Preferences>;
+    fn wish_preferences(&self, session: SessionId, preferences: Preferences) -> Result<(), FsError>;
+    /// Forgets the wish, once it is applied.
+    fn forget_wish(&self, session: SessionId) -> Result<(), FsError>;
+}
