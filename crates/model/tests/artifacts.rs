@@ -162,6 +162,7 @@ fn the_error_envelope_has_this_shape() {
         message: "m".to_owned(),
         retry: Retry::RetryableAfterMs { after_ms: 1000 },
         suggestion: "s".to_owned(),
+        next_call: None,
         details: None,
     };
     let expected = json!({
