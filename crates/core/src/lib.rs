@@ -15,5 +15,6 @@ pub mod project;
 pub mod reason;
 pub mod render;
 pub mod reply;
+pub mod search;
 pub mod token;
 pub mod trial;

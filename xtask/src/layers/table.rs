@@ -95,6 +95,7 @@ pub(super) const LAYERS: &[Layer] = &[
                 "serde_json",
                 "sha2",
                 "thiserror",
+                "unicode-normalization",
             ],
             // The judge of output contracts (jsonschema) brings about half of them.
             behind_max: 90,
