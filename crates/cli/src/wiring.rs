@@ -12,6 +12,7 @@ use workrail_host::data_dir::data_dir;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::env_vars;
 use workrail_host::sources::Sources;
+use workrail_host::workspace::{GitObserver, default_workspace};
 use workrail_mcp::Execution;
 use workrail_model::token::TokenEncoding;
 use workrail_store_fs::LocalStore;
@@ -41,7 +42,9 @@ fn open(root: &Utf8Path) -> Result<LocalEngine, String> {
     let around = Surroundings {
         clock: Box::new(SystemClock),
         entropy: Box::new(OsEntropy),
-        workflows: Box::new(Sources::from_environment()),
+        workflows: Arc::new(Sources::from_environment()),
+        observer: Box::new(GitObserver),
+        workspace: default_workspace(),
         token_encoding: TokenEncoding::V2,
     };
     Engine::open(Arc::new(store), around)

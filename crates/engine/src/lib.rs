@@ -3,9 +3,12 @@
 //! The engine loads, asks the core, appends, answers. It names no file, no clock and no protocol.
 
 mod advance;
+pub mod catalog;
 mod error;
 mod folded;
 mod gate;
+mod inspect;
+mod list;
 mod mint;
 mod rehydrate;
 mod reply;
@@ -23,7 +26,9 @@ use workrail_ports::environment::{ActivityCounter, Clock, Entropy};
 use workrail_ports::keyring::KeyringStore;
 use workrail_ports::session_store::SessionStore;
 use workrail_ports::workflow_source::WorkflowSource;
+use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
+use catalog::Catalog;
 use folded::FoldedSessions;
 use gate::Reading;
 pub use reply::Reply;
@@ -45,7 +50,10 @@ impl<S: SessionStore + ContentStore + KeyringStore + ActivityCounter + Projectio
 pub struct Surroundings {
     pub clock: Box<dyn Clock>,
     pub entropy: Box<dyn Entropy>,
-    pub workflows: Box<dyn WorkflowSource>,
+    pub workflows: Arc<dyn WorkflowSource>,
+    pub observer: Box<dyn WorkspaceObserver>,
+    /// The workspace of calls that name none.
+    pub workspace: Option<WorkspacePath>,
     /// Which token encoding agents see; both are always accepted.
     pub token_encoding: TokenEncoding,
 }
@@ -65,6 +73,7 @@ pub struct Engine<S: Store> {
     around: Surroundings,
     signer: Signer,
     folded: FoldedSessions,
+    catalog: Catalog,
 }
 
 impl<S: Store> std::fmt::Debug for Engine<S> {
@@ -78,7 +87,16 @@ impl<S: Store> Engine<S> {
     pub fn open(store: Arc<S>, around: Surroundings) -> Result<Self, Box<ErrorEnvelope>> {
         let keyring = store.load_or_create().map_err(error::keyring)?;
         let signer = Signer { keyring, encoding: around.token_encoding };
-        Ok(Self { store, around, signer, folded: FoldedSessions::default() })
+        let catalog = Catalog::new(Arc::clone(&around.workflows));
+        Ok(Self { store, around, signer, folded: FoldedSessions::default(), catalog })
+    }
+
+    /// The workspace that a call means: the one it names, else the one this process is in.
+    pub(crate) fn workspace(&self, named: Option<&str>) -> Result<Option<WorkspacePath>, Box<ErrorEnvelope>> {
+        match named {
+            None => Ok(self.around.workspace.clone()),
+            Some(text) => WorkspacePath::parse(text).map(Some).map_err(|cause| error::workspace(&cause)),
+        }
     }
 
     /// Starts a run and returns its first step.

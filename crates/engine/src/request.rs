@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value};
 
+pub use crate::inspect::InspectWorkflow;
+pub use crate::list::ListWorkflows;
+
 #[derive(Clone, Debug, Default)]
 pub struct StartWorkflow {
     pub workflow_id: String,

@@ -1,16 +1,14 @@
 //! `start_workflow`: compile, pin, record the root, answer with the first step.
 
 use serde_json::Value;
-use workrail_core::compile::{Bindings, CompileInput, Origin, bindings_for, compile};
 use workrail_core::decide::start::{Start, Started, start};
 use workrail_core::reply::{ReplyInput, ReplyMoment, render};
-use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::event::{Context, EventIndex, WorkflowSourceKind};
+use workrail_model::event::{Context, EventIndex};
 use workrail_model::name::WorkflowId;
 use workrail_model::preferences::Preferences;
-use workrail_ports::workflow_source::SourceFile;
 
+use crate::catalog::CatalogEntry;
 use crate::request::StartWorkflow;
 use crate::{Answer, Engine, Store, error, reply, token};
 
@@ -18,9 +16,8 @@ impl<S: Store> Engine<S> {
     pub(crate) fn start(&self, request: StartWorkflow) -> Answer {
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
         let context = initial_context(&request)?;
-        let source = self.around.workflows.load(&id).map_err(error::source)?;
-        let bindings = self.bindings(&id)?;
-        let workflow = compiled(&source, &bindings)?;
+        let workspace = self.workspace(None)?;
+        let CatalogEntry { workflow, source, .. } = self.catalog.compiled(&id, workspace.as_ref())?;
         let session = self.fresh_session()?;
         let run = self.fresh_run()?;
         let preferences = Preferences::default();
@@ -51,26 +48,6 @@ impl<S: Store> Engine<S> {
                 .map_err(|cause| error::internal(&cause.to_string()))
         })
     }
-
-    /// What the workspace chose for the workflow's extension points.
-    fn bindings(&self, id: &WorkflowId) -> Result<Bindings, Box<ErrorEnvelope>> {
-        match self.around.workflows.bindings().map_err(error::source)? {
-            None => Ok(Bindings::new()),
-            Some(file) => bindings_for(&file.bytes, id.as_str())
-                .map_err(|cause| error::bindings(&file.reference, &cause)),
-        }
-    }
-}
-
-fn compiled(source: &SourceFile, bindings: &Bindings) -> Result<CompiledWorkflow, Box<ErrorEnvelope>> {
-    let origin = match source.kind {
-        WorkflowSourceKind::Bundled => Origin::Bundled,
-        WorkflowSourceKind::User => Origin::User,
-        WorkflowSourceKind::Project => Origin::Project,
-        WorkflowSourceKind::Remote | WorkflowSourceKind::Plugin => Origin::Shared,
-    };
-    let input = CompileInput { origin, bindings, ..CompileInput::new(&source.bytes, &source.reference) };
-    compile(input).map_err(|cause| error::diagnostics(&cause))
 }
 
 /// The caller's context, with the goal under its own key.

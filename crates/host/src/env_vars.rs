@@ -17,12 +17,24 @@ pub const STORAGE_PATH: EnvVar = EnvVar {
     what: "Folders with workflow files, separated like PATH; later folders win.",
 };
 
+pub const PROJECT_DIR: EnvVar = EnvVar {
+    name: "CLAUDE_PROJECT_DIR",
+    what: "The workspace of calls that name none, when it is an existing absolute path. Set by Claude Code. \
+           Default: the process directory.",
+};
+
+/// Read by the standard library's `home_dir`, which falls back to the user database.
+pub const HOME: EnvVar = EnvVar {
+    name: "HOME",
+    what: "Where `.workrail/workflows` of the user and, by default, the data directory are.",
+};
+
 pub const LOG: EnvVar = EnvVar {
     name: "WORKRAIL_LOG",
     what: "What is logged to stderr, as `tracing` filter directives. Default: `warn`.",
 };
 
-pub const ALL: [EnvVar; 3] = [DATA_DIR, STORAGE_PATH, LOG];
+pub const ALL: [EnvVar; 5] = [DATA_DIR, STORAGE_PATH, PROJECT_DIR, HOME, LOG];
 
 impl EnvVar {
     /// The value, when it is set, not empty and valid UTF-8.

@@ -10,3 +10,4 @@ pub mod file_system;
 pub mod keyring;
 pub mod session_store;
 pub mod workflow_source;
+pub mod workspace;

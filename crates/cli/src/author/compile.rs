@@ -4,6 +4,7 @@ use camino::Utf8Path;
 use workrail_core::compile::{Bindings, CompileInput, bindings_for, check, read_source};
 use workrail_core::render::prompt::{Lifecycle, render_step};
 use workrail_host::sources::Sources;
+use workrail_host::workspace::default_workspace;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::Context;
 use workrail_model::snapshot::PendingStep;
@@ -16,7 +17,9 @@ use crate::output::{self, Tone};
 /// What the workspace chose for the extension points of a file's workflow.
 pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Stop> {
     let call = |error: &dyn std::fmt::Display| Stop::Call(format!("the workspace's bindings: {error}"));
-    let Some(file) = Sources::from_environment().bindings().map_err(|error| call(&error))? else {
+    let Some(file) =
+        Sources::from_environment().bindings(default_workspace().as_ref()).map_err(|error| call(&error))?
+    else {
         return Ok(Bindings::new());
     };
     // A file without a readable id has other problems, which the check reports.

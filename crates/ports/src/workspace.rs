@@ -1,0 +1,82 @@
+//! The folder in which the work happens, and what can be seen there.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use workrail_model::event::{ObservationKey, ObservationValue};
+
+/// The longest path that the kernel accepts.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// A text that cannot name a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorkspacePathError {
+    #[error("the path is relative, and two processes would read it differently")]
+    Relative,
+    #[error("the path has {bytes} bytes, at most {PATH_BYTES_MAX} are possible")]
+    TooLong { bytes: usize },
+    #[error("the path has a control character in it")]
+    Control,
+}
+
+/// An absolute UTF-8 path. Whether there is a folder is the adapter's question, asked on each use.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WorkspacePath(Box<str>);
+
+impl WorkspacePath {
+    pub fn parse(text: &str) -> Result<Self, WorkspacePathError> {
+        if text.len() > PATH_BYTES_MAX {
+            return Err(WorkspacePathError::TooLong { bytes: text.len() });
+        }
+        if text.chars().any(char::is_control) {
+            return Err(WorkspacePathError::Control);
+        }
+        if !Path::new(text).is_absolute() {
+            return Err(WorkspacePathError::Relative);
+        }
+        Ok(Self(text.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for WorkspacePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for WorkspacePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+/// Anchors for finding the work again. What could not be learned is not in it; that is no error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    pub values: BTreeMap<ObservationKey, ObservationValue>,
+}
+
+/// Looks at a workspace. It runs on every advance, so it must take microseconds and never wait.
+pub trait WorkspaceObserver: Send + Sync {
+    fn observe(&self, workspace: &WorkspacePath) -> Observed;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_absolute_path_is_one() {
+        assert_eq!(WorkspacePath::parse("/a/b c").map(|path| path.to_string()), Ok("/a/b c".to_owned()));
+        assert_eq!(WorkspacePath::parse("a"), Err(WorkspacePathError::Relative));
+        assert_eq!(WorkspacePath::parse(""), Err(WorkspacePathError::Relative));
+        assert_eq!(WorkspacePath::parse("/a\u{0}"), Err(WorkspacePathError::Control));
+        let long = format!("/{}", "a".repeat(PATH_BYTES_MAX));
+        assert!(matches!(WorkspacePath::parse(&long), Err(WorkspacePathError::TooLong { .. })));
+    }
+}
