@@ -150,6 +150,25 @@ fn a_folder_the_user_linked_is_the_users_own() {
 }
 
 #[test]
+fn a_file_that_two_folders_hold_is_found_once() {
+    let scene = Scene::new();
+    scene.write("custom/inner/a.json", "{}").write("home/.workrail/workflows/u.json", "{}");
+    let custom = vec![scene.path("custom"), scene.path("custom/inner"), scene.path("custom")];
+    let home = scene.path("home");
+    let at_home = WorkspacePath::parse(home.as_str()).unwrap();
+    let survey = Sources::new(Some(&home), custom).survey(Some(&at_home));
+    assert_eq!(found(&survey), [(Precedence::User, "u.json"), (Precedence::Custom, "inner/a.json")]);
+}
+
+#[test]
+fn a_workspace_that_is_not_there_is_said() {
+    let scene = Scene::new();
+    let absent = WorkspacePath::parse(scene.path("absent").as_str()).unwrap();
+    let survey = scene.sources().survey(Some(&absent));
+    assert_eq!(problems(&survey), [(absent.as_str(), "the workspace is no folder that can be read")]);
+}
+
+#[test]
 fn odd_entries_are_named_or_searched() {
     let scene = Scene::new();
     scene.write("custom/x.json/inner.json", "{}");

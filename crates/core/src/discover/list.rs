@@ -279,7 +279,7 @@ fn unusable_line(file: &UnusableFile) -> String {
         text.push_str(error);
     }
     if file.errors_left_out > 0 {
-        text.push_str(&format!("\n    and {} more", counted(file.errors_left_out, "error")));
+        text.push_str(&format!("\n    and {} more", file.errors_left_out));
     }
     text
 }

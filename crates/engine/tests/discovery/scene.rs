@@ -171,9 +171,8 @@ impl Scene {
         let reply = self.engine.start_workflow(request)?.into_value();
         let session = SessionId::parse(reply["run"]["sessionId"].as_str().unwrap()).unwrap();
         let events = self.store.read(session, None).unwrap().events;
-        let started = events.into_iter().find_map(|event| match event.data {
-            EventData::RunStarted(started) => Some(started),
-            _ => None,
+        let started = events.into_iter().find_map(|event| {
+            if let EventData::RunStarted(started) = event.data { Some(started) } else { None }
         });
         Ok(started.unwrap())
     }

@@ -13,3 +13,8 @@ pub(super) fn content(place: &str) -> Option<&'static str> {
     let name = place.strip_prefix(PLACE)?;
     ALL.iter().find(|(own, _)| *own == name).map(|(_, content)| *content)
 }
+
+/// Whether a file is, byte for byte, one that ships with this build.
+pub fn is_bundled(bytes: &[u8]) -> bool {
+    ALL.iter().any(|(_, content)| content.as_bytes() == bytes)
+}

@@ -6,6 +6,8 @@ mod bundled;
 mod locate;
 mod walk;
 
+pub use bundled::is_bundled;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::compiled::ReferenceDeclaration;
 use workrail_model::discovery::Precedence;
@@ -58,6 +60,8 @@ impl Sources {
         if let Some(workspace) = workspace {
             let workspace = Utf8Path::new(workspace.as_str());
             let folders = PROJECT_FOLDERS.iter().enumerate();
+            // In the home directory the project's folder is the user's own, and stays the user's.
+            let folders = folders.filter(|(_, name)| self.user.as_ref() != Some(&workspace.join(name)));
             roots.extend(folders.map(|(folder, name)| Root::project(folder, workspace, name)));
         }
         roots

@@ -1,5 +1,6 @@
 //! Walks a folder for workflow files: within bounds, without following links, in one order.
 
+use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, SystemTime};
@@ -98,6 +99,8 @@ impl Root {
 #[derive(Debug)]
 pub(super) struct Walk<'s> {
     survey: &'s mut Survey,
+    /// Folders that are named twice, or lie within each other, hold each file once.
+    seen: BTreeSet<(Precedence, Utf8PathBuf)>,
     files: usize,
     entries: usize,
     now: SystemTime,
@@ -112,7 +115,7 @@ enum Step {
 
 impl<'s> Walk<'s> {
     pub(super) fn new(survey: &'s mut Survey) -> Self {
-        Self { survey, files: 0, entries: 0, now: SystemTime::now() }
+        Self { survey, seen: BTreeSet::new(), files: 0, entries: 0, now: SystemTime::now() }
     }
 
     pub(super) fn root(&mut self, root: &Root) {
@@ -211,6 +214,9 @@ impl<'s> Walk<'s> {
     }
 
     fn file(&mut self, root: &Root, path: &Utf8Path, metadata: &Metadata) -> Step {
+        if !self.seen.insert((root.precedence, path.to_owned())) {
+            return Step::On;
+        }
         let reference = root.reference(path);
         if !metadata.is_file() {
             let text = "it is not a regular file".to_owned();
