@@ -11,7 +11,10 @@ pub(crate) fn offers(tool: ToolName) -> bool {
         ToolName::CheckpointWorkflow => switched(&env_vars::ENABLE_CHECKPOINT, true),
         ToolName::ResumeSession => switched(&env_vars::ENABLE_RESUME, true),
         ToolName::StartSession => switched(&env_vars::ENABLE_START_SESSION, false),
-        ToolName::StartWorkflow | ToolName::ContinueWorkflow => true,
+        ToolName::ListWorkflows
+        | ToolName::InspectWorkflow
+        | ToolName::StartWorkflow
+        | ToolName::ContinueWorkflow => true,
     };
     own && (executes || tool.is_read_only())
 }

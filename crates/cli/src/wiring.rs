@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use camino::Utf8Path;
 use workrail_engine::request::{
-    CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartSession, StartWorkflow,
+    CheckpointWorkflow, ContinueWorkflow, InspectWorkflow, ListWorkflows, ResumeSession, StartSession,
+    StartWorkflow,
 };
-use workrail_engine::{Answer, Engine, Surroundings};
+use workrail_engine::{Answer, Engine, Reply, Surroundings};
 use workrail_host::boot::boot_id;
 use workrail_host::clock::SystemClock;
 use workrail_host::data_dir::data_dir;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::env_vars;
 use workrail_host::sources::Sources;
+use workrail_host::workspace::{GitObserver, default_workspace};
 use workrail_mcp::Execution;
 use workrail_mcp::catalogue::ToolName;
 use workrail_model::preferences::Preferences;
@@ -29,6 +31,14 @@ type LocalEngine = Engine<LocalStore<Disk>>;
 struct Served(LocalEngine);
 
 impl Execution for Served {
+    fn list_workflows(&self, request: ListWorkflows) -> Answer {
+        Reply::plain(&self.0.list_workflows(request)?)
+    }
+
+    fn inspect_workflow(&self, request: InspectWorkflow) -> Answer {
+        Reply::plain(&self.0.inspect_workflow(request)?)
+    }
+
     fn start_workflow(&self, request: StartWorkflow) -> Answer {
         self.0.start_workflow(request)
     }
@@ -54,13 +64,6 @@ impl Execution for Served {
     }
 }
 
-struct Nowhere;
-impl workrail_ports::workspace::WorkspaceObserver for Nowhere {
-    fn observe(&self, _: &workrail_ports::workspace::WorkspacePath) -> workrail_ports::workspace::Observed {
-        Default::default()
-    }
-}
-
 /// Opens the engine over a data directory.
 fn open(root: &Utf8Path) -> Result<LocalEngine, String> {
     let disk = Disk::open(root).map_err(|error| error.to_string())?;
@@ -68,9 +71,9 @@ fn open(root: &Utf8Path) -> Result<LocalEngine, String> {
     let around = Surroundings {
         clock: Box::new(SystemClock),
         entropy: Box::new(OsEntropy),
-        workflows: Box::new(Sources::from_environment()),
-        workspace: Box::new(Nowhere),
-        default_workspace: None,
+        workflows: Arc::new(Sources::from_environment()),
+        observer: Box::new(GitObserver),
+        workspace: default_workspace(),
         default_preferences: Preferences::default(),
         token_encoding: TokenEncoding::V2,
     };

@@ -186,3 +186,49 @@ fn preview_shows_the_plan_of_a_bundled_workflow_by_id() {
     assert_eq!(unknown.status.code(), Some(2));
     assert!(stderr(&unknown).contains("wr.small_change"));
 }
+
+#[test]
+fn bundled_workflows_validate_without_a_word_and_pass_their_trials() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let checked = workrail(&root, &["validate", "workflows"]);
+    assert!(checked.status.success(), "{}", stdout(&checked));
+    assert!(stdout(&checked).ends_with("checked: 0 errors, 0 warnings, 0 hints\n"), "{}", stdout(&checked));
+    let tried = workrail(&root, &["test", "workflows/wr.bug_hunt.json"]);
+    assert!(tried.status.success(), "{}{}", stdout(&tried), stderr(&tried));
+}
+
+#[test]
+fn a_workflow_is_found_by_id_in_every_source_and_the_project_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |path: &str, name: &str| {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let text = format!(
+            r#"{{ "id": "team.x", "name": "{name}", "description": "d", "version": "1.0.0",
+                 "steps": [{{ "id": "a", "title": "A", "prompt": "Do." }}] }}"#
+        );
+        fs::write(path, text).unwrap();
+    };
+    let named = || {
+        let output = Command::new(env!("CARGO_BIN_EXE_workrail"))
+            .args(["preview", "team.x"])
+            .env_clear()
+            .env("HOME", folder.path().join("home"))
+            .env("WORKFLOW_STORAGE_PATH", folder.path().join("custom"))
+            .env("CLAUDE_PROJECT_DIR", folder.path().join("project"))
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        stdout(&output).lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(named(), "");
+    for (path, name) in [
+        ("home/.workrail/workflows/x.json", "user"),
+        ("custom/deep/x.jsonc", "custom"),
+        ("project/workflows/x.json", "project"),
+        ("project/.workrail/workflows/x.json", "hidden"),
+    ] {
+        put(path, name);
+        assert_eq!(named(), format!("team.x · {name} (1.0.0)"));
+    }
+}

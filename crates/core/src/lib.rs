@@ -9,6 +9,7 @@ pub mod condition;
 pub mod contract;
 pub mod decide;
 pub mod derive;
+pub mod discover;
 pub mod interpret;
 pub mod label;
 pub mod project;

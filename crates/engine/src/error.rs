@@ -12,7 +12,7 @@ use workrail_model::event::ContextError;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::limits::{CONTEXT_BYTES_MAX, GOAL_BYTES_MAX, IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS};
-use workrail_model::name::NameError;
+use workrail_model::name::{NameError, WorkflowId};
 use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
 use workrail_ports::content::ContentError;
@@ -270,26 +270,40 @@ pub(crate) fn context(cause: &ContextError) -> Boxed {
     error
 }
 
-pub(crate) fn source(cause: SourceError) -> Boxed {
-    match cause {
-        SourceError::NotFound { id, known } => {
-            let known: Vec<String> = known.iter().map(ToString::to_string).collect();
-            let mut error = envelope(
-                ErrorCode::WorkflowNotFound,
-                Retry::NotRetryable,
-                format!("No workflow has the id `{id}`."),
-                &format!("Start one of: {}.", known.join(", ")),
-            );
-            error.details = Some(json!({ "known": known }));
-            error
-        }
-        SourceError::Unreadable { .. } => envelope(
-            ErrorCode::WorkflowInvalid,
-            Retry::NotRetryable,
-            sentence(&cause.to_string()),
-            "Check that the file exists and can be read.",
-        ),
-    }
+pub(crate) fn query(what: &str, bytes: usize, max: usize) -> Boxed {
+    invalid(format!("`{what}` has {bytes} bytes, at most {max} are allowed."), "Search with fewer words.")
+}
+
+/// `known` has the ids that can be started, the nearest to the misspelled one first.
+pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[&str]) -> Boxed {
+    let next = "Call list_workflows to see every workflow, and every file that cannot be used.";
+    let suggestion = match nearest {
+        Some(near) => format!("Did you mean `{near}`? {next}"),
+        None => format!("Known: {}. {next}", known.join(", ")),
+    };
+    let message = format!("No workflow has the id `{id}`.");
+    let mut error = envelope(ErrorCode::WorkflowNotFound, Retry::NotRetryable, message, &suggestion);
+    error.details = Some(json!({ "nearest": nearest, "known": known }));
+    error.next_call = Some(NextCall::new("list_workflows", []));
+    error
+}
+
+pub(crate) fn unusable_workflow(id: &WorkflowId, file: &str, why: &str) -> Boxed {
+    envelope(
+        ErrorCode::WorkflowInvalid,
+        Retry::NotRetryable,
+        format!("`{id}` cannot be used: {file}: {why}"),
+        "Fix the file as the message says, then repeat the call.",
+    )
+}
+
+pub(crate) fn source(cause: &SourceError) -> Boxed {
+    envelope(
+        ErrorCode::WorkflowInvalid,
+        Retry::NotRetryable,
+        format!("{}.", sentence(&cause.to_string())),
+        "Check that the file exists and can be read.",
+    )
 }
 
 pub(crate) fn diagnostics(cause: &Diagnostics) -> Boxed {

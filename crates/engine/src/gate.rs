@@ -12,6 +12,7 @@ use workrail_ports::environment::Entropy;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader};
 
 use crate::cards::Cards;
+use crate::catalog::Catalog;
 use crate::contents::Content;
 use crate::folded::{Folded, FoldedSessions, locked};
 use crate::token::Signer;
@@ -28,6 +29,7 @@ pub(crate) struct Reading<'a> {
     pub signer: &'a Signer,
     pub folded: &'a FoldedSessions,
     pub cards: &'a Cards,
+    pub catalog: &'a Catalog,
 }
 
 impl Reading<'_> {

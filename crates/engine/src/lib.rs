@@ -5,12 +5,16 @@
 mod advance;
 mod approve;
 mod cards;
+pub mod catalog;
 mod checkpoint;
 mod contents;
 mod error;
 mod folded;
 mod gate;
+mod inspect;
+mod list;
 mod mint;
+mod references;
 mod rehydrate;
 mod reply;
 pub mod request;
@@ -23,12 +27,8 @@ mod workspace;
 
 use std::sync::Arc;
 
-use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::digest::WorkflowHash;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::name::WorkflowId;
 use workrail_model::preferences::Preferences;
-use workrail_model::reply::ReferenceInfo;
 use workrail_model::token::{TokenEncoding, TokenKind};
 use workrail_ports::cache::ProjectionCache;
 use workrail_ports::content::ContentStore;
@@ -41,6 +41,7 @@ use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
 pub use approve::Waiting;
 use cards::Cards;
+use catalog::Catalog;
 use contents::{Content, Contents};
 use folded::FoldedSessions;
 use gate::Reading;
@@ -70,10 +71,10 @@ impl<S> Store for S where
 pub struct Surroundings {
     pub clock: Box<dyn Clock>,
     pub entropy: Box<dyn Entropy>,
-    pub workflows: Box<dyn WorkflowSource>,
-    pub workspace: Box<dyn WorkspaceObserver>,
-    /// Where calls that name no folder are taken to be about.
-    pub default_workspace: Option<WorkspacePath>,
+    pub workflows: Arc<dyn WorkflowSource>,
+    pub observer: Box<dyn WorkspaceObserver>,
+    /// The workspace of calls that name none.
+    pub workspace: Option<WorkspacePath>,
     /// What holds for runs whose caller chooses no mode.
     pub default_preferences: Preferences,
     /// Which token encoding agents see; both are always accepted.
@@ -98,6 +99,7 @@ pub struct Engine<S: Store> {
     contents: Contents,
     cards: Cards,
     workspaces: Workspaces,
+    catalog: Catalog,
 }
 
 impl<S: Store> std::fmt::Debug for Engine<S> {
@@ -111,6 +113,7 @@ impl<S: Store> Engine<S> {
     pub fn open(store: Arc<S>, around: Surroundings) -> Result<Self, Box<ErrorEnvelope>> {
         let keyring = store.load_or_create().map_err(error::keyring)?;
         let signer = Signer { keyring, encoding: around.token_encoding };
+        let catalog = Catalog::new(Arc::clone(&around.workflows));
         Ok(Self {
             store,
             around,
@@ -119,6 +122,7 @@ impl<S: Store> Engine<S> {
             contents: Contents::default(),
             cards: Cards::default(),
             workspaces: Workspaces::default(),
+            catalog,
         })
     }
 
@@ -178,24 +182,11 @@ impl<S: Store> Engine<S> {
             signer: &self.signer,
             folded: &self.folded,
             cards: &self.cards,
+            catalog: &self.catalog,
         }
     }
 
     fn content(&self) -> Content<'_> {
         Content { store: &*self.store, contents: &self.contents }
-    }
-}
-
-impl Reading<'_> {
-    fn references(
-        &self,
-        _workflow: &CompiledWorkflow,
-        _workspace: Option<&WorkspacePath>,
-    ) -> Vec<ReferenceInfo> {
-        Vec::new()
-    }
-
-    fn drifted(&self, _id: &WorkflowId, _pinned: WorkflowHash, _workspace: Option<&WorkspacePath>) -> bool {
-        false
     }
 }

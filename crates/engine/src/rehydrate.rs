@@ -6,6 +6,7 @@ use workrail_core::reply::recovery::Recovering;
 use workrail_core::reply::{Beside, ReplyInput, ReplyMoment, render};
 use workrail_core::token::NodeFacts;
 use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::WorkflowHash;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::Context;
 use workrail_model::id::RunId;
@@ -72,9 +73,11 @@ impl Reading<'_> {
         workspace: Option<&WorkspacePath>,
     ) -> Beside {
         let told = Recovering { facts, workflow, context, snapshots: &self.content };
+        // The file may be gone or broken by now: the run does not need it.
+        let now = self.catalog.compiled(&workflow.workflow_id, workspace).ok();
         Beside {
-            references: self.references(workflow, workspace),
-            warnings: self.standing_warnings(facts, at, workflow, workspace),
+            references: self.references(workflow, now.as_ref().map(|entry| &entry.source), workspace),
+            warnings: self.standing_warnings(facts, at, now.map(|entry| entry.hash)),
             recap: told.recap(at.node),
             branches: told.branches(at.node),
             downstream: told.downstream(at.node),
@@ -88,8 +91,7 @@ impl Reading<'_> {
         &self,
         facts: &SessionState,
         at: NodeFacts,
-        workflow: &CompiledWorkflow,
-        workspace: Option<&WorkspacePath>,
+        now: Option<WorkflowHash>,
     ) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let wish = self.control.wished_preferences(facts.session_id());
@@ -100,7 +102,7 @@ impl Reading<'_> {
             );
             warnings.push(Warning { code: WarningCode::PreferencesPending, message });
         }
-        if self.drifted(&workflow.workflow_id, at.workflow, workspace) {
+        if now.is_some_and(|now| now != at.workflow) {
             let message =
                 "The workflow's file has changed since this run was started. The run keeps the version \
                            it was started with."

@@ -3,6 +3,9 @@
 use serde_json::{Map, Value};
 use workrail_model::preferences::Mode;
 
+pub use crate::inspect::InspectWorkflow;
+pub use crate::list::ListWorkflows;
+
 #[derive(Clone, Debug, Default)]
 pub struct StartWorkflow {
     pub workflow_id: String,

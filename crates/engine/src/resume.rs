@@ -77,7 +77,7 @@ impl Reading<'_> {
             && query.git_head_sha.is_none();
         // Where the caller stands speaks only when the caller does not: words are meant, a folder is not.
         if let Some(workspace) = workspace.filter(|_| nothing_said) {
-            for (key, value) in self.around.workspace.observe(workspace).values {
+            for (key, value) in self.around.observer.observe(workspace).values {
                 match (key, value) {
                     (ObservationKey::GitBranch, ObservationValue::ShortString(text)) => {
                         query.git_branch = Some(text.as_str().to_owned());

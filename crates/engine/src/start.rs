@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use workrail_core::compile::{Bindings, CompileInput, Origin, bindings_for, compile};
 use workrail_core::decide::observe::Observed;
 use workrail_core::decide::start::{Begun, Start, Started, start};
 use workrail_core::project::SessionState;
 use workrail_core::reply::{Beside, ReplyInput, ReplyMoment, render};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::event::{Context, ParentLink, WorkflowSourceKind};
+use workrail_model::event::{Context, ParentLink};
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::GOAL_BYTES_MAX;
 use workrail_model::name::WorkflowId;
 use workrail_model::preferences::{Mode, PreferenceSource};
-use workrail_model::reply::ReferenceInfo;
+use workrail_model::reply::{ReferenceInfo, Warning, WarningCode};
 use workrail_model::token::TokenKind;
 use workrail_ports::workflow_source::SourceFile;
 
+use crate::catalog::CatalogEntry;
 use crate::request::{Echo, StartWorkflow};
 use crate::token::{Attempts, Refused};
 use crate::{Answer, Engine, Store, error, reply, token};
@@ -31,6 +31,8 @@ struct Prepared {
     context: Context,
     mode: Option<Mode>,
     references: Vec<ReferenceInfo>,
+    /// What a legacy id should become.
+    suggested: Option<String>,
     observed: Vec<Observed>,
 }
 
@@ -46,13 +48,13 @@ impl<S: Store> Engine<S> {
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
         let home = self.home(&request)?;
         let workspace = self.workspace(request.workspace.as_deref())?;
-        let source = self.around.workflows.load(&id).map_err(error::source)?;
-        let bindings = self.bindings(&id)?;
-        let workflow = Arc::new(compiled(&source, &bindings)?);
+        let CatalogEntry { workflow, source, suggested, .. } =
+            self.catalog.compiled(&id, workspace.as_ref())?;
         let observed = workspace.as_ref().map_or_else(Vec::new, |path| self.seen_in(path));
         let prepared = Prepared {
             run: self.fresh_run()?,
-            references: self.reading().references(&workflow, workspace.as_ref()),
+            references: self.reading().references(&workflow, Some(&source), workspace.as_ref()),
+            suggested,
             workflow,
             source,
             context: initial_context(&request)?,
@@ -154,6 +156,9 @@ impl<S: Store> Engine<S> {
         let reading = self.reading();
         reading.look(session, |facts| {
             let state = &started.state;
+            let mut warnings = started.warnings;
+            warnings
+                .extend(prepared.suggested.as_deref().map(|better| legacy_id(&prepared.workflow, better)));
             let body = render(&ReplyInput {
                 facts,
                 run: prepared.run,
@@ -164,7 +169,7 @@ impl<S: Store> Engine<S> {
                 moment: ReplyMoment::Started,
                 beside: Beside {
                     references: prepared.references.clone(),
-                    warnings: started.warnings,
+                    warnings,
                     other_runs: reading.other_runs(facts, prepared.run),
                     ..Beside::default()
                 },
@@ -174,26 +179,6 @@ impl<S: Store> Engine<S> {
             reply::sign(&body, &self.signer.tokens(session, at, attempts), self.signer.bookmarks(facts))
         })
     }
-
-    /// What the workspace chose for the workflow's extension points.
-    fn bindings(&self, id: &WorkflowId) -> Result<Bindings, Box<ErrorEnvelope>> {
-        match self.around.workflows.bindings().map_err(error::source)? {
-            None => Ok(Bindings::new()),
-            Some(file) => bindings_for(&file.bytes, id.as_str())
-                .map_err(|cause| error::bindings(&file.reference, &cause)),
-        }
-    }
-}
-
-fn compiled(source: &SourceFile, bindings: &Bindings) -> Result<CompiledWorkflow, Box<ErrorEnvelope>> {
-    let origin = match source.kind {
-        WorkflowSourceKind::Bundled => Origin::Bundled,
-        WorkflowSourceKind::User => Origin::User,
-        WorkflowSourceKind::Project => Origin::Project,
-        WorkflowSourceKind::Remote | WorkflowSourceKind::Plugin => Origin::Shared,
-    };
-    let input = CompileInput { origin, bindings, ..CompileInput::new(&source.bytes, &source.reference) };
-    compile(input).map_err(|cause| error::diagnostics(&cause))
 }
 
 /// The caller's context, with the goal under its own key.
@@ -206,4 +191,12 @@ fn initial_context(request: &StartWorkflow) -> Result<Context, Box<ErrorEnvelope
         map.insert("goal".to_owned(), Value::from(goal.clone()));
     }
     Context::new(map).map_err(|cause| error::context(&cause))
+}
+
+fn legacy_id(workflow: &CompiledWorkflow, better: &str) -> Warning {
+    let message = format!(
+        "`{}` is an id of the old form without a namespace; it runs, and its author should rename it to `{better}`.",
+        workflow.workflow_id
+    );
+    Warning { code: WarningCode::LegacyWorkflowId, message }
 }

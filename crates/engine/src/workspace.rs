@@ -23,7 +23,7 @@ impl<S: Store> Engine<S> {
     /// The folder that a call is about: the one it names, else the server's own.
     pub(crate) fn workspace(&self, named: Option<&str>) -> Result<Option<WorkspacePath>, Box<ErrorEnvelope>> {
         match named {
-            None => Ok(self.around.default_workspace.clone()),
+            None => Ok(self.around.workspace.clone()),
             Some(text) => WorkspacePath::parse(text).map(Some).map_err(|cause| error::workspace(&cause)),
         }
     }
@@ -45,7 +45,7 @@ impl<S: Store> Engine<S> {
     }
 
     pub(crate) fn seen_in(&self, workspace: &WorkspacePath) -> Vec<Observed> {
-        let seen = self.around.workspace.observe(workspace).values;
+        let seen = self.around.observer.observe(workspace).values;
         seen.into_iter().map(|(key, value)| Observed { key, value }).collect()
     }
 }

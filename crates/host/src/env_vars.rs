@@ -17,6 +17,18 @@ pub const STORAGE_PATH: EnvVar = EnvVar {
     what: "Folders with workflow files, separated like PATH; later folders win.",
 };
 
+pub const PROJECT_DIR: EnvVar = EnvVar {
+    name: "CLAUDE_PROJECT_DIR",
+    what: "The workspace of calls that name none, when it is an existing absolute path. Set by Claude Code. \
+           Default: the process directory.",
+};
+
+/// Read by the standard library's `home_dir`, which falls back to the user database.
+pub const HOME: EnvVar = EnvVar {
+    name: "HOME",
+    what: "Where `.workrail/workflows` of the user and, by default, the data directory are.",
+};
+
 pub const LOG: EnvVar = EnvVar {
     name: "WORKRAIL_LOG",
     what: "What is logged to stderr, as `tracing` filter directives. Default: `warn`.",
@@ -40,8 +52,17 @@ pub const ENABLE_START_SESSION: EnvVar = EnvVar {
     what: "Whether `start_session` is offered. Default: `false`.",
 };
 
-pub const ALL: [EnvVar; 7] =
-    [DATA_DIR, STORAGE_PATH, LOG, ENABLE_V2_TOOLS, ENABLE_CHECKPOINT, ENABLE_RESUME, ENABLE_START_SESSION];
+pub const ALL: [EnvVar; 9] = [
+    DATA_DIR,
+    STORAGE_PATH,
+    PROJECT_DIR,
+    HOME,
+    LOG,
+    ENABLE_V2_TOOLS,
+    ENABLE_CHECKPOINT,
+    ENABLE_RESUME,
+    ENABLE_START_SESSION,
+];
 
 impl EnvVar {
     /// The value, when it is set, not empty and valid UTF-8.

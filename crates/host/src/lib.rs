@@ -1,8 +1,10 @@
-//! What is around us: clock, randomness, the machine's boot, and where workflows come from.
+//! What is around us: clock, randomness, the machine's boot, the workspace, and where workflows come from.
 
 pub mod boot;
+mod bounded;
 pub mod clock;
 pub mod data_dir;
 pub mod entropy;
 pub mod env_vars;
 pub mod sources;
+pub mod workspace;

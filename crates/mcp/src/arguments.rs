@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use workrail_model::discovery::InspectMode;
 use workrail_model::preferences::Mode;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -22,23 +23,14 @@ pub(crate) struct ListArguments {
     pub workspace_path: Option<String>,
 }
 
-/// How much to show.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum InspectModeArgument {
-    #[default]
-    Metadata,
-    Preview,
-}
-
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct InspectArguments {
     pub workflow_id: String,
     /// `preview` adds the whole plan.
     #[serde(default)]
-    #[schemars(with = "InspectModeArgument")]
-    pub mode: Option<InspectModeArgument>,
+    #[schemars(with = "InspectMode")]
+    pub mode: Option<InspectMode>,
     #[serde(default)]
     #[schemars(with = "String")]
     pub workspace_path: Option<String>,

@@ -4,14 +4,15 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use workrail_engine::request::{
-    CheckpointWorkflow, ContinueWorkflow, Echo, Output, ResumeSession, StartSession, StartWorkflow,
+    CheckpointWorkflow, ContinueWorkflow, Echo, InspectWorkflow, ListWorkflows, Output, ResumeSession,
+    StartSession, StartWorkflow,
 };
 use workrail_engine::{Answer, Reply};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 
 use crate::arguments::{
-    CheckpointArguments, ContinueArguments, OutputArguments, ResumeArguments, StartArguments,
-    StartSessionArguments,
+    CheckpointArguments, ContinueArguments, InspectArguments, ListArguments, OutputArguments,
+    ResumeArguments, StartArguments, StartSessionArguments,
 };
 use crate::catalogue::ToolName;
 use crate::repair;
@@ -20,6 +21,8 @@ use crate::repair;
 pub trait Execution: Send + Sync + 'static {
     /// Whether a tool is switched on.
     fn offers(&self, tool: ToolName) -> bool;
+    fn list_workflows(&self, request: ListWorkflows) -> Answer;
+    fn inspect_workflow(&self, request: InspectWorkflow) -> Answer;
     fn start_workflow(&self, request: StartWorkflow) -> Answer;
     fn continue_workflow(&self, request: ContinueWorkflow) -> Answer;
     fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer;
@@ -55,6 +58,15 @@ fn answer(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Valu
 
 fn dispatched(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Value>) -> Answer {
     match tool {
+        ToolName::ListWorkflows => {
+            let ListArguments { tags, query, workspace_path } = parse(arguments)?;
+            execution.list_workflows(ListWorkflows { workspace: workspace_path, tags, query })
+        }
+        ToolName::InspectWorkflow => {
+            let InspectArguments { workflow_id, mode, workspace_path } = parse(arguments)?;
+            let mode = mode.unwrap_or_default();
+            execution.inspect_workflow(InspectWorkflow { workflow_id, mode, workspace: workspace_path })
+        }
         ToolName::StartWorkflow => {
             let given: StartArguments = parse(arguments)?;
             execution.start_workflow(StartWorkflow {

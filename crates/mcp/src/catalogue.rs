@@ -7,17 +7,21 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
+use workrail_model::discovery::{WorkflowInspection, WorkflowList};
 use workrail_model::reply::ReplyBody;
 use workrail_model::resume::ResumeBody;
 use workrail_model::session::SessionBody;
 
 use crate::arguments::{
-    CheckpointArguments, ContinueArguments, ResumeArguments, StartArguments, StartSessionArguments,
+    CheckpointArguments, ContinueArguments, InspectArguments, ListArguments, ResumeArguments, StartArguments,
+    StartSessionArguments,
 };
 
 /// The closed set of tools; no tool shows projections, those are the console's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ToolName {
+    ListWorkflows,
+    InspectWorkflow,
     StartWorkflow,
     ContinueWorkflow,
     CheckpointWorkflow,
@@ -26,7 +30,9 @@ pub enum ToolName {
 }
 
 impl ToolName {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
+        Self::ListWorkflows,
+        Self::InspectWorkflow,
         Self::StartWorkflow,
         Self::ContinueWorkflow,
         Self::CheckpointWorkflow,
@@ -36,6 +42,8 @@ impl ToolName {
 
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::ListWorkflows => "list_workflows",
+            Self::InspectWorkflow => "inspect_workflow",
             Self::StartWorkflow => "start_workflow",
             Self::ContinueWorkflow => "continue_workflow",
             Self::CheckpointWorkflow => "checkpoint_workflow",
@@ -51,7 +59,7 @@ impl ToolName {
     /// Whether the tool cannot change anything.
     pub fn is_read_only(self) -> bool {
         match self {
-            Self::ResumeSession => true,
+            Self::ListWorkflows | Self::InspectWorkflow | Self::ResumeSession => true,
             Self::StartWorkflow | Self::ContinueWorkflow | Self::CheckpointWorkflow | Self::StartSession => {
                 false
             }
@@ -60,6 +68,8 @@ impl ToolName {
 
     fn title(self) -> &'static str {
         match self {
+            Self::ListWorkflows => "List workflows",
+            Self::InspectWorkflow => "Inspect a workflow",
             Self::StartWorkflow => "Start a workflow",
             Self::ContinueWorkflow => "Continue a workflow",
             Self::CheckpointWorkflow => "Save progress",
@@ -70,6 +80,14 @@ impl ToolName {
 
     fn description(self) -> &'static str {
         match self {
+            Self::ListWorkflows => {
+                "Lists the workflows and routines that can be started here, one line each, and every file that cannot \
+                 be used with what is wrong. Narrow it with `query` or `tags`. Changes nothing."
+            }
+            Self::InspectWorkflow => {
+                "Shows what a workflow is for and what it needs before you start it; with mode `preview` its whole plan. \
+                 Changes nothing."
+            }
             Self::StartWorkflow => {
                 "Starts a run of a workflow and returns its first step. Do what the step says, then call \
                  `continue_workflow` exactly as `nextCall` shows. You see one step at a time: do not guess \
@@ -102,7 +120,11 @@ impl ToolName {
     fn annotations(self) -> ToolAnnotations {
         let idempotent = match self {
             Self::StartWorkflow | Self::StartSession => false,
-            Self::ContinueWorkflow | Self::CheckpointWorkflow | Self::ResumeSession => true,
+            Self::ListWorkflows
+            | Self::InspectWorkflow
+            | Self::ContinueWorkflow
+            | Self::CheckpointWorkflow
+            | Self::ResumeSession => true,
         };
         ToolAnnotations::with_title(self.title())
             .read_only(self.is_read_only())
@@ -122,6 +144,8 @@ impl ToolName {
 
     fn made_input_schema(self) -> JsonObject {
         match self {
+            Self::ListWorkflows => schema_of::<ListArguments>(),
+            Self::InspectWorkflow => schema_of::<InspectArguments>(),
             Self::StartWorkflow => schema_of::<StartArguments>(),
             Self::ContinueWorkflow => schema_of::<ContinueArguments>(),
             Self::CheckpointWorkflow => schema_of::<CheckpointArguments>(),
@@ -133,6 +157,8 @@ impl ToolName {
     /// What the tool answers with, in full; too large to be served, kept in `schemas/mcp`.
     fn answer_schema(self) -> JsonObject {
         match self {
+            Self::ListWorkflows => schema_of::<WorkflowList>(),
+            Self::InspectWorkflow => schema_of::<WorkflowInspection>(),
             Self::StartWorkflow | Self::ContinueWorkflow | Self::CheckpointWorkflow => {
                 schema_of::<ReplyBody>()
             }
@@ -285,7 +311,15 @@ mod tests {
         let names: Vec<_> = tools(|_| true).into_iter().map(|tool| tool.name.to_string()).collect();
         assert_eq!(
             names,
-            ["start_workflow", "continue_workflow", "checkpoint_workflow", "resume_session", "start_session"]
+            [
+                "list_workflows",
+                "inspect_workflow",
+                "start_workflow",
+                "continue_workflow",
+                "checkpoint_workflow",
+                "resume_session",
+                "start_session"
+            ]
         );
     }
 }

@@ -10,6 +10,7 @@ pub mod canonical;
 pub mod capability;
 pub mod compiled;
 pub mod digest;
+pub mod discovery;
 pub mod error;
 pub mod event;
 pub mod gap;

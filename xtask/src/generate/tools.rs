@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
+use workrail_model::discovery::{WorkflowInspection, WorkflowList};
 use workrail_model::reply::ReplyBody;
 use workrail_model::resume::ResumeBody;
 use workrail_model::session::SessionBody;
@@ -39,6 +40,10 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
     let reply =
         "The structured content of a reply of start_workflow, continue_workflow and checkpoint_workflow.";
     artifacts.push(file("schemas/mcp/reply.json", &schemas::of::<ReplyBody>(reply)?)?);
+    let list = "The structured content of an answer of list_workflows.";
+    artifacts.push(file("schemas/mcp/workflows.json", &schemas::of::<WorkflowList>(list)?)?);
+    let inspection = "The structured content of an answer of inspect_workflow.";
+    artifacts.push(file("schemas/mcp/inspection.json", &schemas::of::<WorkflowInspection>(inspection)?)?);
     let resume = "The structured content of an answer of resume_session.";
     artifacts.push(file("schemas/mcp/resume.json", &schemas::of::<ResumeBody>(resume)?)?);
     let session = "The structured content of answers about a session without a run.";

@@ -1,9 +1,10 @@
 //! `workrail compile`: the compiled form, its hash, or the prompts.
 
 use camino::Utf8Path;
-use workrail_core::compile::{Bindings, CompileInput, bindings_for, check, read_source};
+use workrail_core::compile::{Bindings, CompileInput, Origin, bindings_for, check, read_source};
 use workrail_core::render::prompt::{Lifecycle, render_step};
-use workrail_host::sources::Sources;
+use workrail_host::sources::{Sources, is_bundled};
+use workrail_host::workspace::default_workspace;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::Context;
 use workrail_model::snapshot::PendingStep;
@@ -16,7 +17,9 @@ use crate::output::{self, Tone};
 /// What the workspace chose for the extension points of a file's workflow.
 pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Stop> {
     let call = |error: &dyn std::fmt::Display| Stop::Call(format!("the workspace's bindings: {error}"));
-    let Some(file) = Sources::from_environment().bindings().map_err(|error| call(&error))? else {
+    let Some(file) =
+        Sources::from_environment().bindings(default_workspace().as_ref()).map_err(|error| call(&error))?
+    else {
         return Ok(Bindings::new());
     };
     // A file without a readable id has other problems, which the check reports.
@@ -24,11 +27,18 @@ pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Stop> {
     bindings_for(&file.bytes, source.id.as_str()).map_err(|error| call(&error))
 }
 
+/// A file of ours may use our namespace; everybody else's is checked as part of a project.
+pub(super) fn origin(bytes: &[u8]) -> Origin {
+    if is_bundled(bytes) { Origin::Bundled } else { Origin::Project }
+}
+
 /// Compiles a file; prints its problems when there are errors.
 pub(super) fn compiled(file: &Utf8Path) -> Result<CompiledWorkflow, Stop> {
     let bytes = files::read(file)?;
     let bindings = bindings(&bytes)?;
-    let checked = check(CompileInput { bindings: &bindings, ..CompileInput::new(&bytes, file.as_str()) });
+    let origin = origin(&bytes);
+    let checked =
+        check(CompileInput { bindings: &bindings, origin, ..CompileInput::new(&bytes, file.as_str()) });
     checked.workflow.ok_or_else(|| {
         report::print(&checked.diagnostics, &bytes);
         Stop::Problems

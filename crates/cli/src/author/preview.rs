@@ -1,17 +1,18 @@
 //! `workrail preview`: the whole plan as a tree, with conditions, loops, contracts and sizes.
 
-use camino::Utf8Path;
-use workrail_core::compile::{CompileInput, Origin, check};
-use workrail_host::sources::Sources;
-use workrail_model::compiled::{
-    CompiledLoop, CompiledStep, CompiledWorkflow, ConditionTest, Confirmation, Expr, ForCount, LoopControl,
-    PlanItem, StepKind,
-};
-use workrail_model::event::WorkflowSourceKind;
-use workrail_model::name::{ConditionId, WorkflowId};
-use workrail_ports::workflow_source::{SourceError, WorkflowSource};
+use std::sync::Arc;
 
-use super::{Stop, compile, report};
+use camino::Utf8Path;
+use workrail_core::discover::condition_text;
+use workrail_engine::catalog::Catalog;
+use workrail_host::sources::Sources;
+use workrail_host::workspace::default_workspace;
+use workrail_model::compiled::{
+    CompiledLoop, CompiledStep, CompiledWorkflow, Confirmation, ForCount, LoopControl, PlanItem, StepKind,
+};
+use workrail_model::name::WorkflowId;
+
+use super::{Stop, compile};
 use crate::output::{self, Tone};
 
 pub(super) fn run(workflow: &str) -> Result<(), Stop> {
@@ -30,26 +31,13 @@ pub(super) fn run(workflow: &str) -> Result<(), Stop> {
 }
 
 fn by_id(text: &str) -> Result<CompiledWorkflow, Stop> {
-    let call = |message: String| Stop::Call(message);
-    let id = WorkflowId::parse(text).map_err(|error| call(format!("{error}; or name a file")))?;
-    let source = Sources::from_environment().load(&id).map_err(|error| match &error {
-        SourceError::NotFound { known, .. } => {
-            let known: Vec<String> = known.iter().map(ToString::to_string).collect();
-            call(format!("{error}. Known: {}. A path to a file works too.", known.join(", ")))
-        }
-        SourceError::Unreadable { .. } => call(error.to_string()),
+    let id = WorkflowId::parse(text).map_err(|error| Stop::Call(format!("{error}; or name a file")))?;
+    let catalog = Catalog::new(Arc::new(Sources::from_environment()));
+    let found = catalog.compiled(&id, default_workspace().as_ref());
+    let entry = found.map_err(|error| {
+        Stop::Call(format!("{}\n{} A path to a file works too.", error.message, error.suggestion))
     })?;
-    let origin = match source.kind {
-        WorkflowSourceKind::Bundled => Origin::Bundled,
-        WorkflowSourceKind::User => Origin::User,
-        WorkflowSourceKind::Project => Origin::Project,
-        WorkflowSourceKind::Remote | WorkflowSourceKind::Plugin => Origin::Shared,
-    };
-    let checked = check(CompileInput { origin, ..CompileInput::new(&source.bytes, &source.reference) });
-    checked.workflow.ok_or_else(|| {
-        report::print(&checked.diagnostics, &source.bytes);
-        Stop::Problems
-    })
+    Ok((*entry.workflow).clone())
 }
 
 fn lines(workflow: &CompiledWorkflow) -> Vec<String> {
@@ -117,38 +105,4 @@ fn loop_line(workflow: &CompiledWorkflow, owner: &CompiledLoop) -> String {
         "loop {} · {}: {control}, at most {}{condition}",
         owner.loop_id, owner.title, owner.max_iterations
     )
-}
-
-fn condition_text(workflow: &CompiledWorkflow, id: &ConditionId) -> String {
-    match workflow.condition(id).map(|condition| &condition.test) {
-        None => id.to_string(),
-        Some(ConditionTest::LoopControl { .. }) => "the decision step says continue".to_owned(),
-        Some(ConditionTest::Context { expr }) => expr_text(expr),
-    }
-}
-
-fn expr_text(expr: &Expr) -> String {
-    let joined = |parts: &[Expr], word: &str| {
-        let texts: Vec<String> = parts.iter().map(expr_text).collect();
-        format!("({})", texts.join(word))
-    };
-    match expr {
-        Expr::Always => "always".to_owned(),
-        Expr::Malformed => "never".to_owned(),
-        Expr::Truthy { var } => var.clone(),
-        Expr::Equals { var, value } => format!("{var} = {value}"),
-        Expr::NotEquals { var, value } => format!("{var} ≠ {value}"),
-        Expr::Gt { var, value } => format!("{var} > {value}"),
-        Expr::Gte { var, value } => format!("{var} ≥ {value}"),
-        Expr::Lt { var, value } => format!("{var} < {value}"),
-        Expr::Lte { var, value } => format!("{var} ≤ {value}"),
-        Expr::Contains { var, value } => format!("{var} contains {value}"),
-        Expr::In { var, values } => {
-            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-            format!("{var} in [{}]", values.join(", "))
-        }
-        Expr::And { all } => joined(all, " and "),
-        Expr::Or { any } => joined(any, " or "),
-        Expr::Not { inner } => format!("not {}", expr_text(inner)),
-    }
 }

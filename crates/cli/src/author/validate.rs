@@ -19,7 +19,9 @@ pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Stop> {
     for file in &found {
         let bytes = files::read(file)?;
         let bindings = compile::bindings(&bytes)?;
-        let checked = check(CompileInput { bindings: &bindings, ..CompileInput::new(&bytes, file.as_str()) });
+        let origin = compile::origin(&bytes);
+        let input = CompileInput { bindings: &bindings, origin, ..CompileInput::new(&bytes, file.as_str()) };
+        let checked = check(input);
         if !as_json {
             report::print(&checked.diagnostics, &bytes);
         }

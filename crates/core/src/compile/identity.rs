@@ -1,6 +1,7 @@
 //! Workflow ids: namespaces, the reserved one, and what a legacy id should become (lock 7).
 
 use workrail_model::digest::Sha256;
+use workrail_model::event::WorkflowSourceKind;
 use workrail_model::name::WorkflowId;
 use workrail_model::source::DocPath;
 
@@ -20,6 +21,15 @@ pub enum Origin {
 }
 
 impl Origin {
+    pub fn of(kind: WorkflowSourceKind) -> Self {
+        match kind {
+            WorkflowSourceKind::Bundled => Self::Bundled,
+            WorkflowSourceKind::User => Self::User,
+            WorkflowSourceKind::Project => Self::Project,
+            WorkflowSourceKind::Remote | WorkflowSourceKind::Plugin => Self::Shared,
+        }
+    }
+
     fn namespace(self) -> &'static str {
         match self {
             Self::Bundled => "wr",
@@ -31,11 +41,11 @@ impl Origin {
 }
 
 /// The namespaced id that a legacy one should become: from its source, never from a clock. When that id
-/// is taken, four digits of the source's digest are appended.
+/// is taken, four digits of the digest of the source's bytes are appended.
 pub fn suggested_id(
     legacy: &str,
     origin: Origin,
-    source: &[u8],
+    source: Sha256,
     is_taken: impl Fn(&str) -> bool,
 ) -> Option<WorkflowId> {
     let mut name = legacy.to_lowercase().replace('-', "_");
@@ -43,12 +53,7 @@ pub fn suggested_id(
         name = format!("w{name}");
     }
     let plain = format!("{}.{name}", origin.namespace());
-    let id = if is_taken(&plain) {
-        let digest = Sha256::of(source).hex();
-        format!("{plain}_{}", &digest[..4])
-    } else {
-        plain
-    };
+    let id = if is_taken(&plain) { format!("{plain}_{}", &source.hex()[..4]) } else { plain };
     WorkflowId::parse(&id).ok()
 }
 
@@ -85,7 +90,7 @@ pub(super) fn check(id: &str, origin: Origin, report: &mut Report) -> Option<Wor
             );
         }
         None => {
-            let suggestion = suggested_id(id, origin, &[], |_| false);
+            let suggestion = suggested_id(id, origin, Sha256::of(&[]), |_| false);
             report.push(
                 Problem::on(Code::LegacyId, &at)
                     .message(format!("`{id}` has no namespace"))
@@ -108,12 +113,12 @@ mod tests {
     #[test_case("bug-investigation", Origin::Shared, "repo.bug_investigation")]
     #[test_case("2fa", Origin::User, "user.w2fa"; "a segment starts with a letter")]
     fn legacy_ids_are_renamed_by_their_source(legacy: &str, origin: Origin, expected: &str) {
-        assert_eq!(suggested_id(legacy, origin, b"", |_| false).unwrap().as_str(), expected);
+        assert_eq!(suggested_id(legacy, origin, Sha256::of(b""), |_| false).unwrap().as_str(), expected);
     }
 
     #[test]
     fn a_collision_gets_digits_of_the_source() {
-        let id = suggested_id("a-b", Origin::User, b"abc", |id| id == "user.a_b").unwrap();
+        let id = suggested_id("a-b", Origin::User, Sha256::of(b"abc"), |id| id == "user.a_b").unwrap();
         assert_eq!(id.as_str(), "user.a_b_ba78");
     }
 }

@@ -35,6 +35,7 @@ pub use schema::workflow_schema;
 use std::collections::BTreeMap;
 
 use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::name::WorkflowId;
 use workrail_model::source::Workflow;
 
 use report::Report;
@@ -84,6 +85,13 @@ pub fn check(input: CompileInput<'_>) -> Checked {
     let workflow = build::workflow(&source, &input, &mut report);
     let workflow = workflow.filter(|_| !report.has_errors());
     Checked { workflow, diagnostics: report.finish(input.file, Some(&root)) }
+}
+
+/// The `id` that a file claims, also when the rest of it is wrong: who owns an id is decided before
+/// whether the file is valid.
+pub fn authored_id(bytes: &[u8]) -> Option<WorkflowId> {
+    let root = document::parse(bytes, &mut Report::default())?;
+    WorkflowId::parse(root.get("id")?.text()?).ok()
 }
 
 /// The authored model alone, for tools that list or rewrite workflows.

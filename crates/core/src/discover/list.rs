@@ -1,0 +1,330 @@
+//! `list_workflows`: one compact line each, or counts when there are too many to read (G72, G73).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::{Sha256, WorkflowHash};
+use workrail_model::discovery::{
+    DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarning, DiscoveryWarningCode, IdStatus, LISTED_DESCRIPTION_BYTES_MAX,
+    LISTED_PROBLEMS_MAX, ListedWorkflow, UnusableFile, WorkflowGroup, WorkflowKind, WorkflowList,
+};
+use workrail_model::event::WorkflowSourceKind;
+use workrail_model::name::WorkflowId;
+use workrail_model::reply::NextCall;
+
+use super::{counted, kind_of, one_line, tags, within};
+use crate::compile::{Origin, suggested_id};
+use crate::search;
+
+/// What unusable files may take of the text: the list itself comes first.
+const UNUSABLE_BYTES_MAX: usize = 2_600;
+const LEGACY_BYTES_MAX: usize = 1_200;
+/// Groups beyond the largest ones help nobody to choose.
+const GROUPS_MAX: usize = 40;
+
+/// What a listing needs to know of a workflow; small, so that it can be kept for every file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    pub id: WorkflowId,
+    pub kind: WorkflowKind,
+    pub source_kind: WorkflowSourceKind,
+    /// Of the file's bytes.
+    pub source: Sha256,
+    pub hash: WorkflowHash,
+    pub name: String,
+    pub version: String,
+    pub description: String,
+    pub tags: Vec<String>,
+    /// What a query is compared with.
+    words: BTreeSet<String>,
+}
+
+impl Summary {
+    pub fn new(
+        workflow: &CompiledWorkflow,
+        hash: WorkflowHash,
+        source_kind: WorkflowSourceKind,
+        reference: &str,
+        source: Sha256,
+    ) -> Self {
+        let tags = tags(workflow);
+        let text =
+            [workflow.workflow_id.as_str(), &workflow.name, &workflow.description, &tags.join(" ")].join(" ");
+        Self {
+            id: workflow.workflow_id.clone(),
+            kind: kind_of(&workflow.workflow_id, reference),
+            source_kind,
+            source,
+            hash,
+            name: one_line(&workflow.name, 128),
+            version: workflow.version.clone(),
+            description: one_line(&workflow.description, LISTED_DESCRIPTION_BYTES_MAX),
+            tags,
+            words: search::tokens(&text),
+        }
+    }
+
+    /// The locked order: namespace, workflows before routines, name. No namespace is the empty one.
+    fn order(&self) -> (&str, WorkflowKind, &str) {
+        let (namespace, name) = self.id.as_str().split_once('.').unwrap_or(("", self.id.as_str()));
+        (namespace, self.kind, name)
+    }
+
+    /// The namespaced id that a legacy one should become; `None` for ids that are fine.
+    pub fn suggested(&self, is_taken: impl Fn(&str) -> bool) -> Option<String> {
+        match IdStatus::of(&self.id) {
+            IdStatus::Namespaced => None,
+            IdStatus::Legacy => {
+                suggested_id(self.id.as_str(), Origin::of(self.source_kind), self.source, is_taken)
+                    .map(|id| id.to_string())
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// At least one of them; none lets everything through.
+    pub tags: Vec<String>,
+    /// All of its words.
+    pub query: Option<String>,
+}
+
+impl Filter {
+    fn is_empty(&self) -> bool {
+        self.tags.is_empty() && self.query.as_deref().is_none_or(|query| query.trim().is_empty())
+    }
+
+    fn admits(&self, summary: &Summary, words: &BTreeSet<String>) -> bool {
+        let by_tag = self.tags.is_empty()
+            || self.tags.iter().any(|wanted| summary.tags.contains(&wanted.trim().to_lowercase()));
+        by_tag && search::matches(&summary.words, words)
+    }
+}
+
+/// The whole answer. The order of the workflows and files does not matter; `is_taken` knows every id that
+/// a file has, usable or not.
+pub fn list(
+    summaries: &[&Summary],
+    mut unusable: Vec<UnusableFile>,
+    filter: &Filter,
+    is_taken: impl Fn(&str) -> bool,
+) -> WorkflowList {
+    let query = filter.query.as_deref().unwrap_or_default();
+    let words = search::tokens(query);
+    // A query in another script has no words to compare, and must not match everything.
+    let has_no_words = words.is_empty() && !query.trim().is_empty();
+    let mut matched: Vec<&Summary> =
+        summaries.iter().copied().filter(|summary| !has_no_words && filter.admits(summary, &words)).collect();
+    matched.sort_by(|a, b| a.order().cmp(&b.order()));
+
+    let workflows: Vec<ListedWorkflow> = matched.iter().map(|summary| listed(summary, &is_taken)).collect();
+    let warnings: Vec<DiscoveryWarning> = workflows.iter().filter_map(legacy_warning).collect();
+    unusable.sort_by(|a, b| (a.source_kind, &a.file).cmp(&(b.source_kind, &b.file)));
+
+    let lines: Vec<String> = workflows.iter().map(line).collect();
+    let head = head(&matched, summaries.len(), filter);
+    let after = after(&warnings, &unusable);
+    let foot = "Start one: start_workflow {\"workflowId\":\"ID\"}. See what it does first: inspect_workflow \
+                {\"workflowId\":\"ID\",\"mode\":\"preview\"}.\n";
+    let body: usize = lines.iter().map(|line| line.len() + 1).sum();
+    let is_grouped = head.len() + body + after.len() + foot.len() + 2 > DISCOVERY_TEXT_BYTES_MAX;
+    let groups = if is_grouped { groups(&matched) } else { Vec::new() };
+
+    let mut text = head;
+    text.push('\n');
+    if is_grouped {
+        text.push_str("Too many to list, so they are counted; name one of these to see them:\n");
+        let lines: Vec<String> = groups.iter().map(group_line).collect();
+        let max = DISCOVERY_TEXT_BYTES_MAX.saturating_sub(text.len() + after.len() + foot.len() + 100);
+        text.push_str(&within(&lines, max, |left| format!("- and {left} smaller groups")));
+    } else {
+        for line in &lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text.push_str(&after);
+    if !matched.is_empty() {
+        text.push('\n');
+        text.push_str(foot);
+    }
+    let next_call = next_call(&workflows, &groups, filter);
+    let unusable_left_out = unusable.len().saturating_sub(LISTED_PROBLEMS_MAX);
+    unusable.truncate(LISTED_PROBLEMS_MAX);
+    WorkflowList {
+        text: text.trim_end().to_owned(),
+        total: summaries.len(),
+        matched: matched.len(),
+        is_grouped,
+        warnings: if is_grouped { Vec::new() } else { warnings },
+        workflows: if is_grouped { Vec::new() } else { workflows },
+        groups,
+        unusable,
+        unusable_left_out,
+        next_call,
+    }
+}
+
+fn listed(summary: &Summary, is_taken: impl Fn(&str) -> bool) -> ListedWorkflow {
+    ListedWorkflow {
+        workflow_id: summary.id.clone(),
+        kind: summary.kind,
+        id_status: IdStatus::of(&summary.id),
+        suggested_id: summary.suggested(is_taken),
+        source_kind: summary.source_kind,
+        workflow_hash: summary.hash,
+        name: summary.name.clone(),
+        version: summary.version.clone(),
+        description: summary.description.clone(),
+        tags: summary.tags.clone(),
+    }
+}
+
+pub(super) fn legacy_text(id: &str, suggested: Option<&str>) -> String {
+    let rename = suggested.map_or_else(String::new, |new| format!("; rename it to `{new}`"));
+    format!("`{id}` has no namespace: it runs, but names without one collide{rename}")
+}
+
+fn legacy_warning(workflow: &ListedWorkflow) -> Option<DiscoveryWarning> {
+    (workflow.id_status == IdStatus::Legacy).then(|| DiscoveryWarning {
+        code: DiscoveryWarningCode::LegacyWorkflowId,
+        workflow_id: workflow.workflow_id.to_string(),
+        message: legacy_text(workflow.workflow_id.as_str(), workflow.suggested_id.as_deref()),
+    })
+}
+
+fn head(matched: &[&Summary], total: usize, filter: &Filter) -> String {
+    if matched.is_empty() {
+        return if total == 0 {
+            "No workflow can be started. Put workflow files into `workflows/` of the workspace or into \
+             `~/.workrail/workflows`; `workrail new team.name` writes one to start from.\n"
+                .to_owned()
+        } else {
+            format!(
+                "No workflow matches. There are {total} in all: call list_workflows without `tags` and `query`, or \
+                 with fewer words.\n"
+            )
+        };
+    }
+    let routines = matched.iter().filter(|summary| summary.kind == WorkflowKind::Routine).count();
+    let count = match (matched.len() - routines, routines) {
+        (workflows, 0) => counted(workflows, "workflow"),
+        (0, routines) => counted(routines, "routine"),
+        (workflows, routines) => {
+            format!("{} and {}", counted(workflows, "workflow"), counted(routines, "routine"))
+        }
+    };
+    if filter.is_empty() {
+        format!("{count}: id · name (source, version, hash): what it is for\n")
+    } else {
+        format!("{count} of {total} match: id · name (source, version, hash): what it is for\n")
+    }
+}
+
+fn line(workflow: &ListedWorkflow) -> String {
+    let routine = match workflow.kind {
+        WorkflowKind::Workflow => "",
+        WorkflowKind::Routine => "routine ",
+    };
+    let tags =
+        if workflow.tags.is_empty() { String::new() } else { format!(" [{}]", workflow.tags.join(", ")) };
+    format!(
+        "- {routine}{} · {} ({}, {}, {}){tags}: {}",
+        workflow.workflow_id,
+        workflow.name,
+        source_word(workflow.source_kind),
+        workflow.version,
+        &workflow.workflow_hash.digest().hex()[..8],
+        workflow.description,
+    )
+}
+
+pub(super) fn source_word(kind: WorkflowSourceKind) -> &'static str {
+    match kind {
+        WorkflowSourceKind::Bundled => "bundled",
+        WorkflowSourceKind::User => "user",
+        WorkflowSourceKind::Project => "project",
+        WorkflowSourceKind::Remote => "remote",
+        WorkflowSourceKind::Plugin => "plugin",
+    }
+}
+
+/// What follows the list: legacy ids and files that cannot be used.
+fn after(warnings: &[DiscoveryWarning], unusable: &[UnusableFile]) -> String {
+    let mut text = String::new();
+    if !warnings.is_empty() {
+        text.push_str("\nWarnings:\n");
+        let lines: Vec<String> = warnings.iter().map(|warning| format!("- {}", warning.message)).collect();
+        text.push_str(&within(&lines, LEGACY_BYTES_MAX, |left| {
+            format!("- and {left} more ids without a namespace")
+        }));
+    }
+    if !unusable.is_empty() {
+        text.push_str(&format!("\nNot usable, {}:\n", counted(unusable.len(), "file")));
+        let lines: Vec<String> = unusable.iter().map(unusable_line).collect();
+        text.push_str(&within(&lines, UNUSABLE_BYTES_MAX, |left| {
+            format!("- and {left} more; `workrail validate FOLDER` shows everything")
+        }));
+    }
+    text
+}
+
+fn unusable_line(file: &UnusableFile) -> String {
+    let id = file.workflow_id.as_ref().map_or_else(String::new, |id| format!(" (`{id}`)"));
+    let mut text = format!("- {} {}{id}", source_word(file.source_kind), one_line(&file.file, 200));
+    for error in &file.errors {
+        text.push_str("\n    ");
+        text.push_str(error);
+    }
+    if file.errors_left_out > 0 {
+        text.push_str(&format!("\n    and {} more", file.errors_left_out));
+    }
+    text
+}
+
+/// Counts by tag, and by namespace where there is none; the largest first.
+fn groups(matched: &[&Summary]) -> Vec<WorkflowGroup> {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for summary in matched {
+        if summary.tags.is_empty() {
+            let namespace = summary.id.namespace().unwrap_or(summary.id.as_str());
+            *counts.entry(("query", namespace)).or_default() += 1;
+        }
+        for tag in &summary.tags {
+            *counts.entry(("tags", tag)).or_default() += 1;
+        }
+    }
+    let mut groups: Vec<WorkflowGroup> = counts
+        .into_iter()
+        .map(|((narrow_by, name), count)| WorkflowGroup {
+            name: name.to_owned(),
+            count,
+            narrow_by: narrow_by.to_owned(),
+        })
+        .collect();
+    groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
+    groups.truncate(GROUPS_MAX);
+    groups
+}
+
+fn arguments_of(group: &WorkflowGroup) -> Value {
+    if group.narrow_by == "tags" { json!({ "tags": [group.name] }) } else { json!({ "query": group.name }) }
+}
+
+fn group_line(group: &WorkflowGroup) -> String {
+    format!("- {}: {} — list_workflows {}", group.name, group.count, arguments_of(group))
+}
+
+/// The one call that is surely next, when there is one.
+fn next_call(workflows: &[ListedWorkflow], groups: &[WorkflowGroup], filter: &Filter) -> Option<NextCall> {
+    let (tool, arguments) = match (workflows, groups) {
+        (_, [group, ..]) => ("list_workflows", arguments_of(group)),
+        ([only], []) => ("start_workflow", json!({ "workflowId": only.workflow_id })),
+        ([], []) if !filter.is_empty() => ("list_workflows", json!({})),
+        (_, []) => return None,
+    };
+    let arguments: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();
+    Some(NextCall { tool: tool.to_owned(), arguments })
+}

@@ -1,0 +1,61 @@
+//! What can be run: which file owns an id, in which order workflows are shown, and in which words (G90).
+
+mod inspect;
+mod list;
+mod outline;
+mod select;
+
+pub use inspect::{Inspected, inspect};
+pub use list::{Filter, Summary, list};
+pub use outline::{condition_text, plan};
+pub use select::{Choice, Claim, Selection, kind_of, select};
+
+use workrail_model::compiled::{CompiledWorkflow, MetricsProfile};
+
+/// Ends a line that was cut to fit into a list.
+const CUT: &str = " …";
+
+/// What a workflow is for, in words that lists can be narrowed by. Files have no tags of their own: the
+/// metrics profile is what their authors already say.
+pub fn tags(workflow: &CompiledWorkflow) -> Vec<String> {
+    let tag = match workflow.metrics_profile {
+        MetricsProfile::Coding => "coding",
+        MetricsProfile::Review => "review",
+        MetricsProfile::Research => "research",
+        MetricsProfile::Design => "design",
+        MetricsProfile::Ticket => "ticket",
+        MetricsProfile::None => return Vec::new(),
+    };
+    vec![tag.to_owned()]
+}
+
+/// Authored text as one line of at most `max` bytes: control characters would break the list.
+fn one_line(text: &str, max: usize) -> String {
+    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
+    let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    if line.len() <= max {
+        return line;
+    }
+    let keep = line.floor_char_boundary(max.saturating_sub(CUT.len()));
+    format!("{}{CUT}", line[..keep].trim_end())
+}
+
+/// `1 workflow`, `2 workflows`.
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// Lines up to a budget, then how many are missing and where they are.
+fn within(lines: &[String], max: usize, rest: impl Fn(usize) -> String) -> String {
+    let mut text = String::new();
+    for (shown, line) in lines.iter().enumerate() {
+        if text.len() + line.len() + 1 > max {
+            text.push_str(&rest(lines.len() - shown));
+            text.push('\n');
+            break;
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}

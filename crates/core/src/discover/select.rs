@@ -1,0 +1,211 @@
+//! Which file owns an id: precedence, the reserved namespace, and duplicates (G90).
+//!
+//! An invalid file keeps its claim: running another version than the one its author is looking at would
+//! be a surprise, an error is not.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use workrail_model::digest::Sha256;
+use workrail_model::discovery::{Precedence, WorkflowKind};
+use workrail_model::name::WorkflowId;
+
+/// A file that says whose id it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub id: WorkflowId,
+    pub precedence: Precedence,
+    /// The position of its folder among those of its precedence.
+    pub folder: usize,
+    pub reference: String,
+    /// Of the file's bytes.
+    pub digest: Sha256,
+}
+
+/// What becomes of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    Chosen,
+    /// Another file of a higher precedence has the id: that is what precedence is for.
+    Shadowed,
+    /// Another file of the same precedence has the id; its position among the claims.
+    Duplicate {
+        winner: usize,
+    },
+    /// `wr.*` from outside the bundled workflows.
+    Reserved,
+    /// The very bytes of a bundled workflow, as in a checkout of WorkRail: nothing is lost by ignoring it.
+    BundledCopy,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// One for each claim, in the same order.
+    pub choices: Vec<Choice>,
+    /// The position of each id's owner.
+    pub owners: BTreeMap<WorkflowId, usize>,
+}
+
+impl Selection {
+    /// The owner of an id. An id without a namespace that no file has also means the bundled workflow of
+    /// that name, so that calls from before the namespaces go on working (lock 7).
+    pub fn owner(&self, claims: &[Claim], id: &WorkflowId) -> Option<usize> {
+        if let Some(own) = self.owners.get(id) {
+            return Some(*own);
+        }
+        if id.namespace().is_some() {
+            return None;
+        }
+        let names = [id.as_str().to_owned(), id.as_str().replace('-', "_")];
+        names.iter().find_map(|name| {
+            let canonical = WorkflowId::parse(&format!("wr.{name}")).ok()?;
+            let owner = *self.owners.get(&canonical)?;
+            (claims.get(owner)?.precedence == Precedence::Bundled).then_some(owner)
+        })
+    }
+}
+
+/// Decides on every claim. The order of the claims does not matter.
+pub fn select(claims: &[Claim]) -> Selection {
+    let bundled: BTreeMap<&WorkflowId, Sha256> = claims
+        .iter()
+        .filter(|claim| claim.precedence == Precedence::Bundled)
+        .map(|claim| (&claim.id, claim.digest))
+        .collect();
+    let mut by_id: BTreeMap<&WorkflowId, Vec<usize>> = BTreeMap::new();
+    let mut choices = vec![Choice::Chosen; claims.len()];
+    for (position, claim) in claims.iter().enumerate() {
+        if claim.id.namespace() == Some("wr") && claim.precedence != Precedence::Bundled {
+            let is_copy = bundled.get(&claim.id) == Some(&claim.digest);
+            choices[position] = if is_copy { Choice::BundledCopy } else { Choice::Reserved };
+        } else {
+            by_id.entry(&claim.id).or_default().push(position);
+        }
+    }
+    let mut owners = BTreeMap::new();
+    for (id, mut positions) in by_id {
+        // The highest precedence, then the last folder, then the first path by bytes.
+        positions.sort_by_key(|position| {
+            let claim = &claims[*position];
+            (Reverse((claim.precedence, claim.folder)), &claim.reference)
+        });
+        let Some((winner, others)) = positions.split_first() else { continue };
+        owners.insert(id.clone(), *winner);
+        for other in others {
+            let same = claims[*other].precedence == claims[*winner].precedence;
+            choices[*other] = if same { Choice::Duplicate { winner: *winner } } else { Choice::Shadowed };
+        }
+    }
+    Selection { choices, owners }
+}
+
+/// Routines lie in a folder of that name, or say so in their id.
+pub fn kind_of(id: &WorkflowId, reference: &str) -> WorkflowKind {
+    let name = id.as_str().split_once('.').map_or(id.as_str(), |(_, name)| name);
+    let mut folders = reference.split('/').rev().skip(1);
+    if folders.any(|folder| folder == "routines")
+        || ["routine-", "routine_"].iter().any(|prefix| name.starts_with(prefix))
+    {
+        WorkflowKind::Routine
+    } else {
+        WorkflowKind::Workflow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use test_case::test_case;
+
+    fn claim(id: &str, precedence: Precedence, folder: usize, reference: &str) -> Claim {
+        let digest = Sha256::of(format!("{precedence:?}{folder}{reference}").as_bytes());
+        Claim {
+            id: WorkflowId::parse(id).unwrap(),
+            precedence,
+            folder,
+            reference: reference.to_owned(),
+            digest,
+        }
+    }
+
+    const ORDER: [Precedence; 7] = [
+        Precedence::Bundled,
+        Precedence::Plugin,
+        Precedence::User,
+        Precedence::Custom,
+        Precedence::Git,
+        Precedence::Remote,
+        Precedence::Project,
+    ];
+
+    #[test]
+    fn a_later_source_wins_in_every_pair_and_order() {
+        for (low, first) in ORDER.iter().enumerate() {
+            for second in &ORDER[low + 1..] {
+                let one = claim("team.x", *first, 9, "a.json");
+                let two = claim("team.x", *second, 0, "b.json");
+                let forward = select(&[one.clone(), two.clone()]);
+                assert_eq!(forward.choices, [Choice::Shadowed, Choice::Chosen], "{first:?} {second:?}");
+                let backward = select(&[two, one]);
+                assert_eq!(backward.choices, [Choice::Chosen, Choice::Shadowed], "{first:?} {second:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_reserved_namespace_is_refused_from_everywhere_and_shadows_nothing() {
+        for other in &ORDER[1..] {
+            let claims =
+                [claim("wr.x", *other, 0, "x.json"), claim("wr.x", Precedence::Bundled, 0, "wr.x.json")];
+            let selection = select(&claims);
+            assert_eq!(selection.choices, [Choice::Reserved, Choice::Chosen], "{other:?}");
+            assert_eq!(selection.owners.values().copied().collect::<Vec<_>>(), [1]);
+            // Also when no bundled workflow has the id.
+            let alone = select(&claims[..1]);
+            assert_eq!(alone.choices, [Choice::Reserved]);
+            assert!(alone.owners.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_bundled_file_is_ignored_without_a_word() {
+        let bundled = claim("wr.x", Precedence::Bundled, 0, "x.json");
+        let copy = Claim { precedence: Precedence::Project, ..bundled.clone() };
+        assert_eq!(select(&[bundled, copy]).choices, [Choice::Chosen, Choice::BundledCopy]);
+    }
+
+    #[test]
+    fn within_one_precedence_the_last_folder_and_then_the_first_path_wins() {
+        let claims = [
+            claim("team.x", Precedence::Custom, 0, "a.json"),
+            claim("team.x", Precedence::Custom, 1, "c.json"),
+            claim("team.x", Precedence::Custom, 1, "b.json"),
+        ];
+        let selection = select(&claims);
+        let loser = Choice::Duplicate { winner: 2 };
+        assert_eq!(selection.choices, [loser, loser, Choice::Chosen]);
+    }
+
+    #[test]
+    fn an_id_from_before_the_namespaces_means_the_bundled_workflow_unless_a_file_has_it() {
+        let asked = WorkflowId::parse("bug-hunt").unwrap();
+        let bundled = claim("wr.bug_hunt", Precedence::Bundled, 0, "wr.bug_hunt.json");
+        let own = claim("bug-hunt", Precedence::User, 0, "bug-hunt.json");
+        let claims = [bundled, own];
+        assert_eq!(select(&claims[..1]).owner(&claims[..1], &asked), Some(0));
+        assert_eq!(select(&claims).owner(&claims, &asked), Some(1));
+        let other = WorkflowId::parse("team.bug_hunt").unwrap();
+        assert_eq!(select(&claims).owner(&claims, &other), None);
+    }
+
+    #[test_case("team.x", "x.json", WorkflowKind::Workflow)]
+    #[test_case("team.x", "routines/x.json", WorkflowKind::Routine)]
+    #[test_case("team.x", "a/routines/b/x.json", WorkflowKind::Routine)]
+    #[test_case("team.x", "a/routines", WorkflowKind::Workflow; "a file of that name")]
+    #[test_case("wr.routine-x", "x.json", WorkflowKind::Routine)]
+    #[test_case("routine-x", "x.json", WorkflowKind::Routine)]
+    #[test_case("routine.x", "x.json", WorkflowKind::Workflow)]
+    fn kinds(id: &str, reference: &str, expected: WorkflowKind) {
+        assert_eq!(kind_of(&WorkflowId::parse(id).unwrap(), reference), expected);
+    }
+}

@@ -1,0 +1,105 @@
+//! What the catalog remembers: bounded, and forgotten whole rather than kept in doubt.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use workrail_core::compile::Diagnostics;
+use workrail_core::discover::Summary;
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::Sha256;
+use workrail_model::discovery::UnusableFile;
+use workrail_model::name::WorkflowId;
+use workrail_ports::workflow_source::{Candidate, Stamp};
+
+/// Two full sets of files: two large workspaces do not push each other out.
+const FILES_MAX: usize = 20_000;
+/// Compiled workflows are large; those that are started are few.
+const COMPILED_MAX: usize = 32;
+
+/// A file's content and the id that it claims.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
+    pub(super) digest: Sha256,
+    pub(super) id: Option<WorkflowId>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Verdict {
+    Usable(Arc<Summary>),
+    Unusable(Arc<UnusableFile>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Compiled {
+    pub(super) workflow: Arc<CompiledWorkflow>,
+    pub(super) summary: Arc<Summary>,
+    pub(super) diagnostics: Arc<Diagnostics>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Cache(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    heads: BTreeMap<String, (Option<Stamp>, Head)>,
+    verdicts: BTreeMap<Sha256, Verdict>,
+    /// The latest used at the back.
+    compiled: VecDeque<(Sha256, Compiled)>,
+}
+
+impl Cache {
+    /// A panic elsewhere leaves whole entries or none.
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of a file that has not changed.
+    pub(super) fn head(&self, file: &Candidate) -> Option<Head> {
+        let stamp = file.stamp?;
+        let kept = self.kept();
+        kept.heads.get(&file.place).filter(|(known, _)| *known == Some(stamp)).map(|(_, head)| head.clone())
+    }
+
+    /// What is known of a file that has these bytes, whatever its stamp.
+    pub(super) fn head_of(&self, file: &Candidate, digest: Sha256) -> Option<Head> {
+        let kept = self.kept();
+        kept.heads.get(&file.place).filter(|(_, head)| head.digest == digest).map(|(_, head)| head.clone())
+    }
+
+    pub(super) fn keep_head(&self, file: &Candidate, head: &Head) {
+        let mut kept = self.kept();
+        if kept.heads.len() >= FILES_MAX && !kept.heads.contains_key(&file.place) {
+            kept.heads.clear();
+        }
+        kept.heads.insert(file.place.clone(), (file.stamp, head.clone()));
+    }
+
+    pub(super) fn verdict(&self, key: &Sha256) -> Option<Verdict> {
+        self.kept().verdicts.get(key).cloned()
+    }
+
+    pub(super) fn keep_verdict(&self, key: Sha256, verdict: Verdict) {
+        let mut kept = self.kept();
+        if kept.verdicts.len() >= FILES_MAX {
+            kept.verdicts.clear();
+        }
+        kept.verdicts.insert(key, verdict);
+    }
+
+    pub(super) fn compiled(&self, key: &Sha256) -> Option<Compiled> {
+        let mut kept = self.kept();
+        let position = kept.compiled.iter().position(|(known, _)| known == key)?;
+        let found = kept.compiled.remove(position)?;
+        let compiled = found.1.clone();
+        kept.compiled.push_back(found);
+        Some(compiled)
+    }
+
+    pub(super) fn keep_compiled(&self, key: Sha256, compiled: Compiled) {
+        let mut kept = self.kept();
+        if kept.compiled.len() >= COMPILED_MAX {
+            kept.compiled.pop_front();
+        }
+        kept.compiled.push_back((key, compiled));
+    }
+}

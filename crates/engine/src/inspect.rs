@@ -1,0 +1,63 @@
+//! `inspect_workflow`: one workflow before it is started. Reads the catalog and nothing else (G36).
+
+use workrail_core::discover::{Inspected, inspect};
+use workrail_model::compiled::ReferenceDeclaration;
+use workrail_model::discovery::{InspectMode, InspectedReference, WorkflowInspection};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::name::WorkflowId;
+use workrail_ports::workspace::WorkspacePath;
+
+use crate::catalog::CatalogEntry;
+use crate::{Engine, Store, error, references};
+
+#[derive(Clone, Debug, Default)]
+pub struct InspectWorkflow {
+    pub workflow_id: String,
+    pub mode: InspectMode,
+    /// An absolute path; the default workspace without one.
+    pub workspace: Option<String>,
+}
+
+impl<S: Store> Engine<S> {
+    /// What a workflow is and needs; its whole plan in mode `preview`.
+    pub fn inspect_workflow(
+        &self,
+        request: InspectWorkflow,
+    ) -> Result<WorkflowInspection, Box<ErrorEnvelope>> {
+        let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
+        let workspace = self.workspace(request.workspace.as_deref())?;
+        let entry = self.catalog.compiled(&id, workspace.as_ref())?;
+        let declared = entry.workflow.references.iter();
+        let references = declared.map(|own| self.reference(own, &entry, workspace.as_ref())).collect();
+        let input = Inspected {
+            workflow: &entry.workflow,
+            hash: entry.hash,
+            source_kind: entry.source.kind,
+            reference: &entry.source.reference,
+            asked: entry.asked.as_ref(),
+            suggested: entry.suggested.clone(),
+            diagnostics: &entry.diagnostics,
+            references,
+        };
+        Ok(inspect(input, request.mode))
+    }
+
+    fn reference(
+        &self,
+        declaration: &ReferenceDeclaration,
+        entry: &CatalogEntry,
+        workspace: Option<&WorkspacePath>,
+    ) -> InspectedReference {
+        let path = references::found(&*self.around.workflows, declaration, &entry.source, workspace);
+        InspectedReference {
+            id: declaration.id.clone(),
+            title: declaration.title.clone(),
+            source: declaration.source.clone(),
+            resolve_from: declaration.resolve_from,
+            purpose: declaration.purpose.clone(),
+            authoritative: declaration.authoritative,
+            is_resolved: path.is_some(),
+            path,
+        }
+    }
+}

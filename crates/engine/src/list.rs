@@ -1,0 +1,38 @@
+//! `list_workflows`: what can be started in a workspace. Reads the catalog and nothing else (G36).
+
+use workrail_core::discover::{Filter, list};
+use workrail_model::discovery::WorkflowList;
+use workrail_model::error::ErrorEnvelope;
+
+use crate::{Engine, Store, error};
+
+/// A search is a few words.
+const QUERY_BYTES_MAX: usize = 1_000;
+const TAGS_MAX: usize = 20;
+
+#[derive(Clone, Debug, Default)]
+pub struct ListWorkflows {
+    /// An absolute path; the default workspace without one.
+    pub workspace: Option<String>,
+    pub tags: Vec<String>,
+    pub query: Option<String>,
+}
+
+impl<S: Store> Engine<S> {
+    /// Every workflow and routine of the workspace, and every file that cannot be used.
+    pub fn list_workflows(&self, request: ListWorkflows) -> Result<WorkflowList, Box<ErrorEnvelope>> {
+        let workspace = self.workspace(request.workspace.as_deref())?;
+        let ListWorkflows { tags, query, .. } = request;
+        if let Some(query) = query.as_ref().filter(|query| query.len() > QUERY_BYTES_MAX) {
+            return Err(error::query("query", query.len(), QUERY_BYTES_MAX));
+        }
+        let tag_bytes: usize = tags.iter().map(String::len).sum();
+        if tags.len() > TAGS_MAX || tag_bytes > QUERY_BYTES_MAX {
+            return Err(error::query("tags", tag_bytes, QUERY_BYTES_MAX));
+        }
+        let listing = self.catalog.listing(workspace.as_ref());
+        let (usable, unusable) = self.catalog.everything(&listing);
+        let summaries: Vec<_> = usable.iter().map(|summary| &**summary).collect();
+        Ok(list(&summaries, unusable, &Filter { tags, query }, |id| listing.has(id)))
+    }
+}

@@ -1,0 +1,130 @@
+//! `inspect_workflow`: metadata, the whole plan, old names, and what is said when there is no such thing.
+
+use serde_json::json;
+use workrail_model::discovery::{
+    DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarningCode, InspectMode, PlanEntryKind, Precedence,
+};
+use workrail_model::error::ErrorCode;
+
+use crate::scene::{Scene, authored, workflow};
+
+const BUG_HUNT: &str = include_str!("../../../../workflows/wr.bug_hunt.json");
+
+fn bundled() -> Scene {
+    let scene = Scene::new();
+    scene.shelf.put(Precedence::Bundled, "wr.bug_hunt.json", BUG_HUNT);
+    scene
+}
+
+fn reference(id: &str, source: &str, from: &str) -> serde_json::Value {
+    json!({
+        "id": id, "title": format!("Title of {id}"), "source": source, "purpose": "To know the rules.",
+        "authoritative": id == "style", "resolveFrom": from,
+    })
+}
+
+#[test]
+fn metadata_says_what_it_is_and_needs() {
+    let scene = bundled();
+    let body = scene.inspect("wr.bug_hunt", InspectMode::Metadata).unwrap();
+    assert!(body.plan.is_empty());
+    assert_eq!(body.workflow_hash, scene.start("wr.bug_hunt").unwrap().workflow_hash);
+    assert_eq!((body.step_count, body.loop_count), (6, 1));
+    insta::assert_snapshot!(body.text);
+}
+
+#[test]
+fn preview_shows_every_step_in_order() {
+    let body = bundled().inspect("wr.bug_hunt", InspectMode::Preview).unwrap();
+    let outline: Vec<(&str, &str)> =
+        body.plan.iter().map(|entry| (entry.number.as_str(), entry.id.as_str())).collect();
+    assert_eq!(
+        outline,
+        [
+            ("1", "reproduce"),
+            ("2", "explain-loop"),
+            ("2.1", "test-explanation"),
+            ("2.2", "decide-cause"),
+            ("3", "agree"),
+            ("4", "repair"),
+            ("5", "verify"),
+        ]
+    );
+    for entry in &body.plan {
+        assert_eq!(entry.prompt.is_some(), entry.kind != PlanEntryKind::Loop, "{}", entry.id);
+    }
+    insta::assert_snapshot!(body.text);
+}
+
+#[test]
+fn references_are_looked_for_and_bindings_are_shown() {
+    let scene = Scene::new();
+    let members = json!({
+        "references": [
+            reference("style", "docs/style.md", "workspace"),
+            reference("spec", "docs/spec.md", "package"),
+            reference("gone", "old/gone.md", "workspace"),
+        ],
+        "extensionPoints": [{ "slotId": "checker", "purpose": "Who checks.", "default": "nobody" }],
+        "steps": [{
+            "id": "only", "title": "Only", "prompt": "Ask {{wr.bindings.checker}}.",
+            "runCondition": { "and": [{ "var": "size", "equals": "large" }, { "var": "go" }] },
+            "userDependencies": [{
+                "reason": "needs_user_choice", "choiceKind": "scope_boundary", "description": "Which one?",
+                "contextKey": "which",
+            }],
+        }],
+    });
+    scene.shelf.put(Precedence::Project, "workflows/x.json", &authored("old-one", &members));
+    scene.shelf.bind(r#"{"checker":"the owner"}"#);
+    let body = scene.inspect("old-one", InspectMode::Preview).unwrap();
+    let codes: Vec<DiscoveryWarningCode> = body.warnings.iter().map(|warning| warning.code).collect();
+    assert!(codes.contains(&DiscoveryWarningCode::LegacyWorkflowId));
+    assert!(codes.contains(&DiscoveryWarningCode::ReferenceUnresolved));
+    assert_eq!(body.suggested_id.as_deref(), Some("project.old_one"));
+    insta::assert_snapshot!(body.text);
+}
+
+#[test]
+fn an_old_name_finds_the_bundled_workflow_and_says_so() {
+    let scene = bundled();
+    let body = scene.inspect("bug-hunt", InspectMode::Metadata).unwrap();
+    assert_eq!(body.canonical_id.as_deref(), Some("wr.bug_hunt"));
+    assert_eq!(body.warnings[0].code, DiscoveryWarningCode::AliasUsed);
+    assert_eq!(scene.start("bug-hunt").unwrap().workflow_id.as_str(), "wr.bug_hunt");
+}
+
+#[test]
+fn an_unknown_id_gets_the_nearest_one_and_a_bounded_list() {
+    let scene = bundled();
+    for number in 0..50 {
+        scene.shelf.put(Precedence::User, &format!("{number}.json"), &workflow(&format!("team.f{number}")));
+    }
+    for (asked, near) in [("wr.bug_hnt", "wr.bug_hunt"), ("team.bug_hunt", "wr.bug_hunt")] {
+        let error = scene.inspect(asked, InspectMode::Metadata).unwrap_err();
+        assert_eq!(error.code, ErrorCode::WorkflowNotFound);
+        assert!(error.suggestion.contains(&format!("Did you mean `{near}`?")), "{}", error.suggestion);
+        let known = error.details.unwrap()["known"].as_array().unwrap().clone();
+        assert_eq!((known.len(), known[0].as_str()), (20, Some(near)));
+    }
+    let stranger = scene.inspect("zzz.qqqqqqqqqqqq", InspectMode::Metadata).unwrap_err();
+    assert!(stranger.suggestion.starts_with("Known: team.f0, "), "{}", stranger.suggestion);
+    let bad = scene.inspect("../../etc", InspectMode::Metadata).unwrap_err();
+    assert_eq!(bad.code, ErrorCode::ValidationError);
+}
+
+#[test]
+fn a_long_plan_is_cut_in_the_text_and_whole_in_the_data() {
+    let scene = Scene::new();
+    let steps: Vec<_> = (0..300)
+        .map(|number| json!({ "id": format!("step-{number}"), "title": "A title that takes its room", "prompt": "x" }))
+        .collect();
+    let long: Vec<String> = (0..60).map(|number| format!("{number} {}", "condition ".repeat(20))).collect();
+    let members = json!({ "steps": steps, "preconditions": long });
+    scene.shelf.put(Precedence::User, "x.json", &authored("team.long", &members));
+    let body = scene.inspect("team.long", InspectMode::Preview).unwrap();
+    assert_eq!(body.plan.len(), 300);
+    assert!(body.text.len() <= DISCOVERY_TEXT_BYTES_MAX, "{}", body.text.len());
+    assert!(body.text.contains("lines are left out here"));
+    assert!(body.text.ends_with("Next: start_workflow {\"workflowId\":\"team.long\"}"));
+}

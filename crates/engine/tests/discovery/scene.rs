@@ -1,0 +1,198 @@
+//! An engine over memory: sources that are written by the test, and count what is asked of them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use workrail_engine::request::{InspectWorkflow, ListWorkflows, StartWorkflow};
+use workrail_engine::{Engine, Surroundings};
+use workrail_model::compiled::ReferenceDeclaration;
+use workrail_model::discovery::{InspectMode, Precedence, WorkflowInspection, WorkflowList};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::{EventData, RunStarted};
+use workrail_model::id::SessionId;
+use workrail_model::token::TokenEncoding;
+use workrail_ports::session_store::SessionReader;
+use workrail_ports::workflow_source::{
+    BindingsFile, Candidate, Located, SourceError, SourceFile, SourceProblem, Stamp, Survey, WorkflowSource,
+};
+use workrail_ports::workspace::{Observed, WorkspaceObserver, WorkspacePath};
+use workrail_testkit::fixed::{FixedClock, SeededEntropy};
+use workrail_testkit::memory::MemoryStore;
+
+/// A file as the test wrote it; `None` cannot be read.
+type Content = (Option<Vec<u8>>, u64);
+
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    files: Mutex<BTreeMap<(Precedence, usize, String), Content>>,
+    bindings: Mutex<Option<String>>,
+    problems: Mutex<Vec<SourceProblem>>,
+    writes: AtomicU64,
+    pub(crate) reads: AtomicUsize,
+}
+
+impl Shelf {
+    pub(crate) fn put(&self, precedence: Precedence, reference: &str, text: &str) {
+        self.put_in(precedence, 0, reference, Some(text.as_bytes().to_vec()));
+    }
+
+    pub(crate) fn put_in(
+        &self,
+        precedence: Precedence,
+        folder: usize,
+        reference: &str,
+        bytes: Option<Vec<u8>>,
+    ) {
+        let stamp = self.writes.fetch_add(1, Ordering::Relaxed);
+        self.files.lock().unwrap().insert((precedence, folder, reference.to_owned()), (bytes, stamp));
+    }
+
+    pub(crate) fn bind(&self, text: &str) {
+        *self.bindings.lock().unwrap() = Some(text.to_owned());
+    }
+
+    pub(crate) fn problem(&self, reference: &str, problem: &str, fix: &str) {
+        self.problems.lock().unwrap().push(SourceProblem {
+            precedence: Precedence::Custom,
+            reference: reference.to_owned(),
+            problem: problem.to_owned(),
+            fix: fix.to_owned(),
+        });
+    }
+}
+
+fn place(precedence: Precedence, folder: usize, reference: &str) -> String {
+    format!("{precedence:?}/{folder}/{reference}")
+}
+
+impl WorkflowSource for Shelf {
+    fn survey(&self, _: Option<&WorkspacePath>) -> Survey {
+        let files = self.files.lock().unwrap();
+        let files = files.iter().map(|((precedence, folder, reference), (_, stamp))| Candidate {
+            precedence: *precedence,
+            folder: *folder,
+            reference: reference.clone(),
+            place: place(*precedence, *folder, reference),
+            package: None,
+            stamp: Some(Stamp([*stamp, 0, 0, 0])),
+        });
+        Survey { files: files.collect(), problems: self.problems.lock().unwrap().clone() }
+    }
+
+    fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let files = self.files.lock().unwrap();
+        let found = files.get(&(file.precedence, file.folder, file.reference.clone()));
+        found.and_then(|(bytes, _)| bytes.clone()).ok_or_else(|| SourceError::Unreadable {
+            reference: file.reference.clone(),
+            detail: "permission denied".to_owned(),
+        })
+    }
+
+    fn bindings(&self, _: Option<&WorkspacePath>) -> Result<Option<BindingsFile>, SourceError> {
+        Ok(self.bindings.lock().unwrap().as_ref().map(|text| BindingsFile {
+            reference: ".workrail/bindings.json".to_owned(),
+            bytes: text.as_bytes().to_vec(),
+        }))
+    }
+
+    /// Everything whose name starts with `docs/` is there.
+    fn locate(
+        &self,
+        declaration: &ReferenceDeclaration,
+        _: &SourceFile,
+        _: Option<&WorkspacePath>,
+    ) -> Located {
+        if declaration.source.starts_with("docs/") {
+            let (relative, absolute) =
+                (declaration.source.clone(), format!("/package/{}", declaration.source));
+            Located::Found { relative, absolute }
+        } else {
+            Located::Missing
+        }
+    }
+}
+
+/// Sees nothing.
+struct Blind;
+
+impl WorkspaceObserver for Blind {
+    fn observe(&self, _: &WorkspacePath) -> Observed {
+        Observed::default()
+    }
+}
+
+pub(crate) struct Scene {
+    pub(crate) shelf: Arc<Shelf>,
+    store: MemoryStore,
+    pub(crate) engine: Engine<MemoryStore>,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let shelf = Arc::new(Shelf::default());
+        let around = Surroundings {
+            clock: Box::new(FixedClock::default()),
+            entropy: Box::new(SeededEntropy::new(1)),
+            workflows: Arc::<Shelf>::clone(&shelf),
+            observer: Box::new(Blind),
+            workspace: Some(WorkspacePath::parse("/work").unwrap()),
+            default_preferences: workrail_model::preferences::Preferences::default(),
+            token_encoding: TokenEncoding::V2,
+        };
+        let store = MemoryStore::default();
+        let engine = Engine::open(Arc::new(store.clone()), around).unwrap();
+        Self { shelf, store, engine }
+    }
+
+    pub(crate) fn list(&self) -> WorkflowList {
+        self.engine.list_workflows(ListWorkflows::default()).unwrap()
+    }
+
+    pub(crate) fn search(&self, tags: &[&str], query: &str) -> WorkflowList {
+        let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+        let query = Some(query.to_owned());
+        self.engine.list_workflows(ListWorkflows { tags, query, ..ListWorkflows::default() }).unwrap()
+    }
+
+    pub(crate) fn inspect(
+        &self,
+        id: &str,
+        mode: InspectMode,
+    ) -> Result<WorkflowInspection, Box<ErrorEnvelope>> {
+        let workflow_id = id.to_owned();
+        self.engine.inspect_workflow(InspectWorkflow { workflow_id, mode, ..InspectWorkflow::default() })
+    }
+
+    /// Starts a run and returns what it is pinned to.
+    pub(crate) fn start(&self, id: &str) -> Result<RunStarted, Box<ErrorEnvelope>> {
+        let request = StartWorkflow { workflow_id: id.to_owned(), ..StartWorkflow::default() };
+        let reply = self.engine.start_workflow(request)?.into_structured();
+        let session = SessionId::parse(reply["run"]["sessionId"].as_str().unwrap()).unwrap();
+        let events = self.store.read(session, None).unwrap().events;
+        let started = events.into_iter().find_map(|event| {
+            if let EventData::RunStarted(started) = event.data { Some(started) } else { None }
+        });
+        Ok(started.unwrap())
+    }
+}
+
+/// A valid file with this id.
+pub(crate) fn workflow(id: &str) -> String {
+    authored(id, &json!({}))
+}
+
+/// A valid file with this id and these further members.
+pub(crate) fn authored(id: &str, members: &Value) -> String {
+    let mut file = json!({
+        "id": id, "name": format!("Name of {id}"), "description": format!("What {id} is for."),
+        "version": "1.0.0",
+        "steps": [{ "id": "only", "title": "Only step", "prompt": "Do it." }],
+    });
+    for (key, value) in members.as_object().unwrap() {
+        file[key] = value.clone();
+    }
+    serde_json::to_string_pretty(&file).unwrap()
+}

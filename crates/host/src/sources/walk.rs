@@ -1,0 +1,271 @@
+//! Walks a folder for workflow files: within bounds, without following links, in one order.
+
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::time::{Duration, SystemTime};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use workrail_model::discovery::Precedence;
+use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
+use workrail_ports::workflow_source::{Candidate, Stamp, Survey};
+
+use super::problem;
+
+/// More files than this are a wrong folder, not a library of workflows.
+pub(super) const FILES_MAX: usize = 10_000;
+/// What is looked at in all, workflow files or not: a dependency folder must not stall every call.
+const ENTRIES_MAX: usize = 50_000;
+const DEPTH_MAX: usize = 16;
+/// A listing with more problems than this says enough.
+const PROBLEMS_MAX: usize = 1_000;
+/// A change within this time of another may leave the same modification time on coarse file systems.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// A folder to look into.
+#[derive(Clone, Debug)]
+pub(super) struct Root {
+    precedence: Precedence,
+    folder: usize,
+    path: Utf8PathBuf,
+    /// What references of its files start with.
+    prefix: &'static str,
+    package: Utf8PathBuf,
+    missing: Missing,
+    /// Links inside a checkout come from whoever wrote it; one outside was made by the user.
+    linked: Linked,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    Fine,
+    Problem,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Linked {
+    Followed,
+    /// Refused at any part below this folder.
+    RefusedBelow(Utf8PathBuf),
+}
+
+impl Root {
+    pub(super) fn user(path: &Utf8Path) -> Self {
+        Self {
+            precedence: Precedence::User,
+            folder: 0,
+            path: path.to_owned(),
+            prefix: "",
+            package: path.to_owned(),
+            missing: Missing::Fine,
+            linked: Linked::Followed,
+        }
+    }
+
+    pub(super) fn custom(folder: usize, path: &Utf8Path) -> Self {
+        Self { precedence: Precedence::Custom, folder, missing: Missing::Problem, ..Self::user(path) }
+    }
+
+    /// The project as a whole is the package of its workflows.
+    pub(super) fn project(folder: usize, workspace: &Utf8Path, name: &'static str) -> Self {
+        Self {
+            precedence: Precedence::Project,
+            folder,
+            path: workspace.join(name),
+            prefix: name,
+            package: workspace.to_owned(),
+            missing: Missing::Fine,
+            linked: Linked::RefusedBelow(workspace.to_owned()),
+        }
+    }
+
+    fn reference(&self, path: &Utf8Path) -> String {
+        let below = path.strip_prefix(&self.path).unwrap_or(path);
+        Utf8Path::new(self.prefix).join(below).to_string()
+    }
+
+    /// The first part below the workspace that is a link.
+    fn link(&self) -> Option<Utf8PathBuf> {
+        let Linked::RefusedBelow(base) = &self.linked else { return None };
+        let below = self.path.ancestors().take_while(|path| path != base);
+        let mut parts: Vec<&Utf8Path> = below.collect();
+        parts.reverse();
+        let is_link = |path: &&Utf8Path| std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
+        parts.into_iter().find(is_link).map(Utf8Path::to_owned)
+    }
+}
+
+/// One survey's walk; the bounds count over all its folders.
+#[derive(Debug)]
+pub(super) struct Walk<'s> {
+    survey: &'s mut Survey,
+    /// Folders that are named twice, or lie within each other, hold each file once.
+    seen: BTreeSet<(Precedence, Utf8PathBuf)>,
+    files: usize,
+    entries: usize,
+    now: SystemTime,
+}
+
+/// Whether the walk goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    On,
+    Stop,
+}
+
+impl<'s> Walk<'s> {
+    pub(super) fn new(survey: &'s mut Survey) -> Self {
+        Self { survey, seen: BTreeSet::new(), files: 0, entries: 0, now: SystemTime::now() }
+    }
+
+    pub(super) fn root(&mut self, root: &Root) {
+        if let Some(link) = root.link() {
+            let shown = link.file_name().unwrap_or_default().to_owned();
+            return self.problem(
+                root,
+                &shown,
+                "it is a link, and links in a workspace are not followed".to_owned(),
+                "put the files themselves there, or name their folder in WORKFLOW_STORAGE_PATH",
+            );
+        }
+        match std::fs::metadata(&root.path) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => {
+                let text = "it is not a folder".to_owned();
+                return self.problem(root, root.path.as_str(), text, "name the folder that holds the files");
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if root.missing == Missing::Problem {
+                    let fix = "create it, or correct WORKFLOW_STORAGE_PATH (full paths, `~` is not expanded)";
+                    self.problem(root, root.path.as_str(), "the folder does not exist".to_owned(), fix);
+                }
+                return;
+            }
+            Err(error) => {
+                let text = format!("the folder cannot be read: {error}");
+                return self.problem(root, root.path.as_str(), text, "check its permissions");
+            }
+        }
+        self.folder(root, &root.path, 0);
+    }
+
+    fn folder(&mut self, root: &Root, folder: &Utf8Path, depth: usize) -> Step {
+        let shown = root.reference(folder);
+        if depth > DEPTH_MAX {
+            let text = format!("it is nested deeper than {DEPTH_MAX} folders and is not searched");
+            self.problem(root, &shown, text, "move its workflow files up");
+            return Step::On;
+        }
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                let text = format!("the folder cannot be read: {error}");
+                self.problem(root, &shown, text, "check its permissions");
+                return Step::On;
+            }
+        };
+        let mut names = Vec::new();
+        for entry in entries.filter_map(Result::ok) {
+            self.entries += 1;
+            if self.entries > ENTRIES_MAX {
+                let text = format!("more than {ENTRIES_MAX} entries were found; the rest is not searched");
+                self.problem(root, &shown, text, "keep workflow files in a folder of their own");
+                return Step::Stop;
+            }
+            names.push(entry.file_name());
+        }
+        names.sort();
+        for name in names {
+            let Some(name) = name.to_str() else {
+                let lossy = name.to_string_lossy().into_owned();
+                self.problem(root, &lossy, "its name is not UTF-8".to_owned(), "rename it");
+                continue;
+            };
+            // Hidden: version control, editors, half-written files.
+            if name.starts_with('.') {
+                continue;
+            }
+            if self.entry(root, &folder.join(name), depth) == Step::Stop {
+                return Step::Stop;
+            }
+        }
+        Step::On
+    }
+
+    fn entry(&mut self, root: &Root, path: &Utf8Path, depth: usize) -> Step {
+        // Gone since the folder was read: no longer there is no problem.
+        let Ok(metadata) = std::fs::symlink_metadata(path) else { return Step::On };
+        let is_workflow = matches!(path.extension(), Some("json" | "jsonc"));
+        if metadata.is_dir() {
+            return self.folder(root, path, depth + 1);
+        }
+        if metadata.is_symlink() {
+            if is_workflow || std::fs::metadata(path).is_ok_and(|target| target.is_dir()) {
+                let fix = "put the file itself there, or name the folder in WORKFLOW_STORAGE_PATH";
+                let text = "it is a link, and links are not followed".to_owned();
+                self.problem(root, &root.reference(path), text, fix);
+            }
+            return Step::On;
+        }
+        if !is_workflow {
+            return Step::On;
+        }
+        self.file(root, path, &metadata)
+    }
+
+    fn file(&mut self, root: &Root, path: &Utf8Path, metadata: &Metadata) -> Step {
+        if !self.seen.insert((root.precedence, path.to_owned())) {
+            return Step::On;
+        }
+        let reference = root.reference(path);
+        if !metadata.is_file() {
+            let text = "it is not a regular file".to_owned();
+            self.problem(root, &reference, text, "put a regular file there");
+            return Step::On;
+        }
+        if metadata.len() > WORKFLOW_SOURCE_BYTES_MAX {
+            let bytes = metadata.len();
+            let text = format!("it has {bytes} bytes, at most {WORKFLOW_SOURCE_BYTES_MAX} are read");
+            let fix = "move long material into files that `references` point at";
+            self.problem(root, &reference, text, fix);
+            return Step::On;
+        }
+        self.files += 1;
+        if self.files > FILES_MAX {
+            let text =
+                format!("more than {FILES_MAX} workflow files were found; this and the rest are left out");
+            self.problem(root, &reference, text, "name a folder that holds workflow files only");
+            return Step::Stop;
+        }
+        self.survey.files.push(Candidate {
+            precedence: root.precedence,
+            folder: root.folder,
+            reference,
+            place: path.to_string(),
+            package: Some(root.package.to_string()),
+            stamp: self.stamp(metadata),
+        });
+        Step::On
+    }
+
+    fn stamp(&self, metadata: &Metadata) -> Option<Stamp> {
+        let modified = metadata.modified().ok()?;
+        // In the future, or just now: the next change could leave the same stamp.
+        let age = self.now.duration_since(modified).ok()?;
+        (age > FRESH).then(|| {
+            let nanos = |seconds: i64, nanos: i64| seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos);
+            Stamp([
+                metadata.len(),
+                nanos(metadata.mtime(), metadata.mtime_nsec()).cast_unsigned(),
+                nanos(metadata.ctime(), metadata.ctime_nsec()).cast_unsigned(),
+                metadata.ino(),
+            ])
+        })
+    }
+
+    fn problem(&mut self, root: &Root, reference: &str, text: String, fix: &str) {
+        if self.survey.problems.len() < PROBLEMS_MAX {
+            self.survey.problems.push(problem(root.precedence, reference, text, fix));
+        }
+    }
+}

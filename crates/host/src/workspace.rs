@@ -1,0 +1,156 @@
+//! What can be seen of a workspace: git branch, HEAD and the repository's root.
+//!
+//! The files of git are read directly. No process is spawned: this runs on every advance and must take
+//! microseconds, and a `git` on the path would be somebody else's program. Whatever is not as expected is
+//! left out; the anchors are a help for finding work again and never a reason to fail.
+
+use std::collections::BTreeMap;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use workrail_model::digest::Sha256;
+use workrail_model::event::{ObservationKey, ObservationValue};
+use workrail_model::text::BoundedText;
+use workrail_ports::workspace::{Observed, WorkspaceObserver, WorkspacePath};
+
+use crate::{bounded, env_vars};
+
+/// `HEAD`, a loose ref, `gitdir:` and `commondir` are a line each.
+const LINE_BYTES_MAX: u64 = 4096;
+/// About 100,000 refs; a repository with more goes without its HEAD.
+const PACKED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// A path has no more parts than this in practice; the search upward ends.
+const DEPTH_MAX: usize = 128;
+/// `ref: ` to a ref to a ref: git itself writes one level.
+const SYMBOLIC_MAX: usize = 4;
+
+/// The workspace of calls that name none: what the client says, else the process's own folder.
+pub fn default_workspace() -> Option<WorkspacePath> {
+    let claimed = env_vars::PROJECT_DIR.get();
+    let here = std::env::current_dir().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
+    choose(claimed.as_deref(), here.as_deref())
+}
+
+fn choose(claimed: Option<&str>, here: Option<&Utf8Path>) -> Option<WorkspacePath> {
+    let claimed = claimed.and_then(|path| WorkspacePath::parse(path).ok());
+    let claimed = claimed.filter(|path| Utf8Path::new(path.as_str()).is_dir());
+    claimed.or_else(|| here.and_then(|path| WorkspacePath::parse(path.as_str()).ok()))
+}
+
+/// Reads git's own files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GitObserver;
+
+impl WorkspaceObserver for GitObserver {
+    fn observe(&self, workspace: &WorkspacePath) -> Observed {
+        let Some(repository) = Repository::find(Utf8Path::new(workspace.as_str())) else {
+            return Observed::default();
+        };
+        let root = Sha256::of(repository.root.as_str().as_bytes());
+        let mut values = BTreeMap::from([(ObservationKey::RepoRootHash, ObservationValue::Sha256(root))]);
+        let (branch, head) = repository.head();
+        // A name over the limit is left out: cut, it would be another branch.
+        if let Some(name) = branch.and_then(|name| BoundedText::new(name).ok()) {
+            values.insert(ObservationKey::GitBranch, ObservationValue::ShortString(name));
+        }
+        if let Some(sha) = head.and_then(|sha| BoundedText::new(sha).ok()) {
+            values.insert(ObservationKey::GitHeadSha, ObservationValue::GitSha1(sha));
+        }
+        Observed { values }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Repository {
+    /// Canonical, so that one repository has one hash.
+    root: Utf8PathBuf,
+    /// Where this worktree keeps its HEAD.
+    own: Utf8PathBuf,
+    /// Where all worktrees keep their refs.
+    common: Utf8PathBuf,
+}
+
+impl Repository {
+    fn find(workspace: &Utf8Path) -> Option<Self> {
+        let start = workspace.canonicalize_utf8().ok()?;
+        start.ancestors().take(DEPTH_MAX).find_map(Self::at)
+    }
+
+    fn at(root: &Utf8Path) -> Option<Self> {
+        let git = root.join(".git");
+        let metadata = std::fs::symlink_metadata(&git).ok()?;
+        let own = if metadata.is_dir() {
+            git
+        } else if metadata.is_file() {
+            // A worktree or a submodule: one line says where its folder is.
+            let text = line(&git)?;
+            root.join(text.strip_prefix("gitdir:")?.trim())
+        } else {
+            return None;
+        };
+        // An empty folder of that name makes no repository.
+        std::fs::symlink_metadata(own.join("HEAD")).ok()?;
+        let common = line(&own.join("commondir")).map_or_else(|| own.clone(), |text| own.join(text));
+        Some(Self { root: root.to_owned(), own, common })
+    }
+
+    /// The branch and the commit, each when there is one: a detached HEAD has no branch, an unborn branch
+    /// no commit.
+    fn head(&self) -> (Option<String>, Option<String>) {
+        let Some(head) = line(&self.own.join("HEAD")) else { return (None, None) };
+        let Some(name) = symbolic(&head) else { return (None, sha(&head)) };
+        let branch = name.strip_prefix("refs/heads/").map(str::to_owned);
+        (branch, self.resolve(name))
+    }
+
+    fn resolve(&self, name: &str) -> Option<String> {
+        let mut name = name.to_owned();
+        for _ in 0..SYMBOLIC_MAX {
+            let Some(text) = line(&self.common.join(&name)) else { return self.packed(&name) };
+            match symbolic(&text) {
+                Some(next) => name = next.to_owned(),
+                None => return sha(&text),
+            }
+        }
+        None
+    }
+
+    fn packed(&self, name: &str) -> Option<String> {
+        let bytes = bounded::read(&self.common.join("packed-refs"), PACKED_BYTES_MAX).ok()?;
+        bytes.split(|byte| *byte == b'\n').find_map(|line| {
+            let (id, rest) = line.split_at_checked(40)?;
+            let named = rest.strip_prefix(b" ")?;
+            let named = named.strip_suffix(b"\r").unwrap_or(named);
+            (named == name.as_bytes()).then(|| std::str::from_utf8(id).ok().and_then(sha)).flatten()
+        })
+    }
+}
+
+/// The only line of a small file; nothing that could disturb a terminal or a log.
+fn line(path: &Utf8Path) -> Option<String> {
+    let text = String::from_utf8(bounded::read(path, LINE_BYTES_MAX).ok()?).ok()?;
+    let line = text.trim_end_matches(['\n', '\r', ' ']);
+    (!line.is_empty() && !line.chars().any(char::is_control)).then(|| line.to_owned())
+}
+
+/// The ref that a symbolic one names, when the name is one that git would accept: it becomes a path.
+fn symbolic(text: &str) -> Option<&str> {
+    let name = text.strip_prefix("ref:")?.trim_start();
+    let is_safe = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with('.')
+            && !part.ends_with(".lock")
+            && !part.contains("..")
+            && !part.contains([' ', '~', '^', ':', '?', '*', '[', '\\', '\u{7f}'])
+    };
+    (name.starts_with("refs/") && name.split('/').all(is_safe)).then_some(name)
+}
+
+/// A SHA-1; the ids of SHA-256 repositories have no kind of their own and are left out.
+fn sha(text: &str) -> Option<String> {
+    let is_sha = text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_sha.then(|| text.to_owned())
+}
+
+#[cfg(test)]
+#[path = "workspace_tests.rs"]
+mod tests;
