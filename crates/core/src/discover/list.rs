@@ -125,7 +125,7 @@ pub fn list(
 
     let lines: Vec<String> = workflows.iter().map(line).collect();
     let head = head(&matched, summaries.len(), filter);
-    let after = after(&warnings, &unusable);
+    let after = after(&workflows, &unusable);
     let foot = "Start one: start_workflow {\"workflowId\":\"ID\"}. See what it does first: inspect_workflow \
                 {\"workflowId\":\"ID\",\"mode\":\"preview\"}.\n";
     let body: usize = lines.iter().map(|line| line.len() + 1).sum();
@@ -252,14 +252,13 @@ pub(super) fn source_word(kind: WorkflowSourceKind) -> &'static str {
 }
 
 /// What follows the list: legacy ids and files that cannot be used.
-fn after(warnings: &[DiscoveryWarning], unusable: &[UnusableFile]) -> String {
+fn after(workflows: &[ListedWorkflow], unusable: &[UnusableFile]) -> String {
     let mut text = String::new();
-    if !warnings.is_empty() {
-        text.push_str("\nWarnings:\n");
-        let lines: Vec<String> = warnings.iter().map(|warning| format!("- {}", warning.message)).collect();
-        text.push_str(&within(&lines, LEGACY_BYTES_MAX, |left| {
-            format!("- and {left} more ids without a namespace")
-        }));
+    let legacy = workflows.iter().filter(|own| own.id_status == IdStatus::Legacy);
+    let lines: Vec<String> = legacy.map(rename_line).collect();
+    if !lines.is_empty() {
+        text.push_str("\nWarning: ids without a namespace run, but such names collide; rename:\n");
+        text.push_str(&within(&lines, LEGACY_BYTES_MAX, |left| format!("- and {left} more")));
     }
     if !unusable.is_empty() {
         text.push_str(&format!("\nNot usable, {}:\n", counted(unusable.len(), "file")));
@@ -269,6 +268,11 @@ fn after(warnings: &[DiscoveryWarning], unusable: &[UnusableFile]) -> String {
         }));
     }
     text
+}
+
+fn rename_line(workflow: &ListedWorkflow) -> String {
+    let new = workflow.suggested_id.as_ref().map_or_else(String::new, |new| format!(" to `{new}`"));
+    format!("- `{}`{new}", workflow.workflow_id)
 }
 
 fn unusable_line(file: &UnusableFile) -> String {
