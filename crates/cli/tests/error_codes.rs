@@ -313,10 +313,24 @@ fn store_io() {
 #[test]
 fn store_content_damaged() {
     let mut scene = Scene::new();
-    for entry in fs::read_dir(scene.data.path().join("workflows/pinned")).unwrap() {
-        fs::write(entry.unwrap().path(), "{}").unwrap();
-    }
+    // A server that runs remembers what it has read; a new one reads again.
+    scene.restart_after(|scene| {
+        for entry in fs::read_dir(scene.data.path().join("workflows/pinned")).unwrap() {
+            fs::write(entry.unwrap().path(), "{}").unwrap();
+        }
+    });
     refused(&scene.advance(), ErrorCode::StoreContentDamaged);
+}
+
+#[test]
+fn session_not_found() {
+    let mut scene = Scene::new();
+    let unknown = json!({ "sessionId": "sess_0000000000000000" });
+    let reply = scene.client().call("resume_session", unknown);
+    refused(&reply, ErrorCode::SessionNotFound);
+    let next = &reply.structured["nextCall"];
+    let found = scene.client().call(next["tool"].as_str().unwrap(), next["arguments"].clone());
+    assert!(!found.is_error, "{}", found.text);
 }
 
 #[test]

@@ -187,6 +187,16 @@ fn the_tool_list_is_small_and_exact() {
     let listed = client.request("tools/list", json!({}));
     let names: Vec<_> =
         listed["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
-    assert_eq!(names, ["start_workflow", "continue_workflow"]);
+    assert_eq!(
+        names,
+        [
+            "list_workflows",
+            "inspect_workflow",
+            "start_workflow",
+            "continue_workflow",
+            "checkpoint_workflow",
+            "resume_session"
+        ]
+    );
     assert!(listed.to_string().len() <= 8 * 1024);
 }

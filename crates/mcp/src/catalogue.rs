@@ -236,7 +236,7 @@ fn schema_of<T: JsonSchema>() -> JsonObject {
     let mut object = schema.as_object().cloned().unwrap_or_default();
     object.insert("type".to_owned(), Value::from("object"));
     let mut value = Value::Object(object);
-    replace_boolean_schemas(&mut value);
+    simplify(&mut value);
     match value {
         Value::Object(object) => object,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
@@ -245,16 +245,22 @@ fn schema_of<T: JsonSchema>() -> JsonObject {
     }
 }
 
-/// A free JSON member is written `true` by the generator; clients want an object.
-fn replace_boolean_schemas(schema: &mut Value) {
+/// Removes what the generator writes and clients misread: a free member as `true` instead of an object, a
+/// null default that its own type refuses, and permission for what is permitted anyway.
+fn simplify(schema: &mut Value) {
     let Value::Object(members) = schema else { return };
+    members.retain(|keyword, value| match keyword.as_str() {
+        "default" => !value.is_null() && *value != Value::Array(Vec::new()),
+        "additionalProperties" => *value != Value::Bool(true),
+        _ => true,
+    });
     for keyword in ["properties", "$defs"] {
         if let Some(Value::Object(properties)) = members.get_mut(keyword) {
             for property in properties.values_mut() {
                 if property == &Value::Bool(true) {
                     *property = Value::Object(JsonObject::new());
                 }
-                replace_boolean_schemas(property);
+                simplify(property);
             }
         }
     }
@@ -262,7 +268,7 @@ fn replace_boolean_schemas(schema: &mut Value) {
         if items == &Value::Bool(true) {
             *items = Value::Object(JsonObject::new());
         }
-        replace_boolean_schemas(items);
+        simplify(items);
     }
 }
 

@@ -85,7 +85,7 @@ impl McpClient {
         assert!(result.is_object(), "{response}");
         ToolReply {
             structured: result["structuredContent"].clone(),
-            text: result["content"][0]["text"].as_str().unwrap_or_default().to_owned(),
+            text: all_text(&result["content"]),
             is_error: result["isError"] == true,
         }
     }
@@ -105,6 +105,12 @@ impl McpClient {
         drop(self.stdin.take());
         self.child.wait().expect("the server ends when its input does")
     }
+}
+
+/// The content items in order, joined as the structured text joins them.
+fn all_text(content: &Value) -> String {
+    let items = content.as_array().into_iter().flatten();
+    items.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n\n")
 }
 
 impl ToolReply {
