@@ -85,7 +85,7 @@ impl Summary {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// At least one of them; none lets everything through.
+    /// All of them; none lets everything through.
     pub tags: Vec<String>,
     /// All of its words.
     pub query: Option<String>,
@@ -97,8 +97,7 @@ impl Filter {
     }
 
     fn admits(&self, summary: &Summary, words: &BTreeSet<String>) -> bool {
-        let by_tag = self.tags.is_empty()
-            || self.tags.iter().any(|wanted| summary.tags.contains(&wanted.trim().to_lowercase()));
+        let by_tag = self.tags.iter().all(|wanted| summary.tags.contains(&wanted.trim().to_lowercase()));
         by_tag && search::matches(&summary.words, words)
     }
 }
