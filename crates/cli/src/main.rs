@@ -9,6 +9,7 @@ mod wiring;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use workrail_mcp::LoopbackAddress;
 use workrail_model::error::ErrorCode;
 
 /// Keeps AI coding agents on the rails: one step at a time, everything durable.
@@ -21,8 +22,12 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve agents over MCP on standard input and output.
-    Mcp,
+    /// Serve agents over MCP on standard input and output, or over HTTP on this machine.
+    Mcp {
+        /// Serve Streamable HTTP at http://ADDRESS/mcp instead. Loopback only; port 0 takes a free one.
+        #[arg(long, value_name = "127.0.0.1:PORT")]
+        http: Option<LoopbackAddress>,
+    },
     /// Drive a whole run through the real server in a temporary directory and show what happens.
     Demo,
     #[command(flatten)]
@@ -38,7 +43,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     wiring::log_to_stderr();
     match arguments.command {
-        Command::Mcp => wiring::serve_stdio(),
+        Command::Mcp { http: None } => wiring::serve_stdio(),
+        Command::Mcp { http: Some(address) } => wiring::serve_http(address),
         Command::Demo => demo::run(),
         Command::Author(command) => author::run(command),
         Command::Explain { code } => explain(&code),

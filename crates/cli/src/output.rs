@@ -1,5 +1,7 @@
 //! The only place that prints: colour with meaning, readable without it, safe in any terminal.
 
+use std::io::Write;
+
 use anstream::{eprintln, println};
 use anstyle::{AnsiColor, Color, Style};
 
@@ -49,4 +51,9 @@ pub(crate) fn json(value: &serde_json::Value) {
 
 pub(crate) fn error(text: &str) {
     eprintln!("{}", printable(text));
+}
+
+/// A line on stderr that nobody may be there to read: a server survives a closed stderr.
+pub(crate) fn notice(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{}", printable(text));
 }

@@ -1,5 +1,6 @@
 //! Puts adapters behind ports: the one place that knows them all.
 
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use workrail_host::entropy::OsEntropy;
 use workrail_host::env_vars;
 use workrail_host::sources::Sources;
 use workrail_host::workspace::{GitObserver, default_workspace};
-use workrail_mcp::Execution;
 use workrail_mcp::catalogue::ToolName;
+use workrail_mcp::{Execution, LoopbackAddress};
 use workrail_model::preferences::Preferences;
 use workrail_model::token::TokenEncoding;
 use workrail_store_fs::LocalStore;
@@ -83,10 +84,21 @@ fn open(root: &Utf8Path) -> Result<LocalEngine, String> {
 
 /// Serves MCP until the client closes standard input.
 pub(crate) fn serve_stdio() -> ExitCode {
-    let served =
-        data_dir().map_err(|error| error.to_string()).and_then(|root| open(&root)).and_then(|engine| {
-            workrail_mcp::stdio::serve(Arc::new(Served(engine))).map_err(|error| error.to_string())
-        });
+    serve(workrail_mcp::stdio::serve)
+}
+
+/// Serves MCP on a loopback address until the process is told to end.
+pub(crate) fn serve_http(address: LoopbackAddress) -> ExitCode {
+    serve(|execution| {
+        workrail_mcp::http::serve(execution, address, |url| output::notice(&format!("listening on {url}")))
+    })
+}
+
+fn serve(transport: impl FnOnce(Arc<dyn Execution>) -> io::Result<()>) -> ExitCode {
+    let served = data_dir()
+        .map_err(|error| error.to_string())
+        .and_then(|root| open(&root))
+        .and_then(|engine| transport(Arc::new(Served(engine))).map_err(|error| error.to_string()));
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
@@ -101,5 +113,11 @@ pub(crate) fn log_to_stderr() {
     let filter = env_vars::LOG.get().unwrap_or_else(|| "warn".to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(filter)
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        // It would report a closed stderr on stderr, and panic there.
+        .log_internal_errors(false)
+        .init();
 }

@@ -6,9 +6,15 @@
 mod arguments;
 mod call;
 pub mod catalogue;
+pub mod http;
+mod lines;
+mod loopback;
+mod message;
 mod repair;
+mod runtime;
 mod server;
 pub mod stdio;
 
 pub use call::Execution;
+pub use loopback::{LoopbackAddress, NotLoopback};
 pub use server::Server;

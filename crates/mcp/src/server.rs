@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rmcp::ErrorData;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode,
+    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value};
@@ -74,5 +74,22 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(message, None));
         };
         Ok(self.call(tool, request.arguments).await.into())
+    }
+
+    /// The SDK hands over what it could not read as a method that it knows; a method of ours that comes here
+    /// has the wrong parameters, and "method not found" would be a lie.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let expected = match request.method.as_str() {
+            "tools/call" => "`name` as text and `arguments` as an object",
+            "tools/list" => "at most a `cursor`",
+            "initialize" => "`protocolVersion`, `capabilities` and `clientInfo`",
+            _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
+        };
+        let message = format!("the parameters of {} do not fit: it takes {expected}", request.method);
+        Err(ErrorData::invalid_params(message, None))
     }
 }

@@ -1,26 +1,48 @@
-//! MCP over standard input and output; ends when the client closes its side.
+//! MCP of both eras over standard input and output (G74); ends when the client closes its side, whichever
+//! side that is.
 
 use std::io;
 use std::sync::Arc;
 
+use rmcp::ServerHandler;
 use rmcp::ServiceExt;
-use rmcp::transport::stdio;
+use rmcp::service::ServerInitializeError;
 
 use crate::call::Execution;
+use crate::lines::Lines;
+use crate::runtime;
 use crate::server::Server;
 
-/// Serves until standard input ends.
+/// Serves until standard input ends or standard output is closed.
 pub fn serve(execution: Arc<dyn Execution>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let running = match Server::new(execution).serve(stdio()).await {
-            Ok(running) => running,
-            Err(error) => {
-                // A client that leaves before or during the handshake is no failure of ours.
-                tracing::warn!(%error, "the client did not complete the handshake");
-                return Ok(());
+    serve_handler(Server::new(execution))
+}
+
+/// The same for any handler; the fixtures of the conformance suite are served by it, too.
+pub fn serve_handler(handler: impl ServerHandler + Clone) -> io::Result<()> {
+    // The runtime is dropped after it: a call that is under way finishes before the process ends.
+    runtime::build()?.block_on(async {
+        let lines = Lines::start(io::stdin(), io::stdout())?;
+        loop {
+            match handler.clone().serve(lines.clone()).await {
+                Ok(running) => return running.waiting().await.map(|_| ()).map_err(io::Error::other),
+                Err(error) if may_still_open(&error) => {
+                    tracing::debug!(%error, "not an opening message; waiting for one");
+                }
+                Err(error) => {
+                    // A client that leaves before the first request is no failure of ours.
+                    tracing::debug!(%error, "the client left before its first request");
+                    return Ok(());
+                }
             }
-        };
-        running.waiting().await.map(|_| ()).map_err(io::Error::other)
+        }
     })
+}
+
+/// The SDK gives up at a stray notification or a failed handshake; the next message may be a good one.
+fn may_still_open(error: &ServerInitializeError) -> bool {
+    matches!(
+        error,
+        ServerInitializeError::ExpectedInitializeRequest(_) | ServerInitializeError::InitializeFailed(_)
+    )
 }

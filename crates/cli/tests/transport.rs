@@ -1,0 +1,407 @@
+//! The transports through the real binary: both eras, strict input, concurrency, and how a server ends.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use serde_json::{Value, json};
+
+fn command(data: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_workrail"));
+    command.arg("mcp").args(arguments).env_clear().env("WORKRAIL_DATA_DIR", data);
+    command
+}
+
+/// A request of the stateless revision.
+fn stateless(id: u64, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "0" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+fn initialize(id: u64, version: &str) -> Value {
+    let params = json!({
+        "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "test", "version": "0" },
+    });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "initialize", "params": params })
+}
+
+fn start_call(id: u64) -> Value {
+    let arguments = json!({ "workflowId": "wr.small_change", "goal": "try it" });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": { "name": "start_workflow", "arguments": arguments } })
+}
+
+/// A server on pipes, with nothing between the test and its lines.
+struct Piped {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Option<BufReader<ChildStdout>>,
+}
+
+impl Piped {
+    fn start(data: &Path) -> Self {
+        Self::of(command(data, &[]).stderr(Stdio::inherit()))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().map(BufReader::new);
+        Self { child, stdin, stdout }
+    }
+
+    fn say(&mut self, line: impl AsRef<[u8]>) {
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(line.as_ref()).unwrap();
+        stdin.write_all(b"\n").unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        assert!(self.stdout.as_mut().unwrap().read_line(&mut line).unwrap() > 0, "the server ended");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    fn ask(&mut self, message: &Value) -> Value {
+        self.say(message.to_string());
+        self.hear()
+    }
+
+    fn open(&mut self) {
+        let answer = self.ask(&initialize(0, "2025-11-25"));
+        assert_eq!(answer["result"]["protocolVersion"], "2025-11-25");
+        self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    }
+
+    /// Closes the input; returns how the server ended and what it still said.
+    fn close(mut self) -> (ExitStatus, String) {
+        drop(self.stdin.take());
+        let mut rest = String::new();
+        if let Some(mut stdout) = self.stdout.take() {
+            stdout.read_to_string(&mut rest).unwrap();
+        }
+        (self.child.wait().unwrap(), rest)
+    }
+}
+
+#[test]
+fn stdio_speaks_every_handshake_revision() {
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let data = tempfile::tempdir().unwrap();
+        let mut server = Piped::start(data.path());
+        let answer = server.ask(&initialize(1, version));
+        assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
+        assert_eq!(answer["result"]["serverInfo"]["name"], "workrail");
+        server.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        let listed = server.ask(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }));
+        assert_eq!(listed["result"]["tools"][0]["name"], "start_workflow", "{listed}");
+        let (status, rest) = server.close();
+        assert!(status.success());
+        assert_eq!(rest, "");
+    }
+}
+
+#[test]
+fn stdio_speaks_the_stateless_revision_without_a_handshake() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Piped::start(data.path());
+    let discovered = server.ask(&stateless(1, "server/discover", json!({})));
+    let versions = discovered["result"]["supportedVersions"].as_array().unwrap();
+    assert!(versions.contains(&json!("2026-07-28")) && versions.contains(&json!("2025-11-25")));
+    assert!(discovered["result"]["instructions"].is_string(), "{discovered}");
+    let listed = server.ask(&stateless(2, "tools/list", json!({})));
+    assert_eq!(listed["result"]["resultType"], "complete", "{listed}");
+    let arguments = json!({ "workflowId": "wr.small_change", "goal": "try it" });
+    let called =
+        server.ask(&stateless(3, "tools/call", json!({ "name": "start_workflow", "arguments": arguments })));
+    assert_eq!(called["result"]["structuredContent"]["isComplete"], false, "{called}");
+    assert!(server.close().0.success());
+}
+
+#[test]
+fn a_client_that_offers_a_later_handshake_gets_the_latest_there_is() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Piped::start(data.path());
+    let answer = server.ask(&initialize(1, "2099-01-01"));
+    assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{answer}");
+    server.close();
+}
+
+#[test]
+fn stray_messages_before_the_opening_do_not_end_the_server() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Piped::start(data.path());
+    server.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    server.say(r#"{"jsonrpc":"2.0","id":9,"result":{}}"#);
+    let refused = server.ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    server.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}"#);
+    server.open();
+    assert!(server.close().0.success());
+}
+
+#[test]
+fn what_is_not_strict_json_is_answered_and_the_next_line_read() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Piped::start(data.path());
+    // Before the handshake as well as after it.
+    for opened in [false, true] {
+        if opened {
+            server.open();
+        }
+        let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
+        for (arguments, reason) in [
+            (r#"{"workflowId":"wr.small_change","workflowId":"wr.other"}"#, "duplicate key"),
+            (r#"{"workflowId":"\ud800"}"#, "hex escape"),
+            (r#"{"workflowId":"x","context":{"n":1e400}}"#, "out of range"),
+            (&format!(r#"{{"workflowId":"x","context":{{"n":{deep}}}}}"#), "nested deeper than 64"),
+        ] {
+            server.say(format!(
+                r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"start_workflow","arguments":{arguments}}}}}"#
+            ));
+            let answer = server.hear();
+            assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32600)), "{answer}");
+            assert!(answer["error"]["message"].as_str().unwrap().contains(reason), "{answer}");
+        }
+        for bytes in [&b"{\"jsonrpc\":"[..], b"\xff\xfe", b"\xef\xbb\xbf{}", b"Content-Length: 5"] {
+            server.say(bytes);
+            let answer = server.hear();
+            assert_eq!(answer["error"]["code"], -32700, "{answer}");
+            assert!(answer.get("id").is_none(), "{answer}");
+        }
+    }
+    // Nothing of it was recorded.
+    assert!(
+        !data.path().join("sessions").exists()
+            || data.path().join("sessions").read_dir().unwrap().next().is_none()
+    );
+    let answer = server.ask(&start_call(8));
+    assert_eq!(answer["result"]["structuredContent"]["isComplete"], false, "{answer}");
+    assert!(server.close().0.success());
+}
+
+#[test]
+fn wrong_parameters_of_a_known_method_are_named_as_such() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Piped::start(data.path());
+    server.open();
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "arguments": [] } });
+    let answer = server.ask(&call);
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    let answer = server.ask(&json!({ "jsonrpc": "2.0", "id": 2, "method": "no/such" }));
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
+    server.close();
+}
+
+#[test]
+fn sixteen_calls_at_once_are_all_answered_and_leave_nothing_behind() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Piped::start(data.path());
+    server.open();
+    for id in 1..=16 {
+        server.say(start_call(id).to_string());
+    }
+    // The input ends while calls are under way: every one of them is still answered.
+    let (status, rest) = server.close();
+    assert!(status.success());
+    let mut ids: Vec<u64> = rest
+        .lines()
+        .map(|line| {
+            let answer: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(answer["result"]["structuredContent"]["isComplete"], false, "{answer}");
+            answer["id"].as_u64().unwrap()
+        })
+        .collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (1..=16).collect::<Vec<_>>());
+    assert_eq!(data.path().join("sessions").read_dir().unwrap().count(), 16);
+}
+
+#[test]
+fn a_closed_stderr_is_survived() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Piped::of(command(data.path(), &[]).env("WORKRAIL_LOG", "trace").stderr(Stdio::piped()));
+    drop(server.child.stderr.take());
+    server.open();
+    server.say("not json");
+    assert_eq!(server.hear()["error"]["code"], -32700);
+    let answer = server.ask(&start_call(1));
+    assert_eq!(answer["result"]["structuredContent"]["isComplete"], false, "{answer}");
+    assert!(server.close().0.success());
+}
+
+#[test]
+fn a_closed_stdout_ends_the_server_quietly_though_its_input_stays_open() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Piped::of(command(data.path(), &[]).stderr(Stdio::piped()));
+    server.open();
+    drop(server.stdout.take());
+    server.say(start_call(1).to_string());
+    let mut complaints = String::new();
+    server.child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
+    assert!(server.child.wait().unwrap().success());
+    assert_eq!(complaints, "");
+}
+
+/// A server on a loopback port.
+struct Http {
+    child: Child,
+    address: String,
+}
+
+struct Answer {
+    status: u16,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{} {}", self.status, self.body))
+    }
+}
+
+impl Http {
+    fn start(data: &Path) -> Self {
+        let mut child = command(data, &["--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line
+            .strip_prefix("listening on http://")
+            .and_then(|rest| rest.strip_suffix("/mcp\n"))
+            .unwrap_or_else(|| panic!("{line}"));
+        Self { address: address.to_owned(), child }
+    }
+
+    /// One exchange on a connection of its own.
+    fn exchange(&self, head: &str, body: &[u8]) -> Answer {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let head = head.replace("{address}", &self.address);
+        let length = body.len();
+        write!(stream, "{head}Content-Length: {length}\r\nConnection: close\r\n\r\n").unwrap();
+        // A server that refuses may close before it has read everything.
+        let _ = stream.write_all(body);
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, body: body.to_owned() }
+    }
+
+    fn post(&self, headers: &str, body: &str) -> Answer {
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {{address}}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\n{headers}"
+        );
+        self.exchange(&head, body.as_bytes())
+    }
+
+    fn end(mut self, signal: &str) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+        self.child.wait().unwrap()
+    }
+}
+
+#[test]
+fn http_speaks_both_eras() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Http::start(data.path());
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let opened = server.post("", &initialize(1, version).to_string());
+        assert_eq!(opened.json()["result"]["protocolVersion"], version, "{}", opened.body);
+        let header = format!("MCP-Protocol-Version: {version}\r\n");
+        let noted = server.post(&header, r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        assert_eq!(noted.status, 202);
+        let called = server.post(&header, &start_call(2).to_string());
+        assert_eq!(called.json()["result"]["structuredContent"]["isComplete"], false, "{}", called.body);
+    }
+    let headers = |method: &str| format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
+    let discover = stateless(3, "server/discover", json!({})).to_string();
+    let discovered = server.post(&headers("server/discover"), &discover);
+    assert!(discovered.json()["result"]["supportedVersions"].is_array(), "{}", discovered.body);
+    let arguments = json!({ "workflowId": "wr.small_change" });
+    let call = stateless(4, "tools/call", json!({ "name": "start_workflow", "arguments": arguments }));
+    let named = format!("{}Mcp-Name: start_workflow\r\n", headers("tools/call"));
+    let called = server.post(&named, &call.to_string());
+    assert_eq!(called.json()["result"]["structuredContent"]["isComplete"], false, "{}", called.body);
+    assert!(server.end("TERM").success());
+}
+
+#[test]
+fn http_refuses_strangers_on_every_route() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Http::start(data.path());
+    let port = server.address.rsplit(':').next().unwrap().to_owned();
+    for (method, path) in
+        [("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("OPTIONS", "/mcp"), ("GET", "/")]
+    {
+        for (headers, refused) in [
+            (format!("Host: evil.example:{port}\r\n"), true),
+            ("Host: localhost\r\n".to_owned(), true),
+            (format!("Host: localhost:{port}\r\nOrigin: http://evil.example\r\n"), true),
+            (format!("Host: localhost:{port}\r\nOrigin: null\r\n"), true),
+            (String::new(), true),
+            (format!("Host: localhost:{port}\r\nOrigin: http://localhost:{port}\r\n"), false),
+            (format!("Host: [::1]:{port}\r\n"), false),
+        ] {
+            let answer = server.exchange(&format!("{method} {path} HTTP/1.1\r\n{headers}"), b"");
+            assert_eq!(answer.status == 403, refused, "{method} {path} {headers:?}: {}", answer.status);
+        }
+    }
+    assert!(server.end("INT").success());
+}
+
+#[test]
+fn http_reads_strictly_and_not_too_much() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Http::start(data.path());
+    let twice = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"start_workflow","arguments":{"workflowId":"a","workflowId":"b"}}}"#;
+    let answer = server.post("", twice);
+    assert_eq!(answer.status, 400);
+    assert_eq!((&answer.json()["id"], &answer.json()["error"]["code"]), (&json!(7), &json!(-32600)));
+    assert!(answer.body.contains("duplicate key"), "{}", answer.body);
+    let answer = server.post("", "{");
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!(-32700)));
+    let answer = server.post("", &" ".repeat(4 * 1024 * 1024 + 1));
+    assert_eq!(answer.status, 413);
+    let largest =
+        format!("{}{}", start_call(1), " ".repeat(4 * 1024 * 1024 - start_call(1).to_string().len()));
+    assert_eq!(server.post("", &largest).status, 200);
+    assert!(server.end("TERM").success());
+}
+
+#[test]
+fn http_answers_sixteen_calls_at_once() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Http::start(data.path());
+    std::thread::scope(|scope| {
+        for id in 1..=16 {
+            let server = &server;
+            scope.spawn(move || {
+                let answer = server.post("", &start_call(id).to_string()).json();
+                assert_eq!(answer["id"], id);
+                assert_eq!(answer["result"]["structuredContent"]["isComplete"], false, "{answer}");
+            });
+        }
+    });
+    assert_eq!(data.path().join("sessions").read_dir().unwrap().count(), 16);
+    assert!(server.end("TERM").success());
+}
+
+#[test]
+fn only_loopback_addresses_are_served() {
+    let data = tempfile::tempdir().unwrap();
+    for address in ["0.0.0.0:0", "[::]:0", "192.168.1.1:8080", "example.org:80"] {
+        let ended = command(data.path(), &["--http", address]).output().unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{address}");
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(said.contains("127.0.0.1:PORT"), "{said}");
+    }
+}

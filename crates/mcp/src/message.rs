@@ -1,0 +1,148 @@
+//! The strict entrance of both transports: what plain parsers merge, round or let pass is answered with the
+//! reason instead (G3, G70).
+
+use rmcp::ErrorData;
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use workrail_model::strict_json::{self, JsonError};
+
+/// One message at most, on either transport. The largest useful call holds notes and artifacts of one step.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// A message that is not let in: the answer to it, or silence where the protocol forbids one.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) answer: Option<JsonRpcError>,
+    pub(crate) reason: String,
+}
+
+/// Only what is needed to answer. Everything else is skipped without being interpreted, so that the id can be
+/// read from a message that is refused for its content; a repeated `id` or `method` makes both unknown.
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    id: Option<RequestId>,
+    #[serde(default)]
+    method: Option<IgnoredAny>,
+}
+
+/// Reads one message strictly.
+pub(crate) fn read(bytes: &[u8]) -> Result<ClientJsonRpcMessage, Refused> {
+    let value = check(bytes)?;
+    serde_json::from_value(value).map_err(|_| refused(bytes, Fault::Shape))
+}
+
+/// Reads strictly without deciding what the message means.
+pub(crate) fn check(bytes: &[u8]) -> Result<Value, Refused> {
+    strict_json::parse(bytes).map_err(|error| refused(bytes, Fault::Json(error)))
+}
+
+/// The answer to a message that was not even read to its end.
+pub(crate) fn too_long() -> Refused {
+    let reason = format!("the message is longer than {MESSAGE_BYTES_MAX} bytes");
+    let answer = JsonRpcError::new(None, ErrorData::invalid_request(reason.clone(), None));
+    Refused { answer: Some(answer), reason }
+}
+
+enum Fault {
+    Json(JsonError),
+    Shape,
+}
+
+fn refused(bytes: &[u8], fault: Fault) -> Refused {
+    // Skipping does not look into strings: JSON is text first.
+    let is_json = str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
+    let envelope: Option<Envelope> = serde_json::from_slice(bytes).ok();
+    let is_notification = envelope.as_ref().is_some_and(|seen| seen.id.is_none() && seen.method.is_some());
+    let id = envelope.and_then(|seen| seen.id);
+    let reason = match fault {
+        Fault::Json(error) => format!("the message is not accepted as JSON: {error}"),
+        Fault::Shape if bytes.trim_ascii_start().starts_with(b"[") => {
+            "a batch is not accepted: send each message on its own".to_owned()
+        }
+        Fault::Shape => "the message is no JSON-RPC 2.0 request, notification or response".to_owned(),
+    };
+    let error = match is_json {
+        true => ErrorData::invalid_request(reason.clone(), None),
+        false => ErrorData::parse_error(reason.clone(), None),
+    };
+    // JSON-RPC: a notification is never answered.
+    let answer = (!is_notification).then(|| JsonRpcError::new(id, error));
+    Refused { answer, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(bytes: &[u8]) -> Option<(Option<RequestId>, i32, String)> {
+        let refused = read(bytes).expect_err("the message is refused");
+        refused.answer.map(|answer| (answer.id, answer.error.code.0, answer.error.message.into_owned()))
+    }
+
+    fn call(arguments: &str) -> Vec<u8> {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"x","arguments":{arguments}}}}}"#
+        )
+        .into_bytes()
+    }
+
+    #[test]
+    fn refused_content_is_answered_under_its_id_with_the_reason() {
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(70), "}".repeat(70));
+        let table = [
+            (r#"{"goal":"a","goal":"b"}"#, "duplicate key \"goal\""),
+            (r#"{"goal":"\ud800"}"#, "unexpected end of hex escape"),
+            (r#"{"n":1e400}"#, "number out of range"),
+            (r#"{"n":9007199254740993}"#, "beyond 2^53-1"),
+            (deep.as_str(), "nested deeper than 64 levels"),
+        ];
+        for (arguments, reason) in table {
+            let (id, code, message) = answer(&call(arguments)).expect("a request is answered");
+            assert_eq!((id, code), (Some(RequestId::Number(7)), -32600), "{arguments}");
+            assert!(message.contains(reason), "{arguments}: {message}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_a_parse_error_without_an_id() {
+        for bytes in [&b"{\"id\":7,"[..], b"hello", b"\"\xff\"", b"\xef\xbb\xbf{}", b"{}\0"] {
+            let (id, code, message) = answer(bytes).expect("answered");
+            assert_eq!((id, code), (None, -32700), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_id_that_is_said_twice_is_not_believed() {
+        let twice = br#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#;
+        let (id, code, message) = answer(twice).expect("answered");
+        assert_eq!((id, code), (None, -32600));
+        assert!(message.contains("duplicate key \"id\""), "{message}");
+    }
+
+    #[test]
+    fn a_batch_and_a_stray_object_are_invalid_requests() {
+        for (bytes, reason) in [(&b"[]"[..], "a batch is not accepted"), (b"{}", "no JSON-RPC 2.0")] {
+            let (_, code, message) = answer(bytes).expect("answered");
+            assert_eq!(code, -32600);
+            assert!(message.contains(reason), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_refused_notification_stays_unanswered() {
+        let bytes = br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"a":1,"a":2}}"#;
+        assert!(answer(bytes).is_none());
+    }
+
+    #[test]
+    fn ordinary_messages_pass() {
+        let request = br#"{"jsonrpc":"2.0","id":"a","method":"tools/list"}"#;
+        assert!(matches!(read(request), Ok(ClientJsonRpcMessage::Request(_))));
+        let notification = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        assert!(matches!(read(notification), Ok(ClientJsonRpcMessage::Notification(_))));
+        assert!(matches!(read(&call(r#"{"n":1.5}"#)), Ok(ClientJsonRpcMessage::Request(_))));
+    }
+}
