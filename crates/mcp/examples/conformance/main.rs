@@ -346,7 +346,7 @@ impl ServerHandler for Fixtures {
         _request: CompleteRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        parsed(
+        complete(
             json!({ "completion": { "values": ["paris", "park", "party"], "total": 3, "hasMore": false } }),
         )
     }

@@ -1,0 +1,49 @@
+// Starts the servers that are judged, on loopback, each with a data directory of its own.
+
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+export const program = process.env.WORKRAIL_PROGRAM;
+
+export async function withDataDirectory(use) {
+  const data = mkdtempSync(join(tmpdir(), 'workrail-judge-'));
+  try {
+    return await use(data);
+  } finally {
+    rmSync(data, { recursive: true });
+  }
+}
+
+/// Runs `use(url)` while the command serves; it says where it listens on its first line of stderr.
+export async function whileServing(command, args, data, use) {
+  const child = spawn(command, args, {
+    env: { PATH: process.env.PATH, WORKRAIL_DATA_DIR: data, WORKRAIL_LOG: 'error' },
+    stdio: ['ignore', 'inherit', 'pipe'],
+  });
+  const ended = new Promise((resolve) => child.once('close', (code) => resolve(code)));
+  const url = await new Promise((resolve, reject) => {
+    ended.then((code) => reject(new Error(`${command} ended with ${code} before it listened`)));
+    createInterface({ input: child.stderr }).on('line', (line) => {
+      const url = line.match(/^listening on (http:\/\/\S+)$/)?.[1];
+      if (url) resolve(url);
+      else console.error(line);
+    });
+  });
+  try {
+    return await use(url);
+  } finally {
+    child.kill('SIGTERM');
+    const code = await ended;
+    if (code !== 0) throw new Error(`${command} ended with ${code} on SIGTERM`);
+  }
+}
+
+/// Prints the verdict of one judge and remembers a failure for the exit code.
+export function verdict(judge, passed, failures, note = '') {
+  console.log(`${judge}: ${passed} passed, ${failures.length} failed${note}`);
+  for (const failure of failures) console.log(`  ${failure}`);
+  if (failures.length > 0) process.exitCode = 1;
+}
