@@ -225,6 +225,31 @@ fn sixteen_calls_at_once_are_all_answered_and_leave_nothing_behind() {
 }
 
 #[test]
+fn calls_that_wait_do_not_hold_up_the_next_one() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Piped::start(data.path());
+    server.open();
+    let started = server.ask(&start_call(1));
+    let token = &started["result"]["structuredContent"]["ackToken"];
+    let session = data.path().join("sessions").read_dir().unwrap().next().unwrap().unwrap().path();
+    let lock = std::fs::File::open(session.join(".lock")).unwrap();
+    lock.try_lock().unwrap();
+    let arguments = json!({ "ackToken": token, "output": { "notesMarkdown": "done" } });
+    for id in 2..=17 {
+        let params = json!({ "name": "continue_workflow", "arguments": arguments });
+        server
+            .say(json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string());
+    }
+    // Sent last, answered first: sixteen calls wait for the lock meanwhile, each on a thread of its own.
+    assert_eq!(server.ask(&start_call(18))["id"], 18);
+    drop(lock);
+    let mut ids: Vec<u64> = (2..=17).map(|_| server.hear()["id"].as_u64().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (2..=17).collect::<Vec<_>>());
+    assert!(server.close().0.success());
+}
+
+#[test]
 fn a_closed_stderr_is_survived() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Piped::of(command(data.path(), &[]).env("WORKRAIL_LOG", "trace").stderr(Stdio::piped()));
