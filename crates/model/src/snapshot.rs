@@ -3,8 +3,10 @@
 //! Impossible states are refused when read: a pending step that is already completed, a loop twice on
 //! the stack, a pending path that is not the stack, completed keys out of order.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::canonical::{CanonicalError, to_canonical};
 use crate::digest::WorkflowHash;
@@ -56,23 +58,34 @@ pub enum Pending {
     Some { step: PendingStep },
 }
 
-/// A set of step instances, sorted by the bytes of their keys.
+/// A set of step instances, sorted by the bytes of their keys. The keys are shared: every advance copies the
+/// set, and a run may have completed a thousand steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename = "set")]
 pub struct CompletedSteps {
-    values: Vec<String>,
+    #[serde(serialize_with = "as_strings")]
+    #[schemars(with = "Vec<String>")]
+    values: Vec<Arc<str>>,
+}
+
+fn as_strings<S: Serializer>(values: &[Arc<str>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(|value| &**value))
 }
 
 impl CompletedSteps {
     pub fn contains(&self, key: &StepInstanceKey) -> bool {
-        self.values.binary_search(&key.to_string()).is_ok()
+        self.position(&key.to_string()).is_ok()
     }
 
     pub fn insert(&mut self, key: &StepInstanceKey) {
         let text = key.to_string();
-        if let Err(position) = self.values.binary_search(&text) {
-            self.values.insert(position, text);
+        if let Err(position) = self.position(&text) {
+            self.values.insert(position, text.into());
         }
+    }
+
+    fn position(&self, key: &str) -> Result<usize, usize> {
+        self.values.binary_search_by(|value| (**value).cmp(key))
     }
 
     pub fn len(&self) -> usize {
@@ -84,7 +97,7 @@ impl CompletedSteps {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.values.iter().map(String::as_str)
+        self.values.iter().map(|value| &**value)
     }
 }
 
@@ -107,7 +120,7 @@ impl<'de> Deserialize<'de> for CompletedSteps {
         if let Some(bad) = wire.values.iter().find(|key| StepInstanceKey::parse(key).is_err()) {
             return Err(serde::de::Error::custom(format!("completed.values holds {bad:?}, no step key")));
         }
-        Ok(Self { values: wire.values })
+        Ok(Self { values: wire.values.into_iter().map(Arc::from).collect() })
     }
 }
 

@@ -77,28 +77,28 @@ impl FileSystem for Disk {
 
     fn create_file(&self, path: &RelPath) -> Result<DiskFile, FsError> {
         let op = FsOp::CreateFile;
-        let (dir, name) = self.open_parent(op, path)?;
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
-        let file = walk::open_regular(&dir, name, flags, op, path)?;
+        let file = walk::open_file(&self.root, flags, op, path)?;
         Ok(DiskFile::new(file, path.clone()))
     }
 
     fn open_append(&self, path: &RelPath) -> Result<DiskFile, FsError> {
         let op = FsOp::OpenAppend;
-        let (dir, name) = self.open_parent(op, path)?;
-        let file = walk::open_regular(&dir, name, OFlags::WRONLY | OFlags::APPEND, op, path)?;
+        let file = walk::open_file(&self.root, OFlags::WRONLY | OFlags::APPEND, op, path)?;
         Ok(DiskFile::new(file, path.clone()))
     }
 
     fn rename(&self, from: &RelPath, to: &RelPath) -> Result<(), FsError> {
         let op = FsOp::Rename;
         let (from_dir, from_name) = self.open_parent(op, from)?;
-        let (to_dir, to_name) = self.open_parent(op, to)?;
+        let same = from.parent() == to.parent();
+        let other = if same { None } else { Some(self.open_parent(op, to)?.0) };
+        let (to_dir, to_name) = (other.as_ref().unwrap_or(&from_dir), to.file_name());
         // A link that was planted under a temporary's name must not be put in the place of truth.
         if walk::stat_in(&from_dir, from_name, op, from)?.kind == FileKind::Other {
             return Err(errno::wrong_kind(op, from));
         }
-        retry_on_intr(|| rustix::fs::renameat(&from_dir, from_name, &to_dir, to_name))
+        retry_on_intr(|| rustix::fs::renameat(&from_dir, from_name, to_dir, to_name))
             .map_err(|errno| errno::error(op, to, errno))
     }
 
@@ -114,8 +114,7 @@ impl FileSystem for Disk {
     }
 
     fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsError> {
-        let (dir, name) = self.open_parent(FsOp::Read, path)?;
-        let file = walk::open_regular(&dir, name, OFlags::RDONLY, FsOp::Read, path)?;
+        let file = walk::open_file(&self.root, OFlags::RDONLY, FsOp::Read, path)?;
         file::read_capped(&file, path, offset, max)
     }
 

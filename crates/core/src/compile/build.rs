@@ -364,6 +364,7 @@ impl<'a> Builder<'a> {
             plan,
             steps: self.steps,
             compiled_warnings: warnings,
+            index: workrail_model::compiled::StepIndex::default(),
         })
     }
 }

@@ -5,12 +5,14 @@
 //! of the machine is in it: no path, no clock, no environment value.
 
 mod flow;
+mod index;
 mod part;
 mod step;
 
 pub use flow::{
     CompiledCondition, CompiledLoop, ConditionTest, Expr, ForCount, LoopControl, OnLimit, PlanItem,
 };
+pub use index::StepIndex;
 pub use part::{
     AssessmentDefinition, BindingSource, CapabilityNeeds, CompiledContract, CompiledFeature, CompiledWarning,
     Dimension, FunctionDefinition, FunctionParameter, FunctionScope, InjectedRef, MetricsProfile, ModelTier,
@@ -84,6 +86,8 @@ pub struct CompiledWorkflow {
     /// Every executable step, loop bodies included, in document order.
     pub steps: Vec<CompiledStep>,
     pub compiled_warnings: Vec<CompiledWarning>,
+    #[serde(skip)]
+    pub index: StepIndex,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -139,7 +143,7 @@ impl CompiledWorkflow {
     }
 
     pub fn step(&self, step_id: &StepId) -> Option<&CompiledStep> {
-        self.steps.iter().find(|step| step.step_id == *step_id)
+        self.index.find(&self.steps, step_id)
     }
 
     pub fn loop_of(&self, loop_id: &LoopId) -> Option<&CompiledLoop> {

@@ -1,4 +1,5 @@
-//! Resolves paths beneath an open directory, one component at a time and never through a link.
+//! Resolves paths beneath an open directory, never through a link: by the kernel in one call where it can
+//! (Linux 5.6 and later), one component at a time elsewhere.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -38,6 +39,10 @@ pub(super) fn open_parent<'p>(
 }
 
 fn descend(root: &OwnedFd, path: &RelPath) -> Result<OwnedFd, Errno> {
+    let whole = if path.as_str().is_empty() { "." } else { path.as_str() };
+    if let Some(found) = kernel::open_beneath(root, whole, DIR_FLAGS) {
+        return found;
+    }
     let mut dir = open_dir_in(root, ".")?;
     for name in path.components() {
         dir = open_dir_in(&dir, name)?;
@@ -48,6 +53,15 @@ fn descend(root: &OwnedFd, path: &RelPath) -> Result<OwnedFd, Errno> {
 #[expect(clippy::disallowed_methods, reason = "this is the adapter that the ban exists for")]
 pub(super) fn open_dir_in(dir: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     retry_on_intr(|| rustix::fs::openat(dir, name, DIR_FLAGS, Mode::empty()))
+}
+
+/// Opens a regular file by its whole path; anything else is `WrongKind`.
+pub(super) fn open_file(root: &OwnedFd, flags: OFlags, op: FsOp, path: &RelPath) -> Result<File, FsError> {
+    let Some(opened) = kernel::open_beneath(root, path.as_str(), flags | FILE_FLAGS) else {
+        let (dir, name) = open_parent(root, op, path)?;
+        return open_regular(&dir, name, flags, op, path);
+    };
+    regular(opened.map_err(|errno| errno::error(op, path, errno))?, op, path)
 }
 
 /// Opens a regular file by its last component; anything else is `WrongKind`.
@@ -61,9 +75,54 @@ pub(super) fn open_regular(
 ) -> Result<File, FsError> {
     let file = retry_on_intr(|| rustix::fs::openat(dir, name, flags | FILE_FLAGS, FILE_MODE))
         .map_err(|errno| errno::error(op, path, errno))?;
+    regular(file, op, path)
+}
+
+fn regular(file: OwnedFd, op: FsOp, path: &RelPath) -> Result<File, FsError> {
     match stat_of(&file, op, path)?.kind {
         FileKind::Regular => Ok(File::from(file)),
         FileKind::Directory | FileKind::Other => Err(errno::wrong_kind(op, path)),
+    }
+}
+
+/// The kernel's own resolution beneath a directory: one call instead of two for every component, which was
+/// a third of all system calls of an advance.
+#[cfg(target_os = "linux")]
+mod kernel {
+    use std::os::fd::OwnedFd;
+    use std::sync::OnceLock;
+
+    use rustix::fs::{Mode, OFlags, ResolveFlags};
+    use rustix::io::{Errno, retry_on_intr};
+
+    use super::super::FILE_MODE;
+
+    const RESOLVE: ResolveFlags =
+        ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+    /// `None` where the kernel, or a filter around the process, does not know the call.
+    pub(super) fn open_beneath(root: &OwnedFd, path: &str, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
+        static KNOWN: OnceLock<bool> = OnceLock::new();
+        let mode = if flags.contains(OFlags::CREATE) { FILE_MODE } else { Mode::empty() };
+        let probe = || open(root, ".", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).is_ok();
+        KNOWN.get_or_init(probe).then(|| open(root, path, flags, mode))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the adapter that the ban exists for")]
+    fn open(root: &OwnedFd, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        retry_on_intr(|| rustix::fs::openat2(root, path, flags, mode, RESOLVE))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod kernel {
+    use std::os::fd::OwnedFd;
+
+    use rustix::fs::OFlags;
+    use rustix::io::Errno;
+
+    pub(super) fn open_beneath(_: &OwnedFd, _: &str, _: OFlags) -> Option<Result<OwnedFd, Errno>> {
+        None
     }
 }
 

@@ -1,0 +1,35 @@
+//! From a step's id to its place, made on first use: a workflow may have a thousand steps, and every call
+//! looks some of them up.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use super::CompiledStep;
+use crate::name::StepId;
+
+/// Derived from the steps, so it is no part of the value: equal workflows are equal with and without it.
+#[derive(Debug, Default)]
+pub struct StepIndex(OnceLock<BTreeMap<StepId, usize>>);
+
+impl StepIndex {
+    pub(super) fn find<'a>(&self, steps: &'a [CompiledStep], id: &StepId) -> Option<&'a CompiledStep> {
+        let made = || steps.iter().enumerate().map(|(place, step)| (step.step_id.clone(), place)).collect();
+        let place = *self.0.get_or_init(made).get(id)?;
+        steps.get(place).filter(|step| step.step_id == *id)
+    }
+}
+
+impl Clone for StepIndex {
+    /// A copy may be changed before it is asked.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for StepIndex {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for StepIndex {}
