@@ -5,7 +5,7 @@ use std::process::{ExitCode, Stdio};
 use rmcp::ServiceExt;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ClientConfig};
 use rmcp::service::{RoleClient, RunningService};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use workrail_host::env_vars;
 
@@ -52,8 +52,8 @@ impl Session {
         Ok(Self { client, server })
     }
 
-    async fn call(&self, tool: &'static str, arguments: Value) -> Result<Value, Failure> {
-        let mut request = CallToolRequestParams::new(tool);
+    async fn call(&self, tool: &str, arguments: Value) -> Result<Value, Failure> {
+        let mut request = CallToolRequestParams::new(tool.to_owned());
         request.arguments = arguments.as_object().cloned();
         let result: CallToolResult = self.client.call_tool(request).await?;
         result.structured_content.ok_or_else(|| "the server answered without structured content".into())
@@ -72,13 +72,21 @@ fn text(reply: &Value, member: &str) -> Result<String, Failure> {
     found.map(str::to_owned).ok_or_else(|| format!("the reply has no `{member}`: {reply}").into())
 }
 
-fn ack(reply: &Value, notes: Option<&str>) -> Result<Value, Failure> {
-    let mut arguments = Map::new();
-    arguments.insert("ackToken".to_owned(), Value::from(text(reply, "ackToken")?));
-    if let Some(notes) = notes {
-        arguments.insert("output".to_owned(), json!({ "notesMarkdown": notes }));
-    }
+/// The call that a reply asks for, with the caller's own notes in it.
+fn next(reply: &Value, notes: Option<&str>) -> Result<Value, Failure> {
+    let mut arguments =
+        reply["nextCall"]["arguments"].as_object().cloned().ok_or("the reply has no next call")?;
+    match notes {
+        Some(notes) => arguments.insert("output".to_owned(), json!({ "notesMarkdown": notes })),
+        None => arguments.remove("output"),
+    };
     Ok(Value::Object(arguments))
+}
+
+/// Follows a `nextCall` to the letter.
+async fn follow(session: &Session, reply: &Value) -> Result<Value, Failure> {
+    let call = &reply["nextCall"];
+    session.call(&text(call, "tool")?, call["arguments"].clone()).await
 }
 
 fn require(holds: bool, what: &str) -> Result<(), Failure> {
@@ -99,62 +107,14 @@ fn shown(reply: &Value) {
 async fn show() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let session = Session::open(folder.path()).await?;
-
-    chapter("1. Start: the agent asks for a workflow and gets one step");
-    let start = json!({ "workflowId": "wr.small_change", "goal": "rename a setting" });
-    let first = session.call("start_workflow", start).await?;
-    shown(&first);
-    require(first["run"]["stepId"] == "understand", "the first step is pending")?;
-
-    chapter("2. Blocked: notes are missing, the answer says what to send");
-    let blocked = session.call("continue_workflow", ack(&first, None)?).await?;
-    shown(&blocked);
-    require(blocked["kind"] == "blocked", "a step without notes is blocked")?;
-
-    chapter("3. Corrected: the same step, now with notes, advances");
-    let second_call = ack(&blocked, Some("Read the settings module; one key is to be renamed."))?;
-    let second = session.call("continue_workflow", second_call.clone()).await?;
-    require(second["run"]["stepId"] == "change", "the second step is pending")?;
-    output::toned(Tone::Good, &format!("    now pending: {}", second["pending"]["title"]));
-
-    chapter("4. Replay: the same call again returns the same bytes and changes nothing");
-    let replayed = session.call("continue_workflow", second_call).await?;
-    require(replayed == second, "a replay equals the first answer")?;
-    output::toned(Tone::Good, "    equal");
-
-    chapter("5. The server is restarted; the bookmark finds the step again");
+    let first = begin(&session).await?;
+    let second = correct(&session, &first).await?;
     session.close().await?;
     let session = Session::open(folder.path()).await?;
-    let bookmark = json!({ "stateToken": text(&second, "stateToken")? });
-    let rehydrated = session.call("continue_workflow", bookmark).await?;
-    require(rehydrated["run"]["stepId"] == "change", "rehydrate shows the pending step")?;
-    output::toned(Tone::Good, &format!("    found: {}", rehydrated["pending"]["title"]));
-
-    chapter("6. Rewind: the chat goes back to the first step and continues differently");
-    let rewound =
-        session.call("continue_workflow", json!({ "stateToken": text(&first, "stateToken")? })).await?;
-    let other =
-        session.call("continue_workflow", ack(&rewound, Some("Read it again: two keys, not one."))?).await?;
-    require(other["stateToken"] != second["stateToken"], "a rewind makes a branch of its own")?;
-    output::toned(Tone::Good, "    a second branch, the first one is untouched");
-
-    chapter("7. Go on to the end");
-    let mut reply = other;
-    while reply["isComplete"] != true {
-        let notes = format!("Did: {}", reply["pending"]["title"]);
-        reply = session.call("continue_workflow", ack(&reply, Some(&notes))?).await?;
-        let now = reply["pending"]["title"].as_str().unwrap_or("complete");
-        output::toned(Tone::Good, &format!("    {now}"));
-    }
-
-    chapter("8. A token with one character changed goes nowhere");
-    let mut mangled = text(&second, "ackToken")?;
-    let last = if mangled.ends_with('0') { '1' } else { '0' };
-    mangled.pop();
-    mangled.push(last);
-    let refused = session.call("continue_workflow", json!({ "ackToken": mangled })).await?;
-    require(refused["code"] == "TOKEN_BAD_SIGNATURE", "a mangled token is refused")?;
-    output::toned(Tone::Warning, &format!("    {}", text(&refused, "message")?));
+    rewind(&session, &first, &second).await?;
+    mix_up(&session, &second).await?;
+    let found = find_again(&session).await?;
+    complete(&session, found).await?;
     session.close().await?;
 
     chapter("What is on disk now");
@@ -162,6 +122,105 @@ async fn show() -> Result<(), Failure> {
         output::toned(Tone::Quiet, &format!("    {line}"));
     }
     Ok(())
+}
+
+async fn begin(session: &Session) -> Result<Value, Failure> {
+    chapter("1. What is there: the agent lists workflows");
+    let listed = session.call("list_workflows", json!({ "query": "change" })).await?;
+    shown(&listed);
+
+    chapter("2. Start: the agent asks for a workflow and gets one step");
+    let start = json!({ "workflowId": "wr.small_change", "goal": "rename the timeout setting" });
+    let first = session.call("start_workflow", start).await?;
+    shown(&first);
+    require(first["run"]["stepId"] == "understand", "the first step is pending")?;
+    Ok(first)
+}
+
+async fn correct(session: &Session, first: &Value) -> Result<Value, Failure> {
+    chapter("3. Blocked: notes are missing, the answer says what to send");
+    let blocked = session.call("continue_workflow", next(first, None)?).await?;
+    shown(&blocked);
+    require(blocked["kind"] == "blocked", "a step without notes is blocked")?;
+
+    chapter("4. Corrected: the same step, now with notes, advances");
+    let call = next(&blocked, Some("Read the settings module; the key `timeout` is to be renamed."))?;
+    let second = session.call("continue_workflow", call.clone()).await?;
+    require(second["run"]["stepId"] == "change", "the second step is pending")?;
+    good(&format!("now pending: {}", second["pending"]["title"]));
+
+    chapter("5. Replay: the same call again returns the same bytes and changes nothing");
+    let replayed = session.call("continue_workflow", call).await?;
+    require(replayed == second, "a replay equals the first answer")?;
+    good("equal");
+
+    chapter("6. Checkpoint: half-done work is saved inside the step");
+    let checkpoint = json!({
+        "checkpointToken": text(&second, "checkpointToken")?,
+        "output": { "notesMarkdown": "Renamed it in the parser; the docs are still to be done." },
+    });
+    let saved = session.call("checkpoint_workflow", checkpoint).await?;
+    require(saved["run"]["stepId"] == "change", "a checkpoint advances nothing")?;
+    good("saved; the step is still pending");
+    Ok(second)
+}
+
+async fn rewind(session: &Session, first: &Value, second: &Value) -> Result<(), Failure> {
+    chapter("7. The server was restarted; the bookmark finds the step again, with what was recorded");
+    let bookmark = json!({ "stateToken": text(second, "stateToken")? });
+    let rehydrated = session.call("continue_workflow", bookmark).await?;
+    require(
+        rehydrated["recap"]["entries"].as_array().is_some_and(|told| told.len() == 2),
+        "the recap is there",
+    )?;
+    shown(&rehydrated);
+
+    chapter("8. Rewind: the chat goes back to the first step and continues differently");
+    let rewound =
+        session.call("continue_workflow", json!({ "stateToken": text(first, "stateToken")? })).await?;
+    let other =
+        session.call("continue_workflow", next(&rewound, Some("Read it again: two keys, not one."))?).await?;
+    require(other["stateToken"] != second["stateToken"], "a rewind makes a branch of its own")?;
+    good("a second branch; the first one is untouched");
+    Ok(())
+}
+
+async fn mix_up(session: &Session, second: &Value) -> Result<(), Failure> {
+    chapter("9. A token with one character changed goes nowhere, and the error leads back");
+    let mut mangled = text(second, "ackToken")?;
+    let last = if mangled.ends_with('0') { '1' } else { '0' };
+    mangled.pop();
+    mangled.push(last);
+    let refused = session.call("continue_workflow", json!({ "ackToken": mangled })).await?;
+    require(refused["code"] == "TOKEN_BAD_SIGNATURE", "a mangled token is refused")?;
+    output::toned(Tone::Warning, &format!("    {}", text(&refused, "message")?));
+    let back = follow(session, &refused).await?;
+    require(back["run"]["label"] == second["run"]["label"], "the error leads back to its run")?;
+    good(&format!("back at: {}", back["pending"]["title"]));
+    Ok(())
+}
+
+async fn find_again(session: &Session) -> Result<Value, Failure> {
+    chapter("10. Resume: a new chat knows nothing but a few words of the goal");
+    let resumed = session.call("resume_session", json!({ "query": "timeout setting" })).await?;
+    shown(&resumed);
+    let found = follow(session, &resumed).await?;
+    require(found["run"]["stepId"] == "change", "the newest branch is found")?;
+    Ok(found)
+}
+
+async fn complete(session: &Session, mut reply: Value) -> Result<(), Failure> {
+    chapter("11. Go on to the end");
+    while reply["isComplete"] != true {
+        let notes = format!("Did: {}", reply["pending"]["title"]);
+        reply = session.call("continue_workflow", next(&reply, Some(&notes))?).await?;
+        good(reply["pending"]["title"].as_str().unwrap_or("complete"));
+    }
+    Ok(())
+}
+
+fn good(said: &str) {
+    output::toned(Tone::Good, &format!("    {said}"));
 }
 
 /// Every file beneath the data directory with its size, sorted.

@@ -4,6 +4,7 @@ mod author;
 mod demo;
 mod flags;
 mod output;
+mod steer;
 mod wiring;
 
 use std::process::ExitCode;
@@ -32,6 +33,8 @@ enum Command {
     Demo,
     #[command(flatten)]
     Author(author::AuthorCommand),
+    #[command(flatten)]
+    Steer(steer::SteerCommand),
     /// Explain an error code: what it means, why it matters, what to do.
     Explain {
         /// The code, such as TOKEN_BAD_SIGNATURE.
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Mcp { http: Some(address) } => wiring::serve_http(address),
         Command::Demo => demo::run(),
         Command::Author(command) => author::run(command),
+        Command::Steer(command) => steer::run(command),
         Command::Explain { code } => explain(&code),
     }
 }

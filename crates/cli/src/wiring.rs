@@ -26,7 +26,7 @@ use workrail_store_fs::disk::Disk;
 
 use crate::{flags, output};
 
-type LocalEngine = Engine<LocalStore<Disk>>;
+pub(crate) type LocalEngine = Engine<LocalStore<Disk>>;
 
 /// The engine as the MCP server sees it.
 struct Served(LocalEngine);
@@ -82,6 +82,11 @@ fn open(root: &Utf8Path) -> Result<LocalEngine, String> {
         .map_err(|error| format!("{}: {}\n{}", error.code.as_str(), error.message, error.suggestion))
 }
 
+/// The engine over the data directory of the user.
+pub(crate) fn open_default() -> Result<LocalEngine, String> {
+    data_dir().map_err(|error| error.to_string()).and_then(|root| open(&root))
+}
+
 /// Serves MCP until the client closes standard input.
 pub(crate) fn serve_stdio() -> ExitCode {
     serve(workrail_mcp::stdio::serve)
@@ -95,9 +100,7 @@ pub(crate) fn serve_http(address: LoopbackAddress) -> ExitCode {
 }
 
 fn serve(transport: impl FnOnce(Arc<dyn Execution>) -> io::Result<()>) -> ExitCode {
-    let served = data_dir()
-        .map_err(|error| error.to_string())
-        .and_then(|root| open(&root))
+    let served = open_default()
         .and_then(|engine| transport(Arc::new(Served(engine))).map_err(|error| error.to_string()));
     match served {
         Ok(()) => ExitCode::SUCCESS,

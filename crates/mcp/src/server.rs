@@ -18,10 +18,12 @@ use crate::call::{self, Execution};
 use crate::catalogue::{self, ToolName};
 
 const INSTRUCTIONS: &str = "WorkRail gives you a workflow one step at a time and keeps everything you do. \
-Call start_workflow, do exactly the step you are shown, then call continue_workflow as `nextCall` shows, with \
-notes on what you did in that step. Do not guess later steps: they exist only once they are returned. Copy \
-tokens exactly; each belongs to the run whose name stands at the top of the reply. If you lost your place, call \
-continue_workflow with the stateToken alone: it returns the pending step and changes nothing.";
+Find one with list_workflows, call start_workflow, do exactly the step you are shown, then call continue_workflow \
+as `nextCall` shows, with notes on what you did in that step. Do not guess later steps: they exist only once they \
+are returned. Copy tokens, `run` and `stepId` exactly; they belong to the run whose name stands at the top of the \
+reply, and several runs may be open at once. Save long work inside a step with checkpoint_workflow. If you lost \
+your place, call continue_workflow with the stateToken alone: it returns the pending step and changes nothing. In a \
+new chat, find the work again with resume_session. Every error has a `nextCall` that leads on.";
 
 #[derive(Clone)]
 pub struct Server {
