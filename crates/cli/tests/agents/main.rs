@@ -7,5 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod at_once;
+mod mangle;
+mod mixed_up;
 mod replays;
 mod support;
