@@ -132,10 +132,17 @@ impl<S: Store> Engine<S> {
     }
 
     /// Completes the pending step with an ack, or returns it again without one.
-    pub fn continue_workflow(&self, mut request: ContinueWorkflow) -> Answer {
+    pub fn continue_workflow(&self, request: ContinueWorkflow) -> Answer {
+        let tokens = [&request.ack_token, &request.state_token, &request.continue_token];
+        let sent = rescue::said_by(tokens);
+        self.advance_or_look(request).map_err(|refused| self.reading().led_by_tokens(refused, sent))
+    }
+
+    fn advance_or_look(&self, mut request: ContinueWorkflow) -> Answer {
         if let Some(text) = request.continue_token.take() {
             if request.ack_token.is_some() || request.state_token.is_some() {
-                return Err(error::too_many_tokens());
+                let label = rescue::echoed_label(&request.echo);
+                return Err(self.reading().leading_back(error::too_many_tokens(), label));
             }
             // Another name for whichever one token the caller has; its own prefix says which.
             match text.starts_with(TokenKind::State.prefix()) {
@@ -157,7 +164,8 @@ impl<S: Store> Engine<S> {
 
     /// Saves work beside the pending step without completing it.
     pub fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer {
-        self.checkpoint(request)
+        let sent = rescue::said_by([&request.checkpoint_token, &request.state_token]);
+        self.checkpoint(request).map_err(|refused| self.reading().led_by_tokens(refused, sent))
     }
 
     /// Finds runs again without any token.

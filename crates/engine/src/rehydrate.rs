@@ -31,9 +31,6 @@ impl Reading<'_> {
         request: &ContinueWorkflow,
         workspace: Option<&WorkspacePath>,
     ) -> Answer {
-        if !request.output.is_empty() || !request.context.is_empty() {
-            return Err(error::output_without_ack(state_token, request));
-        }
         let refused = |cause| self.refused(cause, &request.echo);
         let verified = self.signer.verify(state_token, TokenKind::State).map_err(refused)?;
         let session = verified.session();
@@ -41,6 +38,10 @@ impl Reading<'_> {
             let resolved = token::resolve(facts, &verified).map_err(|cause| refused(cause.into()))?;
             let at = *resolved.at().ok_or_else(|| error::internal("a state token names a node"))?;
             self.check_echo(facts, at, &request.echo)?;
+            // Only now: the call that is offered instead has to work.
+            if !request.output.is_empty() || !request.context.is_empty() {
+                return Err(error::output_without_ack(state_token, request));
+            }
             let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
             let snapshot = self.content.snapshot(node.snapshot_ref)?;
             let workflow = self.content.workflow(at.workflow)?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::reply::look_call;
-use workrail_core::token::{NodeFacts, TokenError, VerifiedToken};
+use workrail_core::token::{NodeFacts, TokenError, VerifiedToken, readable_label};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::StepId;
 use workrail_model::reply::NextCall;
@@ -29,9 +29,11 @@ impl Reading<'_> {
             Refused::Kind { found, wanted } => self.wrong_kind(&found, wanted, echo),
             Refused::Token(cause) => {
                 let label = match &cause {
-                    TokenError::InvalidFormat { label, .. } | TokenError::BadSignature { label } => *label,
-                    TokenError::UnsupportedVersion { .. }
-                    | TokenError::ScopeMismatch { .. }
+                    // A slip in the version's digit is as good as any other: the label still says which run.
+                    TokenError::InvalidFormat { label, .. }
+                    | TokenError::UnsupportedVersion { label, .. }
+                    | TokenError::BadSignature { label } => *label,
+                    TokenError::ScopeMismatch { .. }
                     | TokenError::UnknownNode { .. }
                     | TokenError::WorkflowHashMismatch { .. }
                     | TokenError::SessionLocked => None,
@@ -73,6 +75,13 @@ impl Reading<'_> {
         refused
     }
 
+    /// When nothing else said which run was meant, the tokens of the call may: all that can be read agree.
+    pub(crate) fn led_by_tokens(&self, refused: Boxed, label: Option<RunLabel>) -> Boxed {
+        let lost =
+            refused.next_call.as_ref().is_some_and(|call| *call == NextCall::new("resume_session", []));
+        if lost && label.is_some() { self.leading_back(refused, label) } else { refused }
+    }
+
     fn wrong_kind(&self, found: &VerifiedToken, wanted: TokenKind, echo: &Echo) -> Boxed {
         let mut refused = error::wrong_token_kind(found.kind(), wanted);
         let node = self.look(found.session(), |facts| {
@@ -80,13 +89,27 @@ impl Reading<'_> {
             Ok(resolved.at().copied())
         });
         match node {
-            Ok(Some(at)) => {
+            Ok(Some(at)) if echo.run.is_none() || names(echo, at) => {
                 let state = self.signer.state(found.session(), at);
                 refused.next_call = Some(look_call(&state, RunLabel::of(at.run)));
                 refused
             }
+            Ok(Some(at)) => {
+                let own = look_call(&self.signer.state(found.session(), at), RunLabel::of(at.run));
+                self.back_to_echoed(refused, echo, own)
+            }
             Ok(None) | Err(_) => self.leading_back(refused, echoed_label(echo)),
         }
+    }
+
+    /// Leads to the run that the caller names; when there is none of that name, to the token's own, which is
+    /// the one thing that is certain then.
+    fn back_to_echoed(&self, refused: Boxed, echo: &Echo, own: NextCall) -> Boxed {
+        let refused = self.leading_back(refused, echoed_label(echo));
+        if refused.next_call.as_ref().is_some_and(|call| call.tool == own.tool) {
+            return refused;
+        }
+        Box::new(ErrorEnvelope { next_call: Some(own), ..*refused })
     }
 
     /// Two tokens of one call, or a token and the caller's words, belong to different runs or steps.
@@ -110,13 +133,8 @@ impl Reading<'_> {
             refused.next_call = Some(look_call(&state, label));
             return refused;
         }
-        let refused = self.leading_back(refused, echoed_label(echo));
-        if refused.next_call.as_ref().is_some_and(|call| call.tool == "continue_workflow") {
-            return refused;
-        }
-        // The run that was named is nowhere; the token's own is the one thing that is certain.
-        let state = self.signer.state(facts.session_id(), at);
-        Box::new(ErrorEnvelope { next_call: Some(look_call(&state, label)), ..*refused })
+        let own = look_call(&self.signer.state(facts.session_id(), at), label);
+        self.back_to_echoed(refused, echo, own)
     }
 }
 
@@ -132,6 +150,12 @@ pub(crate) fn fits(echo: &Echo, at: NodeFacts, step: Option<&StepId>) -> bool {
 fn names(echo: &Echo, at: NodeFacts) -> bool {
     let run = echo.run.as_deref().map(str::trim).unwrap_or_default();
     run.eq_ignore_ascii_case(&RunLabel::of(at.run).to_string()) || run == at.run.to_string()
+}
+
+/// The one label that the tokens of a call show, whatever else is wrong with them.
+pub(crate) fn said_by<'a>(tokens: impl IntoIterator<Item = &'a Option<String>>) -> Option<RunLabel> {
+    let tokens: Vec<&str> = tokens.into_iter().flatten().map(String::as_str).collect();
+    readable_label(&tokens.join(" "))
 }
 
 pub(crate) fn echoed_label(echo: &Echo) -> Option<RunLabel> {

@@ -2,10 +2,12 @@
 //!
 //! It keeps the raw lines, so that tests can compare bytes and check that stdout carries JSON-RPC only.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// A server process and its pipes.
@@ -23,6 +25,8 @@ pub struct ToolReply {
     pub structured: Value,
     pub text: String,
     pub is_error: bool,
+    /// The result as it came, byte for byte.
+    pub raw: String,
 }
 
 impl McpClient {
@@ -64,30 +68,60 @@ impl McpClient {
 
     /// Sends a request and returns the whole response.
     pub fn request(&mut self, method: &str, params: Value) -> Value {
+        let line = self.exchange(method, params);
+        serde_json::from_str(&line).expect("a response was read before")
+    }
+
+    fn exchange(&mut self, method: &str, params: Value) -> String {
+        let id = self.send_request(method, params);
+        loop {
+            let (answered, line) = self.receive();
+            if answered.is_none_or(|answered| answered == id) {
+                return line;
+            }
+        }
+    }
+
+    fn send_request(&mut self, method: &str, params: Value) -> u64 {
         self.next_id += 1;
         let id = self.next_id;
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        id
+    }
+
+    /// The next response and the id it answers; `None` when the server could not read which.
+    fn receive(&mut self) -> (Option<u64>, String) {
         loop {
             let mut line = String::new();
             let read = self.stdout.read_line(&mut line).expect("the server answers");
-            assert!(read > 0, "the server closed its output before answering `{method}`");
+            assert!(read > 0, "the server closed its output before answering");
             let message: Value = serde_json::from_str(&line).expect("stdout carries JSON-RPC lines only");
-            if message["id"] == id {
-                return message;
+            if message.get("result").is_some() || message.get("error").is_some() {
+                return (message["id"].as_u64(), line);
             }
         }
     }
 
     /// Calls a tool; panics on a protocol error.
     pub fn call(&mut self, tool: &str, arguments: Value) -> ToolReply {
-        let response = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
-        let result = &response["result"];
-        assert!(result.is_object(), "{response}");
-        ToolReply {
-            structured: result["structuredContent"].clone(),
-            text: all_text(&result["content"]),
-            is_error: result["isError"] == true,
+        ToolReply::read(&self.exchange("tools/call", json!({ "name": tool, "arguments": arguments })))
+    }
+
+    /// Sends all calls before reading any answer; the answers are in the order of the calls.
+    pub fn call_at_once(&mut self, calls: &[(&str, Value)]) -> Vec<ToolReply> {
+        let ids: Vec<u64> = calls
+            .iter()
+            .map(|(tool, arguments)| {
+                self.send_request("tools/call", json!({ "name": tool, "arguments": arguments }))
+            })
+            .collect();
+        let mut answers = BTreeMap::new();
+        while answers.len() < ids.len() {
+            let (id, line) = self.receive();
+            let id = id.expect("every answer names its call");
+            assert!(answers.insert(id, ToolReply::read(&line)).is_none(), "call {id} was answered twice");
         }
+        ids.iter().map(|id| answers.remove(id).expect("every call is answered")).collect()
     }
 
     pub fn process_id(&self) -> u32 {
@@ -114,6 +148,19 @@ fn all_text(content: &Value) -> String {
 }
 
 impl ToolReply {
+    fn read(line: &str) -> Self {
+        let mut response: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_str(line).expect("a response is an object");
+        let raw = response.remove("result").unwrap_or_else(|| panic!("a protocol error: {line}"));
+        let result: Value = serde_json::from_str(raw.get()).expect("a raw value is JSON");
+        Self {
+            structured: result["structuredContent"].clone(),
+            text: all_text(&result["content"]),
+            is_error: result["isError"] == true,
+            raw: raw.get().to_owned(),
+        }
+    }
+
     /// A member of the structured reply as text.
     pub fn string(&self, member: &str) -> String {
         self.structured[member]

@@ -262,15 +262,19 @@ fn other_runs(runs: &[OtherRun]) -> Option<String> {
 
 fn ending(body: &ReplyBody) -> String {
     if body.is_complete {
-        return match &body.return_to {
-            None => {
-                format!("There is nothing more to call for this run. Bookmark: stateToken {STATE_TOKEN_MARK}")
-            }
-            Some(back) => way_back(back),
+        let mut text = match &body.return_to {
+            None => "There is nothing more to call for this run.".to_owned(),
+            Some(_) => "This run has no more steps.".to_owned(),
         };
+        text.push_str(&bookmarks(body, "To add a late note"));
+        if let Some(back) = &body.return_to {
+            text.push('\n');
+            text.push_str(&way_back(back));
+        }
+        return text;
     }
     let Some(call) = &body.next_call else {
-        return format!("Nothing is pending. Bookmark: stateToken {STATE_TOKEN_MARK}");
+        return format!("Nothing is pending.{}", bookmarks(body, "To add a note"));
     };
     let mut text = String::from("Do only this step. Later steps are unknown until WorkRail returns them.");
     if body.next_intent == NextIntent::AwaitUserConfirmation {
@@ -278,13 +282,17 @@ fn ending(body: &ReplyBody) -> String {
             "\nThis step needs the user: show them the result and wait for their word before you call.",
         );
     }
-    text.push_str(&format!("\nBookmark: stateToken {STATE_TOKEN_MARK}"));
-    if let Some(token) = &body.checkpoint_token {
-        text.push_str(&format!(
-            "\nTo save progress inside a long step: checkpoint_workflow with checkpointToken {token}"
-        ));
-    }
+    text.push_str(&bookmarks(body, "To save progress inside a long step"));
     text.push_str(&format!("\nWhen the step is done, call {} with:\n{}", call.tool, call.arguments_text()));
+    text
+}
+
+/// The tokens that name this point without completing it; each stands in the text as well as in the data.
+fn bookmarks(body: &ReplyBody, purpose: &str) -> String {
+    let mut text = format!("\nBookmark: stateToken {STATE_TOKEN_MARK}");
+    if let Some(token) = &body.checkpoint_token {
+        text.push_str(&format!("\n{purpose}: checkpoint_workflow with checkpointToken {token}"));
+    }
     text
 }
 

@@ -81,7 +81,7 @@ pub enum TokenError {
     #[error("the token {problem}")]
     InvalidFormat { problem: Problem, label: Option<RunLabel> },
     #[error("the token is of version {version}, this build reads v1 and v2")]
-    UnsupportedVersion { version: String },
+    UnsupportedVersion { version: String, label: Option<RunLabel> },
     /// `label` as written in the token, which nobody vouches for.
     #[error("the token was changed after it was issued, or its signing key is no longer accepted")]
     BadSignature { label: Option<RunLabel> },

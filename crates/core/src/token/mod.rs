@@ -221,7 +221,7 @@ impl VerifiedToken {
 pub fn decode(text: &str) -> Result<Unverified, TokenError> {
     parse(text).map_err(|fault| match fault {
         Fault::Format(problem) => TokenError::InvalidFormat { problem, label: readable_label(text) },
-        Fault::Version(version) => TokenError::UnsupportedVersion { version },
+        Fault::Version(version) => TokenError::UnsupportedVersion { version, label: readable_label(text) },
     })
 }
 
@@ -260,7 +260,7 @@ fn is_version(text: &str) -> bool {
 
 /// The label inside a damaged token, so that its error can offer a way back to the run. Only whole,
 /// known words count: a label is read or it is not, never guessed.
-fn readable_label(text: &str) -> Option<RunLabel> {
+pub fn readable_label(text: &str) -> Option<RunLabel> {
     let start = &text[..text.floor_char_boundary(TOKEN_CHARS_MAX)];
     let lower = start.to_ascii_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_lowercase() && c != '-');

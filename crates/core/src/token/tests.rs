@@ -236,7 +236,8 @@ fn problems_are_named(text: &str, expected: Problem) {
 #[test]
 fn other_versions_are_unsupported_not_malformed() {
     let error = decode("st.v3.indigo-tench.0").unwrap_err();
-    assert_eq!(error, TokenError::UnsupportedVersion { version: "v3".to_owned() });
+    let label = RunLabel::parse("indigo-tench").ok();
+    assert_eq!(error, TokenError::UnsupportedVersion { version: "v3".to_owned(), label });
 }
 
 #[test]

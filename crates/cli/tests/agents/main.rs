@@ -1,0 +1,13 @@
+//! Agents that make mistakes: each drives the compiled server over stdio the way a model might, and the
+//! server must lead it back without losing or mixing up anything.
+//!
+//! Every reply of every agent passes through `support::Agent`, which checks what holds for all of them:
+//! both channels equal, small enough, short tokens, the next call in the text.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+mod at_once;
+mod mangle;
+mod mixed_up;
+mod replays;
+mod support;

@@ -1,0 +1,81 @@
+//! Agent 1 sends everything a hundred times, across restarts and crashes, and is told the same each time.
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::ToolReply;
+
+use crate::support::{Agent, Place, Seen, ack};
+
+const REPLAYS: usize = 100;
+
+struct Repeater {
+    place: Place,
+    agent: Option<Agent>,
+    seen: Seen,
+    replays: usize,
+}
+
+impl Repeater {
+    fn agent(&mut self) -> &mut Agent {
+        self.agent.as_mut().unwrap()
+    }
+
+    fn restart(&mut self, end: fn(Agent) -> Seen) {
+        let ended = end(self.agent.take().unwrap());
+        self.seen = self.seen.and(ended);
+        self.agent = Some(self.place.agent());
+    }
+
+    /// One call and its hundred repetitions: the same bytes, and not one byte written.
+    fn hundredfold(&mut self, tool: &str, arguments: &Value) -> ToolReply {
+        let first = self.agent().done(tool, arguments.clone());
+        let before = self.place.contents();
+        for n in 0..REPLAYS {
+            match n {
+                33 => self.restart(Agent::close),
+                66 => self.restart(Agent::kill),
+                _ => {}
+            }
+            let again = self.agent().done(tool, arguments.clone());
+            assert_eq!(again.raw, first.raw, "{tool}, replay {n}");
+            self.replays += 1;
+        }
+        assert!(self.place.contents() == before, "a replay of {tool} changed the data directory");
+        first
+    }
+}
+
+#[test]
+fn figure_agent_1_repeats_everything() {
+    let place = Place::new();
+    let agent = place.agent();
+    let mut repeater = Repeater { place, agent: Some(agent), seen: Seen::default(), replays: 0 };
+    let mut reply = repeater.agent().start("wr.small_change", "say it a hundred times");
+    let mut steps = 0;
+    while reply.structured["isComplete"] != true {
+        let step = reply.step().clone();
+        let saved = repeater.hundredfold(
+            "checkpoint_workflow",
+            &json!({
+                "checkpointToken": reply.string("checkpointToken"),
+                "output": { "notesMarkdown": format!("half of step {steps}") },
+            }),
+        );
+        // A refusal is recorded and repeated like any other answer.
+        let refused =
+            repeater.hundredfold("continue_workflow", &json!({ "ackToken": saved.string("ackToken") }));
+        assert_eq!(refused.structured["kind"], "blocked");
+        assert_eq!(refused.step(), &step);
+        reply = repeater.hundredfold("continue_workflow", &ack(&refused, &format!("all of step {steps}")));
+        steps += 1;
+    }
+    let events = repeater.place.events();
+    let count = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
+    let advanced = |event: &&Value| event["data"]["outcome"]["kind"] == "advanced";
+    let advances = events.iter().filter(|event| event["kind"] == "advance_recorded");
+    assert_eq!(advances.clone().filter(advanced).count(), steps, "one advance for each step");
+    assert_eq!(advances.count(), 2 * steps, "and one refusal");
+    assert_eq!(count("node_created"), 1 + 2 * steps, "the root, the steps and their checkpoints");
+    let seen = repeater.agent.take().unwrap().close().and(repeater.seen);
+    let replays = repeater.replays;
+    println!("{}", seen.figure(1, &format!("{replays} replays equal, {steps} advances for {steps} steps")));
+}

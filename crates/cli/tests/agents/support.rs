@@ -1,0 +1,240 @@
+//! What all agents share: a place with its own folders, a watched connection, and the recorded events.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+/// A reply's text, the authored prompt aside (G73).
+const TEXT_BYTES_MAX: usize = 9_000;
+const TOKEN_CHARS_MAX: usize = 64;
+
+/// A data directory, a folder of workflow files and an empty project.
+#[derive(Debug)]
+pub(crate) struct Place {
+    root: tempfile::TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let place = Self { root: tempfile::tempdir().unwrap() };
+        for folder in ["data", "workflows", "project"] {
+            fs::create_dir(place.root.path().join(folder)).unwrap();
+        }
+        place
+    }
+
+    pub(crate) fn with_workflows(workflows: &[Value]) -> Self {
+        let place = Self::new();
+        for workflow in workflows {
+            let name = format!("{}.json", workflow["id"].as_str().unwrap());
+            place.write_workflow(&name, &workflow.to_string());
+        }
+        place
+    }
+
+    pub(crate) fn write_workflow(&self, name: &str, text: &str) {
+        fs::write(self.root.path().join("workflows").join(name), text).unwrap();
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.root.path().join("data")
+    }
+
+    pub(crate) fn agent(&self) -> Agent {
+        let workflows = self.root.path().join("workflows");
+        let project = self.root.path().join("project");
+        let environment =
+            [("WORKFLOW_STORAGE_PATH", workflows.as_path()), ("CLAUDE_PROJECT_DIR", project.as_path())];
+        let program = Path::new(env!("CARGO_BIN_EXE_workrail"));
+        Agent { client: McpClient::start(program, &self.data(), &environment), seen: Seen::default() }
+    }
+
+    /// Every recorded event, session by session, in order.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let mut events = Vec::new();
+        for (path, bytes) in self.contents() {
+            let path = path.to_string_lossy();
+            if path.starts_with("sessions/") && path.contains("/events/") && path.ends_with(".jsonl") {
+                let lines = String::from_utf8(bytes).unwrap();
+                events.extend(lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+            }
+        }
+        events
+    }
+
+    pub(crate) fn events_of_kind(&self, kind: &str) -> Vec<Value> {
+        self.events().into_iter().filter(|event| event["kind"] == kind).collect()
+    }
+
+    /// How many plans were ever committed: one segment file each.
+    pub(crate) fn segments(&self) -> usize {
+        let sessions = fs::read_dir(self.data().join("sessions")).unwrap();
+        sessions.map(|session| fs::read_dir(session.unwrap().path().join("events")).unwrap().count()).sum()
+    }
+
+    /// Every file of the data directory with its bytes; what a server notes about itself is no truth.
+    pub(crate) fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let data = self.data();
+        let mut found = BTreeMap::new();
+        let mut folders = vec![data.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.strip_prefix(&data).unwrap().to_owned();
+                if name.starts_with("servers") || name.starts_with("logs") {
+                    continue;
+                }
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    found.insert(name, fs::read(&path).unwrap());
+                }
+            }
+        }
+        found
+    }
+}
+
+/// What an agent has been through.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) calls: usize,
+    pub(crate) text_bytes_max: usize,
+}
+
+impl Seen {
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            text_bytes_max: self.text_bytes_max.max(other.text_bytes_max),
+        }
+    }
+
+    /// The figure that every agent prints.
+    pub(crate) fn figure(self, agent: u32, found: &str) -> String {
+        let Self { calls, text_bytes_max } = self;
+        format!(
+            "agent {agent}: {calls} calls, {found}; longest text beside the prompt {text_bytes_max} bytes"
+        )
+    }
+}
+
+/// A connection whose every reply is checked.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    client: McpClient,
+    pub(crate) seen: Seen,
+}
+
+impl Agent {
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> ToolReply {
+        let reply = self.client.call(tool, arguments);
+        self.check(&reply);
+        reply
+    }
+
+    pub(crate) fn call_at_once(&mut self, calls: &[(&str, Value)]) -> Vec<ToolReply> {
+        let replies = self.client.call_at_once(calls);
+        replies.iter().for_each(|reply| self.check(reply));
+        replies
+    }
+
+    /// A call that must not fail.
+    pub(crate) fn done(&mut self, tool: &str, arguments: Value) -> ToolReply {
+        let reply = self.call(tool, arguments);
+        assert!(!reply.is_error, "{}", reply.text);
+        reply
+    }
+
+    pub(crate) fn start(&mut self, workflow: &str, goal: &str) -> ToolReply {
+        self.done("start_workflow", json!({ "workflowId": workflow, "goal": goal }))
+    }
+
+    /// Does literally what a reply says is next.
+    pub(crate) fn follow(&mut self, reply: &ToolReply) -> ToolReply {
+        self.follow_call(&reply.structured["nextCall"])
+    }
+
+    pub(crate) fn follow_call(&mut self, call: &Value) -> ToolReply {
+        let tool = call["tool"].as_str().unwrap_or_else(|| panic!("no next call in {call}"));
+        self.call(tool, call["arguments"].clone())
+    }
+
+    pub(crate) fn look(&mut self, state_token: &str) -> ToolReply {
+        self.done("continue_workflow", json!({ "stateToken": state_token }))
+    }
+
+    /// The next call as it stands, with notes of one's own.
+    pub(crate) fn complete(&mut self, reply: &ToolReply, notes: &str) -> ToolReply {
+        self.done("continue_workflow", ack(reply, notes))
+    }
+
+    pub(crate) fn kill(self) -> Seen {
+        self.client.kill();
+        self.seen
+    }
+
+    pub(crate) fn close(self) -> Seen {
+        assert!(self.client.close().success(), "the server ends well when its input does");
+        self.seen
+    }
+
+    fn check(&mut self, reply: &ToolReply) {
+        let structured = &reply.structured;
+        assert_eq!(structured["text"], Value::from(reply.text.as_str()), "both channels say the same");
+        let prompt = structured["pending"]["prompt"].as_str().filter(|prompt| reply.text.contains(*prompt));
+        let beside = reply.text.len() - prompt.map_or(0, str::len);
+        assert!(beside <= TEXT_BYTES_MAX, "{beside} bytes beside the prompt: {}", reply.text);
+        check_tokens(structured, &reply.text);
+        if let Some(arguments) = structured.get("nextCall").and_then(|call| call.get("arguments")) {
+            let shown = arguments.to_string();
+            assert!(reply.text.contains(&shown), "the next call {shown} is not in: {}", reply.text);
+        }
+        self.seen = self.seen.and(Seen { calls: 1, text_bytes_max: beside });
+    }
+}
+
+fn check_tokens(value: &Value, text: &str) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                if let Some(token) = member.as_str().filter(|_| name.ends_with("Token"))
+                    && token.split('.').count() == 4
+                {
+                    assert!(token.len() <= TOKEN_CHARS_MAX, "{token}");
+                    assert!(text.contains(token), "{name} {token} is not in the text");
+                }
+                check_tokens(member, text);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| check_tokens(item, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The call that completes the step of a reply.
+pub(crate) fn ack(reply: &ToolReply, notes: &str) -> Value {
+    let mut arguments = reply.structured["nextCall"]["arguments"].clone();
+    arguments["output"] = json!({ "notesMarkdown": notes });
+    arguments
+}
+
+pub(crate) fn label(reply: &ToolReply) -> String {
+    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+}
+
+/// A workflow of plain steps: `step-0`, `step-1` and so on.
+pub(crate) fn plain_workflow(id: &str, steps: usize) -> Value {
+    let steps: Vec<Value> = (0..steps)
+        .map(|n| {
+            json!({
+                "id": format!("step-{n}"), "title": format!("Step {n} of {id}"),
+                "prompt": format!("Do part {n} and say what you did."),
+            })
+        })
+        .collect();
+    json!({ "id": id, "name": id, "description": "Steps to walk through.", "version": "1.0.0", "steps": steps })
+}
