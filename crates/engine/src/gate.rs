@@ -7,7 +7,7 @@ use workrail_core::project::SessionState;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
 use workrail_model::plan::AppendPlan;
-use workrail_ports::control::SessionControl;
+use workrail_ports::control::WishReader;
 use workrail_ports::environment::Entropy;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader};
 
@@ -23,7 +23,7 @@ use crate::{Engine, Store, Surroundings, error};
 pub(crate) struct Reading<'a> {
     pub sessions: &'a dyn SessionReader,
     pub content: Content<'a>,
-    pub control: &'a dyn SessionControl,
+    pub wishes: &'a dyn WishReader,
     pub entropy: &'a dyn Entropy,
     pub around: &'a Surroundings,
     pub signer: &'a Signer,

@@ -184,7 +184,7 @@ impl<S: Store> Engine<S> {
         Reading {
             sessions: &*self.store,
             content: self.content(),
-            control: &*self.store,
+            wishes: &*self.store,
             entropy: &*self.around.entropy,
             around: &self.around,
             signer: &self.signer,

@@ -82,6 +82,7 @@ impl Reading<'_> {
             recap: told.recap(at.node),
             branches: told.branches(at.node),
             downstream: told.downstream(at.node),
+            functions: told.functions(at.node),
             other_runs: self.other_runs(facts, at.run),
             ..Beside::default()
         }
@@ -95,7 +96,7 @@ impl Reading<'_> {
         now: Option<WorkflowHash>,
     ) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        let wish = self.control.wished_preferences(facts.session_id());
+        let wish = self.wishes.wished_preferences(facts.session_id());
         if let Some(wish) = wish.filter(|wish| *wish != facts.preferences(at.node)) {
             let message = format!(
                 "A change to {} is pending; it is applied when this step is completed.",

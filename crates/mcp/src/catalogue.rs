@@ -66,6 +66,12 @@ impl ToolName {
         }
     }
 
+    /// Whether the tool can be told which folder it is about.
+    pub(crate) fn takes_workspace(self) -> bool {
+        let properties = self.input_schema().get("properties").and_then(Value::as_object);
+        properties.is_some_and(|known| known.contains_key("workspacePath"))
+    }
+
     fn title(self) -> &'static str {
         match self {
             Self::ListWorkflows => "List workflows",

@@ -11,6 +11,7 @@ mod lines;
 mod loopback;
 mod message;
 mod repair;
+mod roots;
 mod runtime;
 mod server;
 pub mod stdio;

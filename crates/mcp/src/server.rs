@@ -11,11 +11,12 @@ use rmcp::model::{
     ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ServerCapabilities, ServerConfig,
 };
-use rmcp::service::{RequestContext, RoleServer};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::{Map, Value};
 
 use crate::call::{self, Execution};
 use crate::catalogue::{self, ToolName};
+use crate::roots::Roots;
 
 const INSTRUCTIONS: &str = "WorkRail gives you a workflow one step at a time and keeps everything you do. \
 Find one with list_workflows, call start_workflow, do exactly the step you are shown, then call continue_workflow \
@@ -28,6 +29,7 @@ new chat, find the work again with resume_session. Every error has a `nextCall` 
 #[derive(Clone)]
 pub struct Server {
     execution: Arc<dyn Execution>,
+    roots: Roots,
 }
 
 impl std::fmt::Debug for Server {
@@ -38,7 +40,7 @@ impl std::fmt::Debug for Server {
 
 impl Server {
     pub fn new(execution: Arc<dyn Execution>) -> Self {
-        Self { execution }
+        Self { execution, roots: Roots::default() }
     }
 
     async fn call(&self, tool: ToolName, arguments: Option<Map<String, Value>>) -> CallToolResult {
@@ -69,7 +71,7 @@ impl ServerHandler for Server {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let offered = |tool: &ToolName| self.execution.offers(*tool);
         let Some(tool) = ToolName::parse(&request.name).filter(offered) else {
@@ -78,7 +80,18 @@ impl ServerHandler for Server {
             let message = format!("there is no tool `{}`; the tools are {known}", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };
-        Ok(self.call(tool, request.arguments).await.into())
+        let mut arguments = request.arguments;
+        if tool.takes_workspace()
+            && !arguments.as_ref().is_some_and(|given| given.contains_key("workspacePath"))
+            && let Some(folder) = self.roots.first(&context.peer).await
+        {
+            arguments.get_or_insert_default().insert("workspacePath".to_owned(), Value::from(folder));
+        }
+        Ok(self.call(tool, arguments).await.into())
+    }
+
+    async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
+        self.roots.forget().await;
     }
 
     // The SDK answers the lists that it knows with empty ones. A method that is not offered says so.

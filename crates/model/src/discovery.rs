@@ -91,6 +91,32 @@ pub struct ListedWorkflow {
     pub description: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// Absent for bundled workflows, which are written for this very version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staleness: Option<Staleness>,
+}
+
+/// The version of the authoring rules that files are checked against now.
+pub const AUTHORING_SPEC_VERSION: u32 = 3;
+
+/// Whether a file was written for the rules of today, by the stamp that its author left in it: `none` with
+/// today's version, `possible` without a stamp, `likely` with another version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Staleness {
+    None,
+    Possible,
+    Likely,
+}
+
+impl Staleness {
+    pub fn of(stamp: Option<u32>) -> Self {
+        match stamp {
+            None => Self::Possible,
+            Some(AUTHORING_SPEC_VERSION) => Self::None,
+            Some(_) => Self::Likely,
+        }
+    }
 }
 
 /// How many workflows there are of one sort, when they are too many to list.
@@ -127,6 +153,7 @@ pub enum DiscoveryWarningCode {
     AliasUsed,
     ReferenceUnresolved,
     CompilerWarning,
+    StaleWorkflow,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -272,6 +299,8 @@ pub struct WorkflowInspection {
     /// The file beneath its source.
     pub source_ref: String,
     pub workflow_hash: WorkflowHash,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staleness: Option<Staleness>,
     pub name: String,
     pub version: String,
     pub description: String,

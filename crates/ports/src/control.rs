@@ -6,9 +6,13 @@ use workrail_model::preferences::Preferences;
 
 use crate::file_system::FsError;
 
-pub trait SessionControl: Send + Sync {
+/// Seeing wishes, without any way to make one.
+pub trait WishReader: Send + Sync {
     /// The preferences that the next advance is to apply. What cannot be read is no wish.
     fn wished_preferences(&self, session: SessionId) -> Option<Preferences>;
+}
+
+pub trait SessionControl: WishReader {
     fn wish_preferences(&self, session: SessionId, preferences: Preferences) -> Result<(), FsError>;
     /// Forgets the wish, once it is applied.
     fn forget_wish(&self, session: SessionId) -> Result<(), FsError>;

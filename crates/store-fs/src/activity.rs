@@ -51,7 +51,9 @@ impl<F: FileSystem> ActivityCounter for LocalStore<F> {
         let next = last.checked_add(1).and_then(Activity::new);
         let next = next.ok_or_else(|| failed(FsErrorKind::Io, "the activity counter is exhausted"))?;
         match counted {
-            Some(counted) if counted.dots < DOTS_MAX => self.fs().open_append(&layout::activity())?.append(b".")?,
+            Some(counted) if counted.dots < DOTS_MAX => {
+                self.fs().open_append(&layout::activity())?.append(b".")?
+            }
             Some(_) | None => self.write_counter(next)?,
         }
         Ok(next)

@@ -18,7 +18,7 @@ use workrail_model::preferences::Preferences;
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_ports::cache::{CachedProjection, ProjectionCache};
 use workrail_ports::content::{ContentError, ContentStore};
-use workrail_ports::control::SessionControl;
+use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore};
@@ -302,11 +302,13 @@ impl ProjectionCache for MemoryStore {
     }
 }
 
-impl SessionControl for MemoryStore {
+impl WishReader for MemoryStore {
     fn wished_preferences(&self, session: SessionId) -> Option<Preferences> {
         self.data().wishes.get(&session).copied()
     }
+}
 
+impl SessionControl for MemoryStore {
     fn wish_preferences(&self, session: SessionId, preferences: Preferences) -> Result<(), FsError> {
         self.data().wishes.insert(session, preferences);
         Ok(())

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 use workrail_model::compiled::{BindingSource, CompiledWorkflow, ResolveFrom};
 use workrail_model::digest::WorkflowHash;
 use workrail_model::discovery::{
-    DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarning, DiscoveryWarningCode, IdStatus, InspectMode,
-    InspectedBinding, InspectedContract, InspectedReference, WorkflowInspection,
+    AUTHORING_SPEC_VERSION, DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarning, DiscoveryWarningCode, IdStatus,
+    InspectMode, InspectedBinding, InspectedContract, InspectedReference, Staleness, WorkflowInspection,
 };
 use workrail_model::event::WorkflowSourceKind;
 use workrail_model::name::WorkflowId;
@@ -13,7 +13,7 @@ use workrail_model::preferences::{Autonomy, RiskPolicy};
 use workrail_model::reply::NextCall;
 
 use super::list::{legacy_text, source_word};
-use super::{counted, kind_of, one_line, outline, tags, within};
+use super::{counted, kind_of, one_line, outline, staleness, tags, within};
 use crate::compile::{Diagnostics, Severity};
 
 /// What everything but the plan may take of the text.
@@ -50,6 +50,7 @@ pub fn inspect(input: Inspected<'_>, mode: InspectMode) -> WorkflowInspection {
         source_kind: input.source_kind,
         source_ref: input.reference.to_owned(),
         workflow_hash: input.hash,
+        staleness: staleness(workflow, input.source_kind),
         name: workflow.name.clone(),
         version: workflow.version.clone(),
         description: workflow.description.clone(),
@@ -117,6 +118,13 @@ fn warnings(input: &Inspected<'_>) -> Vec<DiscoveryWarning> {
     if IdStatus::of(id) == IdStatus::Legacy {
         let message = legacy_text(id.as_str(), input.suggested.as_deref());
         warnings.push(warning(DiscoveryWarningCode::LegacyWorkflowId, message));
+    }
+    if staleness(input.workflow, input.source_kind) == Some(Staleness::Likely) {
+        let message = format!(
+            "`{id}` was last checked against other authoring rules than today's (version {AUTHORING_SPEC_VERSION}); \
+             its author should check it with `workrail validate` and renew `validatedAgainstSpecVersion`"
+        );
+        warnings.push(warning(DiscoveryWarningCode::StaleWorkflow, message));
     }
     for reference in input.references.iter().filter(|reference| !reference.is_resolved) {
         let message = format!("the reference `{}` ({}) was not found", reference.id, reference.source);

@@ -7,13 +7,13 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{
     DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarning, DiscoveryWarningCode, IdStatus, LISTED_DESCRIPTION_BYTES_MAX,
-    LISTED_PROBLEMS_MAX, ListedWorkflow, UnusableFile, WorkflowGroup, WorkflowKind, WorkflowList,
+    LISTED_PROBLEMS_MAX, ListedWorkflow, Staleness, UnusableFile, WorkflowGroup, WorkflowKind, WorkflowList,
 };
 use workrail_model::event::WorkflowSourceKind;
 use workrail_model::name::WorkflowId;
 use workrail_model::reply::NextCall;
 
-use super::{counted, kind_of, one_line, tags, within};
+use super::{counted, kind_of, one_line, staleness, tags, within};
 use crate::compile::{Origin, suggested_id};
 use crate::search;
 
@@ -36,6 +36,7 @@ pub struct Summary {
     pub version: String,
     pub description: String,
     pub tags: Vec<String>,
+    pub staleness: Option<Staleness>,
     /// What a query is compared with.
     words: BTreeSet<String>,
 }
@@ -61,6 +62,7 @@ impl Summary {
             version: workflow.version.clone(),
             description: one_line(&workflow.description, LISTED_DESCRIPTION_BYTES_MAX),
             tags,
+            staleness: staleness(workflow, source_kind),
             words: search::tokens(&text),
         }
     }
@@ -178,6 +180,7 @@ fn listed(summary: &Summary, is_taken: impl Fn(&str) -> bool) -> ListedWorkflow 
         version: summary.version.clone(),
         description: summary.description.clone(),
         tags: summary.tags.clone(),
+        staleness: summary.staleness,
     }
 }
 

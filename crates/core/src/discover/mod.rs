@@ -11,6 +11,8 @@ pub use outline::{condition_text, plan};
 pub use select::{Choice, Claim, Selection, kind_of, select};
 
 use workrail_model::compiled::{CompiledWorkflow, MetricsProfile};
+use workrail_model::discovery::Staleness;
+use workrail_model::event::WorkflowSourceKind;
 
 /// Ends a line that was cut to fit into a list.
 const CUT: &str = " …";
@@ -27,6 +29,11 @@ pub fn tags(workflow: &CompiledWorkflow) -> Vec<String> {
         MetricsProfile::None => return Vec::new(),
     };
     vec![tag.to_owned()]
+}
+
+/// Whether the author's stamp is of today's rules; bundled files need none.
+fn staleness(workflow: &CompiledWorkflow, source: WorkflowSourceKind) -> Option<Staleness> {
+    (source != WorkflowSourceKind::Bundled).then(|| Staleness::of(workflow.validated_against_spec_version))
 }
 
 /// Authored text as one line of at most `max` bytes: control characters would break the list.

@@ -5,7 +5,7 @@
 //! that started runs keep reading the same.
 
 mod delegation;
-mod functions;
+pub(crate) mod functions;
 mod require;
 
 use serde_json::Value;

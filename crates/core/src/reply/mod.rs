@@ -61,6 +61,8 @@ pub struct Beside {
     pub recap: Option<Recap>,
     pub branches: Vec<Branch>,
     pub downstream: Option<Recap>,
+    /// Functions that the recovered steps name, written out.
+    pub functions: Option<String>,
     pub other_runs: Vec<OtherRun>,
     pub return_to: Option<ReturnTo>,
     /// Where the run last went well, offered after many refusals.

@@ -10,16 +10,19 @@ use workrail_model::event::{Context, EventIndex, OutputPayload};
 use workrail_model::id::NodeId;
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::reply::{Branch, Recap, RecapEntry, without_marks};
-use workrail_model::snapshot::EngineState;
+use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
 
 use crate::project::{NodeState, SessionState};
-use crate::render::prompt::render_title;
+use crate::render::prompt::{functions, render_title};
 
-const RECAP_BYTES_MAX: usize = 2600;
+const RECAP_BYTES_MAX: usize = 2400;
 const DOWNSTREAM_BYTES_MAX: usize = 1300;
 /// One long report must not hide all the others.
 const ENTRY_BYTES_MAX: usize = 1200;
+const FUNCTIONS_BYTES_MAX: usize = 700;
+/// How far beyond a point its functions are looked for.
+const FUNCTION_STEPS_MAX: usize = 12;
 const BRANCHES_MAX: usize = 5;
 const BRANCH_SUMMARY_BYTES_MAX: usize = 160;
 const TITLE_BYTES_MAX: usize = 120;
@@ -54,6 +57,21 @@ impl Recovering<'_> {
         let tip = self.facts.preferred_tip(run)?;
         let beyond = tip != node && self.facts.is_ancestor_or_self(node, tip);
         beyond.then(|| self.told(tip, Some(node), DOWNSTREAM_BYTES_MAX)).flatten()
+    }
+
+    /// The functions that steps beyond the node name, of which their notes may speak; `None` at a tip.
+    pub fn functions(&self, node: NodeId) -> Option<String> {
+        let at = self.facts.node(node)?;
+        let tip = self.facts.preferred_tip(at.run_id).filter(|tip| *tip != node)?;
+        let beyond = self.facts.path_steps(tip).take_while(|step| step.node.node_id != node);
+        let steps: Vec<PendingStep> = beyond
+            .take(FUNCTION_STEPS_MAX)
+            .filter_map(|step| self.snapshots.state_at(step.node)?.pending_step().cloned())
+            .collect();
+        let own = self.snapshots.state_at(at);
+        let pending = own.as_ref().and_then(EngineState::pending_step);
+        functions::of_others(self.workflow, pending, &steps, FUNCTIONS_BYTES_MAX)
+            .map(|text| without_marks(&text))
     }
 
     /// The ways taken from this node before, the newest first.

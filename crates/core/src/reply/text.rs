@@ -14,9 +14,9 @@ use workrail_model::text::truncate_with_marker;
 use super::{ReplyInput, ReplyMoment};
 
 const BLOCKERS_BYTES_MAX: usize = 4000;
-const REFERENCES_BYTES_MAX: usize = 1000;
+const REFERENCES_BYTES_MAX: usize = 800;
 const WARNINGS_BYTES_MAX: usize = 800;
-const OTHER_RUNS_BYTES_MAX: usize = 600;
+const OTHER_RUNS_BYTES_MAX: usize = 500;
 const BRANCHES_BYTES_MAX: usize = 1200;
 const FACTS_BYTES_MAX: usize = 500;
 
@@ -28,8 +28,9 @@ pub(super) fn parts(input: &ReplyInput<'_>, body: &ReplyBody) -> Vec<String> {
     parts.extend(references(input.moment, &body.references));
     let beside = [
         recap("Recorded so far on this branch", body.recap.as_ref()),
-        branches(&body.branches),
-        recap("What the branch that went on last recorded beyond this point", body.downstream.as_ref()),
+        branches(input.moment, &body.branches),
+        recap("What the branch that went on last recorded after that", body.downstream.as_ref()),
+        input.beside.functions.as_ref().map(|text| format!("Functions that those steps name:\n\n{text}")),
         warnings(&body.warnings),
         facts(body),
         other_runs(&body.other_runs),
@@ -188,14 +189,23 @@ fn recap(title: &str, recap: Option<&Recap>) -> Option<String> {
     Some(text)
 }
 
-fn branches(branches: &[Branch]) -> Option<String> {
+fn branches(moment: ReplyMoment<'_>, branches: &[Branch]) -> Option<String> {
     if branches.is_empty() {
         return None;
     }
-    let mut text = format!(
-        "The run went on from here before ({}). Completing this step now makes one more branch; nothing is lost.",
-        if branches.len() == 1 { "1 branch".to_owned() } else { format!("{} branches", branches.len()) }
-    );
+    let count =
+        if branches.len() == 1 { "1 branch".to_owned() } else { format!("{} branches", branches.len()) };
+    let mut text = match moment {
+        ReplyMoment::Advanced => format!(
+            "This is a new branch: the step before was completed differently earlier ({count}). Nothing of that is lost."
+        ),
+        ReplyMoment::Started
+        | ReplyMoment::Blocked { .. }
+        | ReplyMoment::Rehydrated
+        | ReplyMoment::Checkpointed => format!(
+            "The run went on from here before ({count}). Completing this step now makes one more branch; nothing is lost."
+        ),
+    };
     for (position, branch) in branches.iter().enumerate() {
         let stand = match (&branch.stands_at, branch.is_complete) {
             (_, true) => "complete".to_owned(),

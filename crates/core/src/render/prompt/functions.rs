@@ -14,15 +14,43 @@ pub(super) fn render(
     pending: &PendingStep,
     step: &CompiledStep,
 ) -> Option<String> {
+    let functions = referenced(workflow, pending, step);
+    within(&functions, FUNCTIONS_BYTES_MAX).map(|text| format!("**Functions named in this step:**\n\n{text}"))
+}
+
+/// The functions that other steps name and the pending one does not: what recovered notes may speak of.
+pub(crate) fn of_others(
+    workflow: &CompiledWorkflow,
+    pending: Option<&PendingStep>,
+    others: &[PendingStep],
+    bytes_max: usize,
+) -> Option<String> {
+    let named = |at: &PendingStep| {
+        workflow.step(&at.step_id).map(|step| referenced(workflow, at, step)).unwrap_or_default()
+    };
+    let known: Vec<&str> =
+        pending.map(named).unwrap_or_default().iter().map(|own| own.name.as_str()).collect();
+    let mut functions: Vec<&FunctionDefinition> = Vec::new();
+    for function in others.iter().flat_map(named) {
+        let shown = functions.iter().any(|earlier| earlier.name == function.name);
+        if !shown && !known.contains(&function.name.as_str()) {
+            functions.push(function);
+        }
+    }
+    within(&functions, bytes_max)
+}
+
+/// Definitions written out, as many as fit; what does not is counted.
+fn within(functions: &[&FunctionDefinition], bytes_max: usize) -> Option<String> {
     let mut shown = Vec::new();
     let mut bytes = 0;
     let mut omitted = 0;
-    for function in referenced(workflow, pending, step) {
+    for function in functions {
         let text = written(function);
-        if shown.is_empty() && text.len() > FUNCTIONS_BYTES_MAX {
-            shown.push(truncate_with_marker(&text, FUNCTIONS_BYTES_MAX).into_owned());
-            bytes = FUNCTIONS_BYTES_MAX;
-        } else if bytes + text.len() > FUNCTIONS_BYTES_MAX {
+        if shown.is_empty() && text.len() > bytes_max {
+            shown.push(truncate_with_marker(&text, bytes_max).into_owned());
+            bytes = bytes_max;
+        } else if bytes + text.len() > bytes_max {
             omitted += 1;
         } else {
             bytes += text.len();
@@ -35,7 +63,7 @@ pub(super) fn render(
     if omitted > 0 {
         shown.push(format!("Omitted {omitted} function definitions."));
     }
-    Some(format!("**Functions named in this step:**\n\n{}", shown.join("\n\n")))
+    Some(shown.join("\n\n"))
 }
 
 /// The named functions that are visible, innermost first, then by name; an inner one hides an outer one.

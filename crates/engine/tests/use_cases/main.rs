@@ -4,5 +4,6 @@
 
 mod inspecting;
 mod listing;
+mod replies;
 mod scene;
 mod schemas;

@@ -1,0 +1,281 @@
+//! Every kind of reply as an agent reads it, recorded whole: a change of wording shows in review.
+
+use serde_json::{Value, json};
+use workrail_engine::Reply;
+use workrail_engine::request::{
+    CheckpointWorkflow, ContinueWorkflow, Echo, Output, ResumeSession, StartSession, StartWorkflow,
+};
+use workrail_model::discovery::Precedence;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::preferences::Mode;
+
+use crate::scene::{Scene, authored};
+
+/// A scene with one workflow that has something of everything.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    let file = authored(
+        "team.release",
+        &json!({
+            "recommendedPreferences": { "recommendedAutonomy": "guided" },
+            "metaGuidance": ["Say what you assume."],
+            "references": [
+                { "id": "style", "title": "Style guide", "source": "docs/style.md", "purpose": "How we write", "authoritative": true },
+                { "id": "gone", "title": "Old notes", "source": "notes.md", "purpose": "History", "authoritative": false },
+            ],
+            "steps": [
+                { "id": "plan", "title": "Plan it", "prompt": "Write the plan for {{goal}}." },
+                { "id": "check", "title": "Check it", "prompt": "Check the plan.", "requireConfirmation": true },
+                { "id": "ship", "title": "Ship it", "prompt": "Ship." },
+            ],
+        }),
+    );
+    scene.shelf.put(Precedence::Project, "release.json", &file);
+    scene.shelf.put(Precedence::Project, "legacy.json", &authored("small", &json!({})));
+    scene
+}
+
+fn start(scene: &Scene, id: &str) -> Value {
+    started(
+        scene,
+        StartWorkflow {
+            workflow_id: id.to_owned(),
+            goal: Some("the June release".to_owned()),
+            ..StartWorkflow::default()
+        },
+    )
+}
+
+fn started(scene: &Scene, request: StartWorkflow) -> Value {
+    scene.engine.start_workflow(request).unwrap().into_structured()
+}
+
+fn token(reply: &Value, member: &str) -> Option<String> {
+    reply[member].as_str().map(str::to_owned)
+}
+
+fn ack(reply: &Value, notes: &str) -> ContinueWorkflow {
+    ContinueWorkflow {
+        ack_token: token(reply, "ackToken"),
+        output: Output {
+            notes_markdown: (!notes.is_empty()).then(|| notes.to_owned()),
+            artifacts: Vec::new(),
+        },
+        ..ContinueWorkflow::default()
+    }
+}
+
+fn advance(scene: &Scene, reply: &Value, notes: &str) -> Value {
+    scene.engine.continue_workflow(ack(reply, notes)).unwrap().into_structured()
+}
+
+fn look(scene: &Scene, reply: &Value) -> Value {
+    let request = ContinueWorkflow { state_token: token(reply, "stateToken"), ..ContinueWorkflow::default() };
+    scene.engine.continue_workflow(request).unwrap().into_structured()
+}
+
+fn text(reply: &Value) -> &str {
+    reply["text"].as_str().unwrap()
+}
+
+fn refused(error: &ErrorEnvelope) -> String {
+    format!("{}: {}\n{}\n{:?}", error.code.as_str(), error.message, error.suggestion, error.next_call)
+}
+
+#[test]
+fn a_start_shows_the_step_the_references_and_what_to_know() {
+    let scene = scene();
+    insta::assert_snapshot!(text(&start(&scene, "team.release")));
+}
+
+#[test]
+fn a_start_beyond_the_recommendation_and_under_a_legacy_id_warns() {
+    let scene = scene();
+    let request = StartWorkflow {
+        workflow_id: "team.release".to_owned(),
+        mode: Some(Mode::FullAutoNeverStop),
+        ..StartWorkflow::default()
+    };
+    insta::assert_snapshot!(text(&started(&scene, request)));
+    insta::assert_snapshot!("legacy_start", text(&start(&scene, "small")));
+}
+
+#[test]
+fn an_advance_shows_the_next_step_and_nothing_old() {
+    let scene = scene();
+    let first = start(&scene, "team.release");
+    let second = advance(&scene, &first, "The plan is in docs/plan.md.");
+    assert_eq!(second["nextIntent"], "await_user_confirmation");
+    assert!(second.get("recap").is_none() && second.get("references").is_none());
+    insta::assert_snapshot!(text(&second));
+}
+
+#[test]
+fn a_refusal_says_what_would_pass_and_after_five_offers_a_way_out() {
+    let scene = scene();
+    let first = start(&scene, "team.release");
+    let mut reply = advance(&scene, &first, "The plan.");
+    for _ in 0..5 {
+        reply = advance(&scene, &reply, "");
+        assert_eq!(reply["kind"], "blocked");
+    }
+    insta::assert_snapshot!(text(&reply));
+}
+
+#[test]
+fn looking_at_a_tip_recounts_what_was_done() {
+    let scene = scene();
+    let first = start(&scene, "team.release");
+    let second = advance(&scene, &first, "The plan:\n- cut the branch\n- write the notes");
+    insta::assert_snapshot!(text(&look(&scene, &second)));
+}
+
+#[test]
+fn looking_back_tells_of_the_ways_taken_from_there() {
+    let scene = scene();
+    let first = start(&scene, "team.release");
+    let second = advance(&scene, &first, "First plan.");
+    let third = advance(&scene, &second, "Checked the first plan.");
+    advance(&scene, &third, "Shipped.");
+    let again = look(&scene, &first);
+    let forked = advance(&scene, &again, "Second plan.");
+    insta::assert_snapshot!("forked_advance", text(&forked));
+    insta::assert_snapshot!(text(&look(&scene, &first)));
+}
+
+#[test]
+fn a_checkpoint_is_short_and_leaves_the_step() {
+    let scene = scene();
+    let first = start(&scene, "team.release");
+    let request = CheckpointWorkflow {
+        checkpoint_token: token(&first, "checkpointToken"),
+        output: Output { notes_markdown: Some("Half of the plan.".to_owned()), artifacts: Vec::new() },
+        ..CheckpointWorkflow::default()
+    };
+    let saved = scene.engine.checkpoint_workflow(request.clone()).unwrap().into_structured();
+    assert_eq!(saved["ackToken"], first["ackToken"], "the step is completed by the same ack as before");
+    assert_ne!(saved["checkpointToken"], first["checkpointToken"]);
+    let again = scene.engine.checkpoint_workflow(request.clone()).unwrap().into_structured();
+    assert_eq!(again, saved);
+    let other = CheckpointWorkflow {
+        output: Output { notes_markdown: Some("Other.".to_owned()), artifacts: Vec::new() },
+        ..request
+    };
+    let differs = scene.engine.checkpoint_workflow(other).unwrap().into_structured();
+    assert_eq!(differs["warnings"][0]["code"], "REPLAY_INPUT_DIFFERS");
+    insta::assert_snapshot!(text(&saved));
+    insta::assert_snapshot!("checkpoint_in_the_recap", text(&look(&scene, &first)));
+}
+
+#[test]
+fn never_stopping_discloses_what_was_passed_over() {
+    let scene = scene();
+    let request = StartWorkflow {
+        workflow_id: "team.release".to_owned(),
+        mode: Some(Mode::FullAutoNeverStop),
+        ..StartWorkflow::default()
+    };
+    let first = started(&scene, request);
+    let second = advance(&scene, &first, "");
+    assert_eq!(second["kind"], "ok");
+    insta::assert_snapshot!(text(&second));
+}
+
+#[test]
+fn a_nested_run_leads_back_when_it_ends() {
+    let scene = scene();
+    let outer = start(&scene, "team.release");
+    let request = StartWorkflow {
+        workflow_id: "small".to_owned(),
+        parent: token(&outer, "ackToken"),
+        ..StartWorkflow::default()
+    };
+    let inner = started(&scene, request);
+    assert_eq!(inner["run"]["sessionId"], outer["run"]["sessionId"]);
+    let done = advance(&scene, &inner, "Done.");
+    insta::assert_snapshot!(text(&done));
+    let back = &done["returnTo"]["nextCall"];
+    assert_eq!(back["tool"], "continue_workflow");
+    let request = ContinueWorkflow {
+        state_token: token(&back["arguments"], "stateToken"),
+        echo: Echo { run: token(&back["arguments"], "run"), step_id: None },
+        ..ContinueWorkflow::default()
+    };
+    let again = scene.engine.continue_workflow(request).unwrap().into_structured();
+    assert_eq!(again["run"]["label"], outer["run"]["label"]);
+}
+
+#[test]
+fn the_same_ack_with_other_words_says_so_first() {
+    let scene = scene();
+    let first = start(&scene, "team.release");
+    advance(&scene, &first, "One.");
+    let differs = advance(&scene, &first, "Two.");
+    insta::assert_snapshot!(text(&differs).lines().next().unwrap());
+    assert!(differs["forkAckToken"].is_string());
+}
+
+#[test]
+fn resuming_lists_candidates_with_their_reasons() {
+    let scene = scene();
+    let first = start(&scene, "team.release");
+    advance(&scene, &first, "Wrote the plan for the June release.");
+    start(&scene, "small");
+    let request = ResumeSession { query: Some("plan june".to_owned()), ..ResumeSession::default() };
+    let found = scene.engine.resume_session(request).unwrap().into_structured();
+    insta::assert_snapshot!(text(&found));
+}
+
+#[test]
+fn a_session_without_a_run_holds_notes_and_is_found() {
+    let scene = scene();
+    let open = StartSession { goal: Some("think about caching".to_owned()) };
+    let opened = scene.engine.start_session(open).unwrap().into_structured();
+    let note = |words: &str| CheckpointWorkflow {
+        session_token: token(&opened, "sessionToken"),
+        output: Output { notes_markdown: Some(words.to_owned()), artifacts: Vec::new() },
+        ..CheckpointWorkflow::default()
+    };
+    let noted = scene.engine.checkpoint_workflow(note("Eviction is the hard part.")).unwrap();
+    assert_eq!(scene.engine.checkpoint_workflow(note("Eviction is the hard part.")).unwrap(), noted);
+    insta::assert_snapshot!(text(&opened));
+    let request = ResumeSession { query: Some("eviction".to_owned()), ..ResumeSession::default() };
+    let found = scene.engine.resume_session(request).unwrap().into_structured();
+    insta::assert_snapshot!("notes_only_candidate", text(&found));
+    let inside = StartWorkflow {
+        workflow_id: "small".to_owned(),
+        session_token: token(&opened, "sessionToken"),
+        ..StartWorkflow::default()
+    };
+    assert_eq!(started(&scene, inside)["run"]["sessionId"], opened["sessionId"]);
+}
+
+#[test]
+fn refusals_of_tokens_lead_back() {
+    let scene = scene();
+    let one = start(&scene, "team.release");
+    let two = start(&scene, "small");
+    let call = |ack: Option<String>, run: Option<String>| {
+        let echo = Echo { run, step_id: None };
+        let request = ContinueWorkflow { ack_token: ack, echo, ..ContinueWorkflow::default() };
+        refused(&scene.engine.continue_workflow(request).unwrap_err())
+    };
+    let ack = token(&one, "ackToken").unwrap();
+    insta::assert_snapshot!("cut", call(Some(ack[..ack.len() - 1].to_owned()), None));
+    let other = token(&two["run"], "label");
+    insta::assert_snapshot!("mixed_up", call(Some(ack.clone()), other));
+    insta::assert_snapshot!("wrong_kind", call(token(&one, "stateToken"), None));
+    insta::assert_snapshot!("nothing_left", call(Some("gibberish".to_owned()), None));
+}
+
+#[test]
+fn both_channels_are_the_same_words() {
+    let scene = scene();
+    let reply: Reply = scene
+        .engine
+        .start_workflow(StartWorkflow { workflow_id: "team.release".to_owned(), ..StartWorkflow::default() })
+        .unwrap();
+    let joined = reply.parts().join("\n\n");
+    assert!(reply.parts().len() >= 3, "step, references, next call");
+    assert_eq!(reply.into_structured()["text"], joined);
+}
