@@ -7,7 +7,9 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod at_once;
+mod bad_input;
 mod mangle;
 mod mixed_up;
+mod odd_values;
 mod replays;
 mod support;
