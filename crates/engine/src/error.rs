@@ -7,6 +7,7 @@ use workrail_core::compile::{BindingsError, Diagnostics};
 use workrail_core::decide::DecideError;
 use workrail_core::project::FoldError;
 use workrail_core::token::TokenError;
+use workrail_model::canonical::CanonicalError;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::event::ContextError;
 use workrail_model::health::SessionHealth;
@@ -22,7 +23,7 @@ use workrail_ports::session_store::StoreError;
 use workrail_ports::workflow_source::SourceError;
 use workrail_ports::workspace::WorkspacePathError;
 
-use crate::request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartWorkflow};
+use crate::request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession};
 
 type Boxed = Box<ErrorEnvelope>;
 
@@ -143,10 +144,12 @@ pub(crate) fn mixed_up(token: &str, claimed: &str) -> Boxed {
 }
 
 pub(crate) fn two_homes() -> Boxed {
-    invalid(
+    let mut error = invalid(
         "`parent` and `sessionToken` both say where the run is to live.".to_owned(),
         "Send `parent` to start inside a run, or `sessionToken` to start beside it, not both.",
-    )
+    );
+    error.details = Some(json!({ "argument": "sessionToken" }));
+    error
 }
 
 pub(crate) fn one_checkpoint_token(request: &CheckpointWorkflow) -> Boxed {
@@ -175,7 +178,7 @@ pub(crate) fn checkpoint(cause: &DecideError, request: &CheckpointWorkflow) -> B
     error
 }
 
-pub(crate) fn goal_too_long(bytes: usize, request: &StartWorkflow) -> Boxed {
+pub(crate) fn goal_too_long(bytes: usize) -> Boxed {
     let mut error = invalid(
         format!(
             "`goal` has {bytes} bytes, at most {GOAL_BYTES_MAX} are allowed: it names the work in lists."
@@ -184,12 +187,6 @@ pub(crate) fn goal_too_long(bytes: usize, request: &StartWorkflow) -> Boxed {
     );
     error.details =
         Some(json!({ "measuredBytes": bytes, "maxBytes": GOAL_BYTES_MAX, "method": "UTF-8 bytes" }));
-    let goal = request.goal.as_deref().unwrap_or_default();
-    let first: String = goal.chars().take(GOAL_BYTES_MAX / 8).collect();
-    error.next_call = Some(NextCall::new(
-        "start_workflow",
-        [("workflowId", Value::from(request.workflow_id.clone())), ("goal", Value::from(first))],
-    ));
     error
 }
 
@@ -243,7 +240,10 @@ pub(crate) fn nothing_to_approve(label: &str) -> Boxed {
 }
 
 pub(crate) fn workflow_id(cause: &NameError) -> Boxed {
-    invalid(format!("`workflowId`: {cause}."), "Send the id as it is listed, such as wr.small_change.")
+    let mut error =
+        invalid(format!("`workflowId`: {cause}."), "Send the id as it is listed, such as wr.small_change.");
+    error.next_call = Some(NextCall::new("list_workflows", []));
+    error
 }
 
 pub(crate) fn context(cause: &ContextError) -> Boxed {
@@ -255,11 +255,15 @@ pub(crate) fn context(cause: &ContextError) -> Boxed {
         ContextError::OverBudget { bytes } => {
             error.details = Some(json!({
                 "measuredBytes": bytes, "maxBytes": CONTEXT_BYTES_MAX,
-                "method": "UTF-8 bytes of RFC 8785 canonical JSON, after the merge",
+                "method": "UTF-8 bytes of RFC 8785 canonical JSON, after the merge", "argument": "context",
             }));
         }
         ContextError::Reserved { .. } => {
             "Use another name for this key.".clone_into(&mut error.suggestion);
+            error.details = Some(json!({ "argument": "context" }));
+        }
+        ContextError::TooDeep => {
+            "Flatten the value, or write it to a file and pass the path.".clone_into(&mut error.suggestion);
             error.details = Some(json!({ "argument": "context" }));
         }
         ContextError::NotCanonical(_) => {
@@ -271,7 +275,13 @@ pub(crate) fn context(cause: &ContextError) -> Boxed {
 }
 
 pub(crate) fn query(what: &str, bytes: usize, max: usize) -> Boxed {
-    invalid(format!("`{what}` has {bytes} bytes, at most {max} are allowed."), "Search with fewer words.")
+    let mut error = invalid(
+        format!("`{what}` has {bytes} bytes, at most {max} are allowed."),
+        "Search with fewer words.",
+    );
+    error.details = Some(json!({ "measuredBytes": bytes, "maxBytes": max, "method": "UTF-8 bytes" }));
+    error.next_call = Some(NextCall::new("list_workflows", []));
+    error
 }
 
 /// `known` has the ids that can be started, the nearest to the misspelled one first.
@@ -356,7 +366,14 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
             "Start another workflow, or rehydrate an earlier point of the run to go on from there.",
         ),
         DecideError::Canonical(inner) => {
-            let mut error = invalid(format!("{inner}."), "Send integers beyond 2^53-1 as strings.");
+            let suggestion = match inner {
+                CanonicalError::TooDeep => "Flatten the artifact, or write it to a file and refer to that.",
+                CanonicalError::UnsafeInteger { .. } | CanonicalError::NotJson { .. } => {
+                    "Send integers beyond 2^53-1 as strings."
+                }
+            };
+            let message = format!("`output` cannot be kept: {inner}. Nothing was recorded.");
+            let mut error = invalid(message, suggestion);
             error.details = Some(json!({ "argument": "output" }));
             error
         }

@@ -186,7 +186,7 @@ fn initial_context(request: &StartWorkflow) -> Result<Context, Box<ErrorEnvelope
     let mut map = request.context.clone();
     if let Some(goal) = &request.goal {
         if goal.len() > GOAL_BYTES_MAX {
-            return Err(error::goal_too_long(goal.len(), request));
+            return Err(error::goal_too_long(goal.len()));
         }
         map.insert("goal".to_owned(), Value::from(goal.clone()));
     }

@@ -10,6 +10,7 @@ use workrail_engine::request::{
 use workrail_engine::{Answer, Reply};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 
+use crate::acceptable::acceptable;
 use crate::arguments::{
     CheckpointArguments, ContinueArguments, InspectArguments, ListArguments, OutputArguments,
     ResumeArguments, StartArguments, StartSessionArguments,
@@ -50,7 +51,7 @@ fn answer(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Valu
     answered.map_err(|mut error| {
         // The engine knows what is wrong with a value; what the call looks like without it is known here.
         if error.code == ErrorCode::ValidationError && error.next_call.is_none() && error.details.is_some() {
-            error.next_call = Some(repair::acceptable(tool, again));
+            error.next_call = Some(acceptable(tool, again, error.details.as_ref()));
         }
         error
     })

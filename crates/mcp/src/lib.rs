@@ -3,6 +3,7 @@
 //! Stdout belongs to the transport; nothing here prints. A failure inside one call never ends the
 //! server.
 
+mod acceptable;
 mod arguments;
 mod call;
 pub mod catalogue;

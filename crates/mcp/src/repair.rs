@@ -5,20 +5,15 @@
 
 use serde_json::{Map, Value, json};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
-use workrail_model::limits::SAFE_INTEGER_MAX;
 use workrail_model::reply::NextCall;
 
+use crate::acceptable::shortened;
 use crate::catalogue::ToolName;
 
-/// A corrected call is shown whole up to this size; beyond it, long texts are named instead.
-const SHOWN_BYTES_MAX: usize = 4096;
-const LONG_TEXT_BYTES: usize = 400;
-/// What is left of a value that was too large to be taken.
-const KEPT_BYTES_MAX: usize = 2048;
+/// No label is as long as this.
+const LABEL_BYTES_MAX: usize = 64;
 /// More than this many slips teach nothing.
 const PROBLEMS_MAX: usize = 8;
-
-const RESERVED_CONTEXT_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
 
 struct Checking<'a> {
     problems: Vec<String>,
@@ -32,7 +27,7 @@ pub(crate) fn checked(
 ) -> Result<Map<String, Value>, Box<ErrorEnvelope>> {
     let schema = tool.input_schema();
     let mut checking = Checking { problems: Vec::new(), tool: tool.as_str() };
-    let fitted = checking.object("", schema, arguments);
+    let mut fitted = checking.object("", schema, arguments);
     if checking.problems.is_empty() {
         return Ok(fitted);
     }
@@ -44,11 +39,14 @@ pub(crate) fn checked(
         message.push_str(&format!("; and {more} more"));
     }
     message.push_str(". Nothing was recorded.");
-    let complete = required(schema).all(|name| fitted.contains_key(name));
+    let complete = required(schema).all(|name| fitted.contains_key(name)) && has_token(tool, &fitted);
+    if tool == ToolName::CheckpointWorkflow && is_nothing(fitted.get("output")) {
+        fitted.insert("output".to_owned(), json!({ "notesMarkdown": "<what is done, what is next>" }));
+    }
     let next_call = if complete {
         NextCall { tool: tool.as_str().to_owned(), arguments: shortened(fitted) }
     } else {
-        NextCall::new("list_workflows", [])
+        way_back(tool, &fitted)
     };
     Err(Box::new(ErrorEnvelope {
         code: ErrorCode::ValidationError,
@@ -63,6 +61,49 @@ pub(crate) fn checked(
 
 fn required(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Whether a call that goes nowhere without a token has one left.
+fn has_token(tool: ToolName, fitted: &Map<String, Value>) -> bool {
+    match tool {
+        ToolName::ContinueWorkflow | ToolName::CheckpointWorkflow => fitted.keys().any(|name| is_token(name)),
+        ToolName::ListWorkflows
+        | ToolName::InspectWorkflow
+        | ToolName::StartWorkflow
+        | ToolName::ResumeSession
+        | ToolName::StartSession => true,
+    }
+}
+
+/// Whether an output holds neither notes nor artifacts, which a checkpoint refuses.
+fn is_nothing(output: Option<&Value>) -> bool {
+    let member = |name: &str| output.and_then(|output| output.get(name));
+    let blank = member("notesMarkdown").and_then(Value::as_str).is_none_or(|notes| notes.trim().is_empty());
+    blank && member("artifacts").and_then(Value::as_array).is_none_or(Vec::is_empty)
+}
+
+/// Where a call that cannot be completed from its own arguments is looked up.
+fn way_back(tool: ToolName, fitted: &Map<String, Value>) -> NextCall {
+    match tool {
+        ToolName::ContinueWorkflow | ToolName::CheckpointWorkflow => {
+            let run = fitted.get("run").and_then(Value::as_str).filter(|run| run.len() <= LABEL_BYTES_MAX);
+            NextCall::new("resume_session", run.map(|run| ("query", Value::from(run))))
+        }
+        ToolName::ListWorkflows
+        | ToolName::InspectWorkflow
+        | ToolName::StartWorkflow
+        | ToolName::ResumeSession
+        | ToolName::StartSession => NextCall::new("list_workflows", []),
+    }
+}
+
+fn is_token(place: &str) -> bool {
+    place.ends_with("Token") || place == "parent"
+}
+
+/// Words of the caller's own can be made out of almost anything; a token, an id or a path cannot.
+fn is_prose(place: &str) -> bool {
+    place == "goal" || place == "query" || place.starts_with("tags[") || place.ends_with("notesMarkdown")
 }
 
 impl Checking<'_> {
@@ -146,6 +187,11 @@ impl Checking<'_> {
     /// A value of the wrong type; most are JSON written as text, or a single item without its list.
     fn misfit(&mut self, place: &str, schema: &Value, wanted: &str, given: Value) -> Option<Value> {
         let found = type_name(&given);
+        if wanted == "string" && !is_prose(place) {
+            let what = if is_token(place) { "a token, exactly as it was returned" } else { "a string" };
+            self.problems.push(format!("`{place}` must be {what}; it is of type {found}"));
+            return None;
+        }
         match (wanted, given) {
             ("object" | "array", Value::String(text)) => {
                 let inner =
@@ -193,77 +239,17 @@ impl Checking<'_> {
     }
 }
 
-/// The same call without what the engine found too large or not allowed; it passes as it is.
-pub(crate) fn acceptable(tool: ToolName, mut arguments: Map<String, Value>) -> NextCall {
-    let usable = |path: &str| path.starts_with('/') && !path.chars().any(char::is_control);
-    if !arguments.get("workspacePath").and_then(Value::as_str).is_some_and(usable) {
-        arguments.remove("workspacePath");
-    }
-    if let Some(Value::Object(context)) = arguments.get_mut("context") {
-        context.retain(|key, value| {
-            !RESERVED_CONTEXT_KEYS.contains(&key.as_str()) && value.to_string().len() <= KEPT_BYTES_MAX
-        });
-    }
-    if let Some(Value::Object(output)) = arguments.get_mut("output") {
-        if let Some(Value::String(notes)) = output.get_mut("notesMarkdown")
-            && notes.len() > KEPT_BYTES_MAX
-        {
-            *notes = "<the same in fewer words: what you did in this step>".to_owned();
-        }
-        if let Some(Value::Array(artifacts)) = output.get_mut("artifacts") {
-            artifacts.retain(|artifact| artifact.to_string().len() <= KEPT_BYTES_MAX);
-        }
-    }
-    for value in arguments.values_mut() {
-        with_safe_numbers(value);
-    }
-    NextCall { tool: tool.as_str().to_owned(), arguments: shortened(arguments) }
-}
-
-/// Integers that a double cannot hold become strings.
-fn with_safe_numbers(value: &mut Value) {
-    match value {
-        Value::Number(number) => {
-            let safe =
-                number.as_i64().map_or(number.as_u64().is_none(), |n| n.unsigned_abs() <= SAFE_INTEGER_MAX);
-            if !safe {
-                *value = Value::from(number.to_string());
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(with_safe_numbers),
-        Value::Object(members) => members.values_mut().for_each(with_safe_numbers),
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
-    }
-}
-
-/// A call that is small enough to be shown: long texts are named by their length.
-fn shortened(arguments: Map<String, Value>) -> Map<String, Value> {
-    let mut value = Value::Object(arguments);
-    if value.to_string().len() > SHOWN_BYTES_MAX {
-        name_long_texts(&mut value);
-    }
-    match value {
-        Value::Object(arguments) => arguments,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
-    }
-}
-
-fn name_long_texts(value: &mut Value) {
-    match value {
-        Value::String(text) if text.len() > LONG_TEXT_BYTES => {
-            *text = format!("<your text of {} bytes>", text.len());
-        }
-        Value::Array(items) => items.iter_mut().for_each(name_long_texts),
-        Value::Object(members) => members.values_mut().for_each(name_long_texts),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
 /// The known name that a wrong one is closest to, if any is close.
 pub(crate) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let plain = |text: &str| text.replace(['_', '-', ' '], "").to_ascii_lowercase();
     let wanted = plain(name);
-    let scored = known.map(|other| (strsim::damerau_levenshtein(&wanted, &plain(other)), other));
+    let known: Vec<&str> = known.collect();
+    // The beginning of exactly one name is that name: `notes` for `notesMarkdown`.
+    let mut longer = known.iter().filter(|other| wanted.len() >= 4 && plain(other).starts_with(&wanted));
+    if let (Some(only), None) = (longer.next(), longer.next()) {
+        return Some((*only).to_owned());
+    }
+    let scored = known.into_iter().map(|other| (strsim::damerau_levenshtein(&wanted, &plain(other)), other));
     let best = scored.min_by_key(|(distance, other)| (*distance, *other));
     // A third of the letters may be wrong: beyond that it is another word.
     best.filter(|(distance, other)| *distance * 3 <= other.len()).map(|(_, other)| other.to_owned())
@@ -301,7 +287,6 @@ mod tests {
     #[test_case(json!({ "acktoken": "a" }), "did you mean `ackToken`"; "case")]
     #[test_case(json!({ "ack_token": "a" }), "did you mean `ackToken`"; "snake case")]
     #[test_case(json!({ "ackToken": "a", "output": { "notes": "n" } }), "`output.notes` is not known"; "nested unknown")]
-    #[test_case(json!({ "ackToken": 7 }), "must be a string"; "number")]
     #[test_case(json!({ "ackToken": "a", "output": { "artifacts": { "kind": "x" } } }), "must be a list"; "one artifact")]
     #[test_case(json!({ "ackToken": "a", "output": { "artifacts": ["{\"kind\":\"x\"}"] } }), "JSON inside a string"; "artifact as text")]
     #[test_case(json!({ "ackToken": "a", "output": { "notesMarkdown": ["a", "b"] } }), "list of them"; "lines")]
@@ -335,15 +320,11 @@ mod tests {
         assert_eq!(error.next_call.unwrap().arguments["mode"], "full_auto_never_stop");
     }
 
-    #[test]
-    fn what_is_too_large_is_left_out_of_the_next_call() {
-        let arguments = json!({
-            "ackToken": "a",
-            "context": { "small": 1, "large": "x".repeat(300_000), "__proto__": 1, "big": 9_007_199_254_740_993_u64 },
-            "output": { "notesMarkdown": "y".repeat(1_000_000), "artifacts": [{ "kind": "k" }] },
-        });
-        let call = acceptable(ToolName::ContinueWorkflow, given(arguments));
-        assert_eq!(call.arguments["context"], json!({ "small": 1, "big": "9007199254740993" }));
-        assert!(Value::Object(call.arguments).to_string().len() < 4096);
+    #[test_case(json!({ "ackToken": 7, "run": "amber-falcon" }), json!({ "query": "amber-falcon" }); "number")]
+    #[test_case(json!({ "ackToken": ["a"] }), json!({}); "list")]
+    #[test_case(json!({ "notes": "n" }), json!({}); "no token at all")]
+    fn a_token_is_never_made_up_but_looked_for(arguments: Value, expected: Value) {
+        let call = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap_err().next_call.unwrap();
+        assert_eq!((call.tool.as_str(), Value::Object(call.arguments)), ("resume_session", expected));
     }
 }

@@ -9,13 +9,16 @@ use serde::Serialize;
 use serde_json::{Number, Value};
 
 use crate::digest::Sha256;
-use crate::limits::SAFE_INTEGER_MAX;
+use crate::limits::{JSON_DEPTH_MAX, SAFE_INTEGER_MAX};
 
 /// A value that has no canonical form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CanonicalError {
     #[error("integer {number} does not fit a JSON number exactly (limit 2^53-1)")]
     UnsafeInteger { number: String },
+    /// Nothing is written that `strict_json` would refuse to read.
+    #[error("nested deeper than {JSON_DEPTH_MAX} levels")]
+    TooDeep,
     #[error("value cannot be written as JSON: {detail}")]
     NotJson { detail: String },
 }
@@ -30,7 +33,7 @@ pub fn to_canonical<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Canonic
 /// The canonical bytes of a JSON value.
 pub fn value_to_canonical(value: &Value) -> Result<Vec<u8>, CanonicalError> {
     let mut out = Vec::with_capacity(256);
-    write_value(value, &mut out)?;
+    write_value(value, 0, &mut out)?;
     Ok(out)
 }
 
@@ -39,7 +42,11 @@ pub fn canonical_digest<T: Serialize + ?Sized>(value: &T) -> Result<Sha256, Cano
     to_canonical(value).map(|bytes| Sha256::of(&bytes))
 }
 
-fn write_value(value: &Value, out: &mut Vec<u8>) -> Result<(), CanonicalError> {
+fn write_value(value: &Value, depth: usize, out: &mut Vec<u8>) -> Result<(), CanonicalError> {
+    let is_nested = value.is_array() || value.is_object();
+    if is_nested && depth >= JSON_DEPTH_MAX {
+        return Err(CanonicalError::TooDeep);
+    }
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
@@ -52,7 +59,7 @@ fn write_value(value: &Value, out: &mut Vec<u8>) -> Result<(), CanonicalError> {
                 if position > 0 {
                     out.push(b',');
                 }
-                write_value(item, out)?;
+                write_value(item, depth + 1, out)?;
             }
             out.push(b']');
         }
@@ -66,7 +73,7 @@ fn write_value(value: &Value, out: &mut Vec<u8>) -> Result<(), CanonicalError> {
                 }
                 write_string(key, out);
                 out.push(b':');
-                write_value(member, out)?;
+                write_value(member, depth + 1, out)?;
             }
             out.push(b'}');
         }
@@ -94,9 +101,23 @@ fn write_number(number: &Number, out: &mut Vec<u8>) -> Result<(), CanonicalError
     } else {
         // Neither u64 nor i64 leaves only a finite double: serde_json cannot hold any other.
         let double = number.as_f64().ok_or_else(unsafe_integer)?;
-        out.extend_from_slice(ryu_js::Buffer::new().format_finite(double).as_bytes());
+        if is_unsafe_integer(double) {
+            return Err(unsafe_integer());
+        }
+        out.extend_from_slice(double_text(double).as_bytes());
     }
     Ok(())
+}
+
+/// Whether a double is spelled as an integer that is not read again: below 1e21 there is no exponent to tell
+/// it from a literal that was rounded.
+pub fn is_unsafe_integer(double: f64) -> bool {
+    double.fract() == 0.0 && double.abs() > SAFE_INTEGER_MAX as f64 && double.abs() < 1e21
+}
+
+/// The one spelling of a finite double in RFC 8785.
+pub fn double_text(double: f64) -> String {
+    ryu_js::Buffer::new().format_finite(double).to_owned()
 }
 
 fn write_string(text: &str, out: &mut Vec<u8>) {

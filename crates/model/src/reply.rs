@@ -97,8 +97,21 @@ impl NextCall {
 
     /// The arguments as one line of JSON, marks intact.
     pub fn arguments_text(&self) -> String {
-        // Marks are NUL characters; written as JSON they would be escaped and never be found again.
-        Value::Object(self.arguments.clone()).to_string().replace("\\u0000", "\u{0}")
+        let mut text = Value::Object(self.arguments.clone()).to_string();
+        // Marks hold NUL characters; written as JSON they would be escaped and never be found again. Other NULs
+        // are somebody's text and stay escaped.
+        for mark in [STATE_TOKEN_MARK, ACK_TOKEN_MARK, CHECKPOINT_TOKEN_MARK] {
+            text = text.replace(&mark.replace('\u{0}', "\\u0000"), mark);
+        }
+        let mut shown = String::with_capacity(text.len());
+        let mut rest = text.as_str();
+        while let Some((before, after)) = rest.split_once("\\u0000state@") {
+            let (digits, tail) = after.split_once("\\u0000").unwrap_or((after, ""));
+            shown.push_str(&format!("{before}{OTHER_STATE}{digits}\u{0}"));
+            rest = tail;
+        }
+        shown.push_str(rest);
+        shown
     }
 }
 
@@ -295,6 +308,15 @@ impl StoredReply {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_marks_are_written_as_they_are() {
+        let mark = state_mark_of(EventIndex::new(17).unwrap());
+        let call = NextCall::new("t", [("a", Value::from(ACK_TOKEN_MARK)), ("b", Value::from(mark.clone()))]);
+        assert_eq!(call.arguments_text(), format!(r#"{{"a":"{ACK_TOKEN_MARK}","b":"{mark}"}}"#));
+        let call = NextCall::new("t", [("a", Value::from("x\u{0}y"))]);
+        assert_eq!(call.arguments_text(), r#"{"a":"x\u0000y"}"#);
+    }
 
     #[test]
     fn marks_of_other_nodes_are_replaced_and_nothing_else() {

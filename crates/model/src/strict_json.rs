@@ -8,6 +8,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::canonical::is_unsafe_integer;
 use crate::limits::{JSON_DEPTH_MAX, SAFE_INTEGER_MAX};
 
 /// JSON that is not read, and where.
@@ -90,7 +91,7 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
         // An integer literal beyond u64 arrives here as a double: it has been rounded already.
-        if value.fract() == 0.0 && value.abs() > SAFE_INTEGER_MAX as f64 && value.abs() < 1e21 {
+        if is_unsafe_integer(value) {
             return Err(E::custom("number is an integer beyond 2^53-1; send it as a string"));
         }
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number is not finite"))

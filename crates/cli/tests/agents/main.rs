@@ -7,7 +7,13 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod at_once;
+mod bad_input;
+mod lost_chat;
 mod mangle;
 mod mixed_up;
+mod odd_values;
 mod replays;
+mod rewinds;
+mod stubborn;
 mod support;
+mod two_chats;

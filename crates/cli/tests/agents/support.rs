@@ -189,8 +189,11 @@ impl Agent {
         let beside = reply.text.len() - prompt.map_or(0, str::len);
         assert!(beside <= TEXT_BYTES_MAX, "{beside} bytes beside the prompt: {}", reply.text);
         check_tokens(structured, &reply.text);
-        if let Some(arguments) = structured.get("nextCall").and_then(|call| call.get("arguments")) {
-            let shown = arguments.to_string();
+        if let Some(call) = structured.get("nextCall").filter(|call| call.is_object()) {
+            // A call without arguments is told by its name.
+            let bare = call["arguments"].as_object().unwrap().is_empty();
+            let shown =
+                if bare { call["tool"].as_str().unwrap().to_owned() } else { call["arguments"].to_string() };
             assert!(reply.text.contains(&shown), "the next call {shown} is not in: {}", reply.text);
         }
         self.seen = self.seen.and(Seen { calls: 1, text_bytes_max: beside });

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::canonical::value_to_canonical;
 use crate::id::{AttemptId, ContextId, NodeId};
-use crate::limits::CONTEXT_BYTES_MAX;
+use crate::limits::{CONTEXT_BYTES_MAX, CONTEXT_DEPTH_MAX};
 
 /// Keys no caller may set: the first three poison objects in other runtimes, the last is ours.
 pub const RESERVED_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
@@ -18,6 +18,8 @@ pub enum ContextError {
     Reserved { key: String },
     #[error("context has {bytes} bytes as canonical JSON, at most {CONTEXT_BYTES_MAX} are allowed")]
     OverBudget { bytes: usize },
+    #[error("nested deeper than {CONTEXT_DEPTH_MAX} levels")]
+    TooDeep,
     #[error("{0}")]
     NotCanonical(String),
 }
@@ -64,6 +66,9 @@ impl Context {
         if let Some(key) = self.0.keys().find(|key| RESERVED_KEYS.contains(&key.as_str())) {
             return Err(ContextError::Reserved { key: key.clone() });
         }
+        if self.0.values().any(|value| is_deeper(value, CONTEXT_DEPTH_MAX - 1)) {
+            return Err(ContextError::TooDeep);
+        }
         let bytes = value_to_canonical(&Value::Object(self.0.clone()))
             .map_err(|error| ContextError::NotCanonical(error.to_string()))?
             .len();
@@ -71,6 +76,16 @@ impl Context {
             return Err(ContextError::OverBudget { bytes });
         }
         Ok(())
+    }
+}
+
+/// Whether a value has more levels of lists and objects than `levels`; looks no deeper than that.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let inner = |value: &Value| is_deeper(value, levels.saturating_sub(1));
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(inner),
+        Value::Object(members) => levels == 0 || members.values().any(inner),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
@@ -114,6 +129,16 @@ mod tests {
 
     fn context(value: Value) -> Context {
         Context::new(value.as_object().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn nesting_ends_before_a_record_could_not_be_read_again() {
+        let nested = |levels: usize| {
+            let value = (1..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+            Context::new(Map::from_iter([("key".to_owned(), value)]))
+        };
+        assert!(nested(CONTEXT_DEPTH_MAX).is_ok());
+        assert_eq!(nested(CONTEXT_DEPTH_MAX + 1), Err(ContextError::TooDeep));
     }
 
     #[test]

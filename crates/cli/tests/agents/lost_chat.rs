@@ -1,0 +1,107 @@
+//! Agent 6 forgets everything after every step: a few words of its goal lead back to where it was.
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::ToolReply;
+
+use crate::support::{Place, Seen, label, plain_workflow};
+
+/// What the world knows and the agent has forgotten.
+struct Forgetful {
+    place: Place,
+    seen: Seen,
+    resumed: usize,
+}
+
+impl Forgetful {
+    /// A new chat on a new server, which knows a few words and nothing else.
+    fn resume(&mut self, words: &str) -> ToolReply {
+        let mut agent = self.place.agent();
+        let found = agent.done("resume_session", json!({ "query": words }));
+        let first = &found.structured["candidates"][0];
+        assert_eq!(first["nextCall"], found.structured["nextCall"]);
+        let reply = agent.follow_call(&first["nextCall"]);
+        assert!(!reply.is_error, "{}", reply.text);
+        assert_eq!(first["label"], label(&reply));
+        self.resumed += 1;
+        self.seen = self.seen.and(agent.close());
+        reply
+    }
+
+    /// Completes one step in a chat of its own; only what was done is known afterwards, to the test.
+    fn complete(&mut self, at: &ToolReply, notes: &str) -> ToolReply {
+        let mut agent = self.place.agent();
+        let reply = agent.complete(at, notes);
+        self.seen = self.seen.and(agent.close());
+        reply
+    }
+
+    /// Resumes and completes until the run ends; returns its last reply.
+    fn work_through(&mut self, words: &str, run: &str, steps: std::ops::Range<usize>) -> ToolReply {
+        let mut last = None;
+        for step in steps {
+            let at = self.resume(words);
+            assert_eq!(label(&at), run, "{words} means this run: {}", at.text);
+            assert_eq!(at.step(), &json!(format!("step-{step}")));
+            let told: Vec<Value> = at.structured["recap"]["entries"].as_array().cloned().unwrap_or_default();
+            let told: Vec<&str> = told.iter().map(|entry| entry["notes"].as_str().unwrap()).collect();
+            let done: Vec<String> = (0..step).map(|n| notes(words, n)).collect();
+            assert_eq!(told, done, "the recap tells all that was done");
+            last = Some(self.complete(&at, &notes(words, step)));
+        }
+        last.unwrap()
+    }
+}
+
+fn notes(words: &str, step: usize) -> String {
+    format!("finished portion {step} concerning {words}")
+}
+
+#[test]
+fn figure_agent_6_forgets_everything_after_every_step() {
+    let place =
+        Place::with_workflows(&[plain_workflow("project.long", 6), plain_workflow("project.short", 4)]);
+    let mut agent = place.agent();
+    for (workflow, goal) in [
+        ("project.long", "paint the garden fence green"),
+        ("project.short", "repair the kitchen tap"),
+        ("project.long", "paint the garden gate white"),
+    ] {
+        agent.start(workflow, goal);
+    }
+    let run = agent.start("project.long", "migrate the billing tables to decimals");
+    let outer = label(&run);
+    let mut seen = agent.close();
+    let mut forgetful = Forgetful { place, seen: Seen::default(), resumed: 0 };
+    let words = "billing decimals";
+    forgetful.work_through(words, &outer, 0..3);
+    // In the middle of a step it starts another workflow inside the run, and forgets that, too.
+    let at = forgetful.resume(words);
+    let mut agent = forgetful.place.agent();
+    let inner = agent.done(
+        "start_workflow",
+        json!({ "workflowId": "project.short", "goal": "measure rounding drift", "parent": at.string("stateToken") }),
+    );
+    assert_eq!(inner.structured["otherRuns"][0]["label"], outer, "{}", inner.text);
+    seen = seen.and(agent.close());
+    let ended = forgetful.work_through("rounding drift", &label(&inner), 0..4);
+    assert_eq!(ended.structured["isComplete"], true);
+    let back = &ended.structured["returnTo"];
+    assert_eq!(back["label"], outer);
+    let mut agent = forgetful.place.agent();
+    let returned = agent.follow_call(&back["nextCall"]);
+    assert!(!returned.is_error, "{}", returned.text);
+    assert_eq!((label(&returned), returned.step()), (outer.clone(), &json!("step-3")));
+    seen = seen.and(agent.close());
+    let ended = forgetful.work_through(words, &outer, 3..6);
+    assert_eq!(ended.structured["isComplete"], true);
+    assert!(ended.structured.get("returnTo").is_none_or(Value::is_null));
+    let mut agent = forgetful.place.agent();
+    let found = agent.done("resume_session", json!({ "query": words }));
+    assert_eq!(found.structured["candidates"][0]["status"], "complete");
+    seen = seen.and(agent.close()).and(forgetful.seen);
+    let resumed = forgetful.resumed;
+    println!(
+        "{}",
+        seen.figure(6, &format!("{resumed} times resumed at the right step with all that was done"))
+    );
+}

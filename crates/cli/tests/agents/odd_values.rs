@@ -1,0 +1,106 @@
+//! Agent 5 sends values that are allowed but odd: what is taken is kept whole and read again by any server.
+
+use serde_json::{Value, json};
+use workrail_model::limits::{CONTEXT_BYTES_MAX, NOTES_EVENT_BYTES_MAX, TRUNCATION_MARKER};
+
+use crate::bad_input::nested;
+use crate::support::{Place, ack};
+
+const CONTINUE: &str = "continue_workflow";
+
+#[test]
+fn what_was_taken_is_read_again_by_another_server() {
+    for depth in [20, 50, 60, 63, 64, 65, 70, 100] {
+        let place = Place::new();
+        let mut agent = place.agent();
+        let mut first = agent.start("wr.small_change", "go deep");
+        for part in ["context", "artifact"] {
+            let mut call = ack(&first, "deep");
+            match part {
+                "context" => call["context"] = nested(depth),
+                _ => call["output"]["artifacts"] = json!([{ "kind": "x", "deep": nested(depth) }]),
+            }
+            let reply = agent.call(CONTINUE, call);
+            let reply = if reply.is_error { agent.follow(&reply) } else { reply };
+            assert!(!reply.is_error, "{part} {depth} deep: {}", reply.text);
+            agent.close();
+            agent = place.agent();
+            first = agent.look(&reply.string("stateToken"));
+        }
+        agent.close();
+    }
+    let numbers = [1e15, 9_007_199_254_740_992.0, 1e16, -1e16, 1e19, 1e20, 1e21, 1.5e300, 5e-324, -0.0];
+    for number in numbers {
+        let place = Place::new();
+        let mut agent = place.agent();
+        let first = agent.start("wr.small_change", "count");
+        let mut call = ack(&first, "counted");
+        call["context"] = json!({ "n": number });
+        call["output"]["artifacts"] = json!([{ "kind": "x", "n": number }]);
+        let reply = agent.call(CONTINUE, call);
+        let reply = if reply.is_error { agent.follow(&reply) } else { reply };
+        assert!(!reply.is_error, "{number}: {}", reply.text);
+        agent.close();
+        place.agent().look(&reply.string("stateToken"));
+    }
+}
+
+#[test]
+fn figure_agent_5_writes_long_notes() {
+    let place = Place::new();
+    let mut agent = place.agent();
+    let first = agent.start("wr.small_change", "write much");
+    let notes = "All that I saw, in many words. ".repeat(20 * 1024 / 31);
+    agent.complete(&first, &notes);
+    let recorded = place.events_of_kind("node_output_appended");
+    let kept = recorded[0]["data"]["payload"]["notesMarkdown"].as_str().unwrap();
+    assert!(kept.len() <= NOTES_EVENT_BYTES_MAX && kept.ends_with(TRUNCATION_MARKER), "{} bytes", kept.len());
+    assert!(notes.starts_with(kept.strip_suffix(TRUNCATION_MARKER).unwrap()));
+    let blobs = place.contents().into_iter().filter(|(path, _)| path.starts_with("blobs"));
+    let whole = blobs.filter(|(_, bytes)| *bytes == notes.as_bytes()).count();
+    assert_eq!(whole, 1, "the whole text is kept once");
+    println!("{}", agent.close().figure(5, &format!("{} bytes of notes kept whole", notes.len())));
+}
+
+#[test]
+fn odd_characters_pass_through_and_come_back() {
+    let place = Place::new();
+    let mut agent = place.agent();
+    let first = agent.start("wr.small_change", "odd \u{0} \u{1b}[31m goal");
+    // What looks like a token's mark, a quotation, a control sequence or an instruction is only words.
+    let words = "a\u{0}ack\u{0}b \u{0}state@3\u{0} \u{7}\u{1b}[2J\r\n> quoted\u{85}\u{2028}\u{feff}\u{10ffff} \"}]} {{goal}}";
+    let next = agent.complete(&first, words);
+    agent.close();
+    let mut agent = place.agent();
+    let again = agent.look(&next.string("stateToken"));
+    let told = again.structured["recap"]["entries"][0]["notes"].as_str().unwrap();
+    assert_eq!(told, words.replace('\u{0}', "\u{fffd}"));
+    let found = agent.done("resume_session", json!({ "query": "odd goal" }));
+    let back = agent.follow(&found);
+    assert_eq!(back.step(), again.step());
+    agent.complete(&back, "and on");
+    agent.close();
+}
+
+#[test]
+fn a_context_that_is_full_stays_usable() {
+    let place = Place::new();
+    let mut agent = place.agent();
+    let full = "x".repeat(CONTEXT_BYTES_MAX - 40);
+    let first =
+        agent.done("start_workflow", json!({ "workflowId": "wr.small_change", "context": { "blob": full } }));
+    for more in [json!({ "a": "y".repeat(100) }), json!({ "a": "y".repeat(3_000) }), many(200)] {
+        let again = agent.look(&first.string("stateToken"));
+        let mut call = ack(&again, "done");
+        call["context"] = more;
+        let refused = agent.call(CONTINUE, call);
+        assert_eq!(refused.code(), "VALIDATION_ERROR", "{}", refused.text);
+        let passed = agent.follow(&refused);
+        assert!(!passed.is_error, "{}", passed.text);
+    }
+    agent.close();
+}
+
+fn many(keys: usize) -> Value {
+    Value::Object((0..keys).map(|n| (format!("k{n}"), json!(n))).collect())
+}

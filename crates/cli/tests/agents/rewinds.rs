@@ -1,0 +1,146 @@
+//! Agent 2 goes back to every point of a run and goes on differently: branches keep apart, nothing is lost.
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::ToolReply;
+
+use crate::support::{Agent, Place, ack};
+
+/// Steps whose prompts show the context of their branch; one is there on a single branch only.
+fn workflow() -> Value {
+    let part = |n: usize| json!({ "id": format!("part-{n}"), "title": format!("Part {n}"), "prompt": "Work on {{flavour}}." });
+    let extra = json!({
+        "id": "extra", "title": "Extra", "prompt": "Work on {{flavour}} once more.",
+        "runCondition": { "var": "flavour", "equals": "branch-1" },
+    });
+    let steps = [part(0), part(1), part(2), extra, part(3), part(4)];
+    json!({ "id": "project.branching", "name": "Branching", "description": "Goes several ways.", "version": "1.0.0", "steps": steps })
+}
+
+/// A node as the agent remembers it.
+struct Point {
+    parent: Option<usize>,
+    state_token: String,
+    title: Option<String>,
+    flavour: String,
+    /// What was noted when the step before this one was completed.
+    arrived_by: String,
+}
+
+struct Traveller {
+    agent: Agent,
+    points: Vec<Point>,
+}
+
+impl Traveller {
+    fn remember(&mut self, parent: Option<usize>, reply: &ToolReply, flavour: &str, notes: &str) -> usize {
+        self.points.push(Point {
+            parent,
+            state_token: reply.string("stateToken"),
+            title: reply.structured["pending"]["title"].as_str().map(str::to_owned),
+            flavour: flavour.to_owned(),
+            arrived_by: notes.to_owned(),
+        });
+        self.points.len() - 1
+    }
+
+    /// Completes step after step to the end, as one branch.
+    fn go_on(&mut self, mut at: usize, flavour: &str) {
+        let mut reply = self.agent.look(&self.points[at].state_token.clone());
+        while reply.structured["isComplete"] != true {
+            let notes = format!("{flavour} did {}", reply.step().as_str().unwrap());
+            let mut call = ack(&reply, &notes);
+            call["context"] = json!({ "flavour": flavour });
+            reply = self.agent.done("continue_workflow", call);
+            at = self.remember(Some(at), &reply, flavour, &notes);
+        }
+    }
+
+    /// Title and notes of every completed step up to a point.
+    fn path(&self, mut at: usize) -> Vec<(String, String)> {
+        let mut path = Vec::new();
+        while let Some(parent) = self.points[at].parent {
+            path.push((self.points[parent].title.clone().unwrap(), self.points[at].arrived_by.clone()));
+            at = parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// How far the branch that begins with a point goes, and whether it is the newest of all.
+    fn reach(&self, child: usize) -> (u64, bool) {
+        let above = |mut at: usize| {
+            let mut distance = 1;
+            while at != child {
+                at = self.points[at].parent?;
+                distance += 1;
+            }
+            Some(distance)
+        };
+        let newest = self.points.len() - 1;
+        // The newest leaf below the child: what was made last is a leaf.
+        let leaf = (0..=newest).rev().find_map(above).unwrap();
+        (leaf, above(newest).is_some())
+    }
+
+    /// Everything a look at a point tells must be its own branch's.
+    fn check(&mut self, at: usize) {
+        let reply = self.agent.look(&self.points[at].state_token.clone());
+        let point = &self.points[at];
+        assert_eq!(reply.structured["pending"]["title"].as_str(), point.title.as_deref());
+        if let Some(prompt) = reply.structured["pending"]["prompt"].as_str() {
+            assert!(prompt.contains(&format!("Work on {}", point.flavour)), "{prompt}");
+        }
+        assert_eq!(told(&reply.structured["recap"]), self.path(at), "{}", reply.text);
+        let expected: Vec<Value> = (0..self.points.len())
+            .rev()
+            .filter(|child| self.points[*child].parent == Some(at))
+            .map(|child| {
+                let (steps, preferred) = self.reach(child);
+                json!({
+                    "preferred": preferred, "steps": steps, "summary": self.points[child].arrived_by,
+                    "isComplete": true,
+                })
+            })
+            .collect();
+        let branches = reply.structured["branches"].as_array().cloned().unwrap_or_default();
+        assert_eq!(branches, expected, "{}", reply.text);
+        // How the newest branch left this point is its summary; what it did beyond that is told after it.
+        let newest = self.path(self.points.len() - 1);
+        let is_newest = branches.iter().any(|branch| branch["preferred"] == true);
+        let beyond = if is_newest { &newest[self.path(at).len() + 1..] } else { &[] };
+        assert_eq!(told(&reply.structured["downstream"]), beyond, "{}", reply.text);
+    }
+}
+
+fn told(recap: &Value) -> Vec<(String, String)> {
+    let entries = recap["entries"].as_array().into_iter().flatten();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    entries.map(|entry| (text(&entry["title"]), text(&entry["notes"]))).collect()
+}
+
+#[test]
+fn figure_agent_2_goes_back_to_every_point() {
+    let place = Place::with_workflows(&[workflow()]);
+    let agent = place.agent();
+    let mut traveller = Traveller { agent, points: Vec::new() };
+    let start = json!({ "workflowId": "project.branching", "context": { "flavour": "trunk" } });
+    let first = traveller.agent.done("start_workflow", start);
+    traveller.remember(None, &first, "trunk", "");
+    traveller.go_on(0, "trunk");
+    let trunk = traveller.points.len() - 1;
+    for point in 0..trunk {
+        traveller.go_on(point, &format!("branch-{point}"));
+        // Also while branches are still being made, nothing of an earlier one changes.
+        traveller.check(point);
+    }
+    for point in 0..traveller.points.len() {
+        traveller.check(point);
+    }
+    let extra = traveller.points.iter().filter(|point| point.title.as_deref() == Some("Extra")).count();
+    assert_eq!(extra, 1, "the condition holds on one branch and on no other");
+    let nodes = place.events_of_kind("node_created").len();
+    assert_eq!(nodes, traveller.points.len(), "every node is one that the agent made");
+    let points = traveller.points.len();
+    let found = format!("{trunk} rewinds, {} branches, {points} points as they were left", trunk + 1);
+    println!("{}", traveller.agent.close().figure(2, &found));
+}

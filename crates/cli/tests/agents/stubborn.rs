@@ -1,0 +1,84 @@
+//! Agent 7 never sends notes: a run that never stops ends with its gaps disclosed, a guided one stays
+//! blocked, helps each time and is never wedged.
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::ToolReply;
+
+use crate::support::{Agent, Place};
+
+const REFUSALS: usize = 12;
+const REFUSALS_BEFORE_WAY_OUT: usize = 5;
+
+fn without_notes(reply: &ToolReply) -> Value {
+    let mut call = reply.structured["nextCall"]["arguments"].clone();
+    call.as_object_mut().unwrap().remove("output");
+    call
+}
+
+fn start(agent: &mut Agent, mode: &str) -> ToolReply {
+    agent.done(
+        "start_workflow",
+        json!({ "workflowId": "wr.small_change", "mode": mode, "goal": format!("in {mode}") }),
+    )
+}
+
+fn status(agent: &mut Agent, run: &ToolReply) -> Value {
+    let label = run.structured["run"]["label"].clone();
+    let found = agent.done("resume_session", json!({ "run": label }));
+    found.structured["candidates"][0]["status"].clone()
+}
+
+/// The call that a text offers as the way out.
+fn way_out(text: &str) -> Option<Value> {
+    let (_, after) = text.split_once("the last point that went well: continue_workflow with ")?;
+    serde_json::from_str(after.lines().next()?).ok()
+}
+
+#[test]
+fn figure_agent_7_never_sends_notes() {
+    let place = Place::new();
+    let mut agent = place.agent();
+    let mut reply = start(&mut agent, "full_auto_never_stop");
+    let mut gaps = 0;
+    while reply.structured["isComplete"] != true {
+        let call = without_notes(&reply);
+        reply = agent.done("continue_workflow", call);
+        assert_eq!(reply.structured["kind"], "ok", "this mode never stops: {}", reply.text);
+        gaps += 1;
+    }
+    assert_eq!(status(&mut agent, &reply), "complete_with_gaps");
+    let recorded = place.events_of_kind("gap_recorded");
+    assert_eq!(recorded.iter().filter(|gap| gap["data"]["severity"] == "critical").count(), gaps);
+
+    let mut refusals = 0;
+    for mode in ["guided", "full_auto_stop_on_user_deps"] {
+        let first = start(&mut agent, mode);
+        let mut reply = agent.complete(&first, "one good step, so that there is a point to go back to");
+        let step = reply.step().clone();
+        for n in 1..=REFUSALS {
+            let call = without_notes(&reply);
+            reply = agent.done("continue_workflow", call);
+            refusals += 1;
+            assert_eq!((reply.structured["kind"].as_str(), reply.step()), (Some("blocked"), &step));
+            let blocker = &reply.structured["blockers"][0];
+            assert_eq!(blocker["code"], "MISSING_REQUIRED_NOTES");
+            for help in ["message", "suggestedFix"] {
+                assert!(reply.text.contains(blocker[help].as_str().unwrap()), "{}", reply.text);
+            }
+            assert_eq!(status(&mut agent, &reply), "blocked");
+            let offered = way_out(&reply.text);
+            assert_eq!(offered.is_some(), n >= REFUSALS_BEFORE_WAY_OUT, "after {n} refusals: {}", reply.text);
+            if let Some(call) = offered {
+                let earlier = agent.done("continue_workflow", call);
+                assert_eq!(earlier.step(), first.step(), "the point before this one");
+            }
+        }
+        while reply.structured["isComplete"] != true {
+            reply = agent.complete(&reply, "good notes at last");
+            assert_eq!(reply.structured["kind"], "ok", "{}", reply.text);
+        }
+        assert_eq!(status(&mut agent, &reply), "complete");
+    }
+    let found = format!("{gaps} gaps disclosed, {refusals} refusals with help, 0 wedged");
+    println!("{}", agent.close().figure(7, &found));
+}

@@ -1,0 +1,185 @@
+//! What is left of a call when everything that was too large or not allowed is taken out: it passes as it is.
+//!
+//! Whatever was sent, the call that is offered instead is small enough to be shown (G70, G73).
+
+use serde_json::{Map, Value};
+use workrail_model::canonical::value_to_canonical;
+use workrail_model::limits::{GOAL_BYTES_MAX, JSON_DEPTH_MAX};
+use workrail_model::reply::NextCall;
+
+use crate::catalogue::ToolName;
+
+/// A corrected call is shown whole up to this size; beyond it, long texts are named instead.
+const SHOWN_BYTES_MAX: usize = 4096;
+const LONG_TEXT_BYTES: usize = 400;
+/// What is left of a value that was too large to be taken.
+const KEPT_BYTES_MAX: usize = 2048;
+/// What is left of the many members of one object or list.
+const KEPT_TOGETHER_BYTES_MAX: usize = 1024;
+/// Far below the limit: what is kept is wrapped once more before it is judged.
+const KEPT_DEPTH_MAX: usize = JSON_DEPTH_MAX / 2;
+
+const RESERVED_CONTEXT_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
+
+/// The same call without what the engine found too large or not allowed. `details` is what it measured.
+pub(crate) fn acceptable(
+    tool: ToolName,
+    mut arguments: Map<String, Value>,
+    details: Option<&Value>,
+) -> NextCall {
+    let usable = |path: &str| path.starts_with('/') && !path.chars().any(char::is_control);
+    if !arguments.get("workspacePath").and_then(Value::as_str).is_some_and(usable) {
+        arguments.remove("workspacePath");
+    }
+    if arguments.contains_key("parent") {
+        arguments.remove("sessionToken");
+    }
+    if let Some(Value::String(goal)) = arguments.get_mut("goal") {
+        goal.truncate(goal.floor_char_boundary(GOAL_BYTES_MAX / 2));
+    }
+    let sent = arguments.get("context").map_or(0, |context| context.to_string().len());
+    if let Some(Value::Object(context)) = arguments.get_mut("context") {
+        context.retain(|key, value| !RESERVED_CONTEXT_KEYS.contains(&key.as_str()) && is_small(value));
+    }
+    if let Some(Value::Object(output)) = arguments.get_mut("output") {
+        if let Some(Value::String(notes)) = output.get_mut("notesMarkdown")
+            && notes.len() > KEPT_BYTES_MAX
+        {
+            *notes = "<the same in fewer words: what you did in this step>".to_owned();
+        }
+        if let Some(Value::Array(artifacts)) = output.get_mut("artifacts") {
+            artifacts.retain(is_small);
+        }
+    }
+    for value in arguments.values_mut() {
+        with_safe_numbers(value);
+    }
+    let mut arguments = shortened(arguments);
+    let kept = arguments.get("context").map_or(0, |context| context.to_string().len());
+    // The context is measured together with what is stored: when that is nearly full, nothing more fits.
+    if sent.saturating_sub(kept) < context_excess(details) {
+        arguments.remove("context");
+    }
+    NextCall { tool: tool.as_str().to_owned(), arguments }
+}
+
+/// How many bytes the context was too long by; nothing where something else was measured.
+fn context_excess(details: Option<&Value>) -> usize {
+    let number = |name: &str| details.and_then(|details| details.get(name)).and_then(Value::as_u64);
+    let is_context = details.and_then(|details| details.get("argument")).is_some_and(|at| at == "context");
+    match (number("measuredBytes"), number("maxBytes")) {
+        (Some(measured), Some(max)) if is_context => {
+            usize::try_from(measured.saturating_sub(max)).unwrap_or(usize::MAX)
+        }
+        _ => 0,
+    }
+}
+
+fn is_small(value: &Value) -> bool {
+    depth(value) <= KEPT_DEPTH_MAX && value.to_string().len() <= KEPT_BYTES_MAX
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// Integers that a double cannot hold become strings.
+fn with_safe_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if value_to_canonical(&Value::Number(number.clone())).is_err() {
+                *value = Value::from(number.to_string());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(with_safe_numbers),
+        Value::Object(members) => members.values_mut().for_each(with_safe_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// A call that is small enough to be shown: long texts are named by their length, and of many members the
+/// first are kept.
+pub(crate) fn shortened(arguments: Map<String, Value>) -> Map<String, Value> {
+    let mut value = Value::Object(arguments);
+    if value.to_string().len() > SHOWN_BYTES_MAX {
+        name_long_texts(&mut value);
+    }
+    if value.to_string().len() > SHOWN_BYTES_MAX
+        && let Value::Object(arguments) = &mut value
+    {
+        arguments.values_mut().for_each(keep_first);
+    }
+    match value {
+        Value::Object(arguments) => arguments,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+    }
+}
+
+fn name_long_texts(value: &mut Value) {
+    match value {
+        Value::String(text) if text.len() > LONG_TEXT_BYTES => {
+            *text = format!("<your text of {} bytes>", text.len());
+        }
+        Value::Array(items) => items.iter_mut().for_each(name_long_texts),
+        Value::Object(members) => members.values_mut().for_each(name_long_texts),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Keeps whole members from the front while they fit together.
+fn keep_first(value: &mut Value) {
+    let mut room = KEPT_TOGETHER_BYTES_MAX;
+    let mut fits = |bytes: usize| {
+        let left = room.checked_sub(bytes);
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    match value {
+        Value::Array(items) => items.retain(|item| fits(item.to_string().len())),
+        Value::Object(members) => members.retain(|key, member| fits(key.len() + member.to_string().len())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn given(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn what_is_too_large_is_left_out_of_the_next_call() {
+        let arguments = json!({
+            "ackToken": "a",
+            "context": { "small": 1, "large": "x".repeat(300_000), "__proto__": 1, "big": 9_007_199_254_740_993_u64 },
+            "output": { "notesMarkdown": "y".repeat(1_000_000), "artifacts": [{ "kind": "k" }] },
+        });
+        let call = acceptable(ToolName::ContinueWorkflow, given(arguments), None);
+        assert_eq!(call.arguments["context"], json!({ "small": 1, "big": "9007199254740993" }));
+        assert!(Value::Object(call.arguments).to_string().len() < 4096);
+    }
+
+    #[test]
+    fn many_small_members_are_not_all_shown_back() {
+        let context: Map<String, Value> = (0..20_000).map(|n| (format!("key-{n}"), json!("value"))).collect();
+        let call = acceptable(ToolName::ContinueWorkflow, given(json!({ "context": context })), None);
+        assert!(!call.arguments["context"].as_object().unwrap().is_empty());
+        assert!(Value::Object(call.arguments).to_string().len() < 4096);
+    }
+
+    #[test]
+    fn a_context_that_cannot_grow_is_left_out() {
+        let details = json!({ "argument": "context", "measuredBytes": 262_150, "maxBytes": 262_144 });
+        let arguments = given(json!({ "ackToken": "a", "context": { "small": 1 } }));
+        let call = acceptable(ToolName::ContinueWorkflow, arguments, Some(&details));
+        assert_eq!(Value::Object(call.arguments), json!({ "ackToken": "a" }));
+    }
+}
