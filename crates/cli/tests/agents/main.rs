@@ -8,6 +8,7 @@
 
 mod at_once;
 mod bad_input;
+mod corpus;
 mod lost_chat;
 mod mangle;
 mod mixed_up;

@@ -7,7 +7,7 @@ use crate::support::{Agent, Place, ack};
 
 /// Steps whose prompts show the context of their branch; one is there on a single branch only.
 fn workflow() -> Value {
-    let part = |n: usize| json!({ "id": format!("part-{n}"), "title": format!("Part {n}"), "prompt": "Work on {{flavour}}." });
+    let part = |n: usize| json!({ "id": format!("part-{n}"), "title": format!("Part {n} of {{{{flavour}}}}"), "prompt": "Work on {{flavour}}." });
     let extra = json!({
         "id": "extra", "title": "Extra", "prompt": "Work on {{flavour}} once more.",
         "runCondition": { "var": "flavour", "equals": "branch-1" },
@@ -43,10 +43,13 @@ impl Traveller {
         self.points.len() - 1
     }
 
-    /// Completes step after step to the end, as one branch.
-    fn go_on(&mut self, mut at: usize, flavour: &str) {
+    /// Completes step after step, as one branch, to the end or as far as it is to go.
+    fn go_on(&mut self, mut at: usize, flavour: &str, steps_max: usize) {
         let mut reply = self.agent.look(&self.points[at].state_token.clone());
-        while reply.structured["isComplete"] != true {
+        for _ in 0..steps_max {
+            if reply.structured["isComplete"] == true {
+                break;
+            }
             let notes = format!("{flavour} did {}", reply.step().as_str().unwrap());
             let mut call = ack(&reply, &notes);
             call["context"] = json!({ "flavour": flavour });
@@ -66,8 +69,8 @@ impl Traveller {
         path
     }
 
-    /// How far the branch that begins with a point goes, and whether it is the newest of all.
-    fn reach(&self, child: usize) -> (u64, bool) {
+    /// The leaf of the branch that begins with a point, how far it is, and whether it is the newest of all.
+    fn reach(&self, child: usize) -> (usize, u64, bool) {
         let above = |mut at: usize| {
             let mut distance = 1;
             while at != child {
@@ -78,8 +81,8 @@ impl Traveller {
         };
         let newest = self.points.len() - 1;
         // The newest leaf below the child: what was made last is a leaf.
-        let leaf = (0..=newest).rev().find_map(above).unwrap();
-        (leaf, above(newest).is_some())
+        let (leaf, steps) = (0..=newest).rev().find_map(|at| Some((at, above(at)?))).unwrap();
+        (leaf, steps, above(newest).is_some())
     }
 
     /// Everything a look at a point tells must be its own branch's.
@@ -95,11 +98,16 @@ impl Traveller {
             .rev()
             .filter(|child| self.points[*child].parent == Some(at))
             .map(|child| {
-                let (steps, preferred) = self.reach(child);
-                json!({
+                let (leaf, steps, preferred) = self.reach(child);
+                let stands_at = &self.points[leaf].title;
+                let mut branch = json!({
                     "preferred": preferred, "steps": steps, "summary": self.points[child].arrived_by,
-                    "isComplete": true,
-                })
+                    "isComplete": stands_at.is_none(),
+                });
+                if let Some(title) = stands_at {
+                    branch["standsAt"] = json!(title);
+                }
+                branch
             })
             .collect();
         let branches = reply.structured["branches"].as_array().cloned().unwrap_or_default();
@@ -126,10 +134,11 @@ fn figure_agent_2_goes_back_to_every_point() {
     let start = json!({ "workflowId": "project.branching", "context": { "flavour": "trunk" } });
     let first = traveller.agent.done("start_workflow", start);
     traveller.remember(None, &first, "trunk", "");
-    traveller.go_on(0, "trunk");
+    traveller.go_on(0, "trunk", usize::MAX);
     let trunk = traveller.points.len() - 1;
     for point in 0..trunk {
-        traveller.go_on(point, &format!("branch-{point}"));
+        // One branch is left in its middle.
+        traveller.go_on(point, &format!("branch-{point}"), if point == 2 { 1 } else { usize::MAX });
         // Also while branches are still being made, nothing of an earlier one changes.
         traveller.check(point);
     }

@@ -123,7 +123,7 @@ fn check_contract(
                     ContractViolation::MissingRequiredOutput,
                     &contract.contract_ref,
                     &message,
-                    &contract.example,
+                    std::slice::from_ref(&contract.example),
                 ));
             }
         }
@@ -135,7 +135,7 @@ fn check_contract(
                 ContractViolation::InvalidRequiredOutput,
                 &contract.contract_ref,
                 &message,
-                &contract.example,
+                std::slice::from_ref(&contract.example),
             ));
         }
     }
@@ -206,14 +206,15 @@ fn missing_notes(step: &CompiledStep) -> Finding {
     (Reason::ContractViolation(ContractViolation::MissingRequiredNotes), blocker)
 }
 
-/// A finding about an artifact, with an example that passes when it fits its budget.
+/// A finding about artifacts, with examples that pass together when they fit their budget.
 fn output_finding(
     violation: ContractViolation,
     contract_ref: &ContractRef,
     message: &str,
-    example: &Value,
+    examples: &[Value],
 ) -> Finding {
-    let fix = format!("Send this shape: {{\"output\":{{\"artifacts\":[{example}]}}}}");
+    let shown: Vec<String> = examples.iter().map(Value::to_string).collect();
+    let fix = format!("Send this shape: {{\"output\":{{\"artifacts\":[{}]}}}}", shown.join(","));
     let fix = if fix.len() <= BLOCKER_FIX_BYTES_MAX {
         fix
     } else {

@@ -98,7 +98,7 @@ impl Recovering<'_> {
             preferred: is_preferred,
             steps: u64::from(tip.depth.saturating_sub(from.depth)),
             summary: notes.map_or_else(|| "(no notes)".to_owned(), first_words),
-            stands_at: state.as_ref().and_then(|state| self.title(state)),
+            stands_at: state.as_ref().and_then(|state| self.title(tip, state)),
             is_complete: state.is_some_and(|state| state.is_complete()),
         }
     }
@@ -135,7 +135,7 @@ impl Recovering<'_> {
     }
 
     fn entry(&self, step: &NodeState, at: &NodeState, words: &str) -> RecapEntry {
-        let title = self.snapshots.state_at(step).and_then(|state| self.title(&state));
+        let title = self.snapshots.state_at(step).and_then(|state| self.title(step, &state));
         RecapEntry {
             title: title.unwrap_or_else(|| "(a step)".to_owned()),
             checkpoint: step.node_id != at.node_id,
@@ -143,9 +143,13 @@ impl Recovering<'_> {
         }
     }
 
-    fn title(&self, state: &EngineState) -> Option<String> {
+    /// A step's title as it was shown at its own node: with the context of that node, not of this one (G50).
+    fn title(&self, node: &NodeState, state: &EngineState) -> Option<String> {
         let pending = state.pending_step()?;
-        let title = render_title(self.workflow, pending, self.context);
+        let authored = &self.workflow.step(&pending.step_id)?.title;
+        // Folding a context costs; most titles name none of it.
+        let own = authored.contains("{{").then(|| self.facts.context_at(node.node_id).ok()).flatten();
+        let title = render_title(self.workflow, pending, own.as_ref().unwrap_or(self.context));
         Some(without_marks(&truncate_with_marker(&title, TITLE_BYTES_MAX)))
     }
 }

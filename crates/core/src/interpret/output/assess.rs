@@ -54,8 +54,10 @@ pub(super) fn check(
     missing.append(&mut issues);
     let message = format!("The assessment is not complete: {}.", missing.join("; "));
     check.validations.push(invalid(&contract_ref, &missing));
-    let example = definitions(workflow, step).next().map(|definition| example(definition, several));
-    check.findings.push(output_finding(violation, &contract_ref, &message, &example.unwrap_or(Value::Null)));
+    // All that the step asks for: a retry sends them together.
+    let examples: Vec<Value> =
+        definitions(workflow, step).map(|definition| example(definition, several)).collect();
+    check.findings.push(output_finding(violation, &contract_ref, &message, &examples));
 }
 
 pub(crate) fn definitions<'a>(

@@ -5,6 +5,7 @@ use workrail_model::compiled::{CompiledStep, CompiledWorkflow, Criteria, Rule, R
 use workrail_model::name::ContractRef;
 use workrail_model::reason::ContractViolation;
 
+use super::super::Finding;
 use super::super::gate::condition_holds;
 use super::{OutputCheck, invalid, output_finding, valid};
 use crate::condition::Scope;
@@ -29,11 +30,11 @@ pub(super) fn check(
         if step.output.is_none() && !step.requires_notes() {
             let message = "This step checks its notes, but output.notesMarkdown is missing or blank.";
             check.validations.push(invalid(&contract_ref, &[message.to_owned()]));
-            check.findings.push(output_finding(
+            check.findings.push(about_notes(
                 ContractViolation::MissingRequiredOutput,
                 &contract_ref,
                 message,
-                &Value::Null,
+                criteria,
             ));
         }
         return;
@@ -48,13 +49,27 @@ pub(super) fn check(
     }
     let message = format!("The notes do not pass: {}", issues.join("; "));
     check.validations.push(invalid(&contract_ref, &issues));
-    let (reason, mut blocker) =
-        output_finding(ContractViolation::InvalidRequiredOutput, &contract_ref, &message, &Value::Null);
+    check.findings.push(about_notes(
+        ContractViolation::InvalidRequiredOutput,
+        &contract_ref,
+        &message,
+        criteria,
+    ));
+}
+
+/// A finding about the notes: what is wanted of them, and no artifact.
+fn about_notes(
+    violation: ContractViolation,
+    contract_ref: &ContractRef,
+    message: &str,
+    criteria: &Criteria,
+) -> Finding {
+    let (reason, mut blocker) = output_finding(violation, contract_ref, message, &[]);
     blocker.suggested_fix = Some(workrail_model::text::BoundedText::clip(&format!(
         "Send output.notesMarkdown again so that: {}",
         wants(criteria).join("; ")
     )));
-    check.findings.push((reason, blocker));
+    (reason, blocker)
 }
 
 /// Whether the notes pass; what fails is added to `issues` except under `or` and `not`, where no single

@@ -1,0 +1,199 @@
+//! Agent 8 runs every real workflow file to its end through the server, in every mode, and knows no more
+//! than what the replies tell it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::ToolReply;
+
+use crate::support::{Agent, Place};
+
+const MODES: [&str; 3] = ["guided", "full_auto_stop_on_user_deps", "full_auto_never_stop"];
+const CALLS_MAX: usize = 400;
+const TRIES_MAX: usize = 6;
+
+/// These have steps that a person must approve (`human_approval`); no tool of an agent can.
+const APPROVED_BY_PEOPLE: [&str; 2] = ["user.mr-review", "user.differentiation"];
+
+/// The files are not part of the project; where they are absent there is nothing to prove.
+fn corpus() -> Option<Vec<PathBuf>> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    let root = std::env::var_os("WORKRAIL_TEST_CORPUS").map_or(beside, PathBuf::from);
+    if !root.is_dir() {
+        println!("skipped: the corpus of workflow files is not beside the workspace");
+        return None;
+    }
+    let (mut files, mut folders) = (Vec::new(), vec![root]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                _ if path.is_dir() => folders.push(path),
+                Some(extension) if extension == "json" => files.push(path),
+                _ => {}
+            }
+        }
+    }
+    files.sort();
+    Some(files)
+}
+
+/// What the agent answers a step with.
+#[derive(Debug, Default)]
+struct Answer {
+    notes: String,
+    artifacts: BTreeMap<String, Value>,
+    context: BTreeMap<String, Value>,
+}
+
+impl Answer {
+    fn new() -> Self {
+        let notes = "Did what the step asks; the result is in the repository, nothing is open. ".to_owned();
+        Self { notes, ..Self::default() }
+    }
+
+    fn call(&self, reply: &ToolReply) -> Value {
+        let mut call = reply.structured["nextCall"]["arguments"].clone();
+        call["output"] = json!({ "notesMarkdown": self.notes });
+        if !self.artifacts.is_empty() {
+            call["output"]["artifacts"] = json!(self.artifacts.values().collect::<Vec<_>>());
+        }
+        if !self.context.is_empty() {
+            call["context"] = json!(self.context);
+        }
+        call
+    }
+
+    /// Does what a blocker says; `false` when only a person can.
+    fn improve(&mut self, blocker: &Value, prompt: &str) -> bool {
+        let fix = blocker["suggestedFix"].as_str().unwrap_or_default();
+        let pointer = &blocker["pointer"];
+        match blocker["code"].as_str().unwrap() {
+            "USER_ONLY_DEPENDENCY" | "MISSING_CONTEXT_KEY" => {
+                let Some(key) = pointer["key"].as_str() else { return false };
+                self.context.insert(key.to_owned(), json!([{ "name": "first" }, { "name": "second" }]));
+            }
+            "ASSESSMENT_FOLLOWUP_REQUIRED" => self.assess_again(pointer),
+            "MISSING_REQUIRED_OUTPUT" | "INVALID_REQUIRED_OUTPUT" => match examples(fix, prompt).as_slice() {
+                [] => self.notes.push_str(&wanted_words(fix)),
+                artifacts => artifacts.iter().for_each(|artifact| self.add(artifact.clone())),
+            },
+            code => panic!("{code} at a corpus file: {blocker}"),
+        }
+        true
+    }
+
+    fn add(&mut self, mut artifact: Value) {
+        let kind = artifact["kind"].as_str().unwrap().to_owned();
+        if kind == "wr.loop_control" {
+            artifact["decision"] = json!("stop");
+        }
+        let name = artifact["assessmentId"].as_str().unwrap_or_default();
+        self.artifacts.insert(format!("{kind} {name}"), artifact);
+    }
+
+    /// After the follow-up the finding is gone: the next better level is given.
+    fn assess_again(&mut self, pointer: &Value) {
+        let name = pointer["dimensionId"].as_str().unwrap();
+        let assessed =
+            self.artifacts.values_mut().find(|artifact| artifact["dimensions"].get(name).is_some());
+        let dimension = &mut assessed.unwrap()["dimensions"][name];
+        *dimension = json!(if *dimension == "high" { "low" } else { "high" });
+    }
+}
+
+/// The artifacts that a suggested fix shows, or the step's own requirements when they are too long to repeat.
+fn examples(fix: &str, prompt: &str) -> Vec<Value> {
+    if let Some((_, shape)) = fix.split_once("Send this shape: ") {
+        let shape: Value = serde_json::from_str(shape).unwrap();
+        return shape["output"]["artifacts"].as_array().cloned().unwrap();
+    }
+    if !fix.contains("output requirements") {
+        return Vec::new();
+    }
+    let starts = prompt.match_indices("{\"").map(|(at, _)| &prompt[at..]);
+    let read = |text: &str| serde_json::Deserializer::from_str(text).into_iter::<Value>().next()?.ok();
+    let shown = starts.filter_map(read).filter(|value| value["kind"].is_string());
+    shown.filter(|value| value["kind"].as_str().is_some_and(|kind| kind.starts_with("wr."))).collect()
+}
+
+/// Words that meet what is said about the notes: what must stand in them is quoted.
+fn wanted_words(fix: &str) -> String {
+    let quoted = fix.split(['`', '"']).skip(1).step_by(2).collect::<Vec<_>>().join(" ");
+    let length: usize =
+        fix.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).max().unwrap_or(0);
+    format!("{quoted} {}", ".".repeat(length.min(4_000)))
+}
+
+/// Runs to the end, or to the step that waits for a person.
+fn run(agent: &mut Agent, id: &str, mode: &str) -> ToolReply {
+    let context = json!({ "items": ["a", "b", "c"], "status": "pending", "attempts": 0 });
+    let start =
+        json!({ "workflowId": id, "mode": mode, "goal": format!("{id} in {mode}"), "context": context });
+    let mut reply = agent.done("start_workflow", start);
+    for _ in 0..CALLS_MAX {
+        if reply.structured["isComplete"] == true {
+            return reply;
+        }
+        let prompt = reply.structured["pending"]["prompt"].as_str().unwrap().to_owned();
+        let step = reply.step().clone();
+        let mut answer = Answer::new();
+        for attempt in 0.. {
+            let call = answer.call(&reply);
+            reply = agent.done("continue_workflow", call);
+            if reply.structured["kind"] != "blocked" {
+                break;
+            }
+            assert!(attempt < TRIES_MAX, "{id} in {mode}, {step}: {}", reply.text);
+            let blockers = reply.structured["blockers"].as_array().cloned().unwrap();
+            let helped = blockers.iter().map(|blocker| answer.improve(blocker, &prompt)).collect::<Vec<_>>();
+            // A person's word may be missing beside other things: those are put right first.
+            if !helped.contains(&true) {
+                return reply;
+            }
+        }
+    }
+    panic!("{id} in {mode} does not end")
+}
+
+#[test]
+fn figure_agent_8_runs_the_corpus_to_its_end() {
+    let Some(files) = corpus() else { return };
+    let place = Place::new();
+    let mut ids = BTreeSet::new();
+    for file in &files {
+        let mut workflow: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        // `wr.` belongs to the bundled source (G90); as a user's own, the same file runs.
+        let id = workflow["id"].as_str().unwrap().to_owned();
+        let id = id.strip_prefix("wr.").map_or(id.clone(), |rest| format!("user.{rest}"));
+        workflow["id"] = json!(id);
+        place.write_workflow(&file.file_name().unwrap().to_string_lossy(), &workflow.to_string());
+        ids.insert(id);
+    }
+    assert_eq!(ids.len(), 24);
+    let mut agent = place.agent();
+    let mut ends: BTreeMap<String, usize> = BTreeMap::new();
+    for mode in MODES {
+        for id in &ids {
+            let last = run(&mut agent, id, mode);
+            let found = agent.done("resume_session", json!({ "run": last.structured["run"]["label"] }));
+            let status = found.structured["candidates"][0]["status"].as_str().unwrap().to_owned();
+            let waits = mode != "full_auto_never_stop" && APPROVED_BY_PEOPLE.contains(&id.as_str());
+            let expected: &[&str] = match mode {
+                _ if waits => &["blocked"],
+                "full_auto_never_stop" => &["complete", "complete_with_gaps"],
+                _ => &["complete"],
+            };
+            assert!(expected.contains(&status.as_str()), "{id} in {mode} is {status}: {}", last.text);
+            if waits {
+                assert!(last.text.contains("A person must approve this step"), "{id}: {}", last.text);
+                assert_eq!(last.structured["nextIntent"], "await_user_confirmation");
+            }
+            *ends.entry(format!("{mode} {status}")).or_default() += 1;
+        }
+    }
+    let found: Vec<String> = ends.iter().map(|(end, count)| format!("{end} {count}")).collect();
+    println!("{}", agent.close().figure(8, &found.join(", ")));
+}
