@@ -82,7 +82,8 @@ fn refused(reply: &ToolReply, code: ErrorCode) {
 }
 
 fn replaced_last(token: &str) -> String {
-    let last = if token.ends_with('0') { '1' } else { '0' };
+    // The last character has one unused bit; both of these leave it empty.
+    let last = if token.ends_with('0') { '2' } else { '0' };
     format!("{}{last}", &token[..token.len() - 1])
 }
 

@@ -165,6 +165,22 @@ fn failed(error: &ErrorEnvelope) -> CallToolResult {
     result
 }
 
+/// A call whose JSON says two things at once, or something that cannot be kept; shown as it would pass.
+pub(crate) fn refused(tool: ToolName, arguments: Map<String, Value>, reason: &str) -> CallToolResult {
+    failed(&ErrorEnvelope {
+        code: ErrorCode::ValidationError,
+        message: format!(
+            "The arguments of {} are not taken as they are: {reason}. Nothing was recorded.",
+            tool.as_str()
+        ),
+        retry: Retry::RetryableImmediate,
+        suggestion: "Send each key once, integers beyond 2^53-1 as strings, and flatter values; as below."
+            .to_owned(),
+        next_call: Some(acceptable(tool, arguments, None)),
+        details: None,
+    })
+}
+
 /// A panic inside a call.
 pub(crate) fn crashed() -> CallToolResult {
     failed(&ErrorEnvelope {

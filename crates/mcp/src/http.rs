@@ -112,12 +112,16 @@ async fn strict(request: Request, next: Next) -> Response {
     if request.method() != Method::POST {
         return next.run(request).await;
     }
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let Ok(bytes) = to_bytes(body, MESSAGE_BYTES_MAX).await else {
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, message::too_long());
     };
     match message::check(&bytes) {
-        Ok(_) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        // Written anew: a call that is let in only to be answered carries the reason now.
+        Ok(message) => {
+            parts.headers.remove(header::CONTENT_LENGTH);
+            next.run(Request::from_parts(parts, Body::from(message.to_string()))).await
+        }
         Err(refused) => refusal(StatusCode::BAD_REQUEST, refused),
     }
 }

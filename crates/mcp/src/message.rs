@@ -5,7 +5,7 @@ use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use workrail_model::strict_json::{self, JsonError};
 
 /// One message at most, on either transport. The largest useful call holds notes and artifacts of one step.
@@ -35,8 +35,35 @@ pub(crate) fn read(bytes: &[u8]) -> Result<ClientJsonRpcMessage, Refused> {
 }
 
 /// Reads strictly without deciding what the message means.
+///
+/// A tool call whose content is ambiguous but readable is let in with the reason in its metadata: bad input of
+/// a tool is answered by the tool, with the call that would pass, and never carried out (G70).
 pub(crate) fn check(bytes: &[u8]) -> Result<Value, Refused> {
-    strict_json::parse(bytes).map_err(|error| refused(bytes, Fault::Json(error)))
+    strict_json::parse(bytes).or_else(|error| {
+        let reason = error.to_string();
+        ambiguous_call(bytes, &reason).ok_or_else(|| refused(bytes, Fault::Json(error)))
+    })
+}
+
+/// Where the reason stands in the metadata of a call that is let in only to be answered.
+const REFUSED_KEY: &str = "workrail/refused";
+
+/// Why a call that was let in must not be carried out.
+pub(crate) fn refusal_of(meta: &Map<String, Value>) -> Option<&str> {
+    meta.get(REFUSED_KEY).and_then(Value::as_str)
+}
+
+fn ambiguous_call(bytes: &[u8], reason: &str) -> Option<Value> {
+    // The envelope refuses a repeated `id` or `method`: then nobody knows what is to be answered.
+    let Envelope { id: Some(_), method: Some(_) } = serde_json::from_slice(bytes).ok()? else { return None };
+    let mut message: Value = serde_json::from_slice(bytes).ok()?;
+    if message.get("method").and_then(Value::as_str) != Some("tools/call") {
+        return None;
+    }
+    let params = message.get_mut("params")?.as_object_mut()?;
+    let meta = params.entry("_meta").or_insert_with(|| Value::Object(Map::new())).as_object_mut()?;
+    meta.insert(REFUSED_KEY.to_owned(), Value::from(reason));
+    Some(message)
 }
 
 /// The answer to a message that was not even read to its end.
@@ -91,12 +118,10 @@ mod tests {
 
     #[test]
     fn refused_content_is_answered_under_its_id_with_the_reason() {
-        let deep = format!("{}1{}", r#"{"a":"#.repeat(70), "}".repeat(70));
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200));
         let table = [
-            (r#"{"goal":"a","goal":"b"}"#, "duplicate key \"goal\""),
             (r#"{"goal":"\ud800"}"#, "unexpected end of hex escape"),
             (r#"{"n":1e400}"#, "number out of range"),
-            (r#"{"n":9007199254740993}"#, "beyond 2^53-1"),
             (deep.as_str(), "nested deeper than 64 levels"),
         ];
         for (arguments, reason) in table {
@@ -104,6 +129,23 @@ mod tests {
             assert_eq!((id, code), (Some(RequestId::Number(7)), -32600), "{arguments}");
             assert!(message.contains(reason), "{arguments}: {message}");
         }
+    }
+
+    #[test]
+    fn an_ambiguous_call_is_let_in_to_be_answered_by_its_tool() {
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(70), "}".repeat(70));
+        let table = [
+            (r#"{"goal":"a","goal":"b"}"#, "duplicate key \"goal\""),
+            (r#"{"n":9007199254740993}"#, "beyond 2^53-1"),
+            (deep.as_str(), "nested deeper than 64 levels"),
+        ];
+        for (arguments, reason) in table {
+            let message = check(&call(arguments)).expect("let in");
+            let meta = message["params"]["_meta"].as_object().expect("metadata");
+            assert!(refusal_of(meta).is_some_and(|said| said.contains(reason)), "{meta:?}");
+        }
+        let other = br#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"a":1,"a":2}}"#;
+        assert!(check(other).is_err(), "only calls are answered by a tool");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::call::{self, Execution};
 use crate::catalogue::{self, ToolName};
+use crate::message;
 use crate::roots::Roots;
 
 const INSTRUCTIONS: &str = "WorkRail gives you a workflow one step at a time and keeps everything you do. \
@@ -80,6 +81,9 @@ impl ServerHandler for Server {
             let message = format!("there is no tool `{}`; the tools are {known}", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };
+        if let Some(reason) = message::refusal_of(&context.meta.0.0) {
+            return Ok(call::refused(tool, request.arguments.unwrap_or_default(), reason).into());
+        }
         let mut arguments = request.arguments;
         if tool.takes_workspace()
             && !arguments.as_ref().is_some_and(|given| given.contains_key("workspacePath"))

@@ -57,6 +57,10 @@ pub(super) fn open_dir_in(dir: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
 
 /// Opens a regular file by its whole path; anything else is `WrongKind`.
 pub(super) fn open_file(root: &OwnedFd, flags: OFlags, op: FsOp, path: &RelPath) -> Result<File, FsError> {
+    // The data directory itself is no file.
+    if path.parent().is_none() {
+        return Err(errno::wrong_kind(op, path));
+    }
     let Some(opened) = kernel::open_beneath(root, path.as_str(), flags | FILE_FLAGS) else {
         let (dir, name) = open_parent(root, op, path)?;
         return open_regular(&dir, name, flags, op, path);
