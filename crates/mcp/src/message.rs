@@ -36,7 +36,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<ClientJsonRpcMessage, Refused> {
 
 /// Reads strictly without deciding what the message means.
 ///
-/// A tool call whose content is ambiguous but readable is let in with the reason in its metadata: bad input of
+/// A tool call whose content is ambiguous but readable is let in with the reason among its arguments: bad input of
 /// a tool is answered by the tool, with the call that would pass, and never carried out (G70).
 pub(crate) fn check(bytes: &[u8]) -> Result<Value, Refused> {
     strict_json::parse(bytes).or_else(|error| {
@@ -45,12 +45,13 @@ pub(crate) fn check(bytes: &[u8]) -> Result<Value, Refused> {
     })
 }
 
-/// Where the reason stands in the metadata of a call that is let in only to be answered.
+/// Where the reason stands among the arguments of a call that is let in only to be answered. A client that writes
+/// it itself is refused, too.
 const REFUSED_KEY: &str = "workrail/refused";
 
 /// Why a call that was let in must not be carried out.
-pub(crate) fn refusal_of(meta: &Map<String, Value>) -> Option<&str> {
-    meta.get(REFUSED_KEY).and_then(Value::as_str)
+pub(crate) fn refusal_of(arguments: &mut Map<String, Value>) -> Option<String> {
+    arguments.remove(REFUSED_KEY).map(|reason| reason.as_str().unwrap_or_default().to_owned())
 }
 
 fn ambiguous_call(bytes: &[u8], reason: &str) -> Option<Value> {
@@ -61,8 +62,8 @@ fn ambiguous_call(bytes: &[u8], reason: &str) -> Option<Value> {
         return None;
     }
     let params = message.get_mut("params")?.as_object_mut()?;
-    let meta = params.entry("_meta").or_insert_with(|| Value::Object(Map::new())).as_object_mut()?;
-    meta.insert(REFUSED_KEY.to_owned(), Value::from(reason));
+    let arguments = params.entry("arguments").or_insert_with(|| Value::Object(Map::new())).as_object_mut()?;
+    arguments.insert(REFUSED_KEY.to_owned(), Value::from(reason));
     Some(message)
 }
 
@@ -140,9 +141,10 @@ mod tests {
             (deep.as_str(), "nested deeper than 64 levels"),
         ];
         for (arguments, reason) in table {
-            let message = check(&call(arguments)).expect("let in");
-            let meta = message["params"]["_meta"].as_object().expect("metadata");
-            assert!(refusal_of(meta).is_some_and(|said| said.contains(reason)), "{meta:?}");
+            let mut message = check(&call(arguments)).expect("let in");
+            let arguments = message["params"]["arguments"].as_object_mut().expect("arguments");
+            let said = refusal_of(arguments).expect("the reason is there");
+            assert!(said.contains(reason), "{said}");
         }
         let other = br#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"a":1,"a":2}}"#;
         assert!(check(other).is_err(), "only calls are answered by a tool");

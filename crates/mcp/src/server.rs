@@ -81,10 +81,10 @@ impl ServerHandler for Server {
             let message = format!("there is no tool `{}`; the tools are {known}", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };
-        if let Some(reason) = message::refusal_of(&context.meta.0.0) {
-            return Ok(call::refused(tool, request.arguments.unwrap_or_default(), reason).into());
-        }
         let mut arguments = request.arguments;
+        if let Some(reason) = arguments.as_mut().and_then(message::refusal_of) {
+            return Ok(call::refused(tool, arguments.unwrap_or_default(), &reason).into());
+        }
         if tool.takes_workspace()
             && !arguments.as_ref().is_some_and(|given| given.contains_key("workspacePath"))
             && let Some(folder) = self.roots.first(&context.peer).await

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::ToolReply;
 
-use crate::support::{Place, ack, label};
+use crate::mangle::renew;
+use crate::support::{Place, ack};
 
 const CONTINUE: &str = "continue_workflow";
 const START: &str = "start_workflow";
@@ -197,25 +198,6 @@ fn of_others(first: &ToolReply) -> Vec<Slip> {
         all.extend(slips("inspect_workflow", &good, name, wrong));
     }
     all
-}
-
-/// The same slip in the calls of another run: what one slip leads to does not touch the next.
-fn renew(value: &mut Value, from: &ToolReply, to: &ToolReply) {
-    match value {
-        Value::String(text) => {
-            for token in ["ackToken", "stateToken", "checkpointToken"] {
-                if *text == from.string(token) {
-                    *text = to.string(token);
-                }
-            }
-            if *text == label(from) {
-                *text = label(to);
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| renew(item, from, to)),
-        Value::Object(members) => members.values_mut().for_each(|member| renew(member, from, to)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 fn all_slips(first: &ToolReply) -> Vec<Slip> {

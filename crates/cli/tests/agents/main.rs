@@ -4,7 +4,11 @@
 //! Every reply of every agent passes through `support::Agent`, which checks what holds for all of them:
 //! both channels equal, small enough, short tokens, the next call in the text.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test prints its figures and stops at the first surprise"
+)]
 
 mod at_once;
 mod bad_input;

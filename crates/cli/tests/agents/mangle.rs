@@ -1,5 +1,10 @@
 //! How a model gets a string wrong: cut, changed, re-cased, doubled, wrapped.
 
+use serde_json::Value;
+use workrail_testkit::mcp_client::ToolReply;
+
+use crate::support::label;
+
 /// The beginning of `text`, at every length.
 pub(crate) fn cut(text: &str) -> impl Iterator<Item = String> {
     text.char_indices().map(|(at, _)| text[..at].to_owned())
@@ -46,4 +51,23 @@ fn neighbour(c: char) -> char {
 
 fn swapped_case(c: char) -> char {
     if c.is_ascii_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() }
+}
+
+/// The same slip in the calls of another run: what one slip leads to does not touch the next.
+pub(crate) fn renew(value: &mut Value, from: &ToolReply, to: &ToolReply) {
+    match value {
+        Value::String(text) => {
+            for token in ["ackToken", "stateToken", "checkpointToken"] {
+                if *text == from.string(token) {
+                    *text = to.string(token);
+                }
+            }
+            if *text == label(from) {
+                *text = label(to);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| renew(item, from, to)),
+        Value::Object(members) => members.values_mut().for_each(|member| renew(member, from, to)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use workrail_model::limits::{CONTEXT_BYTES_MAX, NOTES_EVENT_BYTES_MAX, TRUNCATION_MARKER};
 
 use crate::bad_input::nested;
-use crate::support::{Place, ack};
+use crate::support::{Place, ack, plain_workflow};
 
 const CONTINUE: &str = "continue_workflow";
 
@@ -103,4 +103,26 @@ fn a_context_that_is_full_stays_usable() {
 
 fn many(keys: usize) -> Value {
     Value::Object((0..keys).map(|n| (format!("k{n}"), json!(n))).collect())
+}
+
+/// What an author writes is held to the same rule: it runs under every server, or is refused by the first.
+#[test]
+fn an_odd_workflow_runs_everywhere_or_is_refused_at_once() {
+    for odd in [json!(1e16), json!(1e20), json!(1e21), nested(40), nested(55), nested(60)] {
+        let mut workflow = plain_workflow("project.odd", 3);
+        workflow["steps"][1]["runCondition"] = json!({ "var": "x", "equals": odd });
+        let place = Place::with_workflows(&[workflow]);
+        let mut agent = place.agent();
+        let first = agent.call("start_workflow", json!({ "workflowId": "project.odd" }));
+        if first.is_error {
+            assert_eq!(first.code(), "WORKFLOW_INVALID", "{odd}: {}", first.text);
+            agent.close();
+            continue;
+        }
+        agent.close();
+        let mut agent = place.agent();
+        let next = agent.complete(&first, "done");
+        assert_eq!(next.step(), "step-2");
+        agent.close();
+    }
 }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::ToolReply;
 
-use crate::support::{Agent, Place};
+use crate::support::{Agent, Place, plain_workflow};
 
 const REFUSALS: usize = 12;
 const REFUSALS_BEFORE_WAY_OUT: usize = 5;
@@ -81,4 +81,25 @@ fn figure_agent_7_never_sends_notes() {
     }
     let found = format!("{gaps} gaps disclosed, {refusals} refusals with help, 0 wedged");
     println!("{}", agent.close().figure(7, &found));
+}
+
+/// Whatever a blocker shows as an example passes when it is sent as it stands.
+#[test]
+fn the_example_of_a_blocker_passes() {
+    for capability in ["web_browsing", "delegation"] {
+        let mut workflow = plain_workflow("project.probing", 1);
+        workflow["capabilities"] = json!({ "required": [capability] });
+        let place = Place::with_workflows(&[workflow]);
+        let mut agent = place.agent();
+        let first = agent.start("project.probing", "probe");
+        let blocked = agent.complete(&first, "did not look");
+        assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.text);
+        let fix = blocked.structured["blockers"][0]["suggestedFix"].as_str().unwrap().to_owned();
+        let shape: Value = serde_json::from_str(fix.strip_prefix("Send this shape: ").unwrap()).unwrap();
+        let mut call = without_notes(&blocked);
+        call["output"] = shape["output"].clone();
+        let passed = agent.done("continue_workflow", call);
+        assert_eq!((passed.structured["kind"].as_str(), passed.step()), (Some("ok"), &json!("step-0")));
+        agent.close();
+    }
 }

@@ -15,7 +15,7 @@ pub use output::CapabilityFact;
 pub use output::{
     AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, ValidationFact, check_output,
 };
-pub(crate) use output::{example, pattern_of, wants};
+pub(crate) use output::{example, pattern_of, shown_example, wants};
 pub use scope::step_scope;
 
 use serde_json::Value;

@@ -123,7 +123,7 @@ fn check_contract(
                     ContractViolation::MissingRequiredOutput,
                     &contract.contract_ref,
                     &message,
-                    std::slice::from_ref(&contract.example),
+                    &[shown_example(step, contract)],
                 ));
             }
         }
@@ -135,7 +135,7 @@ fn check_contract(
                 ContractViolation::InvalidRequiredOutput,
                 &contract.contract_ref,
                 &message,
-                std::slice::from_ref(&contract.example),
+                &[shown_example(step, contract)],
             ));
         }
     }
@@ -180,6 +180,17 @@ fn probe_outcome(step: &CompiledStep, contract: &CompiledContract, artifacts: &[
     } else {
         Outcome::Invalid { issues: vec![format!("`capability` must be `{probed}`, which this step probes")] }
     }
+}
+
+/// A probe's example names the capability that it probes.
+pub(crate) fn shown_example(step: &CompiledStep, contract: &CompiledContract) -> Value {
+    let mut example = contract.example.clone();
+    if let StepKind::CapabilityProbe { capability, .. } = &step.kind
+        && let (Some(members), Ok(name)) = (example.as_object_mut(), serde_json::to_value(capability))
+    {
+        members.insert("capability".to_owned(), name);
+    }
+    example
 }
 
 fn missing_message(contract: &CompiledContract, submitted: &[String]) -> String {

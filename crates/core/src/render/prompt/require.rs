@@ -1,14 +1,12 @@
 //! What a step owes, in words and with examples: checks, contract, assessments, notes, people.
 
 use serde_json::Value;
-use workrail_model::compiled::{
-    AssessmentDefinition, CompiledContract, CompiledStep, CompiledWorkflow, Requiredness, StepKind,
-};
+use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkflow, Requiredness};
 use workrail_model::event::Context;
 use workrail_model::snapshot::PendingStep;
 
 use super::{Lifecycle, bullets};
-use crate::interpret::{AskedConfirmation, asked_confirmation, example, wants};
+use crate::interpret::{AskedConfirmation, asked_confirmation, example, shown_example, wants};
 
 pub(super) fn render(
     workflow: &CompiledWorkflow,
@@ -71,17 +69,6 @@ fn contract(workflow: &CompiledWorkflow, pending: &PendingStep, step: &CompiledS
     let example = shown_example(step, contract);
     lines.push(format!("Example: `{{\"output\":{{\"artifacts\":[{example}]}}}}`"));
     bullets("**Output required:**", &lines)
-}
-
-/// A probe's example names the capability that it probes.
-fn shown_example(step: &CompiledStep, contract: &CompiledContract) -> Value {
-    let mut example = contract.example.clone();
-    if let StepKind::CapabilityProbe { capability, .. } = &step.kind
-        && let (Some(members), Ok(name)) = (example.as_object_mut(), serde_json::to_value(capability))
-    {
-        members.insert("capability".to_owned(), name);
-    }
-    example
 }
 
 /// Required fields first, then the others with a question mark.
