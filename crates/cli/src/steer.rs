@@ -97,8 +97,8 @@ fn decide(label: &str, decision: ApprovalDecision) -> Result<(), String> {
     if typed.trim() != waiting.label {
         return Err("That is not the run's label. Nothing was recorded.".to_owned());
     }
-    engine.approve(label, decision, ApprovalChannel::Terminal).map_err(|error| told(&error))?;
-    output::toned(Tone::Good, "Recorded. The agent can go on by sending its last call again.");
+    engine.approve(label, &waiting, decision, ApprovalChannel::Terminal).map_err(|error| told(&error))?;
+    output::toned(Tone::Good, "Recorded. The agent can go on with the next call of its last reply.");
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use workrail_host::sources::Sources;
 use workrail_host::workspace::{GitObserver, default_workspace};
 use workrail_mcp::catalogue::ToolName;
 use workrail_mcp::{Execution, LoopbackAddress};
-use workrail_model::preferences::Preferences;
+use workrail_model::preferences::{Mode, Preferences};
 use workrail_model::token::TokenEncoding;
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
@@ -75,11 +75,28 @@ fn open(root: &Utf8Path) -> Result<LocalEngine, String> {
         workflows: Arc::new(Sources::from_environment()),
         observer: Box::new(GitObserver),
         workspace: default_workspace(),
-        default_preferences: Preferences::default(),
-        token_encoding: TokenEncoding::V2,
+        default_preferences: default_preferences()?,
+        token_encoding: token_encoding()?,
     };
     Engine::open(Arc::new(store), around)
         .map_err(|error| format!("{}: {}\n{}", error.code.as_str(), error.message, error.suggestion))
+}
+
+/// A wrong word in the environment is said at once, not guessed away.
+fn default_preferences() -> Result<Preferences, String> {
+    let Some(text) = env_vars::DEFAULT_MODE.get() else { return Ok(Preferences::default()) };
+    Mode::parse(&text).map(Mode::preferences).ok_or_else(|| {
+        let known: Vec<&str> = Mode::ALL.into_iter().map(Mode::as_str).collect();
+        format!("`{}` is `{text}`, it must be one of {}", env_vars::DEFAULT_MODE.name, known.join(", "))
+    })
+}
+
+fn token_encoding() -> Result<TokenEncoding, String> {
+    match env_vars::TOKEN_ENCODING.get().as_deref() {
+        None | Some("v2") => Ok(TokenEncoding::V2),
+        Some("v1") => Ok(TokenEncoding::V1),
+        Some(text) => Err(format!("`{}` is `{text}`, it must be v1 or v2", env_vars::TOKEN_ENCODING.name)),
+    }
 }
 
 /// The engine over the data directory of the user.

@@ -56,7 +56,7 @@ impl<S: Store> Engine<S> {
             let content = self.content();
             let snapshot = content.snapshot(node.snapshot_ref)?;
             let workflow = content.workflow(at.workflow)?;
-            let wish = self.store.wished_preferences(session);
+            let wish = self.store.wished_preferences(session, at.run);
             let decision = advance(Advance {
                 facts,
                 node: at.node,
@@ -79,7 +79,7 @@ impl<S: Store> Engine<S> {
             }
             if wish.is_some() {
                 // Applied: what stays behind after a crash here equals what holds and changes nothing.
-                let _ = self.store.forget_wish(session);
+                let _ = self.store.forget_wish(session, at.run);
             }
             let facts = held.state();
             let record = facts

@@ -3,9 +3,14 @@
 use workrail_core::decide::approve::{Approve, approve};
 use workrail_core::interpret::{AskedConfirmation, asked_confirmation};
 use workrail_core::label::RunLabel;
+use workrail_core::project::{AdvanceRecord, SessionState};
+use workrail_core::render::prompt::render_title;
+use workrail_core::resume::RunPlace;
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
+use workrail_model::blocker::BlockerCode;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::id::SessionId;
+use workrail_model::event::AdvanceOutcome;
+use workrail_model::id::{NodeId, SessionId};
 use workrail_model::name::StepId;
 use workrail_model::preferences::Preferences;
 
@@ -16,6 +21,7 @@ use crate::{Engine, Store, error};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     pub session: SessionId,
+    pub node: NodeId,
     pub label: String,
     pub workflow: String,
     pub step: StepId,
@@ -23,64 +29,76 @@ pub struct Waiting {
 }
 
 impl<S: Store> Engine<S> {
-    /// The step of the labelled run that asks for an approval.
+    /// The step of the labelled run that waits for a person.
     pub fn waiting(&self, label: &str) -> Result<Waiting, Box<ErrorEnvelope>> {
         let (session, place) = self.run_by_label(label)?;
+        self.reading().look(session, |facts| self.waiting_in(facts, &place, label))
+    }
+
+    fn waiting_in(
+        &self,
+        facts: &SessionState,
+        place: &RunPlace,
+        label: &str,
+    ) -> Result<Waiting, Box<ErrorEnvelope>> {
         let content = self.content();
-        self.reading().look(session, |facts| {
-            let node = facts.node(place.tip).ok_or_else(|| error::internal("a tip is folded"))?;
-            let snapshot = content.snapshot(node.snapshot_ref)?;
-            let workflow = content.workflow(place.workflow_hash)?;
-            let context = facts.context_at(place.tip).map_err(|cause| error::context(&cause))?;
-            let pending = snapshot.state().pending_step().ok_or_else(|| error::nothing_to_approve(label))?;
-            if asked_confirmation(&workflow, pending, &context) != AskedConfirmation::Approval {
-                return Err(error::nothing_to_approve(label));
-            }
-            Ok(Waiting {
-                session,
-                label: RunLabel::of(place.run).to_string(),
-                workflow: workflow.name.clone(),
-                step: pending.step_id.clone(),
-                title: workrail_core::render::prompt::render_title(&workflow, pending, &context),
-            })
+        let workflow = content.workflow(place.workflow_hash)?;
+        // What was refused for want of a person waits, wherever it is; a gate that nobody ran into, at the tip.
+        let refused = facts.nodes(place.run).filter_map(|node| {
+            let last = facts.latest_advance(node.node_id).filter(|last| waits_for_person(last))?;
+            Some((last.event_index, node))
+        });
+        let refused = refused.max_by_key(|(index, _)| *index).map(|(_, node)| node);
+        let tip = facts.node(place.tip).ok_or_else(|| error::internal("a tip is folded"))?;
+        let node = refused.unwrap_or(tip);
+        let snapshot = content.snapshot(node.snapshot_ref)?;
+        let context = facts.context_at(node.node_id).map_err(|cause| error::context(&cause))?;
+        let pending = snapshot.state().pending_step().ok_or_else(|| error::nothing_to_approve(label))?;
+        let gate = asked_confirmation(&workflow, pending, &context) == AskedConfirmation::Approval;
+        if refused.is_none() && !gate {
+            return Err(error::nothing_to_approve(label));
+        }
+        Ok(Waiting {
+            session: facts.session_id(),
+            node: node.node_id,
+            label: RunLabel::of(place.run).to_string(),
+            workflow: workflow.name.clone(),
+            step: pending.step_id.clone(),
+            title: render_title(&workflow, pending, &context),
         })
     }
 
-    /// Records the decision on the step that waits.
+    /// Records the decision on the step that the person was shown.
     pub fn approve(
         &self,
         label: &str,
+        seen: &Waiting,
         decision: ApprovalDecision,
         channel: ApprovalChannel,
-    ) -> Result<Waiting, Box<ErrorEnvelope>> {
-        let waiting = self.waiting(label)?;
+    ) -> Result<(), Box<ErrorEnvelope>> {
         let (session, place) = self.run_by_label(label)?;
         self.hold(session, |held| {
             let facts = held.state();
             // Asked again under the lock: the step that the person saw must be the one that waits.
-            if facts.preferred_tip(place.run) != Some(place.tip) {
+            if self.waiting_in(facts, &place, label)? != *seen {
                 return Err(error::nothing_to_approve(label));
             }
-            let step = waiting.step.clone();
+            let (node, step) = (seen.node, seen.step.clone());
             let minting = self.minting()?;
-            let plan = approve(Approve { facts, node: place.tip, step, decision, channel, minting })
+            let plan = approve(Approve { facts, node, step, decision, channel, minting })
                 .map_err(|cause| error::decide(&cause))?;
             held.append(plan)
-        })?;
-        Ok(waiting)
+        })
     }
 
     /// Asks for other preferences; the next advance of the session applies them (G64).
     pub fn wish_preferences(&self, label: &str, wish: Preferences) -> Result<SessionId, Box<ErrorEnvelope>> {
-        let (session, _) = self.run_by_label(label)?;
-        self.store.wish_preferences(session, wish).map_err(|cause| error::io(&cause))?;
+        let (session, place) = self.run_by_label(label)?;
+        self.store.wish_preferences(session, place.run, wish).map_err(|cause| error::io(&cause))?;
         Ok(session)
     }
 
-    fn run_by_label(
-        &self,
-        label: &str,
-    ) -> Result<(SessionId, workrail_core::resume::RunPlace), Box<ErrorEnvelope>> {
+    fn run_by_label(&self, label: &str) -> Result<(SessionId, RunPlace), Box<ErrorEnvelope>> {
         let parsed =
             RunLabel::parse(&label.trim().to_ascii_lowercase()).map_err(|_| error::unknown_label(label))?;
         match self.reading().named(parsed)? {
@@ -88,5 +106,15 @@ impl<S: Store> Engine<S> {
             Named::Nobody => Err(error::unknown_label(label)),
             Named::Several(count) => Err(error::ambiguous_label(label, count)),
         }
+    }
+}
+
+/// Whether an attempt was refused for something that only a person can give.
+fn waits_for_person(record: &AdvanceRecord) -> bool {
+    match &record.outcome {
+        AdvanceOutcome::Blocked { blockers } => {
+            blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency)
+        }
+        AdvanceOutcome::Advanced { .. } => false,
     }
 }

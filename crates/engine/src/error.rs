@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use workrail_core::compile::{BindingsError, Diagnostics};
 use workrail_core::decide::DecideError;
 use workrail_core::project::FoldError;
-use workrail_core::token::TokenError;
+use workrail_core::token::{ScopePart, TokenError};
 use workrail_model::canonical::CanonicalError;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::event::ContextError;
@@ -15,6 +15,7 @@ use workrail_model::id::SessionId;
 use workrail_model::limits::{CONTEXT_BYTES_MAX, GOAL_BYTES_MAX, IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS};
 use workrail_model::name::{NameError, WorkflowId};
 use workrail_model::reply::NextCall;
+use workrail_model::text::truncate_with_marker;
 use workrail_model::token::TokenKind;
 use workrail_ports::content::ContentError;
 use workrail_ports::file_system::{FsError, FsErrorKind};
@@ -26,6 +27,9 @@ use workrail_ports::workspace::WorkspacePathError;
 use crate::request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession};
 
 type Boxed = Box<ErrorEnvelope>;
+
+/// Problems of a workflow file in one answer; the rest is counted.
+const DIAGNOSTICS_BYTES_MAX: usize = 4000;
 
 fn envelope(code: ErrorCode, retry: Retry, message: String, suggestion: &str) -> Boxed {
     let suggestion = suggestion.to_owned();
@@ -43,7 +47,13 @@ pub(crate) fn internal(detail: &str) -> Boxed {
 }
 
 pub(crate) fn token(cause: &TokenError) -> Boxed {
-    let message = format!("{}. Nothing was changed.", sentence(&cause.to_string()));
+    let told = match cause {
+        TokenError::ScopeMismatch { part: ScopePart::Node, found, .. } => {
+            format!("the two tokens are of different points of run {found}")
+        }
+        other => other.to_string(),
+    };
+    let message = format!("{}. Nothing was changed.", sentence(&told));
     let retry = match cause {
         TokenError::SessionLocked => Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
         TokenError::ScopeMismatch { .. } => Retry::RetryableImmediate,
@@ -100,8 +110,8 @@ pub(crate) fn wrong_token_kind(found: TokenKind, wanted: TokenKind) -> Boxed {
 
 pub(crate) fn other_session(bookmark: SessionId, ack: SessionId) -> Boxed {
     let message =
-        format!("stateToken belongs to session {bookmark}, ackToken to session {ack}. Nothing was changed.");
-    let suggestion = "Send only the ackToken, or both tokens of the same reply.";
+        format!("The two tokens belong to different sessions, {bookmark} and {ack}. Nothing was changed.");
+    let suggestion = "Send one of them alone, or both tokens of the same reply.";
     envelope(ErrorCode::TokenScopeMismatch, Retry::RetryableImmediate, message, suggestion)
 }
 
@@ -207,7 +217,7 @@ pub(crate) fn session_not_found(request: &ResumeSession) -> Boxed {
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
         format!("No healthy session of this data directory has a run or id `{named}`."),
-        "Search by words instead, as below, or check that WORKRAIL_DATA_DIR is the directory it was started in.",
+        "Call resume_session as below for the latest runs, or check that WORKRAIL_DATA_DIR is the directory it was started in.",
     );
     error.next_call = Some(NextCall::new("resume_session", []));
     error
@@ -320,9 +330,24 @@ pub(crate) fn diagnostics(cause: &Diagnostics) -> Boxed {
     envelope(
         ErrorCode::WorkflowInvalid,
         Retry::NotRetryable,
-        format!("The workflow's file has errors:\n{cause}"),
-        "Fix the file as the messages say, then start again.",
+        format!("The workflow's file has errors:\n{}", first_of(cause)),
+        "Fix the file as the messages say, then start again; `workrail validate` shows all of them.",
     )
+}
+
+/// As many problems as an answer can hold.
+fn first_of(cause: &Diagnostics) -> String {
+    let mut text = String::new();
+    let all: Vec<String> = cause.errors().map(|problem| format!("{}: {problem}", cause.file)).collect();
+    for (position, problem) in all.iter().enumerate() {
+        if position > 0 && text.len() + problem.len() > DIAGNOSTICS_BYTES_MAX {
+            text.push_str(&format!("and {} more", all.len() - position + cause.left_out));
+            break;
+        }
+        text.push_str(&truncate_with_marker(problem, DIAGNOSTICS_BYTES_MAX));
+        text.push('\n');
+    }
+    text
 }
 
 pub(crate) fn bindings(file: &str, cause: &BindingsError) -> Boxed {

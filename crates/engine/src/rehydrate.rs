@@ -1,17 +1,19 @@
 //! `continue_workflow` without an ack: the pending step again, from facts, without any write (G36).
 
+use workrail_core::decide::disclose;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
-use workrail_core::reply::recovery::Recovering;
+use workrail_core::reply::recovery::{Recovering, Snapshots as _};
 use workrail_core::reply::{Beside, ReplyInput, ReplyMoment, render};
 use workrail_core::token::NodeFacts;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::WorkflowHash;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::event::Context;
+use workrail_model::event::{AdvanceOutcome, Context};
 use workrail_model::id::RunId;
 use workrail_model::preferences::RunStatus;
 use workrail_model::reply::{OtherRun, Warning, WarningCode};
+use workrail_model::snapshot::EngineState;
 use workrail_model::token::TokenKind;
 use workrail_ports::workspace::WorkspacePath;
 
@@ -76,7 +78,16 @@ impl Reading<'_> {
         let told = Recovering { facts, workflow, context, snapshots: &self.content };
         // The file may be gone or broken by now: the run does not need it.
         let now = self.catalog.compiled(&workflow.workflow_id, workspace).ok();
+        let state = facts.node(at.node).and_then(|node| self.content.state_at(node));
+        let complete = state.as_ref().is_some_and(EngineState::is_complete);
+        let refused = facts.latest_advance(at.node).and_then(|last| match &last.outcome {
+            AdvanceOutcome::Blocked { blockers } => Some(blockers.blockers().to_vec()),
+            AdvanceOutcome::Advanced { .. } => None,
+        });
         Beside {
+            return_to: state.as_ref().and_then(|state| disclose::return_to(facts, at.run, state)),
+            open_gaps: if complete { disclose::open_gaps(facts, at.run) } else { Vec::new() },
+            refused_before: refused.unwrap_or_default(),
             references: self.references(workflow, now.as_ref().map(|entry| &entry.source), workspace),
             warnings: self.standing_warnings(facts, at, now.map(|entry| entry.hash)),
             recap: told.recap(at.node),
@@ -96,7 +107,7 @@ impl Reading<'_> {
         now: Option<WorkflowHash>,
     ) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        let wish = self.wishes.wished_preferences(facts.session_id());
+        let wish = self.wishes.wished_preferences(facts.session_id(), at.run);
         if let Some(wish) = wish.filter(|wish| *wish != facts.preferences(at.node)) {
             let message = format!(
                 "A change to {} is pending; it is applied when this step is completed.",

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::render_title;
-use workrail_core::reply::look_call;
+use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, look_call};
 use workrail_core::resume::{Query, RunCard, RunPlace, rank, snippet};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{ObservationKey, ObservationValue};
@@ -48,7 +48,7 @@ impl Reading<'_> {
             return Err(error::session_not_found(request));
         }
         let next_call = candidates.first().map(|first| first.next_call.clone());
-        let text = text(&candidates, searched_runs, unhealthy_sessions);
+        let text = text(&candidates, query.has_words(), searched_runs, unhealthy_sessions);
         Reply::plain(&ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call })
     }
 
@@ -139,23 +139,27 @@ impl Reading<'_> {
             goal: goal.map(|goal| without_marks(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))),
             status: facts.run_status(place.run, snapshot.state().is_complete()),
             step_id: pending.map(|step| step.step_id.clone()),
-            step_title: pending.map(|step| without_marks(&render_title(&workflow, step, &context))),
+            step_title: pending.map(|step| {
+                let title = render_title(&workflow, step, &context);
+                without_marks(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX))
+            }),
             next_call: look_call(&self.signer.state(facts.session_id(), tip_of(place)), label),
             ..blank
         })
     }
 }
 
-fn text(candidates: &[Candidate], searched: u64, unhealthy: u64) -> String {
+fn text(candidates: &[Candidate], has_words: bool, searched: u64, unhealthy: u64) -> String {
+    let nothing_fits = candidates.iter().all(|found| found.why_matched == [MatchReason::RecencyFallback]);
+    let how = "Go on with the one you mean by the call below it; that call only looks.";
     let mut text = match candidates {
-        [] => "No run is recorded in this data directory yet. Start one: list_workflows shows what there is."
+        [] => "No run can be resumed in this data directory. Start one: list_workflows shows what there is."
             .to_owned(),
-        [_] => "One run fits. Go on with it by the call below it; that call only looks.".to_owned(),
-        several => format!(
-            "{} of {searched} runs, the most likely first. Go on with the one you mean by the call below it; that call \
-             only looks.",
-            several.len()
-        ),
+        _ if has_words && nothing_fits => {
+            format!("Nothing recorded fits these words. The latest runs, of {searched}: {how}")
+        }
+        [_] => format!("One run is offered. {how}"),
+        several => format!("{} of {searched} runs, the most likely first. {how}", several.len()),
     };
     for (position, candidate) in candidates.iter().enumerate() {
         // Writing to a String cannot fail.
@@ -187,9 +191,14 @@ fn described(candidate: &Candidate) -> String {
         let _ = write!(text, "; last worked on {at}");
     }
     if let Some(snippet) = &candidate.snippet {
-        let shown = truncate_with_marker(snippet, SNIPPET_SHOWN_BYTES_MAX);
         text.push_str("\n   Recorded notes:");
-        for line in shown.lines() {
+        let before = text.len();
+        for line in truncate_with_marker(snippet, SNIPPET_SHOWN_BYTES_MAX).lines() {
+            // The marks of the quotation count, too: many short lines are long.
+            if text.len() - before + line.len() > SNIPPET_SHOWN_BYTES_MAX {
+                text.push_str("\n   > […]");
+                break;
+            }
             let _ = write!(text, "\n   > {line}");
         }
     }

@@ -131,7 +131,11 @@ impl<S: Store> Engine<S> {
     ) -> Result<Started, Box<ErrorEnvelope>> {
         let (preferences, preference_source) = match prepared.mode {
             Some(mode) => (mode.preferences(), PreferenceSource::User),
-            None => (self.around.default_preferences, PreferenceSource::System),
+            // A run inside another is as free as the one it serves.
+            None => match parent {
+                Some(link) => (facts.preferences(link.node_id), PreferenceSource::System),
+                None => (self.around.default_preferences, PreferenceSource::System),
+            },
         };
         start(Start {
             session: facts.session_id(),

@@ -52,7 +52,18 @@ pub const ENABLE_START_SESSION: EnvVar = EnvVar {
     what: "Whether `start_session` is offered. Default: `false`.",
 };
 
-pub const ALL: [EnvVar; 9] = [
+pub const DEFAULT_MODE: EnvVar = EnvVar {
+    name: "WORKRAIL_DEFAULT_MODE",
+    what: "The mode of runs whose caller chooses none: `guided`, `full_auto_stop_on_user_deps` or \
+           `full_auto_never_stop`. Default: `guided`.",
+};
+
+pub const TOKEN_ENCODING: EnvVar = EnvVar {
+    name: "WORKRAIL_TOKEN_ENCODING",
+    what: "Which tokens are handed out: `v2` (short) or `v1` (long). Both are always accepted. Default: `v2`.",
+};
+
+pub const ALL: [EnvVar; 11] = [
     DATA_DIR,
     STORAGE_PATH,
     PROJECT_DIR,
@@ -62,6 +73,8 @@ pub const ALL: [EnvVar; 9] = [
     ENABLE_CHECKPOINT,
     ENABLE_RESUME,
     ENABLE_START_SESSION,
+    DEFAULT_MODE,
+    TOKEN_ENCODING,
 ];
 
 impl EnvVar {

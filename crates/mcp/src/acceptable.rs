@@ -11,6 +11,8 @@ use crate::catalogue::ToolName;
 
 /// A corrected call is shown whole up to this size; beyond it, long texts are named instead.
 const SHOWN_BYTES_MAX: usize = 4096;
+/// In the structured part, up to this size: what was sent is not lost by following the correction.
+const WHOLE_BYTES_MAX: usize = 32 * 1024;
 const LONG_TEXT_BYTES: usize = 400;
 /// What is left of a value that was too large to be taken.
 const KEPT_BYTES_MAX: usize = 2048;
@@ -98,6 +100,15 @@ fn with_safe_numbers(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(with_safe_numbers),
         Value::Object(members) => members.values_mut().for_each(with_safe_numbers),
         Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// A call that loses none of the caller's words as long as it can be sent back at all.
+pub(crate) fn whole_or_shortened(arguments: Map<String, Value>) -> Map<String, Value> {
+    if Value::Object(arguments.clone()).to_string().len() <= WHOLE_BYTES_MAX {
+        arguments
+    } else {
+        shortened(arguments)
     }
 }
 

@@ -9,8 +9,9 @@ use workrail_engine::request::{
 };
 use workrail_engine::{Answer, Reply};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+use workrail_model::reply::NextCall;
 
-use crate::acceptable::acceptable;
+use crate::acceptable::{acceptable, shortened};
 use crate::arguments::{
     CheckpointArguments, ContinueArguments, InspectArguments, ListArguments, OutputArguments,
     ResumeArguments, StartArguments, StartSessionArguments,
@@ -49,12 +50,36 @@ fn answer(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Valu
     let again = arguments.clone();
     let answered = dispatched(execution, tool, arguments);
     answered.map_err(|mut error| {
-        // The engine knows what is wrong with a value; what the call looks like without it is known here.
-        if error.code == ErrorCode::ValidationError && error.next_call.is_none() && error.details.is_some() {
-            error.next_call = Some(acceptable(tool, again, error.details.as_ref()));
+        if error.next_call.is_none() {
+            error.next_call = leading_on(&error, tool, again);
         }
         error
     })
+}
+
+/// The call that leads on from an error, where the engine did not know a better one.
+fn leading_on(error: &ErrorEnvelope, tool: ToolName, again: Map<String, Value>) -> Option<NextCall> {
+    match error.code {
+        // The engine knows what is wrong with a value; what the call looks like without it is known here.
+        ErrorCode::ValidationError if error.details.is_some() => {
+            Some(acceptable(tool, again, error.details.as_ref()))
+        }
+        ErrorCode::ValidationError | ErrorCode::StoreKeyringUnusable => None,
+        ErrorCode::WorkflowInvalid | ErrorCode::WorkflowNotFound => Some(NextCall::new("list_workflows", [])),
+        ErrorCode::TokenSessionLocked | ErrorCode::StoreIo | ErrorCode::InternalInvariant => {
+            Some(NextCall { tool: tool.as_str().to_owned(), arguments: again })
+        }
+        ErrorCode::TokenInvalidFormat
+        | ErrorCode::TokenUnsupportedVersion
+        | ErrorCode::TokenBadSignature
+        | ErrorCode::TokenScopeMismatch
+        | ErrorCode::TokenUnknownNode
+        | ErrorCode::TokenWorkflowHashMismatch
+        | ErrorCode::SessionNotFound
+        | ErrorCode::SessionCorrupt
+        | ErrorCode::SessionUnknownVersion
+        | ErrorCode::StoreContentDamaged => Some(NextCall::new("resume_session", [])),
+    }
 }
 
 fn dispatched(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Value>) -> Answer {
@@ -153,7 +178,9 @@ fn shown(reply: Reply) -> CallToolResult {
 fn failed(error: &ErrorEnvelope) -> CallToolResult {
     let mut text = format!("{}: {}\n\n{}", error.code.as_str(), error.message, error.suggestion);
     if let Some(call) = &error.next_call {
-        text.push_str(&format!("\n\nCall {} with:\n{}", call.tool, call.arguments_text()));
+        // The structured call is whole; the words name what is too long to be read.
+        let shown = NextCall { tool: call.tool.clone(), arguments: shortened(call.arguments.clone()) };
+        text.push_str(&format!("\n\nCall {} with:\n{}", shown.tool, shown.arguments_text()));
     }
     // The envelope is strings, numbers and plain JSON: it always serialises.
     let mut value = serde_json::to_value(error).unwrap_or_default();

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::reply::NextCall;
 
-use crate::acceptable::shortened;
+use crate::acceptable::whole_or_shortened;
 use crate::catalogue::ToolName;
 
 /// No label is as long as this.
@@ -44,7 +44,7 @@ pub(crate) fn checked(
         fitted.insert("output".to_owned(), json!({ "notesMarkdown": "<what is done, what is next>" }));
     }
     let next_call = if complete {
-        NextCall { tool: tool.as_str().to_owned(), arguments: shortened(fitted) }
+        NextCall { tool: tool.as_str().to_owned(), arguments: whole_or_shortened(fitted) }
     } else {
         way_back(tool, &fitted)
     };

@@ -262,6 +262,9 @@ pub struct ReplyBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingBody>,
     pub is_complete: bool,
+    /// Present once the run is complete: with or without open gaps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<RunStatus>,
     pub next_intent: NextIntent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_call: Option<NextCall>,

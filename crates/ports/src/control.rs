@@ -1,19 +1,24 @@
 //! What a person asked of a session and no advance has applied yet (G64). Wishes, never truth: losing one
 //! costs the person a repetition and the log nothing.
 
-use workrail_model::id::SessionId;
+use workrail_model::id::{RunId, SessionId};
 use workrail_model::preferences::Preferences;
 
 use crate::file_system::FsError;
 
 /// Seeing wishes, without any way to make one.
 pub trait WishReader: Send + Sync {
-    /// The preferences that the next advance is to apply. What cannot be read is no wish.
-    fn wished_preferences(&self, session: SessionId) -> Option<Preferences>;
+    /// The preferences that the next advance of the run is to apply. What cannot be read is no wish.
+    fn wished_preferences(&self, session: SessionId, run: RunId) -> Option<Preferences>;
 }
 
 pub trait SessionControl: WishReader {
-    fn wish_preferences(&self, session: SessionId, preferences: Preferences) -> Result<(), FsError>;
-    /// Forgets the wish, once it is applied.
-    fn forget_wish(&self, session: SessionId) -> Result<(), FsError>;
+    fn wish_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+        preferences: Preferences,
+    ) -> Result<(), FsError>;
+    /// Forgets the wish for the run, once it is applied.
+    fn forget_wish(&self, session: SessionId, run: RunId) -> Result<(), FsError>;
 }

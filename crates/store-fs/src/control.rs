@@ -1,7 +1,9 @@
 //! What a person asked of a session: one small file beside the log, never truth (G64).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
-use workrail_model::id::SessionId;
+use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::CONTROL_BYTES_MAX;
 use workrail_model::preferences::Preferences;
 use workrail_ports::control::{SessionControl, WishReader};
@@ -13,30 +15,56 @@ use crate::store::LocalStore;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Wish {
+struct Wishes {
     v: u32,
-    preferences: Preferences,
+    preferences: BTreeMap<RunId, Preferences>,
 }
 
-impl<F: FileSystem> WishReader for LocalStore<F> {
-    fn wished_preferences(&self, session: SessionId) -> Option<Preferences> {
-        let bytes = self.fs().read(&layout::control(session), 0, CONTROL_BYTES_MAX).ok()?;
-        let wish: Wish = serde_json::from_slice(&bytes).ok()?;
-        (wish.v == 1).then_some(wish.preferences)
+impl<F: FileSystem> LocalStore<F> {
+    fn wishes(&self, session: SessionId) -> BTreeMap<RunId, Preferences> {
+        let bytes = self.fs().read(&layout::control(session), 0, CONTROL_BYTES_MAX).unwrap_or_default();
+        let wishes = serde_json::from_slice::<Wishes>(&bytes).ok().filter(|wishes| wishes.v == 1);
+        wishes.map(|wishes| wishes.preferences).unwrap_or_default()
     }
-}
 
-impl<F: FileSystem> SessionControl for LocalStore<F> {
-    fn wish_preferences(&self, session: SessionId, preferences: Preferences) -> Result<(), FsError> {
-        // A number and two closed sets always serialise.
-        let bytes = serde_json::to_vec(&Wish { v: 1, preferences }).expect("plain struct");
+    fn write_wishes(
+        &self,
+        session: SessionId,
+        preferences: BTreeMap<RunId, Preferences>,
+    ) -> Result<(), FsError> {
+        // A number, ids and closed sets always serialise.
+        let bytes = serde_json::to_vec(&Wishes { v: 1, preferences }).expect("plain struct");
         let temp = layout::control_temp(session);
         let mut file = create_fresh(self.fs(), &temp)?;
         file.append(&bytes)?;
         self.fs().rename(&temp, &layout::control(session))
     }
+}
 
-    fn forget_wish(&self, session: SessionId) -> Result<(), FsError> {
+impl<F: FileSystem> WishReader for LocalStore<F> {
+    fn wished_preferences(&self, session: SessionId, run: RunId) -> Option<Preferences> {
+        self.wishes(session).remove(&run)
+    }
+}
+
+impl<F: FileSystem> SessionControl for LocalStore<F> {
+    fn wish_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+        preferences: Preferences,
+    ) -> Result<(), FsError> {
+        let mut wishes = self.wishes(session);
+        wishes.insert(run, preferences);
+        self.write_wishes(session, wishes)
+    }
+
+    fn forget_wish(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
+        let mut wishes = self.wishes(session);
+        wishes.remove(&run);
+        if !wishes.is_empty() {
+            return self.write_wishes(session, wishes);
+        }
         match self.fs().remove_file(&layout::control(session)) {
             Err(error) if error.kind != FsErrorKind::NotFound => Err(error),
             _ => Ok(()),

@@ -10,7 +10,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{Activity, DedupeKey, Event, EventData};
 use workrail_model::health::SessionHealth;
-use workrail_model::id::SessionId;
+use workrail_model::id::{RunId, SessionId};
 use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::manifest::{Cursor, commit_group, group_bytes};
 use workrail_model::plan::{AppendPlan, AttachmentKind};
@@ -44,7 +44,7 @@ struct Data {
     keyring: Option<Keyring>,
     activity: u64,
     cache: BTreeMap<SessionId, CachedProjection>,
-    wishes: BTreeMap<SessionId, Preferences>,
+    wishes: BTreeMap<(SessionId, RunId), Preferences>,
 }
 
 #[derive(Debug, Default)]
@@ -303,19 +303,24 @@ impl ProjectionCache for MemoryStore {
 }
 
 impl WishReader for MemoryStore {
-    fn wished_preferences(&self, session: SessionId) -> Option<Preferences> {
-        self.data().wishes.get(&session).copied()
+    fn wished_preferences(&self, session: SessionId, run: RunId) -> Option<Preferences> {
+        self.data().wishes.get(&(session, run)).copied()
     }
 }
 
 impl SessionControl for MemoryStore {
-    fn wish_preferences(&self, session: SessionId, preferences: Preferences) -> Result<(), FsError> {
-        self.data().wishes.insert(session, preferences);
+    fn wish_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+        preferences: Preferences,
+    ) -> Result<(), FsError> {
+        self.data().wishes.insert((session, run), preferences);
         Ok(())
     }
 
-    fn forget_wish(&self, session: SessionId) -> Result<(), FsError> {
-        self.data().wishes.remove(&session);
+    fn forget_wish(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
+        self.data().wishes.remove(&(session, run));
         Ok(())
     }
 }

@@ -324,30 +324,31 @@ impl<'a> Case<'a> {
         draft.attach(stored);
         facts::push(&mut draft, self.on_node(), node, attempt, check);
         if !self.command.request.context.is_empty() {
-            let set = self.context_set(node, Some(attempt));
+            let set = self.context_set(node, Some(attempt))?;
             draft.push(Scope::Run(self.node.run_id), set);
         }
         Ok(Decided { plan: draft.plan()?, reply: body, made: None })
     }
 
-    fn context_set(&self, node_id: NodeId, attempt_id: Option<AttemptId>) -> EventData {
+    fn context_set(&self, node_id: NodeId, attempt_id: Option<AttemptId>) -> Result<EventData, DecideError> {
         let command = &self.command;
         // A child takes over what its parent's blocked attempts had set: nothing sent is lost.
         let context = match attempt_id {
             Some(_) => command.request.context.clone(),
-            None => self.effective_delta(),
+            None => self.effective_delta()?,
         };
-        EventData::ContextSet(ContextSet {
+        Ok(EventData::ContextSet(ContextSet {
             context_id: derive::context_id(command.node, command.attempt),
             context,
             source: ContextSource::AgentDelta,
             node_id,
             attempt_id,
-        })
+        }))
     }
 
-    /// What changes between the parent's own context and the child's.
-    fn effective_delta(&self) -> Context {
+    /// What changes between the parent's own context and the child's. Together with what it deletes it may be
+    /// too large to be recorded although the result is not: then the call is refused, never cut.
+    fn effective_delta(&self) -> Result<Context, DecideError> {
         let parent = self.command.facts.context_at(self.node.node_id).unwrap_or_default();
         let mut delta = serde_json::Map::new();
         for (key, value) in self.context.as_map() {
@@ -358,8 +359,7 @@ impl<'a> Case<'a> {
         for key in parent.as_map().keys().filter(|key| self.context.get(key).is_none()) {
             delta.insert(key.clone(), Value::Null);
         }
-        // Keys and values come from two checked contexts and are no more than both together.
-        Context::new(delta).unwrap_or_default()
+        Ok(Context::new(delta)?)
     }
 
     /// Creates the child node, its edge and what led there.
@@ -403,7 +403,7 @@ impl<'a> Case<'a> {
         };
         draft.push(Scope::Run(node.run_id), EventData::EdgeCreated(edge));
         if self.context != command.facts.context_at(node.node_id)? {
-            draft.push(Scope::Run(node.run_id), self.context_set(child, None));
+            draft.push(Scope::Run(node.run_id), self.context_set(child, None)?);
         }
         facts::push(&mut draft, self.on_node(), node.node_id, command.attempt, check);
         for gap in gaps {
@@ -442,6 +442,13 @@ impl<'a> Case<'a> {
             let summary = advisory.summary();
             gaps.push(self.gap(advisory.reason(), &summary, &summary));
         }
+        let workflow = self.command.workflow;
+        if self.preferences != self.command.facts.preferences(self.node.node_id)
+            && let Some(summary) = disclose::above_recommendation(workflow, self.preferences)
+        {
+            let reason = Reason::Advisory(Advisory::PreferencesAboveRecommendation);
+            gaps.push(self.gap(reason, "preferences", &summary));
+        }
         for (subject, summary) in disclose::degraded(self.command.workflow, check) {
             gaps.push(self.gap(Reason::Advisory(Advisory::CapabilityDegraded), subject, &summary));
         }
@@ -463,7 +470,11 @@ impl<'a> Case<'a> {
     fn beside(&self, state: &EngineState, gaps: &[GapRecorded], check: &OutputCheck) -> Beside {
         let (facts, node) = (self.command.facts, self.node.node_id);
         let forks = !facts.is_tip(node);
+        let open = disclose::open_gaps(facts, self.node.run_id).into_iter();
+        let new = gaps.iter().filter(|gap| gap.severity == Severity::Critical);
+        let open_gaps = open.chain(new.map(|gap| gap.summary.as_str().to_owned())).collect();
         Beside {
+            open_gaps: if state.is_complete() { open_gaps } else { Vec::new() },
             warnings: disclose::warnings(self.preferences.risk_policy, gaps),
             step_context: disclose::step_context(check),
             branches: if forks { self.recovering().branches(node) } else { Vec::new() },

@@ -12,7 +12,7 @@ use workrail_model::snapshot::ExecutionSnapshot;
 use super::advance::{AdvanceRequest, Decided};
 use super::draft::Draft;
 use super::outputs::{self, Outputs};
-use super::{DecideError, Minting};
+use super::{DecideError, Minting, disclose};
 use crate::project::{NodeState, SessionState};
 use crate::reply::{Beside, ReplyInput, ReplyMoment};
 use crate::{derive, reply};
@@ -67,7 +67,10 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
         context: &context,
         preferences: facts.preferences(node),
         moment: ReplyMoment::Checkpointed,
-        beside: Beside::default(),
+        beside: Beside {
+            return_to: disclose::return_to(facts, at.run_id, snapshot.state()),
+            ..Beside::default()
+        },
     });
     let stored = Attachment::blob(body.to_canonical()?);
     let on_made = Scope::Node(at.run_id, made);

@@ -3,8 +3,9 @@
 use workrail_model::capability::CapabilityStatus;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::GapRecorded;
+use workrail_model::gap::Severity;
 use workrail_model::id::RunId;
-use workrail_model::preferences::RiskPolicy;
+use workrail_model::preferences::{Preferences, RiskPolicy};
 use workrail_model::reason::{Advisory, Reason};
 use workrail_model::reply::{
     AssessmentFacts, DimensionFact, ReturnTo, StepContext, Warning, WarningCode, state_mark_of,
@@ -14,7 +15,7 @@ use workrail_model::snapshot::EngineState;
 use crate::interpret::{OutputCheck, capability_name};
 use crate::label::RunLabel;
 use crate::project::SessionState;
-use crate::reason::warns;
+use crate::reason::{exceeds_recommendation, warns};
 use crate::reply::look_call;
 
 /// Preferred capabilities that this attempt found missing, each with what to record about it.
@@ -61,6 +62,29 @@ pub fn advisory_code(advisory: Advisory) -> WarningCode {
     }
 }
 
+/// What to say when a mode goes beyond what the workflow recommends.
+pub(super) fn above_recommendation(workflow: &CompiledWorkflow, effective: Preferences) -> Option<String> {
+    let recommended = workflow.recommended;
+    if !exceeds_recommendation(effective, recommended.autonomy, recommended.risk_policy) {
+        return None;
+    }
+    let advised = [
+        recommended.autonomy.map(|value| format!("autonomy {}", value.as_str())),
+        recommended.risk_policy.map(|value| format!("riskPolicy {}", value.as_str())),
+    ];
+    let advised: Vec<String> = advised.into_iter().flatten().collect();
+    Some(format!(
+        "The chosen mode goes beyond what this workflow recommends; the highest it considers safe is {}.",
+        advised.join(", ")
+    ))
+}
+
+/// The run's critical gaps that nothing has resolved, oldest first.
+pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<String> {
+    let open = facts.gaps(run).filter(|gap| gap.is_open() && gap.severity == Severity::Critical);
+    open.map(|gap| gap.summary.as_str().to_owned()).collect()
+}
+
 /// The assessment that was accepted last; absent, not empty, without one.
 pub(super) fn step_context(check: &OutputCheck) -> Option<StepContext> {
     let accepted = check.assessments.last()?;
@@ -79,7 +103,7 @@ pub(super) fn step_context(check: &OutputCheck) -> Option<StepContext> {
 
 /// Where to go on when this run ends and was started inside another (G37): the point at which that one
 /// stands now, by a bookmark that shows its step afresh.
-pub(super) fn return_to(facts: &SessionState, run: RunId, state: &EngineState) -> Option<ReturnTo> {
+pub fn return_to(facts: &SessionState, run: RunId, state: &EngineState) -> Option<ReturnTo> {
     if !state.is_complete() {
         return None;
     }

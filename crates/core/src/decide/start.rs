@@ -20,7 +20,7 @@ use super::draft::Draft;
 use super::observe::{self, Observed};
 use super::{DecideError, Minting, disclose};
 use crate::project::SessionState;
-use crate::reason::{advisory_severity, exceeds_recommendation};
+use crate::reason::advisory_severity;
 use crate::{derive, interpret};
 
 /// A run to be started.
@@ -162,17 +162,7 @@ fn advisories(
         }
     };
     let mut gaps = Vec::new();
-    let recommended = workflow.recommended;
-    if exceeds_recommendation(effective, recommended.autonomy, recommended.risk_policy) {
-        let advised = [
-            recommended.autonomy.map(|value| format!("autonomy {}", value.as_str())),
-            recommended.risk_policy.map(|value| format!("riskPolicy {}", value.as_str())),
-        ];
-        let advised: Vec<String> = advised.into_iter().flatten().collect();
-        let summary = format!(
-            "The chosen mode goes beyond what this workflow recommends; the highest it considers safe is {}.",
-            advised.join(", ")
-        );
+    if let Some(summary) = disclose::above_recommendation(workflow, effective) {
         gaps.push(gap(Advisory::PreferencesAboveRecommendation, "preferences", &summary));
     }
     for reference in references.iter().filter(|reference| !reference.resolved) {

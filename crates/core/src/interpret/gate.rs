@@ -96,10 +96,10 @@ pub fn user_findings(
             );
             let fix = dependency.context_key.as_ref().map_or_else(
                 || {
-                    "Ask the user, and wait for their approval in the console or `workrail approve`."
+                    "Ask the user and wait until they have approved (`workrail approve`), then send `nextCall`."
                         .to_owned()
                 },
-                |key| format!("Ask the user, then call again with `context.{key}` set."),
+                |key| format!("Ask the user, then send `nextCall` with `context.{key}` set."),
             );
             user_finding(dependency.reason, pointer, &dependency.description, &fix)
         })
@@ -126,7 +126,7 @@ fn approval_finding(step: &CompiledStep, approval: ApprovalState) -> Finding {
         ApprovalState::Rejected => "A person has rejected this step's result.",
         ApprovalState::None | ApprovalState::Approved => "A person must approve this step before it can end.",
     };
-    let fix = "Ask the user to approve in the console or with `workrail approve`, then call again.";
+    let fix = "Ask the user to approve (`workrail approve`), wait until they have, then send `nextCall`.";
     let pointer = BlockerPointer::WorkflowStep { step_id: step.step_id.clone() };
     user_finding(UserOnlyDependencyReason::NeedsUserApproval, pointer, message, fix)
 }

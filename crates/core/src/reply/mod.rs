@@ -7,23 +7,27 @@ pub mod recovery;
 mod text;
 
 use serde_json::{Value, json};
-use workrail_model::blocker::{BlockerCode, BlockerReport};
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerReport};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::Context;
 use workrail_model::id::RunId;
 use workrail_model::name::StepId;
-use workrail_model::preferences::{Autonomy, NextIntent, Preferences};
+use workrail_model::preferences::{Autonomy, NextIntent, Preferences, RunStatus};
 use workrail_model::reply::{
     ACK_TOKEN_MARK, Branch, CHECKPOINT_TOKEN_MARK, NextCall, OtherRun, PendingBody, Recap, ReferenceInfo,
     ReplyBody, ReplyKind, ReturnTo, RunInfo, STATE_TOKEN_MARK, StepContext, StoredReply, Warning,
     without_marks,
 };
 use workrail_model::snapshot::{EngineState, PendingStep};
+use workrail_model::text::truncate_with_marker;
 
 use crate::interpret::{self, AskedConfirmation};
 use crate::label::RunLabel;
 use crate::project::SessionState;
 use crate::render::prompt::{self, Lifecycle};
+
+/// A title may hold a variable, and a variable anything.
+pub const TITLE_SHOWN_BYTES_MAX: usize = 200;
 
 /// What the reply is about.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +69,10 @@ pub struct Beside {
     pub functions: Option<String>,
     pub other_runs: Vec<OtherRun>,
     pub return_to: Option<ReturnTo>,
+    /// Critical gaps of a run that is complete.
+    pub open_gaps: Vec<String>,
+    /// Why the last attempt at this point was refused, when it is looked at again.
+    pub refused_before: Vec<Blocker>,
     /// Where the run last went well, offered after many refusals.
     pub way_out: Option<NextCall>,
 }
@@ -82,7 +90,7 @@ pub fn render(input: &ReplyInput<'_>) -> StoredReply {
         ReplyMoment::Started
         | ReplyMoment::Advanced
         | ReplyMoment::Rehydrated
-        | ReplyMoment::Checkpointed => (ReplyKind::Ok, Vec::new()),
+        | ReplyMoment::Checkpointed => (ReplyKind::Ok, input.beside.refused_before.clone()),
     };
     let beside = input.beside.clone();
     let mut body = ReplyBody {
@@ -94,6 +102,10 @@ pub fn render(input: &ReplyInput<'_>) -> StoredReply {
         checkpoint_token: Some(CHECKPOINT_TOKEN_MARK.to_owned()),
         pending: shown,
         is_complete: input.state.is_complete(),
+        status: input.state.is_complete().then(|| match input.beside.open_gaps.is_empty() {
+            true => RunStatus::Complete,
+            false => RunStatus::CompleteWithGaps,
+        }),
         next_intent: next_intent(input, asked),
         next_call,
         preferences: input.preferences,
@@ -142,14 +154,14 @@ fn next_intent(input: &ReplyInput<'_>, asked: AskedConfirmation) -> NextIntent {
     if input.state.pending_step().is_none() {
         return NextIntent::RehydrateOnly;
     }
+    let needs_user =
+        |blockers: &[Blocker]| blockers.iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency);
     let waits_for_user = match input.moment {
-        ReplyMoment::Blocked { blockers, .. } => {
-            blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency)
-        }
+        ReplyMoment::Blocked { blockers, .. } => needs_user(blockers.blockers()),
         ReplyMoment::Started
         | ReplyMoment::Advanced
         | ReplyMoment::Rehydrated
-        | ReplyMoment::Checkpointed => false,
+        | ReplyMoment::Checkpointed => needs_user(&input.beside.refused_before),
     };
     let confirms = match (asked, input.preferences.autonomy) {
         (AskedConfirmation::Nothing, _) | (_, Autonomy::FullAutoNeverStop) => false,
@@ -185,7 +197,7 @@ fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> PendingBody {
     let asked = interpret::asked_confirmation(input.workflow, step, input.context);
     PendingBody {
         step_id: step.step_id.clone(),
-        title: without_marks(&title),
+        title: without_marks(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX)),
         prompt: without_marks(&prompt::render_step(input.workflow, step, input.context, lifecycle)),
         require_confirmation: asked != AskedConfirmation::Nothing,
     }

@@ -28,6 +28,8 @@ const BRANCH_SUMMARY_BYTES_MAX: usize = 160;
 const TITLE_BYTES_MAX: usize = 120;
 /// What the quotation marks and the heading of an entry cost beside its words.
 const ENTRY_OVERHEAD_BYTES: usize = 60;
+/// `> ` in front of a line.
+const QUOTE_BYTES: usize = 2;
 
 const POLICY: &str = "kept most recent entries";
 
@@ -115,17 +117,23 @@ impl Recovering<'_> {
             for entry in step.outputs.iter().rev() {
                 let Some(words) = notes(&entry.output.payload) else { continue };
                 let shown = truncate_with_marker(words, ENTRY_BYTES_MAX);
+                // Every line is quoted, and the marks count.
+                let quoted = shown.len() + shown.lines().count() * QUOTE_BYTES;
                 let room = budget.saturating_sub(bytes + ENTRY_OVERHEAD_BYTES);
-                if shown.len() > room {
+                if quoted > room {
                     cut = true;
                     if entries.is_empty() {
-                        entries.push(self.entry(step.node, entry.node, &truncate_with_marker(words, room)));
+                        entries.push(self.entry(
+                            step.node,
+                            entry.node,
+                            &truncate_with_marker(words, room / 2),
+                        ));
                     }
                     omitted = (u64::from(step.node.depth) + 1).saturating_sub(floor);
                     break 'steps;
                 }
                 cut |= shown.len() < words.len();
-                bytes += shown.len() + ENTRY_OVERHEAD_BYTES;
+                bytes += quoted + ENTRY_OVERHEAD_BYTES;
                 entries.push(self.entry(step.node, entry.node, &shown));
             }
         }

@@ -3,7 +3,7 @@
 //! Instruction first, the exact call last: some clients cut the middle. Everything but the authored
 //! prompt stays within the budgets below, which together are less than 9 KB (G73).
 
-use workrail_model::blocker::Blocker;
+use workrail_model::blocker::{Blocker, BlockerCode};
 use workrail_model::preferences::{Autonomy, NextIntent, RunStatus};
 use workrail_model::reply::{
     Branch, NextCall, OtherRun, Recap, ReferenceInfo, ReplyBody, ReturnTo, STATE_TOKEN_MARK, Warning,
@@ -19,6 +19,7 @@ const WARNINGS_BYTES_MAX: usize = 800;
 const OTHER_RUNS_BYTES_MAX: usize = 500;
 const BRANCHES_BYTES_MAX: usize = 1200;
 const FACTS_BYTES_MAX: usize = 500;
+const GAPS_BYTES_MAX: usize = 2000;
 
 /// So many refusals in a row, and the reply offers a way out (decision 20: no run is ever wedged).
 const REFUSALS_BEFORE_WAY_OUT: usize = 5;
@@ -47,7 +48,7 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     let mut lines = vec![heading(input, body)];
     match input.moment {
         ReplyMoment::Blocked { in_a_row, .. } => {
-            lines.push(blocked(&body.blockers));
+            lines.push(blocked(BLOCKED, &body.run.label, &body.blockers));
             if in_a_row >= REFUSALS_BEFORE_WAY_OUT {
                 lines.push(way_out(in_a_row, input.beside.way_out.as_ref()));
             }
@@ -57,12 +58,15 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
             lines.push(format!("Checkpoint recorded; nothing was advanced.{next}"));
             return lines.join("\n\n");
         }
+        ReplyMoment::Rehydrated if !body.blockers.is_empty() => {
+            lines.push(blocked(REFUSED_BEFORE, &body.run.label, &body.blockers));
+        }
         ReplyMoment::Started | ReplyMoment::Advanced | ReplyMoment::Rehydrated => {}
     }
     if let Some(pending) = &body.pending {
         lines.push(pending.prompt.clone());
     } else if body.is_complete {
-        lines.push("The workflow is complete.".to_owned());
+        lines.push(completed(&input.beside.open_gaps));
     }
     lines.join("\n\n")
 }
@@ -103,10 +107,36 @@ fn mode(autonomy: Autonomy) -> &'static str {
     }
 }
 
-fn blocked(blockers: &[Blocker]) -> String {
-    let mut text = String::from(
-        "BLOCKED: the step is not complete yet. What you sent is kept; correct this and send again:",
-    );
+const BLOCKED: &str =
+    "BLOCKED: the step is not complete yet. What you sent is kept; correct this and send again:";
+const REFUSED_BEFORE: &str = "The last attempt at this step was refused. What it still needs:";
+
+/// Gaps are what a run owes its reader; a complete run says which it left open (G41).
+fn completed(open_gaps: &[String]) -> String {
+    if open_gaps.is_empty() {
+        return "The workflow is complete.".to_owned();
+    }
+    let mut text =
+        format!("The workflow is complete with {} open gaps; tell the user about them:", open_gaps.len());
+    for (position, gap) in open_gaps.iter().enumerate() {
+        let line = format!("\n- {}", without_marks(gap));
+        if text.len() + line.len() > GAPS_BYTES_MAX {
+            text.push_str(&format!("\n- and {} more", open_gaps.len() - position));
+            break;
+        }
+        text.push_str(&line);
+    }
+    text
+}
+
+fn blocked(opening: &str, label: &str, blockers: &[Blocker]) -> String {
+    let mut text = opening.to_owned();
+    // Only a person can, and the person needs the words.
+    if blockers.iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency) {
+        text.push_str(&format!(
+            " (What waits for approval, the user approves with `workrail approve {label}`.)"
+        ));
+    }
     for (position, blocker) in blockers.iter().enumerate() {
         let mut entry = format!("\n- {}: {}", blocker.code.as_str(), without_marks(blocker.message.as_str()));
         if let Some(fix) = &blocker.suggested_fix {

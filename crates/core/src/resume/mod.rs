@@ -24,6 +24,10 @@ pub use words::Words;
 pub struct Query {
     text: String,
     words: Vec<u64>,
+    /// Ids and labels that stand among the words; they may be meant so, or just be words.
+    session_in_words: Option<SessionId>,
+    run_in_words: Option<RunId>,
+    label_in_words: Option<RunLabel>,
     pub session: Option<SessionId>,
     pub run: Option<RunId>,
     pub label: Option<RunLabel>,
@@ -40,13 +44,12 @@ impl Query {
         let run = find(&|token| RunId::parse(token).is_ok());
         let label = find(&|token| RunLabel::parse(token).is_ok());
         Self {
-            text: text.trim().to_lowercase(),
+            text: text.trim().to_owned(),
             words: Words::hashes(&tokens),
-            session: session.and_then(|token| SessionId::parse(&token).ok()),
-            run: run.and_then(|token| RunId::parse(&token).ok()),
-            label: label.and_then(|token| RunLabel::parse(&token).ok()),
-            git_branch: None,
-            git_head_sha: None,
+            session_in_words: session.and_then(|token| SessionId::parse(&token).ok()),
+            run_in_words: run.and_then(|token| RunId::parse(&token).ok()),
+            label_in_words: label.and_then(|token| RunLabel::parse(&token).ok()),
+            ..Self::default()
         }
     }
 
@@ -58,21 +61,26 @@ impl Query {
         &self.words
     }
 
-    /// Whether something exact was asked for.
+    /// Whether something exact was asked for, by name and not just in words.
     pub fn is_exact(&self) -> bool {
         self.session.is_some() || self.run.is_some() || self.label.is_some()
     }
 
     fn reasons(&self, card: &RunCard) -> Vec<MatchReason> {
         let mut reasons = Vec::new();
-        let named = self.session == Some(card.session)
-            || (self.run.is_some() && self.run == card.run())
-            || (self.label.is_some() && self.label == card.label());
-        if named {
+        let session = Some(card.session);
+        let is = |asked: Option<RunId>| asked.is_some() && asked == card.run();
+        let called = |asked: Option<RunLabel>| asked.is_some() && asked == card.label();
+        let named = self.session == session || is(self.run) || called(self.label);
+        let among_words =
+            self.session_in_words == session || is(self.run_in_words) || called(self.label_in_words);
+        if named || among_words {
             reasons.push(MatchReason::MatchedId);
         }
         let sha = card.git_head_sha.as_deref();
-        if sha.is_some_and(|sha| self.git_head_sha.as_deref() == Some(sha) || self.text == sha) {
+        if sha.is_some_and(|sha| {
+            self.git_head_sha.as_deref() == Some(sha) || self.text.eq_ignore_ascii_case(sha)
+        }) {
             reasons.push(MatchReason::MatchedHeadSha);
         }
         if card.git_branch.as_deref().is_some_and(|branch| self.fits_branch(branch)) {

@@ -1,4 +1,4 @@
-//! What an agent learns before it starts: listing, inspecting, and that both agree with the run.
+//! The use cases through the engine: what an agent reads, and what a person can do about it.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -7,3 +7,4 @@ mod listing;
 mod replies;
 mod scene;
 mod schemas;
+mod steering;

@@ -50,8 +50,12 @@ fn provenance(
 ) -> Provenance {
     let worked = status == CapabilityStatus::Available;
     let result = if worked { UseResult::Success } else { UseResult::Failure };
+    let attempted = artifact.get("attempt").and_then(|attempt| member::<UseResult>(attempt, "result"));
+    // A probe whose own report contradicts its verdict proves nothing.
+    let contradicts = attempted.is_some_and(|attempted| attempted != result);
     if let StepKind::CapabilityProbe { capability: probed, template_id } = &step.kind
         && *probed == capability
+        && !contradicts
     {
         let detail = ProbeDetail {
             probe_template_id: BoundedText::clip(template_id),
@@ -60,7 +64,6 @@ fn provenance(
         };
         return Provenance::ProbeStep { enforcement_grade: EnforcementGrade::Strong, detail };
     }
-    let attempted = artifact.get("attempt").and_then(|attempt| member::<UseResult>(attempt, "result"));
     if attempted == Some(result) {
         let failure = artifact.get("attempt").and_then(|attempt| member(attempt, "failureCode"));
         let detail = UseDetail {

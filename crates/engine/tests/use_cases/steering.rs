@@ -1,0 +1,221 @@
+//! What a person does to a run, and what the run says about it: approvals, modes, gaps, refusals.
+
+use serde_json::{Map, Value, json};
+use workrail_engine::request::{ContinueWorkflow, Output, ResumeSession, StartWorkflow};
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
+use workrail_model::discovery::Precedence;
+use workrail_model::error::ErrorCode;
+use workrail_model::preferences::{Autonomy, Mode};
+
+use crate::scene::{Scene, authored};
+
+fn step(id: &str, more: &Value) -> Value {
+    let mut step = json!({ "id": id, "title": format!("Step {id}"), "prompt": format!("Do {id}.") });
+    for (key, value) in more.as_object().unwrap() {
+        step[key] = value.clone();
+    }
+    step
+}
+
+fn scene(first: &Value) -> Scene {
+    let scene = Scene::new();
+    let steps = json!([step("a", first), step("b", &json!({}))]);
+    let members = json!({ "steps": steps, "recommendedPreferences": { "recommendedAutonomy": "guided" } });
+    scene.shelf.put(Precedence::Project, "run.json", &authored("team.run", &members));
+    scene
+}
+
+fn start(scene: &Scene, mode: Option<Mode>, parent: Option<&Value>) -> Value {
+    let parent = parent.and_then(|reply| reply["ackToken"].as_str()).map(str::to_owned);
+    let request =
+        StartWorkflow { workflow_id: "team.run".to_owned(), mode, parent, ..StartWorkflow::default() };
+    scene.engine.start_workflow(request).unwrap().into_structured()
+}
+
+fn send(scene: &Scene, reply: &Value, context: Value) -> Value {
+    let Value::Object(context) = context else { panic!("context is an object") };
+    sent(scene, reply, context).unwrap()
+}
+
+fn sent(scene: &Scene, reply: &Value, context: Map<String, Value>) -> Result<Value, ErrorCode> {
+    let request = ContinueWorkflow {
+        ack_token: reply["ackToken"].as_str().map(str::to_owned),
+        output: Output { notes_markdown: Some("Done.".to_owned()), artifacts: Vec::new() },
+        context,
+        ..ContinueWorkflow::default()
+    };
+    scene.engine.continue_workflow(request).map(|reply| reply.into_structured()).map_err(|error| error.code)
+}
+
+fn look(scene: &Scene, reply: &Value) -> Value {
+    let state_token = reply["stateToken"].as_str().map(str::to_owned);
+    let request = ContinueWorkflow { state_token, ..ContinueWorkflow::default() };
+    scene.engine.continue_workflow(request).unwrap().into_structured()
+}
+
+fn label(reply: &Value) -> &str {
+    reply["run"]["label"].as_str().unwrap()
+}
+
+fn approve(scene: &Scene, reply: &Value) {
+    let waiting = scene.engine.waiting(label(reply)).unwrap();
+    scene
+        .engine
+        .approve(label(reply), &waiting, ApprovalDecision::Approved, ApprovalChannel::Terminal)
+        .unwrap();
+}
+
+#[test]
+fn a_gate_opens_by_a_persons_word_alone() {
+    let gates = [
+        json!({ "requireConfirmation": { "kind": "human_approval" } }),
+        // Decided by what the refused attempt itself brought along.
+        json!({ "requireConfirmation": { "kind": "human_approval", "condition": { "var": "risk", "equals": "high" } } }),
+        json!({ "userDependencies": [{
+            "reason": "needs_user_choice", "choiceKind": "scope_boundary", "description": "Which of both?",
+        }] }),
+    ];
+    for gate in gates {
+        let scene = scene(&gate);
+        let first = start(&scene, None, None);
+        let blocked = send(&scene, &first, json!({ "risk": "high" }));
+        assert_eq!(
+            (&blocked["kind"], &blocked["nextIntent"]),
+            (&json!("blocked"), &json!("await_user_confirmation"))
+        );
+        let text = blocked["text"].as_str().unwrap();
+        assert!(text.contains(&format!("workrail approve {}", label(&first))), "{text}");
+        let again = send(&scene, &blocked, json!({}));
+        assert_eq!(again["kind"], "blocked", "nothing an agent sends opens it");
+        approve(&scene, &first);
+        let through = send(&scene, &again, json!({}));
+        assert_eq!((&through["kind"], &through["run"]["stepId"]), (&json!("ok"), &json!("b")), "{gate}");
+    }
+}
+
+#[test]
+fn a_gate_on_an_earlier_point_can_be_opened_too() {
+    let scene = scene(&json!({ "requireConfirmation": { "kind": "human_approval" } }));
+    let first = start(&scene, Some(Mode::FullAutoNeverStop), None);
+    send(&scene, &first, json!({}));
+    scene.engine.wish_preferences(label(&first), Mode::Guided.preferences()).unwrap();
+    let blocked = send(&scene, &look(&scene, &first), json!({}));
+    assert_eq!(blocked["kind"], "blocked");
+    approve(&scene, &first);
+    assert_eq!(send(&scene, &blocked, json!({}))["run"]["stepId"], "b");
+}
+
+#[test]
+fn without_anything_that_waits_there_is_nothing_to_approve() {
+    let scene = scene(&json!({}));
+    let first = start(&scene, None, None);
+    assert_eq!(scene.engine.waiting(label(&first)).unwrap_err().code, ErrorCode::ValidationError);
+    assert_eq!(scene.engine.waiting("amber-nobody").unwrap_err().code, ErrorCode::SessionNotFound);
+}
+
+#[test]
+fn a_wish_is_the_runs_own_is_shown_as_pending_and_warns_when_it_goes_far() {
+    let scene = scene(&json!({}));
+    let parent = start(&scene, None, None);
+    let child = start(&scene, None, Some(&parent));
+    scene.engine.wish_preferences(label(&parent), Mode::FullAutoNeverStop.preferences()).unwrap();
+    assert_eq!(look(&scene, &parent)["warnings"][0]["code"], "PREFERENCES_PENDING");
+    assert!(look(&scene, &child).get("warnings").is_none());
+    assert_eq!(send(&scene, &child, json!({}))["preferences"]["autonomy"], "guided");
+    let applied = send(&scene, &parent, json!({}));
+    assert_eq!(applied["preferences"]["autonomy"], "full_auto_never_stop");
+    assert_eq!(applied["warnings"][0]["code"], "PREFERENCES_ABOVE_RECOMMENDATION");
+    assert!(look(&scene, &applied).get("warnings").is_none(), "applied is no longer pending");
+}
+
+#[test]
+fn a_run_inside_another_is_as_free_as_that_one() {
+    let scene = scene(&json!({}));
+    let parent = start(&scene, Some(Mode::FullAutoNeverStop), None);
+    let child = start(&scene, None, Some(&parent));
+    assert_eq!(child["preferences"]["autonomy"], Autonomy::FullAutoNeverStop.as_str());
+    assert_eq!(start(&scene, Some(Mode::Guided), Some(&parent))["preferences"]["autonomy"], "guided");
+}
+
+#[test]
+fn a_complete_run_names_its_gaps_and_its_way_back_every_time() {
+    let scene = scene(&json!({ "requireConfirmation": { "kind": "human_approval" } }));
+    let parent = start(&scene, Some(Mode::FullAutoNeverStop), None);
+    let child = start(&scene, None, Some(&parent));
+    let done = send(&scene, &send(&scene, &child, json!({})), json!({}));
+    for reply in [&done, &look(&scene, &done)] {
+        assert_eq!((&reply["isComplete"], &reply["status"]), (&json!(true), &json!("complete_with_gaps")));
+        assert!(reply["text"].as_str().unwrap().contains("1 open gaps"), "{}", reply["text"]);
+        assert_eq!(reply["returnTo"]["label"], parent["run"]["label"]);
+    }
+}
+
+#[test]
+fn looking_at_a_refused_step_says_what_it_still_needs() {
+    let scene = scene(&json!({ "requireConfirmation": { "kind": "human_approval" } }));
+    let first = start(&scene, None, None);
+    send(&scene, &first, json!({}));
+    let again = look(&scene, &first);
+    assert_eq!(again["blockers"][0]["code"], "USER_ONLY_DEPENDENCY");
+    assert!(again["text"].as_str().unwrap().contains("The last attempt at this step was refused"));
+}
+
+#[test]
+fn words_that_look_like_a_label_are_still_words() {
+    let scene = scene(&json!({}));
+    let request = StartWorkflow {
+        workflow_id: "team.run".to_owned(),
+        goal: Some("rework the amber-falcon importer".to_owned()),
+        ..StartWorkflow::default()
+    };
+    scene.engine.start_workflow(request).unwrap();
+    let search = |query: &str| {
+        let request = ResumeSession { query: Some(query.to_owned()), ..ResumeSession::default() };
+        scene.engine.resume_session(request).unwrap().into_structured()
+    };
+    assert_eq!(search("amber-falcon importer")["candidates"][0]["whyMatched"], json!(["matched_goal"]));
+    let unrelated = search("zebra migration");
+    assert!(
+        unrelated["text"].as_str().unwrap().starts_with("Nothing recorded fits"),
+        "{}",
+        unrelated["text"]
+    );
+}
+
+#[test]
+fn a_change_of_context_that_cannot_be_recorded_is_refused_and_not_cut() {
+    let scene = scene(&json!({}));
+    let many: Map<String, Value> = (0..20_000).map(|n| (format!("k{n:05}"), json!(1))).collect();
+    let request = StartWorkflow {
+        workflow_id: "team.run".to_owned(),
+        context: many.clone(),
+        ..StartWorkflow::default()
+    };
+    let first = scene.engine.start_workflow(request).unwrap().into_structured();
+    let ack = first["ackToken"].as_str().map(str::to_owned);
+    let removed: Map<String, Value> =
+        many.keys().take(15_000).map(|key| (key.clone(), Value::Null)).collect();
+    // Refused for want of notes, so that the removal is kept for the retry.
+    let request = ContinueWorkflow { ack_token: ack, context: removed, ..ContinueWorkflow::default() };
+    let blocked = scene.engine.continue_workflow(request).unwrap().into_structured();
+    assert_eq!(blocked["kind"], "blocked");
+    let more = Map::from_iter([("big".to_owned(), json!("x".repeat(190_000)))]);
+    assert_eq!(sent(&scene, &blocked, more), Err(ErrorCode::ValidationError));
+    assert_eq!(sent(&scene, &blocked, Map::new()).unwrap()["kind"], "ok");
+}
+
+#[test]
+fn a_title_never_carries_a_whole_variable() {
+    let scene = Scene::new();
+    let steps = json!([{ "id": "a", "title": "Fix {{thing}}", "prompt": "Do it." }]);
+    scene.shelf.put(Precedence::Project, "run.json", &authored("team.run", &json!({ "steps": steps })));
+    let request = StartWorkflow {
+        workflow_id: "team.run".to_owned(),
+        context: Map::from_iter([("thing".to_owned(), json!("y".repeat(120_000)))]),
+        ..StartWorkflow::default()
+    };
+    let reply = scene.engine.start_workflow(request).unwrap().into_structured();
+    assert!(reply["text"].as_str().unwrap().len() < 4_000);
+    let found = scene.engine.resume_session(ResumeSession::default()).unwrap().into_structured();
+    assert!(found["text"].as_str().unwrap().len() < 4_000);
+}
