@@ -15,7 +15,7 @@ use workrail_model::event::{
     GapRecorded, NodeCreated, NodeKind, PreferencesChanged, Scope,
 };
 use workrail_model::gap::{Resolution, Severity};
-use workrail_model::id::{AttemptId, NodeId};
+use workrail_model::id::{AttemptId, GapId, NodeId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{Autonomy, PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::reason::{Advisory, Reason};
@@ -449,6 +449,8 @@ impl<'a> Case<'a> {
             let reason = Reason::Advisory(Advisory::PreferencesAboveRecommendation);
             gaps.push(self.gap(reason, "preferences", &summary));
         }
+        let Advance { facts, node, attempt, request, .. } = self.command;
+        gaps.extend(disclose::resolutions(facts, self.node.run_id, node, attempt, &request.artifacts));
         for (subject, summary) in disclose::degraded(self.command.workflow, check) {
             gaps.push(self.gap(Reason::Advisory(Advisory::CapabilityDegraded), subject, &summary));
         }
@@ -470,9 +472,12 @@ impl<'a> Case<'a> {
     fn beside(&self, state: &EngineState, gaps: &[GapRecorded], check: &OutputCheck) -> Beside {
         let (facts, node) = (self.command.facts, self.node.node_id);
         let forks = !facts.is_tip(node);
-        let open = disclose::open_gaps(facts, self.node.run_id).into_iter();
+        let resolved = |id: &GapId| {
+            gaps.iter().any(|gap| gap.resolution == Resolution::Resolves { resolves_gap_id: *id })
+        };
+        let open = disclose::open_gaps(facts, self.node.run_id).into_iter().filter(|(id, _)| !resolved(id));
         let new = gaps.iter().filter(|gap| gap.severity == Severity::Critical);
-        let open_gaps = open.chain(new.map(|gap| gap.summary.as_str().to_owned())).collect();
+        let open_gaps = open.chain(new.map(|gap| (gap.gap_id, gap.summary.as_str().to_owned()))).collect();
         Beside {
             open_gaps: if state.is_complete() { open_gaps } else { Vec::new() },
             warnings: disclose::warnings(self.preferences.risk_policy, gaps),

@@ -5,6 +5,7 @@ use workrail_model::event::{
     CheckpointRecord, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, Event, EventData, EventIndex,
     NodeCreated, NodeKind, Scope, SessionCreated,
 };
+use workrail_model::gap::Resolution;
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::snapshot::ExecutionSnapshot;
@@ -59,6 +60,10 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
     let at = facts.node(node).ok_or(DecideError::Invariant("the node is in the log"))?;
     let made = derive::checkpoint_node_id(node, attempt);
     let context = facts.context_at(node)?;
+    let resolved = disclose::resolutions(facts, at.run_id, node, attempt, &request.artifacts);
+    let closes =
+        |id| resolved.iter().any(|gap| gap.resolution == Resolution::Resolves { resolves_gap_id: id });
+    let open_gaps = disclose::open_gaps(facts, at.run_id).into_iter().filter(|(id, _)| !closes(*id));
     let body = reply::render(&ReplyInput {
         facts,
         run: at.run_id,
@@ -69,6 +74,7 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
         moment: ReplyMoment::Checkpointed,
         beside: Beside {
             return_to: disclose::return_to(facts, at.run_id, snapshot.state()),
+            open_gaps: if snapshot.state().is_complete() { open_gaps.collect() } else { Vec::new() },
             ..Beside::default()
         },
     });
@@ -100,6 +106,9 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
     };
     draft.push(Scope::Run(at.run_id), EventData::EdgeCreated(edge));
     Outputs { facts, node: made, attempt, retried: &[] }.push(&mut draft, on_made, request)?;
+    for gap in resolved {
+        draft.push_once(on_made, EventData::GapRecorded(gap));
+    }
     let plan = draft.plan()?;
     Ok(Decided { plan, reply: body, made: None })
 }

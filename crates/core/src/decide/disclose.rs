@@ -1,17 +1,21 @@
 //! What the reply to an advance discloses beside the next step: warnings, facts, the way back.
 
+use serde_json::Value;
 use workrail_model::capability::CapabilityStatus;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::GapRecorded;
-use workrail_model::gap::Severity;
-use workrail_model::id::RunId;
+use workrail_model::gap::{Resolution, Severity};
+use workrail_model::id::{AttemptId, GapId, NodeId, RunId};
 use workrail_model::preferences::{Preferences, RiskPolicy};
 use workrail_model::reason::{Advisory, Reason};
 use workrail_model::reply::{
     AssessmentFacts, DimensionFact, ReturnTo, StepContext, Warning, WarningCode, state_mark_of,
 };
 use workrail_model::snapshot::EngineState;
+use workrail_model::text::BoundedText;
 
+use crate::contract::kind_of;
+use crate::derive;
 use crate::interpret::{OutputCheck, capability_name};
 use crate::label::RunLabel;
 use crate::project::SessionState;
@@ -35,7 +39,8 @@ pub(super) fn degraded<'a>(
 
 /// Gaps as the reply shows them; the risk policy decides which advisories are worth a warning.
 pub(super) fn warnings(policy: RiskPolicy, gaps: &[GapRecorded]) -> Vec<Warning> {
-    let shown = gaps.iter().filter_map(|gap| {
+    let unresolved = gaps.iter().filter(|gap| gap.resolution == Resolution::Unresolved);
+    let shown = unresolved.filter_map(|gap| {
         let (code, message) = match gap.reason {
             Reason::Advisory(advisory) if !warns(policy, advisory) => return None,
             Reason::Advisory(advisory) => (advisory_code(advisory), gap.summary.as_str().to_owned()),
@@ -44,7 +49,7 @@ pub(super) fn warnings(policy: RiskPolicy, gaps: &[GapRecorded]) -> Vec<Warning>
             | Reason::CapabilityMissing(_)
             | Reason::Unexpected(_) => (
                 WarningCode::GapRecorded,
-                format!("Recorded as a gap and passed over: {}", gap.summary.as_str()),
+                format!("Passed over and recorded as a gap: {}", gap.summary.as_str()),
             ),
         };
         Some(Warning { code, message })
@@ -79,10 +84,38 @@ pub(super) fn above_recommendation(workflow: &CompiledWorkflow, effective: Prefe
     ))
 }
 
-/// The run's critical gaps that nothing has resolved, oldest first.
-pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<String> {
+/// The run's critical gaps that nothing has resolved, oldest first, each by its id.
+pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<(GapId, String)> {
     let open = facts.gaps(run).filter(|gap| gap.is_open() && gap.severity == Severity::Critical);
-    open.map(|gap| gap.summary.as_str().to_owned()).collect()
+    open.map(|gap| (gap.gap_id, gap.summary.as_str().to_owned())).collect()
+}
+
+/// The artifact by which an agent says that a gap was closed after all.
+pub const GAP_RESOLUTION: &str = "wr.gap_resolution";
+
+/// The gaps that these artifacts resolve, as records that link to them: nothing is ever edited (G41).
+pub(super) fn resolutions(
+    facts: &SessionState,
+    run: RunId,
+    node: NodeId,
+    attempt: AttemptId,
+    artifacts: &[Value],
+) -> Vec<GapRecorded> {
+    let meant = artifacts.iter().filter(|artifact| kind_of(artifact) == GAP_RESOLUTION);
+    let resolved = meant.filter_map(|artifact| {
+        let id = GapId::parse(artifact.get("gapId")?.as_str()?).ok()?;
+        let gap = facts.gaps(run).find(|gap| gap.gap_id == id && gap.is_open())?;
+        let said = artifact.get("summary").and_then(Value::as_str).unwrap_or("resolved");
+        Some(GapRecorded {
+            gap_id: derive::gap_id(node, attempt, gap.reason, &format!("resolves:{id}")),
+            severity: Severity::Info,
+            reason: gap.reason,
+            summary: BoundedText::clip(said),
+            resolution: Resolution::Resolves { resolves_gap_id: id },
+            evidence_refs: Vec::new(),
+        })
+    });
+    resolved.collect()
 }
 
 /// The assessment that was accepted last; absent, not empty, without one.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerReport};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::Context;
-use workrail_model::id::RunId;
+use workrail_model::id::{GapId, RunId};
 use workrail_model::name::StepId;
 use workrail_model::preferences::{Autonomy, NextIntent, Preferences, RunStatus};
 use workrail_model::reply::{
@@ -70,7 +70,7 @@ pub struct Beside {
     pub other_runs: Vec<OtherRun>,
     pub return_to: Option<ReturnTo>,
     /// Critical gaps of a run that is complete.
-    pub open_gaps: Vec<String>,
+    pub open_gaps: Vec<(GapId, String)>,
     /// Why the last attempt at this point was refused, when it is looked at again.
     pub refused_before: Vec<Blocker>,
     /// Where the run last went well, offered after many refusals.

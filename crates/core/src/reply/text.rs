@@ -4,6 +4,7 @@
 //! prompt stays within the budgets below, which together are less than 9 KB (G73).
 
 use workrail_model::blocker::{Blocker, BlockerCode};
+use workrail_model::id::GapId;
 use workrail_model::preferences::{Autonomy, NextIntent, RunStatus};
 use workrail_model::reply::{
     Branch, NextCall, OtherRun, Recap, ReferenceInfo, ReplyBody, ReturnTo, STATE_TOKEN_MARK, Warning,
@@ -112,20 +113,24 @@ const BLOCKED: &str =
 const REFUSED_BEFORE: &str = "The last attempt at this step was refused. What it still needs:";
 
 /// Gaps are what a run owes its reader; a complete run says which it left open (G41).
-fn completed(open_gaps: &[String]) -> String {
+fn completed(open_gaps: &[(GapId, String)]) -> String {
     if open_gaps.is_empty() {
         return "The workflow is complete.".to_owned();
     }
     let mut text =
         format!("The workflow is complete with {} open gaps; tell the user about them:", open_gaps.len());
-    for (position, gap) in open_gaps.iter().enumerate() {
-        let line = format!("\n- {}", without_marks(gap));
+    for (position, (id, gap)) in open_gaps.iter().enumerate() {
+        let line = format!("\n- {id}: {}", without_marks(gap));
         if text.len() + line.len() > GAPS_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", open_gaps.len() - position));
             break;
         }
         text.push_str(&line);
     }
+    text.push_str(
+        "\nOne that is closed after all: checkpoint_workflow with an artifact \
+         {\"kind\":\"wr.gap_resolution\",\"gapId\":\"<id>\",\"summary\":\"<how>\"}.",
+    );
     text
 }
 

@@ -1,7 +1,7 @@
 //! What a person does to a run, and what the run says about it: approvals, modes, gaps, refusals.
 
 use serde_json::{Map, Value, json};
-use workrail_engine::request::{ContinueWorkflow, Output, ResumeSession, StartWorkflow};
+use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, ResumeSession, StartWorkflow};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorCode;
@@ -148,6 +148,27 @@ fn a_complete_run_names_its_gaps_and_its_way_back_every_time() {
         assert!(reply["text"].as_str().unwrap().contains("1 open gaps"), "{}", reply["text"]);
         assert_eq!(reply["returnTo"]["label"], parent["run"]["label"]);
     }
+}
+
+#[test]
+fn a_gap_is_closed_by_a_link_and_stays_visible() {
+    let scene = scene(&json!({ "requireConfirmation": { "kind": "human_approval" } }));
+    let first = start(&scene, Some(Mode::FullAutoNeverStop), None);
+    let done = send(&scene, &send(&scene, &first, json!({})), json!({}));
+    let text = done["text"].as_str().unwrap();
+    let id = text.split_whitespace().find(|word| word.starts_with("gap_")).unwrap().trim_end_matches(':');
+    let close = |id: &str| CheckpointWorkflow {
+        checkpoint_token: done["checkpointToken"].as_str().map(str::to_owned),
+        output: Output {
+            notes_markdown: None,
+            artifacts: vec![
+                json!({ "kind": "wr.gap_resolution", "gapId": id, "summary": "The user agreed." }),
+            ],
+        },
+        ..CheckpointWorkflow::default()
+    };
+    scene.engine.checkpoint_workflow(close(id)).unwrap();
+    assert_eq!(look(&scene, &done)["status"], "complete");
 }
 
 #[test]
