@@ -102,10 +102,7 @@ pub fn render(input: &ReplyInput<'_>) -> StoredReply {
         checkpoint_token: Some(CHECKPOINT_TOKEN_MARK.to_owned()),
         pending: shown,
         is_complete: input.state.is_complete(),
-        status: input.state.is_complete().then(|| match input.beside.open_gaps.is_empty() {
-            true => RunStatus::Complete,
-            false => RunStatus::CompleteWithGaps,
-        }),
+        status: ended(input),
         next_intent: next_intent(input, asked),
         next_call,
         preferences: input.preferences,
@@ -172,6 +169,15 @@ fn next_intent(input: &ReplyInput<'_>, asked: AskedConfirmation) -> NextIntent {
         NextIntent::AwaitUserConfirmation
     } else {
         NextIntent::PerformPendingThenContinue
+    }
+}
+
+/// How a run ended; nothing while it goes on.
+fn ended(input: &ReplyInput<'_>) -> Option<RunStatus> {
+    match (input.state.is_complete(), input.beside.open_gaps.is_empty()) {
+        (false, _) => None,
+        (true, true) => Some(RunStatus::Complete),
+        (true, false) => Some(RunStatus::CompleteWithGaps),
     }
 }
 
