@@ -47,11 +47,10 @@ pub(crate) fn internal(detail: &str) -> Boxed {
 }
 
 pub(crate) fn token(cause: &TokenError) -> Boxed {
-    let told = match cause {
-        TokenError::ScopeMismatch { part: ScopePart::Node, found, .. } => {
-            format!("the two tokens are of different points of run {found}")
-        }
-        other => other.to_string(),
+    let told = if let TokenError::ScopeMismatch { part: ScopePart::Node, found, .. } = cause {
+        format!("the two tokens are of different points of run {found}")
+    } else {
+        cause.to_string()
     };
     let message = format!("{}. Nothing was changed.", sentence(&told));
     let retry = match cause {
