@@ -67,11 +67,13 @@ impl<'a> Reading<'a> {
     /// All cards as the store stands now.
     pub(crate) fn cards(&self) -> Result<MutexGuard<'a, Known>, Box<ErrorEnvelope>> {
         let mut known = self.cards.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let cursor = |session| known.sessions.get(&session).map(|(cursor, _)| *cursor);
+        let changes = self.sessions.changes(&cursor).map_err(error::store)?;
         let present: BTreeSet<SessionId> =
-            self.sessions.sessions().map_err(error::store)?.into_iter().collect();
+            changes.unchanged.iter().chain(&changes.changed).copied().collect();
         known.sessions.retain(|session, _| present.contains(session));
         known.unhealthy.clear();
-        for session in present {
+        for session in changes.changed {
             self.refresh(&mut known, session)?;
         }
         Ok(known)

@@ -49,6 +49,13 @@ pub struct SessionSlice {
     pub health: SessionHealth,
 }
 
+/// The sessions of a store, as a reader who has seen some of them finds them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub unchanged: Vec<SessionId>,
+    pub changed: Vec<SessionId>,
+}
+
 /// What an append did.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Appended {
@@ -62,6 +69,13 @@ pub enum Appended {
 pub trait SessionReader: Send + Sync {
     /// All sessions with at least one committed event, sorted by id.
     fn sessions(&self) -> Result<Vec<SessionId>, StoreError>;
+
+    /// All sessions, told apart by whether their log may differ from where `known` stands. One cheap look per
+    /// session where the adapter can; it may call an unchanged one changed, never the other way round.
+    fn changes(&self, known: &dyn Fn(SessionId) -> Option<Cursor>) -> Result<Changes, StoreError> {
+        let _ = known;
+        Ok(Changes { unchanged: Vec::new(), changed: self.sessions()? })
+    }
 
     /// The validated events from `since` on (all, without a cursor). Never takes a lock and never
     /// fails because of a writer: it sees a committed prefix (G16). A damaged session gives its

@@ -136,6 +136,8 @@ fn the_tree_names_every_file() {
         "manifest.torn",
         ".tmp-manifest",
         ".suspect",
+        "control.json",
+        ".tmp-control",
         "events/",
         ".tmp-segment",
         "cache/",
