@@ -1,0 +1,154 @@
+//! Arguments that cannot be taken, and things that nobody finds.
+
+use serde_json::{Value, json};
+use workrail_core::decide::DecideError;
+use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::event::ContextError;
+use workrail_model::limits::{CONTEXT_BYTES_MAX, GOAL_BYTES_MAX};
+use workrail_model::name::NameError;
+use workrail_model::reply::NextCall;
+use workrail_ports::workspace::WorkspacePathError;
+
+use super::{Boxed, decide, envelope, invalid};
+use crate::request::{CheckpointWorkflow, ResumeSession};
+
+pub(crate) fn two_homes() -> Boxed {
+    let mut error = invalid(
+        "`parent` and `sessionToken` both say where the run is to live.".to_owned(),
+        "Send `parent` to start inside a run, or `sessionToken` to start beside it, not both.",
+    );
+    error.details = Some(json!({ "argument": "sessionToken" }));
+    error
+}
+
+pub(crate) fn one_checkpoint_token(request: &CheckpointWorkflow) -> Boxed {
+    let mut error = invalid(
+        "checkpoint_workflow needs either `checkpointToken` (of a run's last reply) or `sessionToken`."
+            .to_owned(),
+        "Send the checkpointToken of the last reply. If it is lost, show the step again as below: the reply has a \
+         fresh one.",
+    );
+    error.next_call = Some(match &request.state_token {
+        Some(token) => NextCall::new("continue_workflow", [("stateToken", Value::from(token.clone()))]),
+        None => NextCall::new("resume_session", []),
+    });
+    error
+}
+
+/// A refused checkpoint; an empty one is shown what to send.
+pub(crate) fn checkpoint(cause: &DecideError, request: &CheckpointWorkflow) -> Boxed {
+    let DecideError::EmptyCheckpoint = cause else { return decide(cause) };
+    let mut error = decide(cause);
+    let mut arguments = Vec::new();
+    arguments.extend(request.checkpoint_token.clone().map(|token| ("checkpointToken", Value::from(token))));
+    arguments.extend(request.session_token.clone().map(|token| ("sessionToken", Value::from(token))));
+    arguments.push(("output", json!({ "notesMarkdown": "<what is done, what is next>" })));
+    error.next_call = Some(NextCall::new("checkpoint_workflow", arguments));
+    error
+}
+
+pub(crate) fn goal_too_long(bytes: usize) -> Boxed {
+    let mut error = invalid(
+        format!(
+            "`goal` has {bytes} bytes, at most {GOAL_BYTES_MAX} are allowed: it names the work in lists."
+        ),
+        "Say it in a sentence; put details into `context` or the notes.",
+    );
+    error.details =
+        Some(json!({ "measuredBytes": bytes, "maxBytes": GOAL_BYTES_MAX, "method": "UTF-8 bytes" }));
+    error
+}
+
+pub(crate) fn workspace(cause: &WorkspacePathError) -> Boxed {
+    let mut error = invalid(
+        format!("`workspacePath` cannot be used: {cause}."),
+        "Send the absolute path of the folder you work in, or leave it out.",
+    );
+    error.details = Some(json!({ "argument": "workspacePath" }));
+    error
+}
+
+pub(crate) fn session_not_found(request: &ResumeSession) -> Boxed {
+    let named = request.session_id.as_ref().or(request.run_id.as_ref()).or(request.run.as_ref());
+    let named: String =
+        named.map_or("it", String::as_str).chars().filter(|c| !c.is_control()).take(80).collect();
+    let mut error = envelope(
+        ErrorCode::SessionNotFound,
+        Retry::NotRetryable,
+        format!("No healthy session of this data directory has a run or id `{named}`."),
+        "Call resume_session as below for the latest runs, or check that WORKRAIL_DATA_DIR is the directory it was started in.",
+    );
+    error.next_call = Some(NextCall::new("resume_session", []));
+    error
+}
+
+pub(crate) fn unknown_label(label: &str) -> Boxed {
+    let shown: String = label.chars().filter(|c| !c.is_control()).take(80).collect();
+    envelope(
+        ErrorCode::SessionNotFound,
+        Retry::NotRetryable,
+        format!("No run of this data directory is called `{shown}`."),
+        "Use the two-word label that stands at the top of the run's replies, such as amber-falcon.",
+    )
+}
+
+pub(crate) fn ambiguous_label(label: &str, count: usize) -> Boxed {
+    envelope(
+        ErrorCode::SessionNotFound,
+        Retry::NotRetryable,
+        format!("{count} runs are called `{label}`, so the label alone does not say which is meant."),
+        "Name the run by its run id.",
+    )
+}
+
+pub(crate) fn nothing_to_approve(label: &str) -> Boxed {
+    invalid(
+        format!("Run {label} has no step that waits for an approval."),
+        "Look at the run first: a step that waits says so in its reply.",
+    )
+}
+
+pub(crate) fn workflow_id(cause: &NameError) -> Boxed {
+    let mut error =
+        invalid(format!("`workflowId`: {cause}."), "Send the id as it is listed, such as wr.small_change.");
+    error.next_call = Some(NextCall::new("list_workflows", []));
+    error
+}
+
+pub(crate) fn context(cause: &ContextError) -> Boxed {
+    let mut error = invalid(
+        format!("`context`: {cause}. Nothing was recorded."),
+        "Remove large values from `context` and pass references (paths, ids) instead.",
+    );
+    match cause {
+        ContextError::OverBudget { bytes } => {
+            error.details = Some(json!({
+                "measuredBytes": bytes, "maxBytes": CONTEXT_BYTES_MAX,
+                "method": "UTF-8 bytes of RFC 8785 canonical JSON, after the merge", "argument": "context",
+            }));
+        }
+        ContextError::Reserved { .. } => {
+            "Use another name for this key.".clone_into(&mut error.suggestion);
+            error.details = Some(json!({ "argument": "context" }));
+        }
+        ContextError::TooDeep => {
+            "Flatten the value, or write it to a file and pass the path.".clone_into(&mut error.suggestion);
+            error.details = Some(json!({ "argument": "context" }));
+        }
+        ContextError::NotCanonical(_) => {
+            "Send integers beyond 2^53-1 as strings.".clone_into(&mut error.suggestion);
+            error.details = Some(json!({ "argument": "context" }));
+        }
+    }
+    error
+}
+
+pub(crate) fn query(what: &str, bytes: usize, max: usize) -> Boxed {
+    let mut error = invalid(
+        format!("`{what}` has {bytes} bytes, at most {max} are allowed."),
+        "Search with fewer words.",
+    );
+    error.details = Some(json!({ "measuredBytes": bytes, "maxBytes": max, "method": "UTF-8 bytes" }));
+    error.next_call = Some(NextCall::new("list_workflows", []));
+    error
+}

@@ -1,0 +1,118 @@
+//! Tokens that are not followed, and calls whose tokens do not belong together (G34, G35).
+
+use serde_json::Value;
+use workrail_core::token::{ScopePart, TokenError};
+use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::id::SessionId;
+use workrail_model::limits::LOCK_RETRY_AFTER_MS;
+use workrail_model::reply::NextCall;
+use workrail_model::token::TokenKind;
+
+use super::{Boxed, envelope, invalid, sentence};
+use crate::request::ContinueWorkflow;
+
+pub(crate) fn token(cause: &TokenError) -> Boxed {
+    let told = if let TokenError::ScopeMismatch { part: ScopePart::Node, found, .. } = cause {
+        format!("the two tokens are of different points of run {found}")
+    } else {
+        cause.to_string()
+    };
+    let message = format!("{}. Nothing was changed.", sentence(&told));
+    let retry = match cause {
+        TokenError::SessionLocked => Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+        TokenError::ScopeMismatch { .. } => Retry::RetryableImmediate,
+        TokenError::InvalidFormat { .. }
+        | TokenError::UnsupportedVersion { .. }
+        | TokenError::BadSignature { .. }
+        | TokenError::UnknownNode { .. }
+        | TokenError::WorkflowHashMismatch { .. } => Retry::NotRetryable,
+    };
+    let suggestion = match cause {
+        TokenError::InvalidFormat { .. } | TokenError::BadSignature { .. } => {
+            "Copy the token again, exactly, from the last reply of this run. If it is lost, call \
+             continue_workflow with the run's stateToken alone."
+        }
+        TokenError::UnsupportedVersion { .. } => {
+            "Update WorkRail, or use a token that this version returned."
+        }
+        TokenError::ScopeMismatch { .. } => {
+            "Send only the ackToken, or the stateToken and ackToken of the same reply."
+        }
+        TokenError::UnknownNode { .. } => {
+            "Check that WORKRAIL_DATA_DIR is the directory that the run was started in."
+        }
+        TokenError::WorkflowHashMismatch { .. } => "Use a token from the latest reply of this run.",
+        TokenError::SessionLocked => {
+            "Send the same call again after the given time. If it persists, look for another WorkRail \
+             process that hangs."
+        }
+    };
+    envelope(cause.code(), retry, message, suggestion)
+}
+
+pub(crate) fn unknown_session(session: SessionId) -> Boxed {
+    envelope(
+        ErrorCode::TokenUnknownNode,
+        Retry::NotRetryable,
+        format!(
+            "The token is genuine, but session {session} is not in this data directory. Nothing was changed."
+        ),
+        "Check that WORKRAIL_DATA_DIR is the directory that the run was started in.",
+    )
+}
+
+pub(crate) fn wrong_token_kind(found: TokenKind, wanted: TokenKind) -> Boxed {
+    let message = format!(
+        "The token starts with `{}`, but this argument takes one that starts with `{}`. Nothing was changed.",
+        found.prefix(),
+        wanted.prefix()
+    );
+    let suggestion =
+        "Put each token into the argument of its name: `st.` into stateToken, `ack.` into ackToken.";
+    envelope(ErrorCode::TokenScopeMismatch, Retry::RetryableImmediate, message, suggestion)
+}
+
+pub(crate) fn other_session(bookmark: SessionId, ack: SessionId) -> Boxed {
+    let message =
+        format!("The two tokens belong to different sessions, {bookmark} and {ack}. Nothing was changed.");
+    let suggestion = "Send one of them alone, or both tokens of the same reply.";
+    envelope(ErrorCode::TokenScopeMismatch, Retry::RetryableImmediate, message, suggestion)
+}
+
+pub(crate) fn no_token() -> Boxed {
+    invalid(
+        "continue_workflow needs a token: ackToken to complete the pending step, or stateToken to see it again."
+            .to_owned(),
+        "Send the ackToken of the last reply, or its stateToken alone.",
+    )
+}
+
+pub(crate) fn output_without_ack(state_token: &str, request: &ContinueWorkflow) -> Boxed {
+    let mut error = invalid(
+        "`output` and `context` came with a stateToken alone, which only looks and records nothing; they would \
+         be lost."
+            .to_owned(),
+        "Call as below to see the step with a fresh ackToken, then send output and context with that.",
+    );
+    let mut arguments = vec![("stateToken", Value::from(state_token))];
+    arguments.extend(request.echo.run.clone().map(|run| ("run", Value::from(run))));
+    error.next_call = Some(NextCall::new("continue_workflow", arguments));
+    error
+}
+
+pub(crate) fn too_many_tokens() -> Boxed {
+    invalid(
+        "`continueToken` stands for one token, but `ackToken` or `stateToken` came with it.".to_owned(),
+        "Send the ackToken alone to complete the step, or the stateToken alone to see it again.",
+    )
+}
+
+/// The caller's words and the token name different things; `token` is what the token belongs to.
+pub(crate) fn mixed_up(token: &str, claimed: &str) -> Boxed {
+    envelope(
+        ErrorCode::TokenScopeMismatch,
+        Retry::RetryableImmediate,
+        format!("The token belongs to {token}, but the call says {claimed}. Nothing was changed."),
+        "Call as below to see the step that you mean with its own fresh tokens, then complete that one.",
+    )
+}

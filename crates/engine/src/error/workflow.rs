@@ -1,0 +1,79 @@
+//! Workflow files that are not there or cannot be used (G45).
+
+use serde_json::json;
+use workrail_core::compile::{BindingsError, Diagnostics};
+use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::name::WorkflowId;
+use workrail_model::reply::NextCall;
+use workrail_model::text::truncate_with_marker;
+use workrail_ports::workflow_source::SourceError;
+
+use super::{Boxed, envelope, sentence};
+
+/// Problems of a workflow file in one answer; the rest is counted.
+const DIAGNOSTICS_BYTES_MAX: usize = 4000;
+
+/// `known` has the ids that can be started, the nearest to the misspelled one first.
+pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[&str]) -> Boxed {
+    let next = "Call list_workflows to see every workflow, and every file that cannot be used.";
+    let suggestion = match nearest {
+        Some(near) => format!("Did you mean `{near}`? {next}"),
+        None => format!("Known: {}. {next}", known.join(", ")),
+    };
+    let message = format!("No workflow has the id `{id}`.");
+    let mut error = envelope(ErrorCode::WorkflowNotFound, Retry::NotRetryable, message, &suggestion);
+    error.details = Some(json!({ "nearest": nearest, "known": known }));
+    error.next_call = Some(NextCall::new("list_workflows", []));
+    error
+}
+
+pub(crate) fn unusable_workflow(id: &WorkflowId, file: &str, why: &str) -> Boxed {
+    envelope(
+        ErrorCode::WorkflowInvalid,
+        Retry::NotRetryable,
+        format!("`{id}` cannot be used: {file}: {why}"),
+        "Fix the file as the message says, then repeat the call.",
+    )
+}
+
+pub(crate) fn source(cause: &SourceError) -> Boxed {
+    envelope(
+        ErrorCode::WorkflowInvalid,
+        Retry::NotRetryable,
+        format!("{}.", sentence(&cause.to_string())),
+        "Check that the file exists and can be read.",
+    )
+}
+
+pub(crate) fn diagnostics(cause: &Diagnostics) -> Boxed {
+    envelope(
+        ErrorCode::WorkflowInvalid,
+        Retry::NotRetryable,
+        format!("The workflow's file has errors:\n{}", first_of(cause)),
+        "Fix the file as the messages say, then start again; `workrail validate` shows all of them.",
+    )
+}
+
+/// As many problems as an answer can hold.
+fn first_of(cause: &Diagnostics) -> String {
+    let mut text = String::new();
+    let all: Vec<String> = cause.errors().map(|problem| format!("{}: {problem}", cause.file)).collect();
+    for (position, problem) in all.iter().enumerate() {
+        if position > 0 && text.len() + problem.len() > DIAGNOSTICS_BYTES_MAX {
+            text.push_str(&format!("and {} more", all.len() - position + cause.left_out));
+            break;
+        }
+        text.push_str(&truncate_with_marker(problem, DIAGNOSTICS_BYTES_MAX));
+        text.push('\n');
+    }
+    text
+}
+
+pub(crate) fn bindings(file: &str, cause: &BindingsError) -> Boxed {
+    envelope(
+        ErrorCode::WorkflowInvalid,
+        Retry::NotRetryable,
+        format!("The workspace's `{file}` cannot be used: {cause}. No run was started."),
+        "Correct the file: an object of slot to text, or of workflow id to such an object.",
+    )
+}
