@@ -1,0 +1,157 @@
+//! What a person does from a terminal, and what the environment switches, through the real binary.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+
+struct Scene {
+    data: tempfile::TempDir,
+    workflows: tempfile::TempDir,
+}
+
+impl Scene {
+    /// A workflow whose first step only a person lets pass.
+    fn new() -> Self {
+        let scene = Self { data: tempfile::tempdir().unwrap(), workflows: tempfile::tempdir().unwrap() };
+        let file = json!({
+            "id": "team.gated", "name": "Gated", "description": "Waits for a person.", "version": "1.0.0",
+            "steps": [
+                { "id": "a", "title": "A", "prompt": "Do a.", "requireConfirmation": { "kind": "human_approval" } },
+                { "id": "b", "title": "B", "prompt": "Do b." },
+            ],
+        });
+        std::fs::write(scene.workflows.path().join("gated.json"), file.to_string()).unwrap();
+        scene
+    }
+
+    fn server(&self, more: &[(&str, &str)]) -> McpClient {
+        let mut env = vec![("WORKFLOW_STORAGE_PATH", self.workflows.path())];
+        env.extend(more.iter().map(|(name, value)| (*name, Path::new(*value))));
+        McpClient::start(Path::new(PROGRAM), self.data.path(), &env)
+    }
+
+    /// Runs a command that is not at a terminal.
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(PROGRAM)
+            .args(arguments)
+            .env("WORKRAIL_DATA_DIR", self.data.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// Runs a command at a terminal and types a line into it.
+    fn typed(&self, arguments: &str, line: &str) -> bool {
+        let mut at_terminal = Command::new("script")
+            .args(["--quiet", "--return", "--command", &format!("{PROGRAM} {arguments}"), "/dev/null"])
+            .env("WORKRAIL_DATA_DIR", self.data.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        writeln!(at_terminal.stdin.as_mut().unwrap(), "{line}").unwrap();
+        at_terminal.wait().unwrap().success()
+    }
+}
+
+fn start(client: &mut McpClient) -> ToolReply {
+    client.call("start_workflow", json!({ "workflowId": "team.gated" }))
+}
+
+/// Follows the next call of a reply.
+fn next(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
+    let call = &reply.structured["nextCall"];
+    client.call(call["tool"].as_str().unwrap(), call["arguments"].clone())
+}
+
+fn label(reply: &ToolReply) -> String {
+    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_approval_needs_a_terminal_and_the_typed_label() {
+    let scene = Scene::new();
+    let mut client = scene.server(&[]);
+    let first = start(&mut client);
+    let label = label(&first);
+    let blocked = next(&mut client, &first);
+    assert_eq!(blocked.structured["kind"], "blocked");
+
+    let refused = scene.run(&["approve", &label]);
+    assert!(!refused.status.success());
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("needs a person at a terminal"));
+    assert!(!scene.typed(&format!("approve {label}"), "yes"), "another word than the label approves nothing");
+    let still = next(&mut client, &blocked);
+    assert_eq!(still.structured["kind"], "blocked");
+
+    assert!(scene.typed(&format!("reject {label}"), &label));
+    let rejected = next(&mut client, &still);
+    assert!(rejected.text.contains("rejected"), "{}", rejected.text);
+    assert!(scene.typed(&format!("approve {label}"), &label));
+    assert_eq!(next(&mut client, &rejected).step(), "b");
+    assert!(!scene.run(&["approve", "amber-nobody"]).status.success());
+}
+
+#[test]
+fn a_mode_that_is_chosen_later_is_pending_and_then_applied() {
+    let scene = Scene::new();
+    let mut client = scene.server(&[]);
+    let first = start(&mut client);
+    let set = scene.run(&["prefs", "set", "full_auto_never_stop", "--run", &label(&first)]);
+    assert!(set.status.success(), "{set:?}");
+    let looked = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
+    assert_eq!(looked.structured["warnings"][0]["code"], "PREFERENCES_PENDING");
+    let second = next(&mut client, &first);
+    assert_eq!(second.step(), "b");
+    assert_eq!(second.structured["preferences"]["autonomy"], "full_auto_never_stop");
+}
+
+#[test]
+fn the_environment_chooses_mode_tokens_and_tools() {
+    let scene = Scene::new();
+    let names = |client: &mut McpClient| -> Vec<String> {
+        let listed = client.request("tools/list", json!({}));
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut looking = scene.server(&[("WORKRAIL_ENABLE_V2_TOOLS", "false")]);
+    assert_eq!(names(&mut looking), ["list_workflows", "inspect_workflow", "resume_session"]);
+    let mut fewer = scene.server(&[("WORKRAIL_ENABLE_CHECKPOINT", "off"), ("WORKRAIL_ENABLE_RESUME", "off")]);
+    assert_eq!(
+        names(&mut fewer),
+        ["list_workflows", "inspect_workflow", "start_workflow", "continue_workflow"]
+    );
+    let mut more = scene.server(&[("WORKRAIL_ENABLE_START_SESSION", "true")]);
+    assert!(names(&mut more).contains(&"start_session".to_owned()));
+
+    let mut long =
+        scene.server(&[("WORKRAIL_TOKEN_ENCODING", "v1"), ("WORKRAIL_DEFAULT_MODE", "full_auto_never_stop")]);
+    let first = start(&mut long);
+    assert!(first.string("ackToken").starts_with("ack.v1."));
+    assert_eq!(first.structured["preferences"]["autonomy"], Value::from("full_auto_never_stop"));
+    let mut short = scene.server(&[]);
+    let second = next(&mut short, &first);
+    assert_eq!(second.step(), "b", "both encodings are always accepted");
+    assert!(second.string("ackToken").starts_with("ack.v2."));
+}
+
+#[test]
+fn a_wrong_word_in_the_environment_is_said_at_once() {
+    let scene = Scene::new();
+    let started = Command::new(PROGRAM)
+        .arg("mcp")
+        .env("WORKRAIL_DATA_DIR", scene.data.path())
+        .env("WORKRAIL_DEFAULT_MODE", "fast")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!started.status.success() && started.stdout.is_empty());
+    assert!(String::from_utf8(started.stderr).unwrap().contains("full_auto_never_stop"));
+}
