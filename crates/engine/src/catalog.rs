@@ -108,26 +108,6 @@ impl Catalog {
         })
     }
 
-    /// The hash that the workflow has now, when it is not the pinned one: its file, or what the workspace
-    /// chose for it, has changed. `None` also when there is no such workflow any more or it is broken: the
-    /// run does not need it.
-    pub fn drift(
-        &self,
-        id: &WorkflowId,
-        pinned: WorkflowHash,
-        workspace: Option<&WorkspacePath>,
-    ) -> Option<WorkflowHash> {
-        let listing = self.listing(workspace);
-        if listing.broken_bindings.is_some() {
-            return None;
-        }
-        let position = *listing.selection.owners.get(id)?;
-        match self.verdict(&listing, position) {
-            Verdict::Usable(summary) => Some(summary.hash).filter(|now| *now != pinned),
-            Verdict::Unusable(_) => None,
-        }
-    }
-
     /// Every workflow that can be started, and every file that cannot be used.
     pub(crate) fn everything(&self, listing: &Listing) -> (Vec<Arc<Summary>>, Vec<UnusableFile>) {
         let mut usable = Vec::new();

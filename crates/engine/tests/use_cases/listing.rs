@@ -1,18 +1,15 @@
 //! `list_workflows`: order, precedence, filters, broken files, size, cost.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
 use test_case::test_case;
-use workrail_engine::catalog::Catalog;
 use workrail_engine::request::ListWorkflows;
 use workrail_model::discovery::{DISCOVERY_TEXT_BYTES_MAX, Precedence, WorkflowKind, WorkflowList};
 use workrail_model::error::ErrorCode;
 use workrail_model::event::WorkflowSourceKind;
-use workrail_model::name::WorkflowId;
 
-use crate::scene::{Scene, Shelf, authored, workflow};
+use crate::scene::{Scene, authored, workflow};
 
 fn ids(list: &WorkflowList) -> Vec<&str> {
     list.workflows.iter().map(|own| own.workflow_id.as_str()).collect()
@@ -220,21 +217,6 @@ fn a_suggested_id_that_is_taken_gets_digits_of_the_source() {
         "{suggested}"
     );
     assert_eq!(scene.list().workflows[0].suggested_id, Some(suggested));
-}
-
-#[test]
-fn drift_is_the_new_hash_and_only_when_there_is_one() {
-    let shelf = Arc::new(Shelf::default());
-    shelf.put(Precedence::User, "x.json", &workflow("team.x"));
-    let catalog = Catalog::new(Arc::<Shelf>::clone(&shelf));
-    let id = WorkflowId::parse("team.x").unwrap();
-    let pinned = catalog.compiled(&id, None).unwrap().hash;
-    assert_eq!(catalog.drift(&id, pinned, None), None);
-    shelf.put(Precedence::User, "x.json", &authored("team.x", &json!({ "version": "2.0.0" })));
-    let now = catalog.compiled(&id, None).unwrap().hash;
-    assert_eq!(catalog.drift(&id, pinned, None), Some(now));
-    shelf.put(Precedence::User, "x.json", "{");
-    assert_eq!(catalog.drift(&id, pinned, None), None);
 }
 
 #[test]

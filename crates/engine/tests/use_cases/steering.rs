@@ -226,6 +226,22 @@ fn a_change_of_context_that_cannot_be_recorded_is_refused_and_not_cut() {
 }
 
 #[test]
+fn a_changed_file_is_told_and_changes_no_run() {
+    let scene = scene(&json!({}));
+    let first = start(&scene, None, None);
+    assert!(look(&scene, &first).get("warnings").is_none());
+    let changed = json!({ "steps": [{ "id": "other", "title": "Other", "prompt": "Do something else." }] });
+    scene.shelf.put(Precedence::Project, "run.json", &authored("team.run", &changed));
+    let again = look(&scene, &first);
+    assert_eq!(again["warnings"][0]["code"], "PINNED_WORKFLOW_DIFFERS");
+    assert_eq!(again["run"]["stepId"], "a");
+    assert_eq!(send(&scene, &first, json!({}))["run"]["stepId"], "b");
+    // Broken or gone, it is nobody's business but the next start's.
+    scene.shelf.put(Precedence::Project, "run.json", "{");
+    assert!(look(&scene, &first).get("warnings").is_none());
+}
+
+#[test]
 fn a_title_never_carries_a_whole_variable() {
     let scene = Scene::new();
     let steps = json!([{ "id": "a", "title": "Fix {{thing}}", "prompt": "Do it." }]);
