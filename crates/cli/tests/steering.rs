@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
+use workrail_testkit::terminal;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -49,15 +49,7 @@ impl Scene {
 
     /// Runs a command at a terminal and types a line into it.
     fn typed(&self, arguments: &str, line: &str) -> bool {
-        let mut at_terminal = Command::new("script")
-            .args(["--quiet", "--return", "--command", &format!("{PROGRAM} {arguments}"), "/dev/null"])
-            .env("WORKRAIL_DATA_DIR", self.data.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        writeln!(at_terminal.stdin.as_mut().unwrap(), "{line}").unwrap();
-        at_terminal.wait().unwrap().success()
+        terminal::typed(Path::new(PROGRAM), self.data.path(), arguments, line)
     }
 }
 

@@ -8,3 +8,4 @@ pub mod fixed;
 pub mod history;
 pub mod mcp_client;
 pub mod memory;
+pub mod terminal;

@@ -1,0 +1,20 @@
+//! A person at a terminal: a command run on a pseudo-terminal, with a line typed into it.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs `program arguments` at a terminal on a data directory, types a line, and says whether it succeeded.
+pub fn typed(program: &Path, data: &Path, arguments: &str, line: &str) -> bool {
+    let command = format!("'{}' {arguments}", program.display());
+    let mut at_terminal = Command::new("script")
+        .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+        .env("WORKRAIL_DATA_DIR", data)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("`script` makes a terminal");
+    let mut keyboard = at_terminal.stdin.take().expect("stdin is piped");
+    writeln!(keyboard, "{line}").expect("the command reads");
+    at_terminal.wait().expect("the command ends").success()
+}
