@@ -3,8 +3,10 @@
 mod author;
 mod demo;
 mod flags;
+mod outcome;
 mod output;
 mod steer;
+mod version;
 mod wiring;
 
 use std::process::ExitCode;
@@ -15,7 +17,7 @@ use workrail_model::error::ErrorCode;
 
 /// Keeps AI coding agents on the rails: one step at a time, everything durable.
 #[derive(Debug, Parser)]
-#[command(version, about)]
+#[command(version = version::LONG, about)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

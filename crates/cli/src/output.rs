@@ -1,9 +1,13 @@
 //! The only place that prints: colour with meaning, readable without it, safe in any terminal.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write, stderr};
+use std::time::{Duration, Instant};
 
 use anstream::{eprintln, println};
 use anstyle::{AnsiColor, Color, Style};
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// What a stretch of text is for.
 #[derive(Clone, Copy, Debug)]
@@ -56,4 +60,46 @@ pub(crate) fn error(text: &str) {
 /// A line on stderr that nobody may be there to read: a server survives a closed stderr.
 pub(crate) fn notice(text: &str) {
     let _ = writeln!(anstream::stderr(), "{}", printable(text));
+}
+
+/// Rows under a heading, aligned; no borders, so that it can be read and cut alike.
+pub(crate) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(heading.iter().copied());
+    for row in rows {
+        table.add_row(row.iter().map(|cell| printable(cell)));
+    }
+    for line in table.to_string().lines() {
+        println!("{}", line.trim_end());
+    }
+}
+
+/// How far a long command has come: shown on a terminal, and only once it has taken a second.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    since: Instant,
+}
+
+impl Progress {
+    pub(crate) fn new(what: &str, total: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:32} {pos}/{len}") {
+            bar.set_style(style);
+        }
+        bar.set_message(what.to_owned());
+        Self { bar, since: Instant::now() }
+    }
+
+    pub(crate) fn at(&self, done: u64) {
+        if self.bar.is_hidden() && stderr().is_terminal() && self.since.elapsed() >= Duration::from_secs(1) {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_position(done);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
 }

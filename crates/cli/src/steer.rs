@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
-use workrail_model::error::ErrorEnvelope;
 use workrail_model::preferences::Mode;
 
+use crate::outcome::{self, Failure, Format};
 use crate::output::{self, Tone};
 use crate::wiring;
 
@@ -66,24 +66,18 @@ pub(crate) fn run(command: SteerCommand) -> ExitCode {
         SteerCommand::Reject { run } => decide(&run, ApprovalDecision::Rejected),
         SteerCommand::Prefs(PrefsCommand::Set { mode, run }) => choose(&run, mode.mode()),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            output::error(&message);
-            ExitCode::FAILURE
-        }
-    }
+    outcome::finish(done, Format::Text)
 }
 
-fn decide(label: &str, decision: ApprovalDecision) -> Result<(), String> {
+fn decide(label: &str, decision: ApprovalDecision) -> Result<(), Failure> {
     let engine = wiring::open_default()?;
-    let waiting = engine.waiting(label).map_err(|error| told(&error))?;
+    let waiting = engine.waiting(label)?;
     if !stdin().is_terminal() {
-        return Err(
-            "An approval needs a person at a terminal: run this command yourself, not through a script \
-                    or an agent."
+        return Err(Failure::Environment(
+            "An approval needs a person at a terminal: run this command yourself, not through a script or an \
+             agent."
                 .to_owned(),
-        );
+        ));
     }
     output::line(&format!("Run {} · {}", waiting.label, waiting.workflow));
     output::line(&format!("Step `{}`: {}", waiting.step, waiting.title));
@@ -93,25 +87,21 @@ fn decide(label: &str, decision: ApprovalDecision) -> Result<(), String> {
     };
     output::line(&format!("Type the run's label to {verb} this step:"));
     let mut typed = String::new();
-    stdin().lock().read_line(&mut typed).map_err(|error| error.to_string())?;
+    stdin().lock().read_line(&mut typed).map_err(|error| Failure::Environment(error.to_string()))?;
     if typed.trim() != waiting.label {
-        return Err("That is not the run's label. Nothing was recorded.".to_owned());
+        return Err(Failure::Call("That is not the run's label. Nothing was recorded.".to_owned()));
     }
-    engine.approve(label, &waiting, decision, ApprovalChannel::Terminal).map_err(|error| told(&error))?;
+    engine.approve(label, &waiting, decision, ApprovalChannel::Terminal)?;
     output::toned(Tone::Good, "Recorded. The agent can go on with the next call of its last reply.");
     Ok(())
 }
 
-fn choose(label: &str, mode: Mode) -> Result<(), String> {
+fn choose(label: &str, mode: Mode) -> Result<(), Failure> {
     let engine = wiring::open_default()?;
-    let session = engine.wish_preferences(label, mode.preferences()).map_err(|error| told(&error))?;
+    let session = engine.wish_preferences(label, mode.preferences())?;
     output::toned(
         Tone::Good,
         &format!("Pending for session {session}: {}. The next completed step applies it.", mode.as_str()),
     );
     Ok(())
-}
-
-fn told(error: &ErrorEnvelope) -> String {
-    format!("{}: {}\n{}", error.code.as_str(), error.message, error.suggestion)
 }

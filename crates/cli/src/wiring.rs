@@ -9,7 +9,7 @@ use workrail_engine::request::{
     CheckpointWorkflow, ContinueWorkflow, InspectWorkflow, ListWorkflows, ResumeSession, StartSession,
     StartWorkflow,
 };
-use workrail_engine::{Answer, Engine, Reply, Surroundings};
+use workrail_engine::{Answer, Engine, Producer, Reply, Surroundings};
 use workrail_host::boot::boot_id;
 use workrail_host::clock::SystemClock;
 use workrail_host::data_dir::data_dir;
@@ -21,10 +21,12 @@ use workrail_mcp::catalogue::ToolName;
 use workrail_mcp::{Execution, LoopbackAddress};
 use workrail_model::preferences::{Mode, Preferences};
 use workrail_model::token::TokenEncoding;
+use workrail_ports::file_system::FsError;
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
 
-use crate::{flags, output};
+use crate::outcome::{self, Failure, Format};
+use crate::{flags, output, version};
 
 pub(crate) type LocalEngine = Engine<LocalStore<Disk>>;
 
@@ -66,9 +68,10 @@ impl Execution for Served {
 }
 
 /// Opens the engine over a data directory.
-fn open(root: &Utf8Path) -> Result<LocalEngine, String> {
-    let disk = Disk::open(root).map_err(|error| error.to_string())?;
-    let store = LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(|error| error.to_string())?;
+fn open(root: &Utf8Path) -> Result<LocalEngine, Failure> {
+    let unusable = |error: FsError| Failure::Environment(error.to_string());
+    let disk = Disk::open(root).map_err(unusable)?;
+    let store = LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(unusable)?;
     let around = Surroundings {
         clock: Box::new(SystemClock),
         entropy: Box::new(OsEntropy),
@@ -77,31 +80,36 @@ fn open(root: &Utf8Path) -> Result<LocalEngine, String> {
         workspace: default_workspace(),
         default_preferences: default_preferences()?,
         token_encoding: token_encoding()?,
+        producer: Producer { app_version: version::SHORT.to_owned(), applied_config_hash: None },
     };
-    Engine::open(Arc::new(store), around)
-        .map_err(|error| format!("{}: {}\n{}", error.code.as_str(), error.message, error.suggestion))
+    Ok(Engine::open(Arc::new(store), around)?)
 }
 
 /// A wrong word in the environment is said at once, not guessed away.
-fn default_preferences() -> Result<Preferences, String> {
+fn default_preferences() -> Result<Preferences, Failure> {
     let Some(text) = env_vars::DEFAULT_MODE.get() else { return Ok(Preferences::default()) };
     Mode::parse(&text).map(Mode::preferences).ok_or_else(|| {
         let known: Vec<&str> = Mode::ALL.into_iter().map(Mode::as_str).collect();
-        format!("`{}` is `{text}`, it must be one of {}", env_vars::DEFAULT_MODE.name, known.join(", "))
+        let name = env_vars::DEFAULT_MODE.name;
+        Failure::Call(format!("`{name}` is `{text}`, it must be one of {}", known.join(", ")))
     })
 }
 
-fn token_encoding() -> Result<TokenEncoding, String> {
+fn token_encoding() -> Result<TokenEncoding, Failure> {
     match env_vars::TOKEN_ENCODING.get().as_deref() {
         None | Some("v2") => Ok(TokenEncoding::V2),
         Some("v1") => Ok(TokenEncoding::V1),
-        Some(text) => Err(format!("`{}` is `{text}`, it must be v1 or v2", env_vars::TOKEN_ENCODING.name)),
+        Some(text) => {
+            let name = env_vars::TOKEN_ENCODING.name;
+            Err(Failure::Call(format!("`{name}` is `{text}`, it must be v1 or v2")))
+        }
     }
 }
 
 /// The engine over the data directory of the user.
-pub(crate) fn open_default() -> Result<LocalEngine, String> {
-    data_dir().map_err(|error| error.to_string()).and_then(|root| open(&root))
+pub(crate) fn open_default() -> Result<LocalEngine, Failure> {
+    let root = data_dir().map_err(|error| Failure::Environment(error.to_string()))?;
+    open(&root)
 }
 
 /// Serves MCP until the client closes standard input.
@@ -117,15 +125,13 @@ pub(crate) fn serve_http(address: LoopbackAddress) -> ExitCode {
 }
 
 fn serve(transport: impl FnOnce(Arc<dyn Execution>) -> io::Result<()>) -> ExitCode {
-    let served = open_default()
-        .and_then(|engine| transport(Arc::new(Served(engine))).map_err(|error| error.to_string()));
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            output::error(&format!("workrail mcp cannot serve: {message}"));
-            ExitCode::FAILURE
-        }
+    let served = open_default().and_then(|engine| {
+        transport(Arc::new(Served(engine))).map_err(|error| Failure::Environment(error.to_string()))
+    });
+    if served.is_err() {
+        output::error("workrail mcp cannot serve:");
     }
+    outcome::finish(served, Format::Text)
 }
 
 /// Logs to stderr: stdout belongs to the transport.

@@ -9,6 +9,7 @@ pub mod catalog;
 mod checkpoint;
 mod contents;
 mod error;
+mod find;
 mod folded;
 mod gate;
 mod inspect;
@@ -27,6 +28,7 @@ mod workspace;
 
 use std::sync::Arc;
 
+use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::preferences::Preferences;
 use workrail_model::token::{TokenEncoding, TokenKind};
@@ -43,6 +45,7 @@ pub use approve::Waiting;
 use cards::Cards;
 use catalog::Catalog;
 use contents::{Content, Contents};
+pub use find::Found;
 use folded::FoldedSessions;
 use gate::Reading;
 pub use reply::Reply;
@@ -79,6 +82,15 @@ pub struct Surroundings {
     pub default_preferences: Preferences,
     /// Which token encoding agents see; both are always accepted.
     pub token_encoding: TokenEncoding,
+    pub producer: Producer,
+}
+
+/// What this program says about itself in what it exports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Producer {
+    pub app_version: String,
+    /// The digest of the settings in effect.
+    pub applied_config_hash: Option<Sha256>,
 }
 
 impl std::fmt::Debug for Surroundings {

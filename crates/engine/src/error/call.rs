@@ -92,12 +92,24 @@ pub(crate) fn unknown_label(label: &str) -> Boxed {
     )
 }
 
+/// A name that may be a session's, a run's or a label.
+pub(crate) fn unknown_reference(text: &str) -> Boxed {
+    let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+    envelope(
+        ErrorCode::SessionNotFound,
+        Retry::NotRetryable,
+        format!("No session or run of this data directory is called `{shown}`."),
+        "Use a session id, a run id, the beginning of one, or a run's two-word label. `workrail sessions list` \
+         shows them.",
+    )
+}
+
 pub(crate) fn ambiguous_label(label: &str, count: usize) -> Boxed {
     envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
-        format!("{count} runs are called `{label}`, so the label alone does not say which is meant."),
-        "Name the run by its run id.",
+        format!("{count} are called `{label}`, so this name alone does not say which is meant."),
+        "Name it by its whole id; `workrail sessions list` shows the ids.",
     )
 }
 

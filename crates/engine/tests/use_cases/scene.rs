@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use workrail_engine::request::{InspectWorkflow, ListWorkflows, StartWorkflow};
-use workrail_engine::{Engine, Surroundings};
+use workrail_engine::{Engine, Producer, Surroundings};
 use workrail_model::compiled::ReferenceDeclaration;
 use workrail_model::discovery::{InspectMode, Precedence, WorkflowInspection, WorkflowList};
 use workrail_model::error::ErrorEnvelope;
@@ -141,6 +141,7 @@ impl Scene {
             workspace: Some(WorkspacePath::parse("/work").unwrap()),
             default_preferences: workrail_model::preferences::Preferences::default(),
             token_encoding: TokenEncoding::V2,
+            producer: Producer { app_version: "0.0.0-test".to_owned(), applied_config_hash: None },
         };
         let store = MemoryStore::default();
         let engine = Engine::open(Arc::new(store.clone()), around).unwrap();

@@ -1,0 +1,20 @@
+//! Tells the program which commit it is built from.
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
+    println!("cargo::rustc-env=WORKRAIL_COMMIT={commit}");
+    println!("cargo::rerun-if-changed=build.rs");
+    // A commit appends here, wherever the checkout keeps it; a path that is not there would rebuild every time.
+    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
+        println!("cargo::rerun-if-changed={log}");
+    }
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned()).filter(|text| !text.is_empty())
+}

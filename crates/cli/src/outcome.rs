@@ -1,0 +1,88 @@
+//! How a command ends: exit codes that scripts can rely on, and one shape for failures.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+
+use crate::output;
+
+/// Shown by the help of every command that has no codes of its own.
+pub(crate) const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed or problems were found, 2 the call names something that is not there or \
+     not allowed, 3 busy, try again.";
+
+/// Why a command did not do its job.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It did its job and found problems; they are printed already.
+    Problems,
+    /// The call cannot be carried out as it was written.
+    Call(String),
+    /// What the engine answered.
+    Refused(Box<ErrorEnvelope>),
+    /// Something around us did not work; the text says what and what to do.
+    Environment(String),
+}
+
+impl From<Box<ErrorEnvelope>> for Failure {
+    fn from(error: Box<ErrorEnvelope>) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// Whom a command speaks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+impl Format {
+    /// From a command's `--json` switch.
+    pub(crate) fn json_if(switch: bool) -> Self {
+        if switch { Self::Json } else { Self::Text }
+    }
+}
+
+/// Prints a failure the way the caller asked for output, and picks the exit code.
+pub(crate) fn finish(result: Result<(), Failure>, format: Format) -> ExitCode {
+    let Err(failure) = result else { return ExitCode::SUCCESS };
+    match failure {
+        Failure::Problems => ExitCode::from(1),
+        Failure::Call(message) => {
+            told(format, ErrorCode::ValidationError, &message);
+            ExitCode::from(2)
+        }
+        Failure::Environment(message) => {
+            told(format, ErrorCode::StoreIo, &message);
+            ExitCode::from(1)
+        }
+        Failure::Refused(error) => {
+            match format {
+                Format::Json => output::json(&json!({ "error": error })),
+                Format::Text => output::error(&described(&error)),
+            }
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+fn told(format: Format, code: ErrorCode, message: &str) {
+    match format {
+        Format::Json => output::json(&json!({ "error": { "code": code, "message": message } })),
+        Format::Text => output::error(message),
+    }
+}
+
+/// An error as a person reads it: what is wrong, and what to do next.
+pub(crate) fn described(error: &ErrorEnvelope) -> String {
+    format!("{}: {}\n{}", error.code.as_str(), error.message, error.suggestion)
+}
+
+fn exit_code(error: &ErrorEnvelope) -> u8 {
+    match (error.code, error.retry) {
+        (ErrorCode::ValidationError | ErrorCode::SessionNotFound | ErrorCode::WorkflowNotFound, _) => 2,
+        (_, Retry::RetryableAfterMs { .. }) => 3,
+        (_, Retry::NotRetryable | Retry::RetryableImmediate) => 1,
+    }
+}

@@ -1,0 +1,58 @@
+//! From what a person types to the session or run that is meant: an id, the beginning of one, or a label.
+
+use std::collections::BTreeSet;
+
+use workrail_core::label::RunLabel;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::id::{RunId, SessionId};
+
+use crate::{Engine, Store, error};
+
+/// A session of this store, and one of its runs when that is what was named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    pub session: SessionId,
+    pub run: Option<RunId>,
+}
+
+impl<S: Store> Engine<S> {
+    /// The one session or run that `text` names. A damaged session is found by its id, never by a label:
+    /// labels come from logs that were read whole.
+    pub fn find(&self, text: &str) -> Result<Found, Box<ErrorEnvelope>> {
+        let wanted = text.trim().to_ascii_lowercase();
+        let candidates = match () {
+            () if wanted.starts_with(SessionId::PREFIX) => self.sessions_beginning(&wanted)?,
+            () => self.runs_called(&wanted)?,
+        };
+        let mut candidates = candidates.into_iter();
+        match (candidates.next(), candidates.len()) {
+            (None, _) => Err(error::unknown_reference(text)),
+            (Some(found), 0) => Ok(found),
+            (Some(_), others) => Err(error::ambiguous_label(text.trim(), others + 1)),
+        }
+    }
+
+    fn sessions_beginning(&self, prefix: &str) -> Result<BTreeSet<Found>, Box<ErrorEnvelope>> {
+        let sessions = self.store.sessions().map_err(error::store)?;
+        let fits = |session: &SessionId| session.to_string().starts_with(prefix);
+        Ok(sessions.into_iter().filter(fits).map(|session| Found { session, run: None }).collect())
+    }
+
+    fn runs_called(&self, wanted: &str) -> Result<BTreeSet<Found>, Box<ErrorEnvelope>> {
+        let label = RunLabel::parse(wanted).ok();
+        if label.is_none() && !wanted.starts_with(RunId::PREFIX) {
+            return Ok(BTreeSet::new());
+        }
+        let reading = self.reading();
+        let known = reading.cards()?;
+        let fits = |run: &RunId| match label {
+            Some(label) => RunLabel::of(*run) == label,
+            None => run.to_string().starts_with(wanted),
+        };
+        let named = known.runs().filter_map(|card| Some((card.session, card.run()?)));
+        Ok(named
+            .filter(|(_, run)| fits(run))
+            .map(|(session, run)| Found { session, run: Some(run) })
+            .collect())
+    }
+}
