@@ -42,6 +42,8 @@ impl Session {
         let mut server = Command::new(std::env::current_exe()?)
             .arg("mcp")
             .env(env_vars::DATA_DIR.name, data)
+            // The demo shows every tool, whatever its user switched off.
+            .env(env_vars::CONFIG.name, "/dev/null")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

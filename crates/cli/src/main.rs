@@ -5,12 +5,15 @@ mod demo;
 mod flags;
 mod outcome;
 mod output;
+mod serve;
+mod settings;
 mod steer;
 mod version;
 mod wiring;
 
 use std::process::ExitCode;
 
+use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand};
 use workrail_mcp::LoopbackAddress;
 use workrail_model::error::ErrorCode;
@@ -19,6 +22,9 @@ use workrail_model::error::ErrorCode;
 #[derive(Debug, Parser)]
 #[command(version = version::LONG, about)]
 struct Arguments {
+    /// The settings file to use instead of the usual one.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<Utf8PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -46,10 +52,11 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    settings::named(arguments.config);
     wiring::log_to_stderr();
     match arguments.command {
-        Command::Mcp { http: None } => wiring::serve_stdio(),
-        Command::Mcp { http: Some(address) } => wiring::serve_http(address),
+        Command::Mcp { http: None } => serve::stdio(),
+        Command::Mcp { http: Some(address) } => serve::http(address),
         Command::Demo => demo::run(),
         Command::Author(command) => author::run(command),
         Command::Steer(command) => steer::run(command),

@@ -30,12 +30,11 @@ use std::sync::Arc;
 
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::preferences::Preferences;
 use workrail_model::token::{TokenEncoding, TokenKind};
 use workrail_ports::cache::ProjectionCache;
 use workrail_ports::content::ContentStore;
 use workrail_ports::control::SessionControl;
-use workrail_ports::environment::{ActivityCounter, Clock, Entropy};
+use workrail_ports::environment::{ActivityCounter, Clock, DefaultPreferences, Entropy};
 use workrail_ports::keyring::KeyringStore;
 use workrail_ports::session_store::SessionStore;
 use workrail_ports::workflow_source::WorkflowSource;
@@ -79,7 +78,7 @@ pub struct Surroundings {
     /// The workspace of calls that name none.
     pub workspace: Option<WorkspacePath>,
     /// What holds for runs whose caller chooses no mode.
-    pub default_preferences: Preferences,
+    pub default_preferences: Arc<dyn DefaultPreferences>,
     /// Which token encoding agents see; both are always accepted.
     pub token_encoding: TokenEncoding,
     pub producer: Producer,

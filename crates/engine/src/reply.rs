@@ -40,6 +40,11 @@ impl Reply {
         self.body.get(member).and_then(Value::as_str)
     }
 
+    /// The label of the run that the reply is about.
+    pub fn run_label(&self) -> Option<String> {
+        self.body.get("run")?.get("label")?.as_str().map(str::to_owned)
+    }
+
     /// Adds a warning in both channels, in front: what follows is not what the caller expects.
     pub(crate) fn warn(&mut self, warning: &Warning) {
         if let Some(first) = self.parts.first_mut() {

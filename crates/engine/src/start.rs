@@ -134,7 +134,7 @@ impl<S: Store> Engine<S> {
             // A run inside another is as free as the one it serves.
             None => match parent {
                 Some(link) => (facts.preferences(link.node_id), PreferenceSource::System),
-                None => (self.around.default_preferences, PreferenceSource::System),
+                None => (self.around.default_preferences.default_preferences(), PreferenceSource::System),
             },
         };
         start(Start {

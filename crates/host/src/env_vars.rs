@@ -7,6 +7,11 @@ pub struct EnvVar {
     pub what: &'static str,
 }
 
+pub const CONFIG: EnvVar = EnvVar {
+    name: "WORKRAIL_CONFIG",
+    what: "The settings file. Default: `workrail/config.toml` in the user's config directory.",
+};
+
 pub const DATA_DIR: EnvVar = EnvVar {
     name: "WORKRAIL_DATA_DIR",
     what: "Where sessions, content and keys are kept. Default: the user's data directory, `workrail`.",
@@ -58,12 +63,34 @@ pub const DEFAULT_MODE: EnvVar = EnvVar {
            `full_auto_never_stop`. Default: `guided`.",
 };
 
+pub const AUTONOMY: EnvVar = EnvVar {
+    name: "WORKRAIL_AUTONOMY",
+    what: "The autonomy alone of runs whose caller chooses no mode; wins over `WORKRAIL_DEFAULT_MODE`.",
+};
+
+pub const RISK_POLICY: EnvVar = EnvVar {
+    name: "WORKRAIL_RISK_POLICY",
+    what: "The risk policy alone of runs whose caller chooses no mode: `conservative`, `balanced` or \
+           `aggressive`.",
+};
+
+pub const RETENTION_DAYS: EnvVar = EnvVar {
+    name: "WORKRAIL_RETENTION_DAYS",
+    what: "How many days after its last event a finished session may be removed. Default: 90.",
+};
+
+pub const REDACT_KEYS: EnvVar = EnvVar {
+    name: "WORKRAIL_REDACT_KEYS",
+    what: "Context keys that redacted exports leave out, separated by colons; `*` stands for any characters.",
+};
+
 pub const TOKEN_ENCODING: EnvVar = EnvVar {
     name: "WORKRAIL_TOKEN_ENCODING",
     what: "Which tokens are handed out: `v2` (short) or `v1` (long). Both are always accepted. Default: `v2`.",
 };
 
-pub const ALL: [EnvVar; 11] = [
+pub const ALL: [EnvVar; 16] = [
+    CONFIG,
     DATA_DIR,
     STORAGE_PATH,
     PROJECT_DIR,
@@ -74,6 +101,10 @@ pub const ALL: [EnvVar; 11] = [
     ENABLE_RESUME,
     ENABLE_START_SESSION,
     DEFAULT_MODE,
+    AUTONOMY,
+    RISK_POLICY,
+    RETENTION_DAYS,
+    REDACT_KEYS,
     TOKEN_ENCODING,
 ];
 

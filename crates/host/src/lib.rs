@@ -3,6 +3,7 @@
 pub mod boot;
 mod bounded;
 pub mod clock;
+pub mod config;
 pub mod data_dir;
 pub mod entropy;
 pub mod env_vars;

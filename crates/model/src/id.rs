@@ -138,6 +138,8 @@ wide_id!(/// One execution of one pinned workflow.
     RunId, "run_");
 wide_id!(/// A durable point in a run's graph.
     NodeId, "node_");
+wide_id!(/// A running server; names its record and its log, nothing durable.
+    ServerId, "srv_");
 wide_id!(/// One record of the event log; minted per append, never an idempotency handle.
     EventId, "evt_");
 wide_id!(/// A note or artifact attached to a node.

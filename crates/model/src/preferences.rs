@@ -13,6 +13,13 @@ pub enum Autonomy {
 }
 
 impl Autonomy {
+    pub const ALL: [Self; 3] = [Self::Guided, Self::FullAutoStopOnUserDeps, Self::FullAutoNeverStop];
+
+    /// Reads exactly what `as_str` writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == text)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Guided => "guided",
@@ -32,6 +39,13 @@ pub enum RiskPolicy {
 }
 
 impl RiskPolicy {
+    pub const ALL: [Self; 3] = [Self::Conservative, Self::Balanced, Self::Aggressive];
+
+    /// Reads exactly what `as_str` writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == text)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Conservative => "conservative",

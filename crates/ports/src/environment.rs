@@ -1,6 +1,7 @@
 //! Time, randomness and the store-wide activity number: everything a pure core is given as arguments.
 
 use workrail_model::event::Activity;
+use workrail_model::preferences::Preferences;
 use workrail_model::time::Timestamp;
 
 use crate::session_store::StoreError;
@@ -18,6 +19,17 @@ pub struct EntropyError {
 
 pub trait Entropy: Send + Sync {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError>;
+}
+
+/// What holds for runs whose caller chooses nothing; may change while a server runs.
+pub trait DefaultPreferences: Send + Sync {
+    fn default_preferences(&self) -> Preferences;
+}
+
+impl DefaultPreferences for Preferences {
+    fn default_preferences(&self) -> Preferences {
+        *self
+    }
 }
 
 pub trait ActivityCounter: Send + Sync {

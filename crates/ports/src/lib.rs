@@ -9,6 +9,7 @@ pub mod control;
 pub mod environment;
 pub mod file_system;
 pub mod keyring;
+pub mod servers;
 pub mod session_store;
 pub mod workflow_source;
 pub mod workspace;

@@ -1,8 +1,9 @@
 //! Where everything lies beneath the data directory; `FORMAT.md` shows the same as a tree.
 
 use workrail_model::digest::Sha256;
-use workrail_model::id::SessionId;
+use workrail_model::id::{ServerId, SessionId};
 use workrail_model::plan::AttachmentKind;
+use workrail_model::time::Timestamp;
 use workrail_ports::file_system::RelPath;
 
 /// Builds a path from parts that are ids, digests, numbers and literals.
@@ -134,4 +135,32 @@ pub(crate) fn activity_lock() -> RelPath {
 /// Shared while content is written, exclusive while garbage is swept.
 pub(crate) fn store_lock() -> RelPath {
     path("store.lock")
+}
+
+/// Which servers run.
+pub(crate) fn servers() -> RelPath {
+    path("servers")
+}
+
+pub(crate) fn server(id: ServerId) -> RelPath {
+    path(&format!("servers/{id}.json"))
+}
+
+pub(crate) fn server_temp(id: ServerId) -> RelPath {
+    path(&format!("servers/.tmp-{}", id.body()))
+}
+
+/// Held while the server runs.
+pub(crate) fn server_lock(id: ServerId) -> RelPath {
+    path(&format!("servers/{id}.lock"))
+}
+
+pub(crate) fn logs() -> RelPath {
+    path("logs")
+}
+
+/// The log of a server and the one before it. They sort by when the server started.
+pub(crate) fn server_logs(started: &Timestamp, id: ServerId) -> (RelPath, RelPath) {
+    let digits: String = started.as_str().chars().filter(char::is_ascii_digit).collect();
+    (path(&format!("logs/{digits}-{id}.jsonl")), path(&format!("logs/{digits}-{id}.old.jsonl")))
 }

@@ -13,9 +13,11 @@ mod keyring;
 mod layout;
 mod load;
 pub mod monitor;
+mod servers;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod store;
 mod suspect;
 
+pub use servers::Registered;
 pub use store::{LocalStore, Locked};

@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 use workrail_core::compile::{Bindings, CompileInput, Origin, bindings_for, check, read_source};
 use workrail_core::render::prompt::{Lifecycle, render_step};
-use workrail_host::sources::{Sources, is_bundled};
+use workrail_host::sources::is_bundled;
 use workrail_host::workspace::default_workspace;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::Context;
@@ -18,7 +18,7 @@ use crate::output::{self, Tone};
 pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Stop> {
     let call = |error: &dyn std::fmt::Display| Stop::Call(format!("the workspace's bindings: {error}"));
     let Some(file) =
-        Sources::from_environment().bindings(default_workspace().as_ref()).map_err(|error| call(&error))?
+        super::sources()?.bindings(default_workspace().as_ref()).map_err(|error| call(&error))?
     else {
         return Ok(Bindings::new());
     };

@@ -14,8 +14,10 @@ use std::process::ExitCode;
 
 use camino::Utf8PathBuf;
 use clap::{Subcommand, ValueEnum};
+use workrail_host::sources::Sources;
 
-use crate::output;
+use crate::outcome::{self, Failure};
+use crate::{output, settings};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthorCommand {
@@ -84,6 +86,15 @@ enum Stop {
     Problems,
     /// The call cannot be carried out.
     Call(String),
+}
+
+/// Where workflows come from; settings that cannot be used stop the command.
+fn sources() -> Result<Sources, Stop> {
+    settings::sources().map_err(|failure| match failure {
+        Failure::Call(message) | Failure::Environment(message) => Stop::Call(message),
+        Failure::Refused(error) => Stop::Call(outcome::described(&error)),
+        Failure::Problems => Stop::Problems,
+    })
 }
 
 pub(crate) fn run(command: AuthorCommand) -> ExitCode {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use camino::Utf8Path;
 use workrail_core::discover::condition_text;
 use workrail_engine::catalog::Catalog;
-use workrail_host::sources::Sources;
 use workrail_host::workspace::default_workspace;
 use workrail_model::compiled::{
     CompiledLoop, CompiledStep, CompiledWorkflow, Confirmation, ForCount, LoopControl, PlanItem, StepKind,
@@ -32,7 +31,7 @@ pub(super) fn run(workflow: &str) -> Result<(), Stop> {
 
 fn by_id(text: &str) -> Result<CompiledWorkflow, Stop> {
     let id = WorkflowId::parse(text).map_err(|error| Stop::Call(format!("{error}; or name a file")))?;
-    let catalog = Catalog::new(Arc::new(Sources::from_environment()));
+    let catalog = Catalog::new(Arc::new(super::sources()?));
     let found = catalog.compiled(&id, default_workspace().as_ref());
     let entry = found.map_err(|error| {
         Stop::Call(format!("{}\n{} A path to a file works too.", error.message, error.suggestion))

@@ -139,7 +139,7 @@ impl Scene {
             workflows: Arc::<Shelf>::clone(&shelf),
             observer: Box::new(Blind),
             workspace: Some(WorkspacePath::parse("/work").unwrap()),
-            default_preferences: workrail_model::preferences::Preferences::default(),
+            default_preferences: Arc::new(workrail_model::preferences::Preferences::default()),
             token_encoding: TokenEncoding::V2,
             producer: Producer { app_version: "0.0.0-test".to_owned(), applied_config_hash: None },
         };

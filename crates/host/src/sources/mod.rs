@@ -10,6 +10,7 @@ pub use bundled::is_bundled;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::compiled::ReferenceDeclaration;
+use workrail_model::config::{Key, Settings};
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use workrail_ports::workflow_source::{
@@ -17,7 +18,7 @@ use workrail_ports::workflow_source::{
 };
 use workrail_ports::workspace::WorkspacePath;
 
-use crate::{bounded, env_vars};
+use crate::bounded;
 use walk::{Root, Walk};
 
 /// Where a workspace keeps its bindings.
@@ -40,14 +41,12 @@ impl Sources {
         Self { user: home.map(|home| home.join(USER_FOLDER)), custom }
     }
 
-    /// The home directory, and the folders named by `WORKFLOW_STORAGE_PATH`.
-    pub fn from_environment() -> Self {
+    /// The home directory, and the folders that the settings name; a relative one stands beneath where the
+    /// process was started.
+    pub fn from_settings(settings: &Settings) -> Self {
         let utf8 = |path| Utf8PathBuf::from_path_buf(path).ok();
         let here = std::env::current_dir().ok().and_then(utf8).unwrap_or_default();
-        let custom = env_vars::STORAGE_PATH.get().map_or_else(Vec::new, |value| {
-            let named = std::env::split_paths(&value).filter_map(utf8);
-            named.filter(|path| !path.as_str().is_empty()).map(|path| here.join(path)).collect()
-        });
+        let custom = settings.list(Key::SourcePaths).iter().map(|path| here.join(path)).collect();
         Self::new(std::env::home_dir().and_then(utf8).as_deref(), custom)
     }
 

@@ -1,0 +1,136 @@
+//! `workrail mcp`: serves the engine to agents, and says so to those who look for running servers.
+
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use workrail_engine::request::{
+    CheckpointWorkflow, ContinueWorkflow, InspectWorkflow, ListWorkflows, ResumeSession, StartSession,
+    StartWorkflow,
+};
+use workrail_engine::{Answer, Reply};
+use workrail_host::clock::SystemClock;
+use workrail_host::entropy::OsEntropy;
+use workrail_mcp::catalogue::ToolName;
+use workrail_mcp::{Execution, LoopbackAddress};
+use workrail_model::config::Settings;
+use workrail_model::id::ServerId;
+use workrail_model::server::{LoggedCall, ServerRecord, Transport};
+use workrail_ports::environment::{Clock, Entropy};
+use workrail_store_fs::Registered;
+use workrail_store_fs::disk::Disk;
+
+use crate::outcome::{self, Failure, Format};
+use crate::wiring::{LocalEngine, Opened};
+use crate::{flags, output, settings, version, wiring};
+
+/// The engine as the MCP server sees it.
+struct Served {
+    engine: LocalEngine,
+    settings: Settings,
+    /// Absent when the data directory did not take it: a server that nobody sees still serves.
+    registered: Option<Registered<Disk>>,
+}
+
+impl Served {
+    /// Answers a call and keeps how it went.
+    fn logged(&self, tool: ToolName, answer: impl FnOnce(&LocalEngine) -> Answer) -> Answer {
+        let (at, begun) = (SystemClock.now(), Instant::now());
+        let answered = answer(&self.engine);
+        if let Some(registered) = &self.registered {
+            let duration_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+            let (outcome, run) = match &answered {
+                Ok(reply) => (reply.string("kind").unwrap_or("ok").to_owned(), reply.run_label()),
+                Err(error) => (error.code.as_str().to_owned(), None),
+            };
+            registered.log(&LoggedCall { at, tool: tool.as_str().to_owned(), duration_us, outcome, run });
+        }
+        answered
+    }
+}
+
+impl Execution for Served {
+    fn list_workflows(&self, request: ListWorkflows) -> Answer {
+        self.logged(ToolName::ListWorkflows, |engine| Reply::plain(&engine.list_workflows(request)?))
+    }
+
+    fn inspect_workflow(&self, request: InspectWorkflow) -> Answer {
+        self.logged(ToolName::InspectWorkflow, |engine| Reply::plain(&engine.inspect_workflow(request)?))
+    }
+
+    fn start_workflow(&self, request: StartWorkflow) -> Answer {
+        self.logged(ToolName::StartWorkflow, |engine| engine.start_workflow(request))
+    }
+
+    fn continue_workflow(&self, request: ContinueWorkflow) -> Answer {
+        self.logged(ToolName::ContinueWorkflow, |engine| engine.continue_workflow(request))
+    }
+
+    fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer {
+        self.logged(ToolName::CheckpointWorkflow, |engine| engine.checkpoint_workflow(request))
+    }
+
+    fn resume_session(&self, request: ResumeSession) -> Answer {
+        self.logged(ToolName::ResumeSession, |engine| engine.resume_session(request))
+    }
+
+    fn start_session(&self, request: StartSession) -> Answer {
+        self.logged(ToolName::StartSession, |engine| engine.start_session(request))
+    }
+
+    fn offers(&self, tool: ToolName) -> bool {
+        flags::offers(&self.settings, tool)
+    }
+}
+
+/// Serves MCP until the client closes standard input.
+pub(crate) fn stdio() -> ExitCode {
+    serve(Transport::Stdio, workrail_mcp::stdio::serve)
+}
+
+/// Serves MCP on a loopback address until the process is told to end.
+pub(crate) fn http(address: LoopbackAddress) -> ExitCode {
+    serve(Transport::Http, |execution| {
+        workrail_mcp::http::serve(execution, address, |url| output::notice(&format!("listening on {url}")))
+    })
+}
+
+fn serve(transport: Transport, run: impl FnOnce(Arc<dyn Execution>) -> io::Result<()>) -> ExitCode {
+    let served = served(transport).and_then(|served| {
+        run(Arc::new(served)).map_err(|error| Failure::Environment(error.to_string()))
+    });
+    if served.is_err() {
+        output::error("workrail mcp cannot serve:");
+    }
+    outcome::finish(served, Format::Text)
+}
+
+fn served(transport: Transport) -> Result<Served, Failure> {
+    let current = settings::current()?;
+    let Opened { engine, store } = wiring::open(current)?;
+    let settings = current.settings.clone();
+    let registered = record(transport, &settings).and_then(|record| match store.register(&record) {
+        Ok(registered) => Some(registered),
+        Err(error) => {
+            tracing::warn!("this server is not listed: {error}");
+            None
+        }
+    });
+    Ok(Served { engine, settings, registered })
+}
+
+fn record(transport: Transport, settings: &Settings) -> Option<ServerRecord> {
+    let mut bits = [0; 10];
+    OsEntropy.fill(&mut bits).ok()?;
+    Some(ServerRecord {
+        v: ServerRecord::VERSION,
+        server_id: ServerId::from_bits(bits),
+        version: version::LONG.to_owned(),
+        process_id: std::process::id(),
+        transport,
+        started_at: SystemClock.now(),
+        applied_config_hash: settings.hash(),
+        settings: settings.clone(),
+    })
+}

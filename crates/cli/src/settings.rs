@@ -1,0 +1,66 @@
+//! The settings of this process: where they are, and what they say, read when first needed.
+//!
+//! Commands that mend the settings must run while these are broken, so nothing reads them before it must.
+
+use std::sync::{Arc, OnceLock};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use workrail_host::config::{self, ConfigError, ConfigPath, LiveConfig};
+use workrail_host::sources::Sources;
+use workrail_model::config::Settings;
+use workrail_ports::environment::DefaultPreferences;
+
+use crate::outcome::Failure;
+
+static NAMED: OnceLock<Option<Utf8PathBuf>> = OnceLock::new();
+static CURRENT: OnceLock<Result<Current, ConfigError>> = OnceLock::new();
+
+#[derive(Clone, Debug)]
+pub(crate) struct Current {
+    /// Absent for a user without a home directory, whose settings are the environment's alone.
+    pub(crate) place: Option<ConfigPath>,
+    pub(crate) settings: Settings,
+}
+
+impl Current {
+    /// What holds for runs nobody chose anything for, as the file has it at that moment.
+    pub(crate) fn default_preferences(&self) -> Arc<dyn DefaultPreferences> {
+        match &self.place {
+            Some(place) => Arc::new(LiveConfig::new(place.clone(), self.settings.clone())),
+            None => Arc::new(self.settings.preferences()),
+        }
+    }
+}
+
+/// Remembers what `--config` names; called once, before anything reads settings.
+pub(crate) fn named(path: Option<Utf8PathBuf>) {
+    // Only `main` calls this, once.
+    let _ = NAMED.set(path);
+}
+
+pub(crate) fn place() -> Result<ConfigPath, ConfigError> {
+    ConfigPath::find(NAMED.get().and_then(Option::as_deref).map(Utf8Path::new))
+}
+
+/// The settings in effect.
+pub(crate) fn current() -> Result<&'static Current, Failure> {
+    let loaded = CURRENT.get_or_init(|| {
+        let place = match place() {
+            Err(ConfigError::NoHome) => None,
+            found => Some(found?),
+        };
+        let settings = config::load(place.as_ref())?;
+        Ok(Current { place, settings })
+    });
+    loaded.as_ref().map_err(unusable)
+}
+
+/// An unusable file is the user's to mend.
+pub(crate) fn unusable(error: &ConfigError) -> Failure {
+    Failure::Call(format!("{error}\n`workrail config edit` opens the file, `workrail config list` shows every setting."))
+}
+
+/// Where workflows come from, as the settings say.
+pub(crate) fn sources() -> Result<Sources, Failure> {
+    current().map(|current| Sources::from_settings(&current.settings))
+}

@@ -1,0 +1,109 @@
+//! Changes one setting in the file and leaves all the rest of it as it stands: comments, order, spacing.
+
+use std::io::Write;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use toml_edit::{Array, DocumentMut, Item, Table, value};
+use workrail_model::config::{Key, Value};
+
+use super::{ConfigError, ConfigPath, read};
+
+/// Writes a value; the file and its folder are made when they are not there.
+pub fn set(place: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError> {
+    change(place, |document| {
+        let (table, name) = spot(document, key);
+        let item = match new {
+            Value::Switch(on) => value(*on),
+            Value::Count(count) => value(i64::from(*count)),
+            Value::Text(text) => value(text),
+            Value::List(entries) => value(entries.iter().collect::<Array>()),
+        };
+        match table.get_mut(name) {
+            // A comment behind the old value stays behind the new one.
+            Some(Item::Value(old)) => {
+                let decor = old.decor().clone();
+                if let Item::Value(mut new) = item {
+                    *new.decor_mut() = decor;
+                    *old = new;
+                }
+            }
+            Some(other) => *other = item,
+            None => {
+                table.insert(name, item);
+            }
+        }
+    })
+}
+
+/// Takes a value out, so that the default holds again.
+pub fn unset(place: &ConfigPath, key: Key) -> Result<(), ConfigError> {
+    change(place, |document| {
+        let (table, name) = spot(document, key);
+        table.remove(name);
+        if let Some((outer, _)) = key.as_str().split_once('.')
+            && document.get(outer).and_then(Item::as_table).is_some_and(Table::is_empty)
+        {
+            document.remove(outer);
+        }
+    })
+}
+
+/// The table that holds the key, and the key's name there.
+fn spot(document: &mut DocumentMut, key: Key) -> (&mut dyn toml_edit::TableLike, &'static str) {
+    match key.as_str().split_once('.') {
+        None => (document.as_table_mut(), key.as_str()),
+        Some((outer, name)) => {
+            let item = document.entry(outer).or_insert_with(toml_edit::table);
+            if item.as_table_like().is_none() {
+                *item = toml_edit::table();
+            }
+            // Made a table right above when it was none.
+            (item.as_table_like_mut().expect("a table"), name)
+        }
+    }
+}
+
+fn change(place: &ConfigPath, edit: impl FnOnce(&mut DocumentMut)) -> Result<(), ConfigError> {
+    // The file need not exist yet, also when it was named.
+    let text = read::text(&ConfigPath { named: false, ..place.clone() })?.unwrap_or_default();
+    // What is wrong with it now is said before anything is written over it.
+    read::parse(place, &text)?;
+    let syntax = |error: toml_edit::TomlError| {
+        let (path, detail) = (place.path.clone(), error.to_string());
+        ConfigError::Syntax { path, detail }
+    };
+    let mut document: DocumentMut = text.parse().map_err(syntax)?;
+    edit(&mut document);
+    let new = document.to_string();
+    if new == text {
+        return Ok(());
+    }
+    read::parse(place, &new)?;
+    let unwritable = |error: std::io::Error| {
+        let (path, detail) = (place.path.clone(), error.to_string());
+        ConfigError::Unwritable { path, detail }
+    };
+    write_whole(&place.path, &new).map_err(unwritable)
+}
+
+/// Replaces the file at once, so that no reader and no crash finds half of it. A link keeps pointing where it
+/// does: the file behind it is replaced.
+fn write_whole(path: &Utf8Path, text: &str) -> std::io::Result<()> {
+    let path = match path.canonicalize_utf8() {
+        Ok(real) => real,
+        Err(_) => path.to_owned(),
+    };
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_str().is_empty() => folder.to_owned(),
+        Some(_) | None => Utf8PathBuf::from("."),
+    };
+    std::fs::create_dir_all(&folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(&folder)?;
+    file.write_all(text.as_bytes())?;
+    if let Ok(metadata) = std::fs::metadata(&path) {
+        file.as_file().set_permissions(metadata.permissions())?;
+    }
+    file.as_file().sync_all()?;
+    file.persist(&path)?;
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Settings that take effect while a server runs: the file is read again when it has changed.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use workrail_model::config::Settings;
+use workrail_model::preferences::Preferences;
+use workrail_ports::environment::DefaultPreferences;
+
+use super::{ConfigPath, load};
+
+/// The settings as the file has them now; a file that cannot be read keeps what was known.
+#[derive(Debug)]
+pub struct LiveConfig {
+    place: ConfigPath,
+    seen: Mutex<(Option<Stamp>, Settings)>,
+}
+
+type Stamp = (u64, Option<SystemTime>);
+
+impl LiveConfig {
+    pub fn new(place: ConfigPath, settings: Settings) -> Self {
+        let stamp = stamp(&place);
+        Self { place, seen: Mutex::new((stamp, settings)) }
+    }
+
+    pub fn settings(&self) -> Settings {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = stamp(&self.place);
+        if seen.0 != now {
+            if let Ok(settings) = load(Some(&self.place)) {
+                seen.1 = settings;
+            }
+            // A broken file is not read again before it changes.
+            seen.0 = now;
+        }
+        seen.1.clone()
+    }
+}
+
+impl DefaultPreferences for LiveConfig {
+    fn default_preferences(&self) -> Preferences {
+        self.settings().preferences()
+    }
+}
+
+fn stamp(place: &ConfigPath) -> Option<Stamp> {
+    let metadata = std::fs::metadata(&place.path).ok()?;
+    Some((metadata.len(), metadata.modified().ok()))
+}

@@ -1,0 +1,82 @@
+//! Reads the settings file: every key known, every value of its kind, or a reason with its place.
+
+use toml::Table;
+use workrail_model::config::{Key, Origin, Value, ValueProblem};
+
+use super::{ConfigError, ConfigPath, Given};
+use crate::bounded;
+
+/// A settings file is written by hand.
+pub(super) const CONFIG_BYTES_MAX: u64 = 256 * 1024;
+
+pub(super) fn file(place: &ConfigPath) -> Result<Given, ConfigError> {
+    match text(place)? {
+        Some(text) => parse(place, &text),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// What stands in the file; `None` when the usual one is not there.
+pub(super) fn text(place: &ConfigPath) -> Result<Option<String>, ConfigError> {
+    let unreadable = |detail: String| ConfigError::Unreadable { path: place.path.clone(), detail };
+    // People keep such files elsewhere and link them here; what the link leads to must be a plain file.
+    let real = place.path.canonicalize_utf8();
+    let bytes = match real.and_then(|path| bounded::read(&path, CONFIG_BYTES_MAX)) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !place.named => return Ok(None),
+        Err(error) => return Err(unreadable(error.to_string())),
+    };
+    String::from_utf8(bytes).map(Some).map_err(|_| unreadable("it is not UTF-8".to_owned()))
+}
+
+pub(super) fn parse(place: &ConfigPath, text: &str) -> Result<Given, ConfigError> {
+    let table: Table = text.parse().map_err(|error: toml::de::Error| {
+        let (path, detail) = (place.path.clone(), error.to_string());
+        ConfigError::Syntax { path, detail }
+    })?;
+    let mut given = Vec::new();
+    for (name, value) in &table {
+        match value {
+            toml::Value::Table(inner) => {
+                for (member, value) in inner {
+                    given.push(entry(place, &format!("{name}.{member}"), value)?);
+                }
+            }
+            value => given.push(entry(place, name, value)?),
+        }
+    }
+    Ok(given)
+}
+
+fn entry(place: &ConfigPath, name: &str, value: &toml::Value) -> Result<(Key, Value, Origin), ConfigError> {
+    let Some(key) = Key::parse(name) else {
+        let key = name.chars().take(80).collect();
+        return Err(ConfigError::UnknownKey { path: place.path.clone(), key, nearest: nearest(name) });
+    };
+    let problem = |problem| ConfigError::WrongValue { path: place.path.clone(), key, problem };
+    let plain = plain(value).ok_or_else(|| {
+        let found = value.to_string().chars().filter(|c| !c.is_control()).take(80).collect();
+        problem(ValueProblem { wanted: key.kind().what(), found })
+    })?;
+    Ok((key, key.kind().checked(plain).map_err(problem)?, Origin::File))
+}
+
+fn plain(value: &toml::Value) -> Option<Value> {
+    match value {
+        toml::Value::Boolean(on) => Some(Value::Switch(*on)),
+        toml::Value::Integer(count) => u32::try_from(*count).ok().map(Value::Count),
+        toml::Value::String(text) => Some(Value::Text(text.clone())),
+        toml::Value::Array(entries) => {
+            let texts = entries.iter().map(|entry| entry.as_str().map(str::to_owned));
+            texts.collect::<Option<Vec<String>>>().map(Value::List)
+        }
+        toml::Value::Float(_) | toml::Value::Datetime(_) | toml::Value::Table(_) => None,
+    }
+}
+
+/// The key that was probably meant.
+pub(super) fn nearest(name: &str) -> Option<&'static str> {
+    let known = Key::ALL.iter().map(|key| key.as_str());
+    let close = known.map(|key| (strsim::normalized_damerau_levenshtein(name, key), key));
+    close.filter(|(near, _)| *near >= 0.6).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, key)| key)
+}

@@ -1,0 +1,72 @@
+//! Desired against applied: what a running server does not know yet, and whether only a restart tells it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Applies, Key, Origin, RestartTrigger, Settings, Value};
+
+/// A setting that a running server has otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    pub key: Key,
+    pub desired: Option<Value>,
+    pub applied: Option<Value>,
+    /// Why the server must be started again; absent when it sees the change by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartTrigger>,
+}
+
+/// What differs between the settings wanted now and those a server started with.
+///
+/// What the server's own environment decided stays decided, whatever the file says: no restart in the same
+/// environment would change it.
+pub fn differences(desired: &Settings, applied: &Settings) -> Vec<Difference> {
+    let differing = Key::ALL.iter().filter_map(|key| {
+        let (wanted, has) = (desired.get(*key), applied.get(*key));
+        let fixed = has.is_some_and(|setting| setting.origin == Origin::Environment)
+            || wanted.is_some_and(|setting| setting.origin == Origin::Environment);
+        if fixed || wanted.map(|setting| &setting.value) == has.map(|setting| &setting.value) {
+            return None;
+        }
+        let restart = match key.applies() {
+            Applies::Live => None,
+            Applies::AtRestart(trigger) => Some(trigger),
+        };
+        Some(Difference {
+            key: *key,
+            desired: wanted.map(|setting| setting.value.clone()),
+            applied: has.map(|setting| setting.value.clone()),
+            restart,
+        })
+    });
+    differing.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(key: Key, value: Value, origin: Origin) -> Settings {
+        Settings::layered([(key, value, origin)])
+    }
+
+    #[test]
+    fn only_tools_sources_flags_and_process_settings_need_a_restart() {
+        let applied = Settings::default();
+        let tool = with(Key::ToolsStartSession, Value::Switch(true), Origin::File);
+        let found = differences(&tool, &applied);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].restart, Some(RestartTrigger::FeatureFlags));
+        let kept = with(Key::RetentionTtl, Value::Count(5), Origin::File);
+        assert_eq!(differences(&kept, &applied)[0].restart, None);
+        assert_eq!(differences(&applied, &applied), []);
+    }
+
+    #[test]
+    fn what_the_environment_decided_does_not_wait_for_a_restart() {
+        let desired = with(Key::ToolsResume, Value::Switch(true), Origin::File);
+        let applied = with(Key::ToolsResume, Value::Switch(false), Origin::Environment);
+        assert_eq!(differences(&desired, &applied), []);
+    }
+}

@@ -1,0 +1,326 @@
+//! The settings of a user: a closed set of keys, and what each one means.
+//!
+//! A key knows its type, its default, its documentation and when a change takes effect, so that the reader
+//! of the file, `workrail config` and the reference all say the same (G82).
+
+mod compare;
+mod value;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::canonical::to_canonical;
+use crate::digest::Sha256;
+use crate::preferences::{Autonomy, Preferences, RiskPolicy};
+use crate::token::TokenEncoding;
+
+pub use compare::{Difference, differences};
+pub use value::{Value, ValueKind, ValueProblem};
+
+/// How many days old a finished session may get before `workrail gc` takes it.
+pub const RETENTION_DAYS_DEFAULT: u32 = 90;
+
+/// Context keys that `workrail export --redact` drops: what is likely to be a secret.
+pub const REDACTED_KEYS_DEFAULT: [&str; 6] =
+    ["*apikey*", "*api_key*", "*credential*", "*password*", "*secret*", "*token*"];
+
+macro_rules! keys {
+    ($($(#[$doc:meta])* $name:ident = $spelled:literal),+ $(,)?) => {
+        /// Every setting there is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        pub enum Key {
+            $($(#[$doc])* #[serde(rename = $spelled)] $name,)+
+        }
+
+        impl Key {
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// As it stands in the file: the table, a dot, the name.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $spelled),+ }
+            }
+        }
+    };
+}
+
+// Sorted by spelling: tables and digests come out in this order.
+keys! {
+    DataDir = "data_dir",
+    ExportRedactKeys = "export.redact_keys",
+    LogFilter = "log.filter",
+    Autonomy = "preferences.autonomy",
+    RiskPolicy = "preferences.risk_policy",
+    RetentionTtl = "retention.ttl_days",
+    SourcePaths = "sources.paths",
+    TokenEncoding = "tokens.encoding",
+    ToolsCheckpoint = "tools.checkpoint",
+    ToolsExecution = "tools.execution",
+    ToolsResume = "tools.resume",
+    ToolsStartSession = "tools.start_session",
+}
+
+/// Why a running server does not see a change before it is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RestartTrigger {
+    ToolSet,
+    ToolSchema,
+    WorkflowSources,
+    FeatureFlags,
+    Process,
+}
+
+impl RestartTrigger {
+    /// For people.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::ToolSet => "which tools there are",
+            Self::ToolSchema => "what a tool takes or answers",
+            Self::WorkflowSources => "where workflows come from",
+            Self::FeatureFlags => "which features are on",
+            Self::Process => "what a server reads once, when it starts",
+        }
+    }
+}
+
+/// When a change takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applies {
+    /// With the next call or command.
+    Live,
+    /// When the server is started again: clients ask for the tools once.
+    AtRestart(RestartTrigger),
+}
+
+impl Key {
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|key| key.as_str() == text)
+    }
+
+    /// What it does, in a sentence or two.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::DataDir => "Where sessions, content and keys are kept, as an absolute path.",
+            Self::ExportRedactKeys => {
+                "Context keys whose values `workrail export --redact` leaves out. `*` stands for any characters; \
+                 upper and lower case are the same."
+            }
+            Self::LogFilter => "What is logged to stderr, as `tracing` filter directives.",
+            Self::Autonomy => {
+                "How far runs go on their own when nobody chose: stop for the user, stop only for what the user \
+                 alone can give, or never stop and disclose."
+            }
+            Self::RiskPolicy => "How early to warn in runs for which nobody chose; never what is required.",
+            Self::RetentionTtl => {
+                "How many days after its last event a finished session may be removed by `workrail gc`."
+            }
+            Self::SourcePaths => "More folders with workflow files; later ones win.",
+            Self::TokenEncoding => "Which tokens agents are given: short or long. Both are always accepted.",
+            Self::ToolsCheckpoint => "Whether `checkpoint_workflow` is offered.",
+            Self::ToolsExecution => "Whether tools that change anything are offered at all.",
+            Self::ToolsResume => "Whether `resume_session` is offered.",
+            Self::ToolsStartSession => "Whether `start_session` is offered.",
+        }
+    }
+
+    pub fn kind(self) -> ValueKind {
+        match self {
+            Self::DataDir => ValueKind::AbsolutePath,
+            Self::ExportRedactKeys | Self::SourcePaths => ValueKind::List,
+            Self::LogFilter => ValueKind::Text,
+            Self::Autonomy => {
+                ValueKind::Choice(&["guided", "full_auto_stop_on_user_deps", "full_auto_never_stop"])
+            }
+            Self::RiskPolicy => ValueKind::Choice(&["conservative", "balanced", "aggressive"]),
+            Self::RetentionTtl => ValueKind::Count,
+            Self::TokenEncoding => ValueKind::Choice(&["v2", "v1"]),
+            Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume | Self::ToolsStartSession => {
+                ValueKind::Switch
+            }
+        }
+    }
+
+    /// What holds when nobody says anything; `None` where it depends on the machine.
+    pub fn default(self) -> Option<Value> {
+        let text = |text: &str| Some(Value::Text(text.to_owned()));
+        match self {
+            Self::DataDir => None,
+            Self::ExportRedactKeys => {
+                Some(Value::List(REDACTED_KEYS_DEFAULT.iter().map(|key| (*key).to_owned()).collect()))
+            }
+            Self::LogFilter => text("warn"),
+            Self::Autonomy => text(Autonomy::Guided.as_str()),
+            Self::RiskPolicy => text(RiskPolicy::Conservative.as_str()),
+            Self::RetentionTtl => Some(Value::Count(RETENTION_DAYS_DEFAULT)),
+            Self::SourcePaths => Some(Value::List(Vec::new())),
+            Self::TokenEncoding => text("v2"),
+            Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume => Some(Value::Switch(true)),
+            Self::ToolsStartSession => Some(Value::Switch(false)),
+        }
+    }
+
+    pub fn applies(self) -> Applies {
+        match self {
+            Self::ExportRedactKeys | Self::Autonomy | Self::RiskPolicy | Self::RetentionTtl => Applies::Live,
+            Self::DataDir | Self::LogFilter | Self::TokenEncoding => {
+                Applies::AtRestart(RestartTrigger::Process)
+            }
+            Self::SourcePaths => Applies::AtRestart(RestartTrigger::WorkflowSources),
+            Self::ToolsExecution => Applies::AtRestart(RestartTrigger::ToolSet),
+            Self::ToolsCheckpoint | Self::ToolsResume | Self::ToolsStartSession => {
+                Applies::AtRestart(RestartTrigger::FeatureFlags)
+            }
+        }
+    }
+}
+
+/// Who set a value; later ones win.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    Default,
+    File,
+    Environment,
+}
+
+impl Origin {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::File => "file",
+            Self::Environment => "environment",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Setting {
+    pub value: Value,
+    pub origin: Origin,
+}
+
+/// The settings in effect: every key that has a value, and who gave it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Settings(BTreeMap<Key, Setting>);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::layered([])
+    }
+}
+
+impl Settings {
+    /// Defaults, and over them what is given; each value has been read as its key's kind.
+    pub fn layered(given: impl IntoIterator<Item = (Key, Value, Origin)>) -> Self {
+        let defaults = Key::ALL.iter().filter_map(|key| {
+            let value = key.default()?;
+            Some((*key, Setting { value, origin: Origin::Default }))
+        });
+        let mut settings: BTreeMap<Key, Setting> = defaults.collect();
+        for (key, value, origin) in given {
+            let stronger = settings.get(&key).is_none_or(|known| known.origin <= origin);
+            if stronger && key.kind().accepts(&value) {
+                settings.insert(key, Setting { value, origin });
+            }
+        }
+        Self(settings)
+    }
+
+    pub fn get(&self, key: Key) -> Option<&Setting> {
+        self.0.get(&key)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &Setting)> {
+        self.0.iter().map(|(key, setting)| (*key, setting))
+    }
+
+    pub fn is_on(&self, key: Key) -> bool {
+        matches!(self.get(key), Some(Setting { value: Value::Switch(true), .. }))
+    }
+
+    pub fn text(&self, key: Key) -> Option<&str> {
+        match &self.get(key)?.value {
+            Value::Text(text) => Some(text),
+            Value::Switch(_) | Value::Count(_) | Value::List(_) => None,
+        }
+    }
+
+    pub fn list(&self, key: Key) -> &[String] {
+        match self.get(key).map(|setting| &setting.value) {
+            Some(Value::List(list)) => list,
+            Some(Value::Text(_) | Value::Switch(_) | Value::Count(_)) | None => &[],
+        }
+    }
+
+    pub fn retention_days(&self) -> u32 {
+        match self.get(Key::RetentionTtl).map(|setting| &setting.value) {
+            Some(Value::Count(days)) => *days,
+            Some(Value::Text(_) | Value::Switch(_) | Value::List(_)) | None => RETENTION_DAYS_DEFAULT,
+        }
+    }
+
+    pub fn preferences(&self) -> Preferences {
+        let autonomy = self.text(Key::Autonomy).and_then(Autonomy::parse);
+        let risk_policy = self.text(Key::RiskPolicy).and_then(RiskPolicy::parse);
+        let unset = Preferences::default();
+        Preferences {
+            autonomy: autonomy.unwrap_or(unset.autonomy),
+            risk_policy: risk_policy.unwrap_or(unset.risk_policy),
+        }
+    }
+
+    pub fn token_encoding(&self) -> TokenEncoding {
+        match self.text(Key::TokenEncoding) {
+            Some("v1") => TokenEncoding::V1,
+            Some(_) | None => TokenEncoding::V2,
+        }
+    }
+
+    /// The digest of all values, whoever gave them: two servers with the same digest behave the same.
+    pub fn hash(&self) -> Sha256 {
+        let values: serde_json::Map<String, serde_json::Value> =
+            self.iter().map(|(key, setting)| (key.as_str().to_owned(), setting.value.to_json())).collect();
+        // Strings, switches, small counts and lists of strings are always canonical.
+        let bytes = to_canonical(&serde_json::Value::Object(values)).expect("settings are plain JSON");
+        Sha256::of(&bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_of_its_own_kind_and_keys_are_sorted() {
+        for key in Key::ALL {
+            assert!(key.default().is_none_or(|value| key.kind().accepts(&value)), "{}", key.as_str());
+            assert_eq!(Key::parse(key.as_str()), Some(*key));
+        }
+        assert!(Key::ALL.is_sorted_by_key(|key| key.as_str().to_owned()));
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file_in_either_order() {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let file = (Key::TokenEncoding, text("v1"), Origin::File);
+        let environment = (Key::TokenEncoding, text("v2"), Origin::Environment);
+        for given in [[file.clone(), environment.clone()], [environment, file]] {
+            let settings = Settings::layered(given);
+            assert_eq!(settings.token_encoding(), TokenEncoding::V2);
+            assert_eq!(settings.get(Key::TokenEncoding).map(|found| found.origin), Some(Origin::Environment));
+        }
+    }
+
+    #[test]
+    fn the_hash_follows_values_and_not_who_gave_them() {
+        let unset = Settings::default();
+        let said = Settings::layered([(Key::TokenEncoding, Value::Text("v2".to_owned()), Origin::File)]);
+        assert_eq!(unset.hash(), said.hash());
+        let other = Settings::layered([(Key::TokenEncoding, Value::Text("v1".to_owned()), Origin::File)]);
+        assert_ne!(unset.hash(), other.hash());
+    }
+}

@@ -1,0 +1,159 @@
+//! The value of a setting, and reading one from what a person typed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A list longer than this is no setting any more.
+const LIST_ENTRIES_MAX: usize = 256;
+/// A century and more, in days.
+const COUNT_MAX: u32 = 36_500;
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// Written as the plain JSON value it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Value {
+    Switch(bool),
+    Count(u32),
+    Text(String),
+    List(Vec<String>),
+}
+
+/// What a key takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueKind {
+    Switch,
+    Count,
+    Text,
+    AbsolutePath,
+    Choice(&'static [&'static str]),
+    List,
+}
+
+/// A value that its key does not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it must be {wanted}, it is `{found}`")]
+pub struct ValueProblem {
+    pub wanted: String,
+    pub found: String,
+}
+
+impl ValueKind {
+    /// In words, as it stands in messages and in the reference.
+    pub fn what(self) -> String {
+        match self {
+            Self::Switch => "true or false".to_owned(),
+            Self::Count => format!("a whole number from 0 to {COUNT_MAX}"),
+            Self::Text => "a text".to_owned(),
+            Self::AbsolutePath => "an absolute path".to_owned(),
+            Self::Choice(words) => format!("one of {}", words.join(", ")),
+            Self::List => "a list of texts".to_owned(),
+        }
+    }
+
+    pub fn accepts(self, value: &Value) -> bool {
+        let short = |text: &String| text.len() <= TEXT_BYTES_MAX && !text.contains('\0');
+        match (self, value) {
+            (Self::Switch, Value::Switch(_)) => true,
+            (Self::Count, Value::Count(count)) => *count <= COUNT_MAX,
+            (Self::Text, Value::Text(text)) => short(text),
+            (Self::AbsolutePath, Value::Text(text)) => text.starts_with('/') && short(text),
+            (Self::Choice(words), Value::Text(text)) => words.contains(&text.as_str()),
+            (Self::List, Value::List(entries)) => {
+                entries.len() <= LIST_ENTRIES_MAX
+                    && entries.iter().all(|entry| !entry.is_empty() && short(entry))
+            }
+            (
+                Self::Switch | Self::Count | Self::Text | Self::AbsolutePath | Self::Choice(_) | Self::List,
+                Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::List(_),
+            ) => false,
+        }
+    }
+
+    /// Checks a value that was read from a typed file.
+    pub fn checked(self, value: Value) -> Result<Value, ValueProblem> {
+        if self.accepts(&value) { Ok(value) } else { Err(self.problem(&value.to_string())) }
+    }
+
+    /// Reads what a person typed or an environment variable holds; lists are separated like `PATH`.
+    pub fn read(self, text: &str) -> Result<Value, ValueProblem> {
+        let value = match self {
+            Self::Switch => match text.to_ascii_lowercase().as_str() {
+                "true" | "1" | "on" | "yes" => Some(Value::Switch(true)),
+                "false" | "0" | "off" | "no" => Some(Value::Switch(false)),
+                _ => None,
+            },
+            Self::Count => text.parse().ok().map(Value::Count),
+            Self::Text | Self::AbsolutePath | Self::Choice(_) => Some(Value::Text(text.to_owned())),
+            Self::List => {
+                let entries = text.split(':').filter(|entry| !entry.is_empty());
+                Some(Value::List(entries.map(str::to_owned).collect()))
+            }
+        };
+        value.filter(|value| self.accepts(value)).ok_or_else(|| self.problem(text))
+    }
+
+    fn problem(self, found: &str) -> ValueProblem {
+        let found = found.chars().filter(|c| !c.is_control()).take(80).collect();
+        ValueProblem { wanted: self.what(), found }
+    }
+}
+
+impl Value {
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::Switch(on) => (*on).into(),
+            Self::Count(count) => (*count).into(),
+            Self::Text(text) => text.as_str().into(),
+            Self::List(entries) => entries.clone().into(),
+        }
+    }
+
+    fn from_json(value: &serde_json::Value) -> Option<Self> {
+        use serde_json::Value as Json;
+        match value {
+            Json::Bool(on) => Some(Self::Switch(*on)),
+            Json::Number(number) => number.as_u64()?.try_into().ok().map(Self::Count),
+            Json::String(text) => Some(Self::Text(text.clone())),
+            Json::Array(entries) => {
+                let texts = entries.iter().map(|entry| entry.as_str().map(str::to_owned));
+                texts.collect::<Option<Vec<String>>>().map(Self::List)
+            }
+            Json::Null | Json::Object(_) => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let found = serde_json::Value::deserialize(deserializer)?;
+        Self::from_json(&found).ok_or_else(|| serde::de::Error::custom("must be the value of a setting"))
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Switch(on) => write!(f, "{on}"),
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Text(text) => f.write_str(text),
+            Self::List(entries) => f.write_str(&entries.join(":")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_is_read_as_the_kind_or_refused_with_what_would_do() {
+        assert_eq!(ValueKind::Switch.read("On"), Ok(Value::Switch(true)));
+        assert_eq!(ValueKind::Count.read("30"), Ok(Value::Count(30)));
+        assert_eq!(ValueKind::List.read("a::b"), Ok(Value::List(vec!["a".into(), "b".into()])));
+        assert!(ValueKind::AbsolutePath.read("relative").is_err());
+        assert!(ValueKind::Count.read("-1").is_err());
+        let refused = ValueKind::Choice(&["v2", "v1"]).read("v3").map_err(|problem| problem.to_string());
+        assert_eq!(refused, Err("it must be one of v2, v1, it is `v3`".to_owned()));
+    }
+}

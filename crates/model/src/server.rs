@@ -1,0 +1,50 @@
+//! A running server as others see it: for people and `doctor`, never truth.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Settings;
+use crate::digest::Sha256;
+use crate::id::ServerId;
+use crate::time::Timestamp;
+
+/// How agents reach a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    Stdio,
+    Http,
+}
+
+/// What a server says about itself while it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerRecord {
+    pub v: u32,
+    pub server_id: ServerId,
+    pub version: String,
+    pub process_id: u32,
+    pub transport: Transport,
+    pub started_at: Timestamp,
+    /// The digest of `settings`.
+    pub applied_config_hash: Sha256,
+    pub settings: Settings,
+}
+
+impl ServerRecord {
+    pub const VERSION: u32 = 1;
+}
+
+/// One tool call, as the log of a server keeps it: nothing of what was said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LoggedCall {
+    pub at: Timestamp,
+    pub tool: String,
+    pub duration_us: u64,
+    /// `ok`, `blocked`, or the error's code.
+    pub outcome: String,
+    /// The label of the run, where the call was about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+}

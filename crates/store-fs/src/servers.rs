@@ -1,0 +1,189 @@
+//! Which servers run, and what they were asked: for people and `doctor`, never truth.
+//!
+//! A server holds a lock for as long as it runs, so that one that was killed is told from one that lives.
+//! Nothing here is synced, and nothing that fails here fails a call.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use workrail_model::id::ServerId;
+use workrail_model::server::{LoggedCall, ServerRecord};
+use workrail_ports::file_system::{
+    FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath, WritableFile,
+};
+use workrail_ports::servers::ServerDirectory;
+
+use crate::content::create_fresh;
+use crate::layout;
+use crate::store::LocalStore;
+
+/// A record holds settings, which are short.
+const RECORD_BYTES_MAX: u64 = 256 * 1024;
+/// One log file; a server keeps the current one and the one before.
+const LOG_BYTES_MAX: u64 = 512 * 1024;
+/// All logs together are at most this many files: 16 MiB.
+const LOGS_MAX: usize = 32;
+
+/// A server's place in the list; it leaves the list when this is dropped.
+pub struct Registered<F: FileSystem> {
+    store: Arc<LocalStore<F>>,
+    id: ServerId,
+    log: Mutex<Log<F>>,
+    #[expect(dead_code, reason = "held for its drop, which says that the server is gone")]
+    lock: F::Lock,
+}
+
+struct Log<F: FileSystem> {
+    file: Option<F::File>,
+    path: RelPath,
+    before: RelPath,
+    bytes: u64,
+}
+
+impl<F: FileSystem> std::fmt::Debug for Registered<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registered").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl<F: FileSystem> LocalStore<F> {
+    /// Puts a server into the list, and takes out those that ended without saying so.
+    pub fn register(self: Arc<Self>, record: &ServerRecord) -> Result<Registered<F>, FsError> {
+        self.fs().create_dir(&layout::servers())?;
+        self.fs().create_dir(&layout::logs())?;
+        self.forget_dead()?;
+        self.bound_logs()?;
+        let id = record.server_id;
+        let lock = self.fs().lock(&layout::server_lock(id), LockMode::Exclusive, Duration::ZERO)?;
+        // Nobody else knows this id: it was just drawn.
+        let lock = lock.ok_or_else(|| busy(&layout::server_lock(id)))?;
+        let temp = layout::server_temp(id);
+        let mut file = create_fresh(self.fs(), &temp)?;
+        // Ids, texts and settings always serialise.
+        file.append(&serde_json::to_vec(record).expect("plain struct"))?;
+        self.fs().rename(&temp, &layout::server(id))?;
+        let (path, before) = layout::server_logs(&record.started_at, id);
+        let log = Mutex::new(Log { file: None, path, before, bytes: 0 });
+        Ok(Registered { store: self, id, log, lock })
+    }
+
+    fn forget_dead(&self) -> Result<(), FsError> {
+        for (id, _) in self.records()? {
+            if self.is_dead(id)? {
+                self.forget(id);
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&self, id: ServerId) {
+        for path in [layout::server(id), layout::server_lock(id)] {
+            // What cannot be removed is found dead again next time.
+            let _ = self.fs().remove_file(&path);
+        }
+    }
+
+    fn is_dead(&self, id: ServerId) -> Result<bool, FsError> {
+        let lock = self.fs().lock(&layout::server_lock(id), LockMode::Exclusive, Duration::ZERO)?;
+        Ok(lock.is_some())
+    }
+
+    fn records(&self) -> Result<Vec<(ServerId, Option<ServerRecord>)>, FsError> {
+        let entries = match self.fs().list(&layout::servers()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind == FsErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let ids = entries.iter().filter(|entry| entry.kind == FileKind::Regular);
+        let ids = ids.filter_map(|entry| ServerId::parse(entry.name.strip_suffix(".json")?).ok());
+        Ok(ids
+            .map(|id| {
+                let bytes = self.fs().read(&layout::server(id), 0, RECORD_BYTES_MAX).unwrap_or_default();
+                let record: Option<ServerRecord> = serde_json::from_slice(&bytes).ok();
+                (id, record.filter(|record| record.v == ServerRecord::VERSION))
+            })
+            .collect())
+    }
+
+    /// Removes the oldest logs; their names start with when their server did.
+    fn bound_logs(&self) -> Result<(), FsError> {
+        let entries = self.fs().list(&layout::logs())?;
+        let names: Vec<&str> = entries
+            .iter()
+            .filter(|entry| entry.kind == FileKind::Regular && entry.name.ends_with(".jsonl"))
+            .map(|entry| entry.name.as_str())
+            .collect();
+        for name in names.iter().take((names.len() + 2).saturating_sub(LOGS_MAX)) {
+            if let Some(path) = layout::logs().child(name) {
+                self.fs().remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn busy(path: &RelPath) -> FsError {
+    let detail = "another process holds it".to_owned();
+    FsError {
+        op: workrail_ports::file_system::FsOp::Lock,
+        path: path.clone(),
+        kind: FsErrorKind::Io,
+        detail,
+    }
+}
+
+impl<F: FileSystem> ServerDirectory for LocalStore<F> {
+    fn servers(&self) -> Result<Vec<ServerRecord>, FsError> {
+        let mut running = Vec::new();
+        for (id, record) in self.records()? {
+            if let Some(record) = record
+                && !self.is_dead(id)?
+            {
+                running.push(record);
+            }
+        }
+        Ok(running)
+    }
+}
+
+impl<F: FileSystem> Registered<F> {
+    /// Keeps a call in the log; one that cannot be kept is not.
+    pub fn log(&self, call: &LoggedCall) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.write(&mut log, call).is_err() {
+            // The next call starts with a handle of its own.
+            log.file = None;
+        }
+    }
+
+    fn write(&self, log: &mut Log<F>, call: &LoggedCall) -> Result<(), FsError> {
+        let fs = self.store.fs();
+        if log.bytes >= LOG_BYTES_MAX {
+            log.file = None;
+            fs.rename(&log.path, &log.before)?;
+            log.bytes = 0;
+        }
+        let file = match &mut log.file {
+            Some(file) => file,
+            empty => {
+                let opened = match fs.create_file(&log.path) {
+                    Err(error) if error.kind == FsErrorKind::AlreadyExists => fs.open_append(&log.path)?,
+                    other => other?,
+                };
+                empty.insert(opened)
+            }
+        };
+        // Texts and a number always serialise.
+        let mut line = serde_json::to_vec(call).expect("plain struct");
+        line.push(b'\n');
+        file.append(&line)?;
+        log.bytes += line.len() as u64;
+        Ok(())
+    }
+}
+
+impl<F: FileSystem> Drop for Registered<F> {
+    fn drop(&mut self) {
+        self.store.forget(self.id);
+    }
+}
