@@ -43,7 +43,7 @@ impl Session {
             .arg("mcp")
             .env(env_vars::DATA_DIR.name, data)
             // The demo shows every tool, whatever its user switched off.
-            .env(env_vars::CONFIG.name, "/dev/null")
+            .env(env_vars::CONFIG.name, data.join("config.toml"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -108,6 +108,7 @@ fn shown(reply: &Value) {
 
 async fn show() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("config.toml"), "")?;
     let session = Session::open(folder.path()).await?;
     let first = begin(&session).await?;
     let second = correct(&session, &first).await?;

@@ -1,12 +1,15 @@
 //! How it is started: commands, output, and the only wiring of adapters.
 
 mod author;
+mod config;
 mod demo;
 mod flags;
 mod outcome;
 mod output;
+mod prefs;
 mod serve;
 mod settings;
+mod shell;
 mod steer;
 mod version;
 mod wiring;
@@ -14,7 +17,7 @@ mod wiring;
 use std::process::ExitCode;
 
 use camino::Utf8PathBuf;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use workrail_mcp::LoopbackAddress;
 use workrail_model::error::ErrorCode;
 
@@ -43,6 +46,14 @@ enum Command {
     Author(author::AuthorCommand),
     #[command(flatten)]
     Steer(steer::SteerCommand),
+    /// How far runs may go on their own, for new runs or for a session.
+    #[command(subcommand)]
+    Prefs(prefs::PrefsCommand),
+    /// The settings: one file, a closed set of keys.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    #[command(flatten)]
+    Shell(shell::ShellCommand),
     /// Explain an error code: what it means, why it matters, what to do.
     Explain {
         /// The code, such as TOKEN_BAD_SIGNATURE.
@@ -60,6 +71,9 @@ fn main() -> ExitCode {
         Command::Demo => demo::run(),
         Command::Author(command) => author::run(command),
         Command::Steer(command) => steer::run(command),
+        Command::Prefs(command) => prefs::run(command),
+        Command::Config(command) => config::run(command),
+        Command::Shell(command) => shell::run(command, Arguments::command()),
         Command::Explain { code } => explain(&code),
     }
 }

@@ -53,6 +53,11 @@ pub(crate) fn json(value: &serde_json::Value) {
     println!("{value:#}");
 }
 
+/// A document for a program, byte for byte; a reader that has gone away is no failure.
+pub(crate) fn bytes(document: &[u8]) {
+    let _ = std::io::stdout().write_all(document);
+}
+
 pub(crate) fn error(text: &str) {
     eprintln!("{}", printable(text));
 }

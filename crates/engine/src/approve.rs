@@ -12,7 +12,6 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::AdvanceOutcome;
 use workrail_model::id::{NodeId, SessionId};
 use workrail_model::name::StepId;
-use workrail_model::preferences::Preferences;
 
 use crate::cards::Named;
 use crate::{Engine, Store, error};
@@ -89,13 +88,6 @@ impl<S: Store> Engine<S> {
                 .map_err(|cause| error::decide(&cause))?;
             held.append(plan)
         })
-    }
-
-    /// Asks for other preferences; the next advance of the session applies them (G64).
-    pub fn wish_preferences(&self, label: &str, wish: Preferences) -> Result<SessionId, Box<ErrorEnvelope>> {
-        let (session, place) = self.run_by_label(label)?;
-        self.store.wish_preferences(session, place.run, wish).map_err(|cause| error::io(&cause))?;
-        Ok(session)
     }
 
     fn run_by_label(&self, label: &str) -> Result<(SessionId, RunPlace), Box<ErrorEnvelope>> {

@@ -15,12 +15,14 @@ mod gate;
 mod inspect;
 mod list;
 mod mint;
+mod preferences;
 mod references;
 mod rehydrate;
 mod reply;
 pub mod request;
 mod rescue;
 mod resume;
+mod servers;
 mod session;
 mod start;
 mod token;
@@ -36,6 +38,7 @@ use workrail_ports::content::ContentStore;
 use workrail_ports::control::SessionControl;
 use workrail_ports::environment::{ActivityCounter, Clock, DefaultPreferences, Entropy};
 use workrail_ports::keyring::KeyringStore;
+use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::SessionStore;
 use workrail_ports::workflow_source::WorkflowSource;
 use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
@@ -47,6 +50,7 @@ use contents::{Content, Contents};
 pub use find::Found;
 use folded::FoldedSessions;
 use gate::Reading;
+pub use preferences::RunPreferences;
 pub use reply::Reply;
 use request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartSession, StartWorkflow};
 use token::Signer;
@@ -54,7 +58,14 @@ use workspace::Workspaces;
 
 /// Everything the engine keeps things in.
 pub trait Store:
-    SessionStore + ContentStore + KeyringStore + ActivityCounter + ProjectionCache + SessionControl + 'static
+    SessionStore
+    + ContentStore
+    + KeyringStore
+    + ActivityCounter
+    + ProjectionCache
+    + SessionControl
+    + ServerDirectory
+    + 'static
 {
 }
 
@@ -65,6 +76,7 @@ impl<S> Store for S where
         + ActivityCounter
         + ProjectionCache
         + SessionControl
+        + ServerDirectory
         + 'static
 {
 }

@@ -15,6 +15,7 @@ use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::manifest::{Cursor, commit_group, group_bytes};
 use workrail_model::plan::{AppendPlan, AttachmentKind};
 use workrail_model::preferences::Preferences;
+use workrail_model::server::ServerRecord;
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_ports::cache::{CachedProjection, ProjectionCache};
 use workrail_ports::content::{ContentError, ContentStore};
@@ -22,6 +23,7 @@ use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore};
+use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::{
     Appended, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
 };
@@ -305,6 +307,12 @@ impl ProjectionCache for MemoryStore {
 impl WishReader for MemoryStore {
     fn wished_preferences(&self, session: SessionId, run: RunId) -> Option<Preferences> {
         self.data().wishes.get(&(session, run)).copied()
+    }
+}
+
+impl ServerDirectory for MemoryStore {
+    fn servers(&self) -> Result<Vec<ServerRecord>, FsError> {
+        Ok(Vec::new())
     }
 }
 

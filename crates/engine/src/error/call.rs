@@ -120,6 +120,13 @@ pub(crate) fn nothing_to_approve(label: &str) -> Boxed {
     )
 }
 
+pub(crate) fn no_open_run() -> Boxed {
+    invalid(
+        "There is no open run whose preferences could change: every run of it is complete.".to_owned(),
+        "Choose the mode when you start the next run.",
+    )
+}
+
 pub(crate) fn workflow_id(cause: &NameError) -> Boxed {
     let mut error =
         invalid(format!("`workflowId`: {cause}."), "Send the id as it is listed, such as wr.small_change.");

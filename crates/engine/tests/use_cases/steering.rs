@@ -5,7 +5,7 @@ use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, Res
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorCode;
-use workrail_model::preferences::{Autonomy, Mode};
+use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, Preferences, RiskPolicy};
 
 use crate::scene::{Scene, authored};
 
@@ -98,11 +98,38 @@ fn a_gate_on_an_earlier_point_can_be_opened_too() {
     let scene = scene(&json!({ "requireConfirmation": { "kind": "human_approval" } }));
     let first = start(&scene, Some(Mode::FullAutoNeverStop), None);
     send(&scene, &first, json!({}));
-    scene.engine.wish_preferences(label(&first), Mode::Guided.preferences()).unwrap();
+    wish(&scene, &first, Mode::Guided);
     let blocked = send(&scene, &look(&scene, &first), json!({}));
     assert_eq!(blocked["kind"], "blocked");
     approve(&scene, &first);
     assert_eq!(send(&scene, &blocked, json!({}))["run"]["stepId"], "b");
+}
+
+fn wish(scene: &Scene, reply: &Value, mode: Mode) {
+    let Preferences { autonomy, risk_policy } = mode.preferences();
+    let changes = [PreferenceChange::Autonomy(autonomy), PreferenceChange::RiskPolicy(risk_policy)];
+    let asked = scene.engine.ask_preferences(scene.engine.find(label(reply)).unwrap(), &changes).unwrap();
+    assert_eq!(asked.iter().map(|run| run.pending).collect::<Vec<_>>(), [Some(mode.preferences())]);
+}
+
+#[test]
+fn a_session_is_asked_as_a_whole_and_single_keys_leave_the_others() {
+    let scene = scene(&json!({}));
+    let parent = start(&scene, None, None);
+    start(&scene, None, Some(&parent));
+    let session = scene.engine.find(parent["run"]["sessionId"].as_str().unwrap()).unwrap();
+    let bold = [PreferenceChange::RiskPolicy(RiskPolicy::Aggressive)];
+    let asked = scene.engine.ask_preferences(session, &bold).unwrap();
+    assert_eq!(asked.len(), 2);
+    for run in scene.engine.preferences_of(session).unwrap() {
+        assert_eq!(run.applied, Preferences::default());
+        let pending = run.pending.unwrap();
+        assert_eq!((pending.autonomy, pending.risk_policy), (run.applied.autonomy, RiskPolicy::Aggressive));
+    }
+    let done = send(&scene, &send(&scene, &parent, json!({})), json!({}));
+    assert_eq!(done["isComplete"], true);
+    let run = scene.engine.find(label(&parent)).unwrap();
+    assert_eq!(scene.engine.ask_preferences(run, &bold).unwrap_err().code, ErrorCode::ValidationError);
 }
 
 #[test]
@@ -118,7 +145,7 @@ fn a_wish_is_the_runs_own_is_shown_as_pending_and_warns_when_it_goes_far() {
     let scene = scene(&json!({}));
     let parent = start(&scene, None, None);
     let child = start(&scene, None, Some(&parent));
-    scene.engine.wish_preferences(label(&parent), Mode::FullAutoNeverStop.preferences()).unwrap();
+    wish(&scene, &parent, Mode::FullAutoNeverStop);
     assert_eq!(look(&scene, &parent)["warnings"][0]["code"], "PREFERENCES_PENDING");
     assert!(look(&scene, &child).get("warnings").is_none());
     assert_eq!(send(&scene, &child, json!({}))["preferences"]["autonomy"], "guided");

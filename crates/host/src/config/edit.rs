@@ -48,6 +48,29 @@ pub fn unset(place: &ConfigPath, key: Key) -> Result<(), ConfigError> {
     })
 }
 
+/// Makes the file when it is not there, with every setting as a comment, so that an editor shows what there is.
+pub fn prepare(place: &ConfigPath) -> Result<(), ConfigError> {
+    if read::text(&ConfigPath { named: false, ..place.clone() })?.is_some() {
+        return Ok(());
+    }
+    let mut text = String::from("# Settings of WorkRail. A line without `#` in front overrides the default.\n");
+    let mut table = "";
+    for key in Key::ALL {
+        let (outer, name) = key.as_str().split_once('.').unwrap_or(("", key.as_str()));
+        if outer != table {
+            text.push_str(&format!("\n[{outer}]\n"));
+            table = outer;
+        }
+        let default = key.default().map_or_else(|| "\"\"".to_owned(), |value| value.to_json().to_string());
+        text.push_str(&format!("# {}\n# {name} = {default}\n", key.what()));
+    }
+    let unwritable = |error: std::io::Error| {
+        let (path, detail) = (place.path.clone(), error.to_string());
+        ConfigError::Unwritable { path, detail }
+    };
+    write_whole(&place.path, &text).map_err(unwritable)
+}
+
 /// The table that holds the key, and the key's name there.
 fn spot(document: &mut DocumentMut, key: Key) -> (&mut dyn toml_edit::TableLike, &'static str) {
     match key.as_str().split_once('.') {

@@ -12,7 +12,7 @@ use workrail_model::preferences::Mode;
 
 use crate::env_vars::{self, EnvVar};
 
-pub use edit::{set, unset};
+pub use edit::{prepare, set, unset};
 pub use live::LiveConfig;
 
 /// Settings that cannot be used, and what to do about it.

@@ -1,0 +1,228 @@
+//! `workrail config`: looking at the settings and changing them, also while they are broken.
+
+use std::process::{Command, ExitCode};
+
+use clap::Subcommand;
+use serde_json::{Value as Json, json};
+use workrail_host::config::{self, ConfigPath, variable};
+use workrail_model::config::{Applies, Difference, Key, Settings, differences};
+use workrail_model::server::ServerRecord;
+
+use crate::outcome::{self, EXIT_CODES, Failure, Format};
+use crate::output::{self, Tone};
+use crate::settings::{self, unusable};
+use crate::wiring;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Show every setting: its value, who set it, and what running servers do not know yet.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail config list"))]
+    List {
+        /// Print as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the value of one setting.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail config get retention.ttl_days"))]
+    Get {
+        key: String,
+        /// Print as JSON, with who set it.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change one setting in the file; its comments and order stay.
+    #[command(after_help = format!(
+        "Lists are separated by colons. Without a value the setting goes back to its default.\n\n{EXIT_CODES}\n\n\
+         Examples:\n  workrail config set retention.ttl_days 30\n  \
+         workrail config set sources.paths ~/flows:/srv/flows\n  workrail config set tools.start_session"
+    ))]
+    Set {
+        key: String,
+        value: Option<String>,
+        /// Print the setting as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print where the settings file is.
+    #[command(after_help = "Example: $EDITOR \"$(workrail config path)\"")]
+    Path {
+        /// Print as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Open the settings file in $VISUAL or $EDITOR, and check it afterwards.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: EDITOR=nano workrail config edit"))]
+    Edit,
+}
+
+pub(crate) fn run(command: ConfigCommand) -> ExitCode {
+    let (done, json) = match command {
+        ConfigCommand::List { json } => (list(Format::json_if(json)), json),
+        ConfigCommand::Get { key, json } => (get(&key, Format::json_if(json)), json),
+        ConfigCommand::Set { key, value, json } => {
+            (set(&key, value.as_deref(), Format::json_if(json)), json)
+        }
+        ConfigCommand::Path { json } => (path(Format::json_if(json)), json),
+        ConfigCommand::Edit => (edit(), false),
+    };
+    outcome::finish(done, Format::json_if(json))
+}
+
+fn place() -> Result<ConfigPath, Failure> {
+    settings::place().map_err(|error| unusable(&error))
+}
+
+fn key(text: &str) -> Result<Key, Failure> {
+    Key::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = Key::ALL.iter().map(|key| key.as_str()).collect();
+        Failure::Call(format!("`{text}` is no setting. The settings are: {}.", known.join(", ")))
+    })
+}
+
+fn shown(key: Key, settings: &Settings) -> Json {
+    let setting = settings.get(key);
+    let restart = match key.applies() {
+        Applies::Live => None,
+        Applies::AtRestart(trigger) => Some(trigger),
+    };
+    json!({
+        "key": key.as_str(), "value": setting.map(|setting| setting.value.to_json()),
+        "origin": setting.map(|setting| setting.origin), "default": key.default().map(|value| value.to_json()),
+        "variable": variable(key).name, "restart": restart, "what": key.what(),
+    })
+}
+
+/// What a running server does not know yet.
+pub(crate) struct Behind {
+    pub(crate) server: ServerRecord,
+    pub(crate) differences: Vec<Difference>,
+}
+
+/// Running servers whose settings are not those wanted now.
+pub(crate) fn behind(desired: &Settings) -> Result<Vec<Behind>, Failure> {
+    let running = wiring::open(settings::current()?)?.engine.servers()?;
+    let compared = running.into_iter().map(|server| {
+        let differences = differences(desired, &server.settings);
+        Behind { server, differences }
+    });
+    Ok(compared.filter(|behind| !behind.differences.is_empty()).collect())
+}
+
+fn list(format: Format) -> Result<(), Failure> {
+    let current = settings::current()?;
+    // A server is compared with what the file wants: the variables of this shell are not the server's.
+    let place = place()?;
+    let desired = config::load_file(&place).map_err(|error| unusable(&error))?;
+    let behind = behind(&desired)?;
+    if format == Format::Json {
+        let settings: Vec<Json> = Key::ALL.iter().map(|key| shown(*key, &current.settings)).collect();
+        let servers: Vec<Json> = behind
+            .iter()
+            .map(|behind| json!({ "serverId": behind.server.server_id, "differences": behind.differences }))
+            .collect();
+        let hash = current.settings.hash();
+        output::json(&json!({ "path": place.path, "hash": hash, "settings": settings, "serversBehind": servers }));
+        return Ok(());
+    }
+    let row = |key: &Key| {
+        let setting = current.settings.get(*key);
+        let value = setting.map_or_else(|| "(by the machine)".to_owned(), |setting| setting.value.to_string());
+        let origin = setting.map_or("default", |setting| setting.origin.as_str()).to_owned();
+        vec![key.as_str().to_owned(), value, origin, key.what().to_owned()]
+    };
+    output::table(&["setting", "value", "set by", "what it does"], Key::ALL.iter().map(row));
+    for behind in &behind {
+        warn(behind);
+    }
+    Ok(())
+}
+
+fn warn(behind: &Behind) {
+    for difference in &behind.differences {
+        let Some(trigger) = difference.restart else { continue };
+        output::toned(
+            Tone::Warning,
+            &format!(
+                "Server {} (process {}) still has another `{}`: it changes {}, so restart that client.",
+                behind.server.server_id,
+                behind.server.process_id,
+                difference.key.as_str(),
+                trigger.what(),
+            ),
+        );
+    }
+}
+
+fn get(text: &str, format: Format) -> Result<(), Failure> {
+    let key = key(text)?;
+    let current = settings::current()?;
+    match format {
+        Format::Json => output::json(&shown(key, &current.settings)),
+        Format::Text => {
+            if let Some(setting) = current.settings.get(key) {
+                output::line(&setting.value.to_string());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
+    let key = key(text)?;
+    let place = place()?;
+    match value {
+        Some(value) => {
+            let problem = |problem| Failure::Call(format!("`{}`: {problem}", key.as_str()));
+            let value = key.kind().read(value).map_err(problem)?;
+            config::set(&place, key, &value)
+        }
+        None => config::unset(&place, key),
+    }
+    .map_err(|error| unusable(&error))?;
+    let effective = config::load(Some(&place)).map_err(|error| unusable(&error))?;
+    if format == Format::Json {
+        output::json(&shown(key, &effective));
+        return Ok(());
+    }
+    output::toned(Tone::Good, &format!("Written to {}", place.path));
+    if let Some(overriding) = variable(key).get() {
+        let name = variable(key).name;
+        output::toned(Tone::Warning, &format!("Here `{name}` is set to `{overriding}` and wins over the file."));
+    }
+    let desired = config::load_file(&place).map_err(|error| unusable(&error))?;
+    for behind in &behind(&desired)? {
+        warn(behind);
+    }
+    Ok(())
+}
+
+fn path(format: Format) -> Result<(), Failure> {
+    let place = place()?;
+    match format {
+        Format::Json => output::json(&json!({ "path": place.path, "exists": place.path.exists() })),
+        Format::Text => output::line(place.path.as_str()),
+    }
+    Ok(())
+}
+
+fn edit() -> Result<(), Failure> {
+    let place = place()?;
+    let editor = ["VISUAL", "EDITOR"].iter().filter_map(|name| std::env::var(name).ok());
+    let editor = editor.map(|words| words.trim().to_owned()).find(|words| !words.is_empty());
+    let Some(editor) = editor else {
+        let path = &place.path;
+        return Err(Failure::Call(format!("Neither VISUAL nor EDITOR is set. The file is {path}")));
+    };
+    config::prepare(&place).map_err(|error| unusable(&error))?;
+    // Split at spaces, so that `code --wait` works; no shell takes part.
+    let mut words = editor.split_whitespace();
+    let program = words.next().unwrap_or(&editor);
+    let ended = Command::new(program).args(words).arg(&place.path).status();
+    let ended = ended.map_err(|error| Failure::Call(format!("`{program}` cannot be started: {error}")))?;
+    if !ended.success() {
+        return Err(Failure::Environment(format!("`{program}` ended with {ended}; nothing was checked.")));
+    }
+    config::load_file(&place).map_err(|error| unusable(&error))?;
+    output::toned(Tone::Good, &format!("{} is in order.", place.path));
+    Ok(())
+}

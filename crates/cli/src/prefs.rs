@@ -1,0 +1,154 @@
+//! `workrail prefs`: how far runs may go on their own, for everybody or for one session (G64).
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use serde_json::json;
+use workrail_host::config;
+use workrail_model::config::{Key, Value};
+use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, Preferences, RiskPolicy};
+use workrail_engine::RunPreferences;
+
+use crate::outcome::{self, EXIT_CODES, Failure, Format};
+use crate::output::{self, Tone};
+use crate::{settings, wiring};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PrefsCommand {
+    /// Show what holds for new runs, or for the runs of a session and what is pending there.
+    #[command(after_help = format!(
+        "{EXIT_CODES}\n\nExamples:\n  workrail prefs show\n  workrail prefs show --session amber-falcon"
+    ))]
+    Show {
+        /// A session or a run: an id, the beginning of one, or a run's label.
+        #[arg(long, alias = "run", value_name = "SESSION|RUN")]
+        session: Option<String>,
+        /// Print as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Choose a preset or single values. With a session they are pending until its next completed step.
+    #[command(after_help = format!(
+        "Presets: guided, full_auto_stop_on_user_deps, full_auto_never_stop.\nSingle values: \
+         autonomy=PRESET, risk_policy=conservative|balanced|aggressive.\n\n{EXIT_CODES}\n\nExamples:\n  \
+         workrail prefs set full_auto_never_stop --session amber-falcon\n  \
+         workrail prefs set risk_policy=aggressive --session sess_9f3k\n  workrail prefs set guided"
+    ))]
+    Set {
+        /// A preset, or KEY=VALUE.
+        #[arg(required = true, value_name = "PRESET|KEY=VALUE")]
+        choices: Vec<String>,
+        /// A session or a run; without it, what holds for new runs is changed in the settings file.
+        #[arg(long, alias = "run", value_name = "SESSION|RUN")]
+        session: Option<String>,
+        /// Print as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn run(command: PrefsCommand) -> ExitCode {
+    match command {
+        PrefsCommand::Show { session, json } => {
+            let format = Format::json_if(json);
+            outcome::finish(show(session.as_deref(), format), format)
+        }
+        PrefsCommand::Set { choices, session, json } => {
+            let format = Format::json_if(json);
+            outcome::finish(set(&choices, session.as_deref(), format), format)
+        }
+    }
+}
+
+fn show(session: Option<&str>, format: Format) -> Result<(), Failure> {
+    let Some(text) = session else {
+        show_default(settings::current()?.settings.preferences(), format);
+        return Ok(());
+    };
+    let engine = wiring::open_default()?;
+    let found = engine.find(text)?;
+    show_runs(&engine.preferences_of(found)?, format);
+    Ok(())
+}
+
+fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), Failure> {
+    let changes = changes(choices)?;
+    let Some(text) = session else { return set_default(&changes, format) };
+    let engine = wiring::open_default()?;
+    let found = engine.find(text)?;
+    show_runs(&engine.ask_preferences(found, &changes)?, format);
+    Ok(())
+}
+
+fn set_default(changes: &[PreferenceChange], format: Format) -> Result<(), Failure> {
+    let place = settings::place().map_err(|error| settings::unusable(&error))?;
+    for change in changes {
+        let (key, value) = match change {
+            PreferenceChange::Autonomy(autonomy) => (Key::Autonomy, autonomy.as_str()),
+            PreferenceChange::RiskPolicy(policy) => (Key::RiskPolicy, policy.as_str()),
+        };
+        let value = Value::Text(value.to_owned());
+        config::set(&place, key, &value).map_err(|error| settings::unusable(&error))?;
+    }
+    let now = config::load(Some(&place)).map_err(|error| settings::unusable(&error))?;
+    show_default(now.preferences(), format);
+    Ok(())
+}
+
+/// Later choices win; a preset stands for both keys.
+fn changes(choices: &[String]) -> Result<Vec<PreferenceChange>, Failure> {
+    let mut changes = Vec::new();
+    for choice in choices {
+        match choice.split_once('=') {
+            None => {
+                let preset = Mode::parse(choice).ok_or_else(|| unknown(choice))?.preferences();
+                changes.push(PreferenceChange::Autonomy(preset.autonomy));
+                changes.push(PreferenceChange::RiskPolicy(preset.risk_policy));
+            }
+            Some(("autonomy", value)) => {
+                let value = Autonomy::parse(value).ok_or_else(|| unknown(choice))?;
+                changes.push(PreferenceChange::Autonomy(value));
+            }
+            Some(("risk_policy" | "riskPolicy", value)) => {
+                let value = RiskPolicy::parse(value).ok_or_else(|| unknown(choice))?;
+                changes.push(PreferenceChange::RiskPolicy(value));
+            }
+            Some(_) => return Err(unknown(choice)),
+        }
+    }
+    Ok(changes)
+}
+
+fn unknown(choice: &str) -> Failure {
+    let words = |all: &[&str]| all.join(", ");
+    Failure::Call(format!(
+        "`{choice}` is no preference. Give a preset ({}), autonomy=PRESET or risk_policy={}.",
+        words(&Mode::ALL.map(Mode::as_str)),
+        RiskPolicy::ALL.map(RiskPolicy::as_str).join("|"),
+    ))
+}
+
+fn described(preferences: Preferences) -> String {
+    format!("{}, {}", preferences.autonomy.as_str(), preferences.risk_policy.as_str())
+}
+
+fn show_default(preferences: Preferences, format: Format) {
+    match format {
+        Format::Json => output::json(&json!({ "default": preferences })),
+        Format::Text => output::line(&format!("New runs: {}", described(preferences))),
+    }
+}
+
+fn show_runs(runs: &[RunPreferences], format: Format) {
+    if format == Format::Json {
+        output::json(&json!({ "runs": runs }));
+        return;
+    }
+    for run in runs {
+        output::line(&format!("{} · {}: {}", run.label, run.workflow_id, described(run.applied)));
+        if let Some(pending) = run.pending {
+            let text = format!("  pending: {}; the next completed step applies it", described(pending));
+            output::toned(Tone::Warning, &text);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! How far the runs of a session may go: what holds, what a person asked for, and asking for it (G60, G64).
+
+use serde::Serialize;
+use workrail_core::label::RunLabel;
+use workrail_core::project::SessionState;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::id::{NodeId, RunId, SessionId};
+use workrail_model::name::WorkflowId;
+use workrail_model::preferences::{PreferenceChange, Preferences, RunStatus};
+
+use crate::find::Found;
+use crate::{Engine, Store, error};
+
+/// A run and its preferences.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunPreferences {
+    pub session_id: SessionId,
+    pub run_id: RunId,
+    pub label: String,
+    pub workflow_id: WorkflowId,
+    pub status: Option<RunStatus>,
+    /// What holds at the node where the run goes on.
+    pub applied: Preferences,
+    pub applied_at: NodeId,
+    /// What the next completed step applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Preferences>,
+}
+
+impl<S: Store> Engine<S> {
+    /// What holds for runs that nobody chose anything for.
+    pub fn default_preferences(&self) -> Preferences {
+        self.around.default_preferences.default_preferences()
+    }
+
+    /// The preferences of a run, or of all runs of a session, oldest first.
+    pub fn preferences_of(&self, found: Found) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
+        self.reading().look(found.session, |facts| {
+            let runs = facts.runs().filter(|run| found.run.is_none_or(|wanted| wanted == run.run_id));
+            runs.map(|run| self.run_preferences(facts, run.run_id)).collect()
+        })
+    }
+
+    fn run_preferences(
+        &self,
+        facts: &SessionState,
+        run: RunId,
+    ) -> Result<RunPreferences, Box<ErrorEnvelope>> {
+        let state = facts.run(run).ok_or_else(|| error::internal("a listed run is folded"))?;
+        let tip = facts.preferred_tip(run).and_then(|tip| facts.node(tip));
+        let tip = tip.ok_or_else(|| error::internal("a run has a tip"))?;
+        let snapshot = self.content().snapshot(tip.snapshot_ref)?;
+        Ok(RunPreferences {
+            session_id: facts.session_id(),
+            run_id: run,
+            label: RunLabel::of(run).to_string(),
+            workflow_id: state.workflow_id.clone(),
+            status: facts.run_status(run, snapshot.state().is_complete()),
+            applied: facts.preferences(tip.node_id),
+            applied_at: tip.node_id,
+            pending: self.store.wished_preferences(facts.session_id(), run),
+        })
+    }
+
+    /// Asks for changes on top of what holds or is asked for already. Runs that are complete are left alone.
+    pub fn ask_preferences(
+        &self,
+        found: Found,
+        changes: &[PreferenceChange],
+    ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
+        let mut asked = Vec::new();
+        for run in self.preferences_of(found)? {
+            match run.status {
+                Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => continue,
+                Some(RunStatus::InProgress | RunStatus::Blocked) | None => {}
+            }
+            let now = run.pending.unwrap_or(run.applied);
+            let wish = changes.iter().fold(now, |preferences, change| preferences.with(*change));
+            // Kept also when it is what holds at the tip: the next completed step may be another one.
+            let kept = self.store.wish_preferences(run.session_id, run.run_id, wish);
+            kept.map_err(|cause| error::io(&cause))?;
+            asked.push(RunPreferences { pending: Some(wish), ..run });
+        }
+        if asked.is_empty() { Err(error::no_open_run()) } else { Ok(asked) }
+    }
+}

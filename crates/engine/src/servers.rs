@@ -1,0 +1,13 @@
+//! The servers that run over this store; for people, never truth.
+
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::server::ServerRecord;
+
+use crate::{Engine, Store, error};
+
+impl<S: Store> Engine<S> {
+    /// Every server that runs now, and with which settings it started.
+    pub fn servers(&self) -> Result<Vec<ServerRecord>, Box<ErrorEnvelope>> {
+        self.store.servers().map_err(|cause| error::io(&cause))
+    }
+}
