@@ -3,12 +3,14 @@
 mod author;
 mod config;
 mod demo;
+mod doctor;
 mod flags;
 mod outcome;
 mod output;
 mod prefs;
 mod serve;
 mod settings;
+mod setup;
 mod shell;
 mod steer;
 mod version;
@@ -53,6 +55,10 @@ enum Command {
     #[command(subcommand)]
     Config(config::ConfigCommand),
     #[command(flatten)]
+    Setup(setup::SetupCommand),
+    /// Look at everything around your sessions, and say what to fix and how.
+    Doctor(doctor::DoctorArguments),
+    #[command(flatten)]
     Shell(shell::ShellCommand),
     /// Explain an error code: what it means, why it matters, what to do.
     Explain {
@@ -73,6 +79,8 @@ fn main() -> ExitCode {
         Command::Steer(command) => steer::run(command),
         Command::Prefs(command) => prefs::run(command),
         Command::Config(command) => config::run(command),
+        Command::Setup(command) => setup::run(&command),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Shell(command) => shell::run(command, Arguments::command()),
         Command::Explain { code } => explain(&code),
     }

@@ -15,6 +15,7 @@ pub(crate) enum Tone {
     Heading,
     Good,
     Warning,
+    Bad,
     Quiet,
 }
 
@@ -24,6 +25,7 @@ fn style(tone: Tone) -> Style {
         Tone::Heading => Style::new().bold(),
         Tone::Good => colour(AnsiColor::Green),
         Tone::Warning => colour(AnsiColor::Yellow),
+        Tone::Bad => colour(AnsiColor::Red),
         Tone::Quiet => Style::new().dimmed(),
     }
 }

@@ -108,6 +108,12 @@ impl Catalog {
         })
     }
 
+    /// How many workflows can be started in a workspace, and every file that cannot be used.
+    pub fn counted(&self, workspace: Option<&WorkspacePath>) -> (usize, Vec<UnusableFile>) {
+        let (usable, unusable) = self.everything(&self.listing(workspace));
+        (usable.len(), unusable)
+    }
+
     /// Every workflow that can be started, and every file that cannot be used.
     pub(crate) fn everything(&self, listing: &Listing) -> (Vec<Arc<Summary>>, Vec<UnusableFile>) {
         let mut usable = Vec::new();

@@ -2,10 +2,13 @@
 
 pub mod boot;
 mod bounded;
+pub mod clients;
 pub mod clock;
 pub mod config;
 pub mod data_dir;
 pub mod entropy;
 pub mod env_vars;
+pub mod machine;
 pub mod sources;
+mod whole_file;
 pub mod workspace;

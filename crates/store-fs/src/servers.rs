@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use workrail_model::id::ServerId;
+use workrail_model::id::{ServerId, SessionId};
 use workrail_model::server::{LoggedCall, ServerRecord};
 use workrail_ports::file_system::{
     FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath, WritableFile,
@@ -65,6 +65,26 @@ impl<F: FileSystem> LocalStore<F> {
         let (path, before) = layout::server_logs(&record.started_at, id);
         let log = Mutex::new(Log { file: None, path, before, bytes: 0 });
         Ok(Registered { store: self, id, log, lock })
+    }
+
+    /// The locks that another process, or another handle of this one, holds right now.
+    pub fn held_locks(&self) -> Result<Vec<RelPath>, FsError> {
+        let mut locks = vec![layout::store_lock(), layout::activity_lock(), layout::keyring_lock()];
+        locks.extend(self.sessions_on_disk()?.into_iter().map(layout::session_lock));
+        let mut held = Vec::new();
+        for path in locks {
+            // Asked first, so that looking leaves no lock file behind.
+            let there = self.fs().stat(&path).is_ok();
+            if there && self.fs().lock(&path, LockMode::Exclusive, Duration::ZERO)?.is_none() {
+                held.push(path);
+            }
+        }
+        Ok(held)
+    }
+
+    fn sessions_on_disk(&self) -> Result<Vec<SessionId>, FsError> {
+        let entries = self.fs().list(&layout::sessions())?;
+        Ok(entries.iter().filter_map(|entry| SessionId::parse(&entry.name).ok()).collect())
     }
 
     fn forget_dead(&self) -> Result<(), FsError> {

@@ -1,12 +1,10 @@
 //! Changes one setting in the file and leaves all the rest of it as it stands: comments, order, spacing.
 
-use std::io::Write;
-
-use camino::{Utf8Path, Utf8PathBuf};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 use workrail_model::config::{Key, Value};
 
 use super::{ConfigError, ConfigPath, read};
+use crate::whole_file;
 
 /// Writes a value; the file and its folder are made when they are not there.
 pub fn set(place: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError> {
@@ -68,7 +66,7 @@ pub fn prepare(place: &ConfigPath) -> Result<(), ConfigError> {
         let (path, detail) = (place.path.clone(), error.to_string());
         ConfigError::Unwritable { path, detail }
     };
-    write_whole(&place.path, &text).map_err(unwritable)
+    whole_file::write(&place.path, &text).map_err(unwritable)
 }
 
 /// The table that holds the key, and the key's name there.
@@ -106,27 +104,5 @@ fn change(place: &ConfigPath, edit: impl FnOnce(&mut DocumentMut)) -> Result<(),
         let (path, detail) = (place.path.clone(), error.to_string());
         ConfigError::Unwritable { path, detail }
     };
-    write_whole(&place.path, &new).map_err(unwritable)
-}
-
-/// Replaces the file at once, so that no reader and no crash finds half of it. A link keeps pointing where it
-/// does: the file behind it is replaced.
-fn write_whole(path: &Utf8Path, text: &str) -> std::io::Result<()> {
-    let path = match path.canonicalize_utf8() {
-        Ok(real) => real,
-        Err(_) => path.to_owned(),
-    };
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_str().is_empty() => folder.to_owned(),
-        Some(_) | None => Utf8PathBuf::from("."),
-    };
-    std::fs::create_dir_all(&folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(&folder)?;
-    file.write_all(text.as_bytes())?;
-    if let Ok(metadata) = std::fs::metadata(&path) {
-        file.as_file().set_permissions(metadata.permissions())?;
-    }
-    file.as_file().sync_all()?;
-    file.persist(&path)?;
-    Ok(())
+    whole_file::write(&place.path, &new).map_err(unwritable)
 }

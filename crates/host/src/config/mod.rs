@@ -92,6 +92,11 @@ pub fn variable(key: Key) -> &'static EnvVar {
     }
 }
 
+/// The variable that was probably meant.
+pub fn nearest_variable(name: &str) -> Option<&'static str> {
+    read::nearest_of(name, env_vars::ALL.iter().map(|variable| variable.name))
+}
+
 /// The settings in effect for this process.
 pub fn load(place: Option<&ConfigPath>) -> Result<Settings, ConfigError> {
     let mut given = place.map(read::file).transpose()?.unwrap_or_default();

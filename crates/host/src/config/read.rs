@@ -75,8 +75,14 @@ fn plain(value: &toml::Value) -> Option<Value> {
 }
 
 /// The key that was probably meant.
-pub(super) fn nearest(name: &str) -> Option<&'static str> {
-    let known = Key::ALL.iter().map(|key| key.as_str());
+fn nearest(name: &str) -> Option<&'static str> {
+    nearest_of(name, Key::ALL.iter().map(|key| key.as_str()))
+}
+
+pub(super) fn nearest_of(
+    name: &str,
+    known: impl Iterator<Item = &'static str>,
+) -> Option<&'static str> {
     let close = known.map(|key| (strsim::normalized_damerau_levenshtein(name, key), key));
     close.filter(|(near, _)| *near >= 0.6).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, key)| key)
 }

@@ -1,0 +1,146 @@
+//! The program, its settings, its environment, and the workflows it would find.
+
+use camino::Utf8Path;
+use workrail_engine::catalog::Catalog;
+use workrail_host::config::{ConfigError, load, nearest_variable};
+use workrail_host::env_vars;
+use workrail_host::machine::{program, version_of};
+use workrail_host::workspace::default_workspace;
+
+use super::Findings;
+use crate::{settings, setup, version};
+
+const PROGRAM: &str = "program";
+const SETTINGS: &str = "settings";
+const ENVIRONMENT: &str = "environment";
+const CLIENTS: &str = "clients";
+const WORKFLOWS: &str = "workflows";
+
+pub(super) fn look(findings: &mut Findings) {
+    this_program(findings);
+    settings(findings);
+    variables(findings);
+    git(findings);
+    clients(findings);
+    workflows(findings);
+}
+
+/// Clients start `workrail` by name: another build on the path is the one that they get.
+fn this_program(findings: &mut Findings) {
+    findings.good(PROGRAM, format!("workrail {}", version::LONG));
+    let own = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
+    match program("workrail") {
+        None => findings.warning(
+            PROGRAM,
+            "`workrail` is not on the PATH of this shell, so clients that start it by name do not find it",
+            "cargo install --path crates/cli, or add the program's folder to PATH",
+        ),
+        Some(found) if found.canonicalize().ok() == own => {
+            findings.good(PROGRAM, format!("clients find this program as {found}"));
+        }
+        Some(found) => {
+            let other = version_of(&found).unwrap_or_else(|| "of an unknown version".to_owned());
+            findings.warning(
+                PROGRAM,
+                format!("clients that start `workrail` get {found} ({other}), not this program"),
+                "install this one over it, or name the program's whole path in the client's settings",
+            );
+        }
+    }
+}
+
+fn settings(findings: &mut Findings) {
+    let place = match settings::place() {
+        Ok(place) => place,
+        Err(error) => return findings.warning(SETTINGS, error.to_string(), "set HOME or WORKRAIL_CONFIG"),
+    };
+    match load(Some(&place)) {
+        Ok(_) if place.path.exists() => findings.good(SETTINGS, format!("{} is in order", place.path)),
+        Ok(_) => findings.good(SETTINGS, format!("none; the defaults hold ({} is not there)", place.path)),
+        Err(error @ ConfigError::WrongVariable { .. }) => {
+            findings.problem(SETTINGS, error.to_string(), "correct or unset the variable");
+        }
+        Err(error) => findings.problem(SETTINGS, error.to_string(), "workrail config edit"),
+    }
+}
+
+/// A misspelt variable does nothing, silently; so it is said here.
+fn variables(findings: &mut Findings) {
+    let known = |name: &str| env_vars::ALL.iter().any(|variable| variable.name == name);
+    let strange = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let mut strange: Vec<String> =
+        strange.filter(|name| name.starts_with("WORKRAIL_") && !known(name)).collect();
+    strange.sort();
+    for name in &strange {
+        let fix = match nearest_variable(name) {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => "unset it".to_owned(),
+        };
+        findings.warning(ENVIRONMENT, format!("`{name}` is no variable of WorkRail and does nothing"), fix);
+    }
+    let set = env_vars::ALL.iter().filter(|variable| variable.get().is_some());
+    let set: Vec<&str> = set.map(|variable| variable.name).filter(|name| *name != "HOME").collect();
+    let set = if set.is_empty() { "none".to_owned() } else { set.join(", ") };
+    findings.good(ENVIRONMENT, format!("variables that are set: {set}"));
+}
+
+fn git(findings: &mut Findings) {
+    match program("git").and_then(|git| version_of(&git)) {
+        Some(version) => findings.good(ENVIRONMENT, version),
+        None => findings.warning(
+            ENVIRONMENT,
+            "git was not found: sessions do not remember their branch, and git sources cannot be fetched",
+            "install git",
+        ),
+    }
+}
+
+/// A client that starts a program which is not there shows its user nothing but silence.
+fn clients(findings: &mut Findings) {
+    let Ok(bases) = setup::bases() else { return };
+    for known in setup::known(&bases) {
+        let name = known.client.as_str();
+        let mut set_up = false;
+        for (file, command) in &known.files {
+            match command {
+                Ok(Some(command)) if starts(command) => {
+                    set_up = true;
+                    findings.good(CLIENTS, format!("{name} starts {command} ({})", file.path));
+                }
+                Ok(Some(command)) => {
+                    set_up = true;
+                    let scope = file.scope.as_str();
+                    findings.problem(
+                        CLIENTS,
+                        format!("{name} starts `{command}`, which is no program ({})", file.path),
+                        format!("workrail install --client {name} --scope {scope}"),
+                    );
+                }
+                Ok(None) => {}
+                Err(error) => findings.warning(CLIENTS, error.to_string(), "mend the file by hand"),
+            }
+        }
+        if known.present && !set_up {
+            let fix = format!("workrail install --client {name}");
+            findings.warning(CLIENTS, format!("{name} is there and does not know WorkRail"), fix);
+        }
+    }
+}
+
+fn starts(command: &str) -> bool {
+    match command.contains('/') {
+        true => Utf8Path::new(command).is_file(),
+        false => program(command).is_some(),
+    }
+}
+
+fn workflows(findings: &mut Findings) {
+    let Ok(sources) = settings::sources() else { return };
+    let catalog = Catalog::new(std::sync::Arc::new(sources));
+    let (usable, unusable) = catalog.counted(default_workspace().as_ref());
+    findings.good(WORKFLOWS, format!("{usable} can be started from here"));
+    for file in unusable {
+        let first = file.errors.first().cloned().unwrap_or_default();
+        findings.warning(WORKFLOWS, format!("{} cannot be used: {first}", file.file), "workrail validate FILE");
+    }
+}

@@ -1,0 +1,141 @@
+//! The data directory: whether it can be used, what it holds, who uses it, and whether all of it is well.
+
+use camino::Utf8Path;
+use workrail_host::data_dir::data_dir;
+use workrail_host::machine::{others_may_access, volume};
+
+use super::Findings;
+use crate::config::behind;
+use crate::output::Progress;
+use crate::wiring::{self, Opened};
+use crate::{outcome, settings, version};
+
+const DATA: &str = "data directory";
+const SESSIONS: &str = "sessions";
+const SERVERS: &str = "servers";
+
+/// Less than this, and one long run may fill the disk.
+const FREE_BYTES_LOW: u64 = 1 << 30;
+/// Less than this, and the next call may fail.
+const FREE_BYTES_MIN: u64 = 64 << 20;
+
+pub(super) fn look(findings: &mut Findings) {
+    let Ok(current) = settings::current() else { return };
+    let root = match data_dir(&current.settings) {
+        Ok(root) => root,
+        Err(error) => return findings.problem(DATA, error.to_string(), "set WORKRAIL_DATA_DIR"),
+    };
+    if !root.exists() {
+        return findings.good(DATA, format!("{root} is not there yet; the first call makes it"));
+    }
+    folder(findings, &root);
+    match wiring::open(current) {
+        Ok(opened) => {
+            findings.good(DATA, "the signing keys are there, for this user alone");
+            locks(findings, &opened);
+            sessions(findings, &opened);
+            servers(findings, &opened);
+        }
+        Err(failure) => {
+            let (what, fix) = match failure {
+                outcome::Failure::Refused(error) => (error.message, error.suggestion),
+                outcome::Failure::Call(text) | outcome::Failure::Environment(text) => {
+                    (text, format!("make {root} readable and writable for this user"))
+                }
+                outcome::Failure::Problems => return,
+            };
+            findings.problem(DATA, what, fix);
+        }
+    }
+}
+
+fn folder(findings: &mut Findings, root: &Utf8Path) {
+    findings.good(DATA, root.as_str());
+    if others_may_access(root) == Some(true) {
+        findings.warning(DATA, "other users of this machine may look into it", format!("chmod 700 {root}"));
+    }
+    let Some(volume) = volume(root) else { return };
+    let free = volume.free_bytes >> 20;
+    match volume.free_bytes {
+        0..FREE_BYTES_MIN => {
+            findings.problem(DATA, format!("{free} MiB are free on its disk"), "free some disk space");
+        }
+        FREE_BYTES_MIN..FREE_BYTES_LOW => {
+            findings.warning(DATA, format!("{free} MiB are free on its disk"), "free some disk space soon");
+        }
+        FREE_BYTES_LOW.. => findings.good(DATA, format!("{} GiB are free on its disk", free >> 10)),
+    }
+    if let Some(kind) = volume.network {
+        findings.warning(
+            DATA,
+            format!("it lies on {kind}, where locks may not keep two machines apart"),
+            "set data_dir to a folder on a local disk",
+        );
+    }
+}
+
+fn locks(findings: &mut Findings, opened: &Opened) {
+    match opened.store.held_locks() {
+        Ok(held) if held.is_empty() => findings.good(DATA, "no lock is held"),
+        Ok(held) => {
+            let names: Vec<&str> = held.iter().map(|path| path.as_str()).collect();
+            findings.warning(
+                DATA,
+                format!("held right now: {}", names.join(", ")),
+                "nothing, when a server is working; a lock that stays held belongs to a process that hangs",
+            );
+        }
+        Err(error) => findings.problem(DATA, error.to_string(), "check the disk and the folder's owner"),
+    }
+}
+
+fn sessions(findings: &mut Findings, opened: &Opened) {
+    let mut bar: Option<Progress> = None;
+    let read = opened.engine.health(|done, total| {
+        bar.get_or_insert_with(|| Progress::new("reading sessions", total as u64)).at(done as u64);
+    });
+    drop(bar);
+    match read {
+        Ok(health) => {
+            let well = health.sessions - health.unwell.len();
+            findings.good(SESSIONS, format!("{well} of {} are healthy", health.sessions));
+            for unwell in health.unwell {
+                findings.problem(
+                    SESSIONS,
+                    format!("{}: {}", unwell.session, unwell.cause.message),
+                    format!("workrail verify {0}, then workrail repair {0}", unwell.session),
+                );
+            }
+        }
+        Err(error) => findings.problem(SESSIONS, error.message, error.suggestion),
+    }
+}
+
+fn servers(findings: &mut Findings, opened: &Opened) {
+    let running = match opened.engine.servers() {
+        Ok(running) => running,
+        Err(error) => return findings.warning(SERVERS, error.message, error.suggestion),
+    };
+    findings.good(SERVERS, format!("{} running", running.len()));
+    for server in running.iter().filter(|server| server.version != version::LONG) {
+        findings.warning(
+            SERVERS,
+            format!("process {} runs workrail {}, this is {}", server.process_id, server.version, version::LONG),
+            "restart that client",
+        );
+    }
+    let desired = settings::place().and_then(|place| workrail_host::config::load_file(&place));
+    let Ok(desired) = desired else { return };
+    for behind in behind(&desired).unwrap_or_default() {
+        let stale = behind.differences.iter().filter(|difference| difference.restart.is_some());
+        let stale: Vec<&str> = stale.map(|difference| difference.key.as_str()).collect();
+        if !stale.is_empty() {
+            let process = behind.server.process_id;
+            findings.warning(
+                SERVERS,
+                format!("process {process} still has other settings: {}", stale.join(", ")),
+                "restart that client",
+            );
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! `workrail doctor`: looks at everything around a session, and says of each thing that is wrong how to fix it.
+
+mod around;
+mod data;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::outcome::{self, EXIT_CODES, Failure, Format};
+use crate::output::{self, Tone};
+
+#[derive(Debug, Args)]
+#[command(after_help = format!(
+    "Exit codes: 1 when something needs to be fixed; warnings alone are 0. {EXIT_CODES}\n\n\
+     Example: workrail doctor"
+))]
+pub(crate) struct DoctorArguments {
+    /// Print the findings as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Level {
+    Good,
+    Warning,
+    Problem,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, Serialize)]
+struct Finding {
+    area: &'static str,
+    level: Level,
+    what: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+/// Collects what the checks find.
+#[derive(Debug, Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn good(&mut self, area: &'static str, what: impl Into<String>) {
+        self.0.push(Finding { area, level: Level::Good, what: what.into(), fix: None });
+    }
+
+    fn warning(&mut self, area: &'static str, what: impl Into<String>, fix: impl Into<String>) {
+        self.0.push(Finding { area, level: Level::Warning, what: what.into(), fix: Some(fix.into()) });
+    }
+
+    fn problem(&mut self, area: &'static str, what: impl Into<String>, fix: impl Into<String>) {
+        self.0.push(Finding { area, level: Level::Problem, what: what.into(), fix: Some(fix.into()) });
+    }
+
+    fn count(&self, level: Level) -> usize {
+        self.0.iter().filter(|finding| finding.level == level).count()
+    }
+}
+
+pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
+    let mut findings = Findings::default();
+    around::look(&mut findings);
+    data::look(&mut findings);
+    let format = Format::json_if(arguments.json);
+    show(&findings, format);
+    let problems = findings.count(Level::Problem);
+    outcome::finish(if problems > 0 { Err(Failure::Problems) } else { Ok(()) }, format)
+}
+
+fn show(findings: &Findings, format: Format) {
+    let (problems, warnings) = (findings.count(Level::Problem), findings.count(Level::Warning));
+    if format == Format::Json {
+        output::json(&json!({ "problems": problems, "warnings": warnings, "findings": findings.0 }));
+        return;
+    }
+    let mut area = "";
+    for finding in &findings.0 {
+        if finding.area != area {
+            area = finding.area;
+            output::toned(Tone::Heading, area);
+        }
+        match finding.level {
+            Level::Good => output::toned(Tone::Good, &format!("  ok       {}", finding.what)),
+            Level::Warning => output::toned(Tone::Warning, &format!("  warning  {}", finding.what)),
+            Level::Problem => output::toned(Tone::Bad, &format!("  problem  {}", finding.what)),
+        }
+        if let Some(fix) = &finding.fix {
+            output::line(&format!("           fix: {fix}"));
+        }
+    }
+    let tone = match (problems, warnings) {
+        (0, 0) => Tone::Good,
+        (0, _) => Tone::Warning,
+        (_, _) => Tone::Bad,
+    };
+    output::toned(tone, &format!("{problems} problems, {warnings} warnings"));
+}

@@ -1,0 +1,254 @@
+//! `workrail install` and `uninstall`: one line in a client's own file, shown before it is written.
+
+use std::process::ExitCode;
+
+use camino::Utf8PathBuf;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use similar::{ChangeTag, TextDiff};
+use workrail_host::clients::{self, Bases, Change, Client, ClientError, ClientFile, Launch, Scope};
+
+use crate::outcome::{self, EXIT_CODES, Failure, Format};
+use crate::output::{self, Tone};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SetupCommand {
+    /// Set WorkRail up in a client: Claude Code, Cursor, VS Code and others.
+    #[command(after_help = format!(
+        "The client's file is changed only where it names workrail; comments and order stay, and the file as it \
+         was is kept beside it.\n\n{EXIT_CODES}\n\nExamples:\n  workrail install --list\n  \
+         workrail install --client claude-code\n  workrail install --client cursor --scope project --dry-run"
+    ))]
+    Install(SetupArguments),
+    /// Take WorkRail out of a client's file again.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail uninstall --client claude-code"))]
+    Uninstall(SetupArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetupArguments {
+    /// The client; may be given several times.
+    #[arg(long, value_enum, required_unless_present = "list")]
+    client: Vec<ClientArgument>,
+    /// For all you open, or for the folder you are in. Default: user, where the client has such a file.
+    #[arg(long, value_enum)]
+    scope: Option<ScopeArgument>,
+    /// Show what would change and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Say which clients are there and which of them know WorkRail.
+    #[arg(long)]
+    list: bool,
+    /// Print as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ClientArgument {
+    ClaudeCode,
+    ClaudeDesktop,
+    Cursor,
+    #[value(name = "vscode")]
+    VsCode,
+    Codex,
+    Gemini,
+}
+
+impl ClientArgument {
+    fn client(self) -> Client {
+        match self {
+            Self::ClaudeCode => Client::ClaudeCode,
+            Self::ClaudeDesktop => Client::ClaudeDesktop,
+            Self::Cursor => Client::Cursor,
+            Self::VsCode => Client::VsCode,
+            Self::Codex => Client::Codex,
+            Self::Gemini => Client::Gemini,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ScopeArgument {
+    User,
+    Project,
+}
+
+/// What to do to a client's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Install,
+    Uninstall,
+}
+
+pub(crate) fn run(command: &SetupCommand) -> ExitCode {
+    let (arguments, wish) = match command {
+        SetupCommand::Install(arguments) => (arguments, Wish::Install),
+        SetupCommand::Uninstall(arguments) => (arguments, Wish::Uninstall),
+    };
+    let format = Format::json_if(arguments.json);
+    let done = if arguments.list { list(format) } else { change(arguments, wish, format) };
+    outcome::finish(done, format)
+}
+
+/// Where the clients' files are for this user, in this folder.
+pub(crate) fn bases() -> Result<Bases, Failure> {
+    let here = std::env::current_dir().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
+    let bases = here.and_then(Bases::of_user);
+    bases.ok_or_else(|| Failure::Environment("no home directory or working folder was found".to_owned()))
+}
+
+fn refused(error: &ClientError) -> Failure {
+    Failure::Environment(format!("{error}\nNothing was written."))
+}
+
+fn change(arguments: &SetupArguments, wish: Wish, format: Format) -> Result<(), Failure> {
+    let bases = bases()?;
+    let files: Vec<ClientFile> = arguments
+        .client
+        .iter()
+        .map(|client| file_of(client.client(), arguments.scope, &bases))
+        .collect::<Result<_, _>>()?;
+    // All are planned before any is written: one that cannot be read stops them all.
+    let changes: Vec<Change> = files.iter().map(|file| planned(file, wish)).collect::<Result<_, _>>()?;
+    let mut shown = Vec::new();
+    for (file, change) in files.iter().zip(&changes) {
+        let backup = match arguments.dry_run {
+            true => None,
+            false => clients::apply(change).map_err(|error| refused(&error))?,
+        };
+        match format {
+            Format::Text => tell(file, change, wish, arguments.dry_run, backup.as_ref()),
+            Format::Json => shown.push(json!({
+                "client": file.client.as_str(), "scope": file.scope.as_str(), "path": file.path,
+                "changed": change.is_needed() && !arguments.dry_run, "backup": backup, "diff": diff(change),
+            })),
+        }
+    }
+    if format == Format::Json {
+        output::json(&json!({ "dryRun": arguments.dry_run, "files": shown }));
+    }
+    Ok(())
+}
+
+fn file_of(client: Client, scope: Option<ScopeArgument>, bases: &Bases) -> Result<ClientFile, Failure> {
+    let found = match scope {
+        Some(ScopeArgument::User) => client.file(Scope::User, bases),
+        Some(ScopeArgument::Project) => client.file(Scope::Project, bases),
+        None => client.usual_file(bases),
+    };
+    found.ok_or_else(|| {
+        let other = client.usual_file(bases).map_or("user", |file| file.scope.as_str());
+        Failure::Call(format!("{} has no such scope; use --scope {other}.", client.as_str()))
+    })
+}
+
+fn planned(file: &ClientFile, wish: Wish) -> Result<Change, Failure> {
+    let own = std::env::current_exe().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
+    let change = match wish {
+        Wish::Install => clients::installed(file, &Launch::for_scope(file.scope, own.as_deref())),
+        Wish::Uninstall => clients::removed(file),
+    };
+    change.map_err(|error| refused(&error))
+}
+
+fn diff(change: &Change) -> Vec<String> {
+    let before = change.before.as_deref().unwrap_or_default();
+    let diff = TextDiff::from_lines(before, &change.after);
+    let groups = diff.grouped_ops(2);
+    let changes = groups.iter().flatten().flat_map(|op| diff.iter_changes(op));
+    changes
+        .map(|line| {
+            let mark = match line.tag() {
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+                ChangeTag::Equal => ' ',
+            };
+            format!("{mark} {}", line.value().trim_end_matches('\n'))
+        })
+        .collect()
+}
+
+fn tell(file: &ClientFile, change: &Change, wish: Wish, dry_run: bool, backup: Option<&Utf8PathBuf>) {
+    let (client, path) = (file.client.as_str(), &file.path);
+    if !change.is_needed() {
+        let text = match wish {
+            Wish::Install => format!("{client}: {path} has WorkRail already."),
+            Wish::Uninstall => format!("{client}: {path} does not name WorkRail."),
+        };
+        return output::toned(Tone::Good, &text);
+    }
+    output::toned(Tone::Heading, &format!("{client}: {path}"));
+    for line in diff(change) {
+        let tone = match line.as_bytes().first() {
+            Some(b'+') => Tone::Good,
+            Some(b'-') => Tone::Bad,
+            Some(_) | None => Tone::Quiet,
+        };
+        output::toned(tone, &format!("  {line}"));
+    }
+    if dry_run {
+        return output::line("Nothing was written.");
+    }
+    if let Some(backup) = backup {
+        output::line(&format!("The file as it was: {backup}"));
+    }
+    output::line(match wish {
+        Wish::Install => "Written. Start the client again, then ask it to list workflows.",
+        Wish::Uninstall => "Written. Start the client again.",
+    });
+}
+
+/// A client on this machine, and how it starts WorkRail in each of its files.
+pub(crate) struct Known {
+    pub(crate) client: Client,
+    pub(crate) present: bool,
+    pub(crate) files: Vec<(ClientFile, Result<Option<String>, ClientError>)>,
+}
+
+pub(crate) fn known(bases: &Bases) -> Vec<Known> {
+    let known = Client::ALL.into_iter().map(|client| {
+        let files = Scope::ALL.into_iter().filter_map(|scope| client.file(scope, bases));
+        let files = files.map(|file| {
+            let command = Client::command_in(&file);
+            (file, command)
+        });
+        Known { client, present: client.is_present(bases), files: files.collect() }
+    });
+    known.collect()
+}
+
+fn list(format: Format) -> Result<(), Failure> {
+    let known = known(&bases()?);
+    if format == Format::Json {
+        let clients: Vec<Value> = known.iter().map(as_json).collect();
+        output::json(&json!({ "clients": clients }));
+        return Ok(());
+    }
+    let rows = known.iter().flat_map(|known| {
+        known.files.iter().map(|(file, command)| {
+            let state = match command {
+                Ok(Some(command)) => format!("set up: {command}"),
+                Ok(None) => "not set up".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            let present = if known.present { "yes" } else { "no" };
+            let (client, scope) = (known.client.as_str(), file.scope.as_str());
+            vec![client.to_owned(), present.to_owned(), scope.to_owned(), state, file.path.to_string()]
+        })
+    });
+    output::table(&["client", "found", "scope", "workrail", "file"], rows);
+    Ok(())
+}
+
+fn as_json(known: &Known) -> Value {
+    let files = known.files.iter().map(|(file, command)| {
+        json!({
+            "scope": file.scope.as_str(), "path": file.path,
+            "command": command.as_ref().ok().and_then(Option::as_ref),
+            "problem": command.as_ref().err().map(ToString::to_string),
+        })
+    });
+    let files: Vec<Value> = files.collect();
+    json!({ "client": known.client.as_str(), "found": known.present, "files": files })
+}

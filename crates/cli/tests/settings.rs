@@ -1,0 +1,313 @@
+//! Settings, preferences and `doctor` through the real binary, in a home of their own.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::McpClient;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+
+struct Home(tempfile::TempDir);
+
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn data(&self) -> PathBuf {
+        self.0.path().join("data")
+    }
+
+    fn config(&self) -> PathBuf {
+        self.0.path().join(".config/workrail/config.toml")
+    }
+
+    fn write(&self, text: &str) {
+        fs::create_dir_all(self.config().parent().unwrap()).unwrap();
+        fs::write(self.config(), text).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        self.run_with(arguments, &[])
+    }
+
+    fn run_with(&self, arguments: &[&str], env: &[(&str, &str)]) -> Ran {
+        let output = Command::new(PROGRAM)
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var("PATH").unwrap())
+            .env("HOME", self.0.path())
+            .env("WORKRAIL_DATA_DIR", self.data())
+            .envs(env.iter().copied())
+            .current_dir(self.0.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        Ran {
+            code: output.status.code().unwrap(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn server(&self) -> McpClient {
+        McpClient::start(Path::new(PROGRAM), &self.data(), &[("HOME", self.0.path())])
+    }
+}
+
+fn tools(client: &mut McpClient) -> Vec<String> {
+    let listed = client.request("tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn setting_a_value_keeps_the_rest_of_the_file_and_get_reads_it_back() {
+    let home = Home::new();
+    home.write("# mine\n[retention]\n# not too long\nttl_days = 60   # two months\n\n[tools]\nresume = true\n");
+    assert_eq!(home.run(&["config", "get", "retention.ttl_days"]).out, "60\n");
+    assert_eq!(home.run(&["config", "set", "retention.ttl_days", "30"]).code, 0);
+    assert_eq!(home.run(&["config", "set", "tools.start_session", "true"]).code, 0);
+    assert_eq!(home.run(&["config", "set", "sources.paths", "/a:/b"]).code, 0);
+    assert_eq!(
+        fs::read_to_string(home.config()).unwrap(),
+        "# mine\n[retention]\n# not too long\nttl_days = 30   # two months\n\n[tools]\nresume = true\n\
+         start_session = true\n\n[sources]\npaths = [\"/a\", \"/b\"]\n"
+    );
+    let got = home.run(&["config", "get", "sources.paths", "--json"]).json();
+    assert_eq!((&got["value"], &got["origin"]), (&json!(["/a", "/b"]), &json!("file")));
+    assert_eq!(home.run(&["config", "set", "sources.paths"]).code, 0);
+    assert_eq!(home.run(&["config", "get", "sources.paths", "--json"]).json()["origin"], "default");
+    assert!(!fs::read_to_string(home.config()).unwrap().contains("sources"));
+}
+
+#[test]
+fn a_variable_wins_over_the_file_and_the_file_over_the_default() {
+    let home = Home::new();
+    home.write("[tokens]\nencoding = \"v1\"\n");
+    let key = ["config", "get", "tokens.encoding", "--json"];
+    assert_eq!(home.run(&key).json()["value"], "v1");
+    let over = home.run_with(&key, &[("WORKRAIL_TOKEN_ENCODING", "v2")]).json();
+    assert_eq!((&over["value"], &over["origin"]), (&json!("v2"), &json!("environment")));
+    let other = home.0.path().join("other.toml");
+    fs::write(&other, "[retention]\nttl_days = 1\n").unwrap();
+    let named = home.run(&["--config", other.to_str().unwrap(), "config", "get", "retention.ttl_days"]);
+    assert_eq!(named.out, "1\n");
+    let absent = home.run(&["--config", "/nowhere/at/all.toml", "config", "get", "retention.ttl_days"]);
+    assert_eq!(absent.code, 2, "a file that was named must be there");
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_said_at_once_with_the_place_and_the_way_out() {
+    let home = Home::new();
+    for (text, said) in [
+        ("[retention]\nttl_dayz = 3\n", "did you mean `retention.ttl_days`?"),
+        ("[retention]\nttl_days = \"three\"\n", "a whole number from 0 to 36500"),
+        ("[retention\nttl_days = 3\n", "line 1"),
+        ("[tokens]\nencoding = \"v9\"\n", "one of v2, v1"),
+        ("data_dir = \"here\"\n", "an absolute path"),
+        ("[tools.deep]\nresume = true\n", "`tools.deep`"),
+        ("retention = 3\n", "`retention`"),
+    ] {
+        home.write(text);
+        let listed = home.run(&["config", "list"]);
+        assert_eq!(listed.code, 2, "{text}: {listed:?}");
+        assert!(listed.err.contains(said), "{text}: {}", listed.err);
+        let served = home.run(&["mcp"]);
+        assert!(served.code != 0 && served.out.is_empty(), "{served:?}");
+        let set = home.run(&["config", "set", "retention.ttl_days", "30"]);
+        assert_eq!(set.code, 2, "a broken file is not written over");
+        assert_eq!(fs::read_to_string(home.config()).unwrap(), text);
+        assert_eq!(home.run(&["doctor"]).code, 1, "{text}");
+        assert_eq!(home.run(&["config", "path"]).code, 0, "what mends the file works while it is broken");
+    }
+    let refused = home.run(&["config", "get", "no.such", "--json"]);
+    assert_eq!((refused.code, &refused.json()["error"]["code"]), (2, &json!("VALIDATION_ERROR")));
+}
+
+#[test]
+fn a_linked_settings_file_stays_a_link() {
+    let home = Home::new();
+    home.write("");
+    let real = home.0.path().join("dotfiles.toml");
+    fs::rename(home.config(), &real).unwrap();
+    std::os::unix::fs::symlink(&real, home.config()).unwrap();
+    assert_eq!(home.run(&["config", "set", "log.filter", "info"]).code, 0);
+    assert!(fs::symlink_metadata(home.config()).unwrap().file_type().is_symlink());
+    assert!(fs::read_to_string(&real).unwrap().contains("info"));
+}
+
+#[test]
+fn the_editor_gets_a_file_with_every_setting_and_what_it_leaves_is_checked() {
+    let home = Home::new();
+    assert_eq!(home.run(&["config", "edit"]).code, 2, "without an editor the path is said");
+    assert_eq!(home.run_with(&["config", "edit"], &[("EDITOR", "true")]).code, 0);
+    let text = fs::read_to_string(home.config()).unwrap();
+    for key in ["ttl_days", "start_session", "encoding", "redact_keys"] {
+        assert!(text.contains(key), "{key}");
+    }
+    // Uncommented as it stands, the file is valid and says the defaults.
+    let all: String = text.lines().map(|line| format!("{}\n", bare(line))).collect();
+    home.write(&all.replace("data_dir = \"\"\n", ""));
+    let listed = home.run(&["config", "list", "--json"]).json();
+    for setting in listed["settings"].as_array().unwrap() {
+        if setting["key"] != "data_dir" {
+            assert_eq!(setting["value"], setting["default"], "{setting}");
+        }
+    }
+    home.write("broken = \n");
+    assert_eq!(home.run_with(&["config", "edit"], &[("EDITOR", "true")]).code, 2);
+}
+
+/// The line without the `#` in front of an assignment.
+fn bare(line: &str) -> &str {
+    match line.strip_prefix("# ") {
+        Some(rest) if rest.split(' ').nth(1) == Some("=") => rest,
+        _ => line,
+    }
+}
+
+#[test]
+fn a_running_server_is_listed_with_what_only_a_restart_tells_it() {
+    let home = Home::new();
+    let mut client = home.server();
+    assert!(!tools(&mut client).contains(&"start_session".to_owned()));
+    assert_eq!(home.run(&["config", "list", "--json"]).json()["serversBehind"], json!([]));
+    let set = home.run(&["config", "set", "tools.start_session", "true"]);
+    assert!(set.out.contains("restart that client"), "{set:?}");
+    home.run(&["config", "set", "retention.ttl_days", "5"]);
+    let behind = &home.run(&["config", "list", "--json"]).json()["serversBehind"];
+    let differences = behind[0]["differences"].as_array().unwrap();
+    let found: Vec<(&Value, &Value)> =
+        differences.iter().map(|difference| (&difference["key"], &difference["restart"])).collect();
+    assert_eq!(
+        found,
+        [
+            (&json!("retention.ttl_days"), &Value::Null),
+            (&json!("tools.start_session"), &json!("feature_flags")),
+        ]
+    );
+    assert!(home.run(&["doctor"]).out.contains("still has other settings: tools.start_session"));
+    client.close();
+    let again = home.run(&["config", "list", "--json"]).json();
+    assert_eq!(again["serversBehind"], json!([]), "a server that ended is gone");
+    assert!(tools(&mut home.server()).contains(&"start_session".to_owned()));
+}
+
+#[test]
+fn a_killed_server_is_not_taken_for_a_running_one_and_its_calls_are_in_the_log() {
+    let home = Home::new();
+    let mut client = home.server();
+    let first = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
+    client.call("continue_workflow", json!({ "ackToken": "ack.v2.nonsense" }));
+    client.kill();
+    assert!(home.run(&["doctor"]).out.contains("0 running"));
+    let logs: Vec<PathBuf> =
+        fs::read_dir(home.data().join("logs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let text = fs::read_to_string(&logs[0]).unwrap();
+    let calls: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(calls[0]["tool"], "start_workflow");
+    assert_eq!((&calls[0]["outcome"], &calls[0]["run"]), (&json!("ok"), &first.structured["run"]["label"]));
+    assert_eq!(calls[1]["outcome"], "TOKEN_INVALID_FORMAT");
+    assert!(!text.contains("nonsense"), "nothing of what was said is kept");
+    let next = home.server();
+    let records = fs::read_dir(home.data().join("servers")).unwrap().count();
+    assert_eq!(records, 2, "the record and the lock of the one that runs");
+    next.close();
+}
+
+#[test]
+fn preferences_for_new_runs_take_effect_without_a_restart() {
+    let home = Home::new();
+    let mut client = home.server();
+    let mode = |client: &mut McpClient| {
+        let started = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
+        started.structured["preferences"].clone()
+    };
+    assert_eq!(mode(&mut client)["autonomy"], "guided");
+    assert_eq!(home.run(&["prefs", "set", "full_auto_never_stop", "risk_policy=balanced"]).code, 0);
+    let now = mode(&mut client);
+    assert_eq!((&now["autonomy"], &now["riskPolicy"]), (&json!("full_auto_never_stop"), &json!("balanced")));
+    let shown = home.run(&["prefs", "show", "--json"]).json();
+    assert_eq!(shown["default"], now);
+}
+
+#[test]
+fn preferences_of_a_session_are_pending_until_a_step_is_completed() {
+    let home = Home::new();
+    let mut client = home.server();
+    let first = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
+    let session = first.structured["run"]["sessionId"].as_str().unwrap();
+    let set = home.run(&["prefs", "set", "risk_policy=aggressive", "--session", &session[..9], "--json"]);
+    assert_eq!(set.json()["runs"][0]["pending"]["riskPolicy"], "aggressive");
+    let label = first.structured["run"]["label"].as_str().unwrap();
+    let shown = home.run(&["prefs", "show", "--session", label]);
+    assert!(shown.out.contains("pending: guided, aggressive"), "{shown:?}");
+    let call = first.structured["nextCall"]["arguments"].clone();
+    let second = client.call("continue_workflow", call);
+    assert_eq!(second.structured["preferences"]["riskPolicy"], "aggressive");
+    let after = home.run(&["prefs", "show", "--session", label, "--json"]).json();
+    assert_eq!(after["runs"][0]["applied"]["riskPolicy"], "aggressive");
+    assert!(after["runs"][0].get("pending").is_none());
+    assert_eq!(home.run(&["prefs", "set", "fast", "--session", label]).code, 2);
+    assert_eq!(home.run(&["prefs", "show", "--session", "amber-nobody"]).code, 2);
+}
+
+#[test]
+fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
+    let home = Home::new();
+    let first = home.run(&["doctor", "--json"]);
+    assert_eq!(first.code, 0, "{first:?}");
+    let mut client = home.server();
+    let started = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
+    client.close();
+    let session = started.structured["run"]["sessionId"].as_str().unwrap().to_owned();
+    assert!(home.run(&["doctor"]).out.contains("1 of 1 are healthy"));
+    fs::write(home.data().join(format!("sessions/{session}/manifest.jsonl")), "{}\n").unwrap();
+    let sick = home.run_with(&["doctor", "--json"], &[("WORKRAIL_DATADIR", "/x")]);
+    assert_eq!(sick.code, 1);
+    let found = sick.json();
+    let about = |area: &str, level: &str| {
+        let findings = found["findings"].as_array().unwrap();
+        findings.iter().find(|finding| finding["area"] == area && finding["level"] == level).cloned().unwrap()
+    };
+    assert!(about("sessions", "problem")["fix"].as_str().unwrap().contains(&format!("repair {session}")));
+    assert_eq!(about("environment", "warning")["fix"], "did you mean WORKRAIL_DATA_DIR?");
+    let keys = home.data().join("keys/keyring.json");
+    fs::set_permissions(&keys, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let exposed = home.run(&["doctor"]);
+    assert!(exposed.code == 1 && exposed.out.contains("keyring"), "{exposed:?}");
+}
+
+#[test]
+fn the_shell_and_the_manual_know_every_command() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = home.run(&["completions", shell]);
+        assert!(script.code == 0 && script.out.contains("doctor"), "{shell}");
+    }
+    let folder = home.0.path().join("man1");
+    assert_eq!(home.run(&["man", folder.to_str().unwrap()]).code, 0);
+    let page = fs::read_to_string(folder.join("workrail.1")).unwrap();
+    assert!(page.contains("doctor"));
+    assert!(folder.join("workrail-config-set.1").exists());
+    let version = home.run(&["--version"]).out;
+    assert!(version.starts_with("workrail 0.") && version.contains('('), "{version}");
+}

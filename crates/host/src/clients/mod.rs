@@ -1,0 +1,180 @@
+//! The programs that people run agents in: where each keeps its servers, and putting WorkRail there.
+//!
+//! A file of somebody else's is changed only where it speaks of WorkRail; comments, order and spacing stay.
+//! What cannot be read as it should be is refused, and nothing is written.
+
+mod edit;
+mod json;
+mod toml;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+pub use edit::{Change, apply, installed, removed};
+
+/// Under which name WorkRail stands in every client's file.
+pub const NAME: &str = "workrail";
+
+/// A program that starts MCP servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Client {
+    ClaudeCode,
+    ClaudeDesktop,
+    Cursor,
+    VsCode,
+    Codex,
+    Gemini,
+}
+
+/// For whom a server is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Everything this user opens.
+    User,
+    /// One folder, and whoever works in it.
+    Project,
+}
+
+impl Scope {
+    pub const ALL: [Self; 2] = [Self::User, Self::Project];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Project => "project",
+        }
+    }
+}
+
+/// How a client's file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Syntax {
+    /// JSON, perhaps with comments; the servers stand under this key.
+    Json { servers: &'static str, says_type: bool },
+    /// TOML, in tables `[mcp_servers.NAME]`.
+    Toml,
+}
+
+/// Where things are that the clients' files stand beneath.
+#[derive(Clone, Debug)]
+pub struct Bases {
+    pub home: Utf8PathBuf,
+    /// Where desktop programs keep their settings.
+    pub desktop: Utf8PathBuf,
+    pub project: Utf8PathBuf,
+}
+
+impl Bases {
+    /// `XDG_CONFIG_HOME`, or what the system uses instead.
+    pub fn of_user(project: Utf8PathBuf) -> Option<Self> {
+        let home = std::env::home_dir().and_then(|path| Utf8PathBuf::from_path_buf(path).ok())?;
+        let xdg = std::env::var("XDG_CONFIG_HOME").ok().map(Utf8PathBuf::from);
+        let desktop = match cfg!(target_os = "macos") {
+            true => home.join("Library/Application Support"),
+            false => xdg.filter(|path| path.is_absolute()).unwrap_or_else(|| home.join(".config")),
+        };
+        Some(Self { home, desktop, project })
+    }
+}
+
+/// A client's file for a scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientFile {
+    pub client: Client,
+    pub scope: Scope,
+    pub path: Utf8PathBuf,
+}
+
+impl Client {
+    pub const ALL: [Self; 6] =
+        [Self::ClaudeCode, Self::ClaudeDesktop, Self::Cursor, Self::VsCode, Self::Codex, Self::Gemini];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::ClaudeDesktop => "claude-desktop",
+            Self::Cursor => "cursor",
+            Self::VsCode => "vscode",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    fn syntax(self) -> Syntax {
+        match self {
+            Self::ClaudeCode | Self::ClaudeDesktop | Self::Cursor | Self::Gemini => {
+                Syntax::Json { servers: "mcpServers", says_type: false }
+            }
+            Self::VsCode => Syntax::Json { servers: "servers", says_type: true },
+            Self::Codex => Syntax::Toml,
+        }
+    }
+
+    /// The client's file, where it has one for the scope.
+    pub fn file(self, scope: Scope, bases: &Bases) -> Option<ClientFile> {
+        let Bases { home, desktop, project } = bases;
+        let path = match (self, scope) {
+            (Self::ClaudeCode, Scope::User) => home.join(".claude.json"),
+            (Self::ClaudeCode, Scope::Project) => project.join(".mcp.json"),
+            (Self::ClaudeDesktop, Scope::User) => desktop.join("Claude/claude_desktop_config.json"),
+            (Self::Cursor, Scope::User) => home.join(".cursor/mcp.json"),
+            (Self::Cursor, Scope::Project) => project.join(".cursor/mcp.json"),
+            (Self::VsCode, Scope::Project) => project.join(".vscode/mcp.json"),
+            (Self::Codex, Scope::User) => home.join(".codex/config.toml"),
+            (Self::Gemini, Scope::User) => home.join(".gemini/settings.json"),
+            (Self::Gemini, Scope::Project) => project.join(".gemini/settings.json"),
+            (Self::ClaudeDesktop | Self::Codex, Scope::Project) | (Self::VsCode, Scope::User) => return None,
+        };
+        Some(ClientFile { client: self, scope, path })
+    }
+
+    /// Its file for the whole user, or else for the project.
+    pub fn usual_file(self, bases: &Bases) -> Option<ClientFile> {
+        Scope::ALL.into_iter().find_map(|scope| self.file(scope, bases))
+    }
+
+    /// Whether there are signs of the client on this machine.
+    pub fn is_present(self, bases: &Bases) -> bool {
+        let Bases { home, desktop, .. } = bases;
+        let (signs, program): (&[Utf8PathBuf], &str) = match self {
+            Self::ClaudeCode => (&[home.join(".claude.json"), home.join(".claude")], "claude"),
+            Self::ClaudeDesktop => (&[desktop.join("Claude")], "claude-desktop"),
+            Self::Cursor => (&[home.join(".cursor")], "cursor"),
+            Self::VsCode => (&[home.join(".vscode"), desktop.join("Code")], "code"),
+            Self::Codex => (&[home.join(".codex")], "codex"),
+            Self::Gemini => (&[home.join(".gemini")], "gemini"),
+        };
+        signs.iter().any(|path| path.exists()) || crate::machine::program(program).is_some()
+    }
+}
+
+/// How a client starts WorkRail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// A name on the path, or a whole path.
+    pub command: String,
+}
+
+impl Launch {
+    /// A project's file is shared, so it names the program; a user's own names this one: programs that a
+    /// desktop starts often have another path than the shell.
+    pub fn for_scope(scope: Scope, own: Option<&Utf8Path>) -> Self {
+        let command = match (scope, own) {
+            (Scope::User, Some(own)) => own.to_string(),
+            (Scope::User, None) | (Scope::Project, _) => NAME.to_owned(),
+        };
+        Self { command }
+    }
+
+    pub const ARGUMENTS: [&'static str; 1] = ["mcp"];
+}
+
+/// A client's file that is not touched, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    #[error("`{path}` cannot be read: {detail}")]
+    Unreadable { path: Utf8PathBuf, detail: String },
+    #[error("`{path}` is not valid and was left as it is: {detail}")]
+    Malformed { path: Utf8PathBuf, detail: String },
+    #[error("`{path}` cannot be written: {detail}")]
+    Unwritable { path: Utf8PathBuf, detail: String },
+}

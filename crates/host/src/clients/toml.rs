@@ -1,0 +1,70 @@
+//! Clients whose file is TOML.
+
+use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
+
+use super::{Launch, NAME};
+
+const SERVERS: &str = "mcp_servers";
+
+fn parsed(text: &str) -> Result<DocumentMut, String> {
+    text.parse().map_err(|error: toml_edit::TomlError| error.to_string())
+}
+
+fn servers(document: &DocumentMut) -> Result<Option<&dyn TableLike>, String> {
+    match document.get(SERVERS) {
+        None => Ok(None),
+        Some(item) => item.as_table_like().map(Some).ok_or_else(|| format!("`{SERVERS}` is not a table")),
+    }
+}
+
+fn entry(document: &DocumentMut) -> Result<Option<&dyn TableLike>, String> {
+    match servers(document)?.and_then(|servers| servers.get(NAME)) {
+        None => Ok(None),
+        Some(item) => {
+            item.as_table_like().map(Some).ok_or_else(|| format!("`{SERVERS}.{NAME}` is not a table"))
+        }
+    }
+}
+
+pub(super) fn install(text: &str, launch: &Launch) -> Result<String, String> {
+    let mut document = parsed(text)?;
+    let known = entry(&document)?;
+    let same = known.is_some_and(|entry| {
+        let words = entry.get("args").and_then(Item::as_array).map(|words| words.iter().collect::<Vec<_>>());
+        let words = words.map(|words| words.iter().map(|word| word.as_str()).collect::<Vec<_>>());
+        entry.get("command").and_then(Item::as_str) == Some(&launch.command)
+            && words == Some(Launch::ARGUMENTS.iter().map(|word| Some(*word)).collect())
+    });
+    if same {
+        return Ok(text.to_owned());
+    }
+    let servers = document.entry(SERVERS).or_insert_with(|| {
+        let mut table = Table::new();
+        // No empty `[mcp_servers]` above the one table that counts.
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    let servers = servers.as_table_like_mut().ok_or_else(|| format!("`{SERVERS}` is not a table"))?;
+    let entry = servers.entry(NAME).or_insert_with(toml_edit::table);
+    let entry = entry.as_table_like_mut().ok_or_else(|| format!("`{SERVERS}.{NAME}` is not a table"))?;
+    entry.insert("command", value(&launch.command));
+    entry.insert("args", value(Launch::ARGUMENTS.iter().copied().collect::<Array>()));
+    Ok(document.to_string())
+}
+
+pub(super) fn remove(text: &str) -> Result<String, String> {
+    let mut document = parsed(text)?;
+    if entry(&document)?.is_none() {
+        return Ok(text.to_owned());
+    }
+    if let Some(servers) = document.get_mut(SERVERS).and_then(Item::as_table_like_mut) {
+        servers.remove(NAME);
+    }
+    Ok(document.to_string())
+}
+
+pub(super) fn command(text: &str) -> Result<Option<String>, String> {
+    let document = parsed(text)?;
+    let entry = entry(&document)?;
+    Ok(entry.and_then(|entry| entry.get("command")).and_then(Item::as_str).map(str::to_owned))
+}

@@ -1,0 +1,28 @@
+//! Replaces a file at once, so that no reader and no crash finds half of it.
+
+use std::io::{self, Write};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+/// Writes the file, making its folder; it keeps its permissions, and a link keeps pointing where it does.
+pub(crate) fn write(path: &Utf8Path, text: &str) -> io::Result<()> {
+    write_like(path, text, path)
+}
+
+/// The same, with the permissions of another file.
+pub(crate) fn write_like(path: &Utf8Path, text: &str, like: &Utf8Path) -> io::Result<()> {
+    let path = path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_str().is_empty() => folder.to_owned(),
+        Some(_) | None => Utf8PathBuf::from("."),
+    };
+    std::fs::create_dir_all(&folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(&folder)?;
+    file.write_all(text.as_bytes())?;
+    if let Ok(metadata) = std::fs::metadata(like) {
+        file.as_file().set_permissions(metadata.permissions())?;
+    }
+    file.as_file().sync_all()?;
+    file.persist(&path)?;
+    Ok(())
+}

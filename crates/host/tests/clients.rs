@@ -1,0 +1,197 @@
+//! Each client's own file: absent, empty, in use, commented, malformed. Recorded as they come out.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use workrail_host::clients::{
+    Bases, Client, ClientError, ClientFile, Launch, Scope, apply, installed, removed,
+};
+
+const IN_USE: &str = r#"{
+    "theme": "dark",
+    "mcpServers": {
+        "files": { "command": "npx", "args": ["-y", "files"] }
+    },
+    "last": 1
+}
+"#;
+const COMMENTED: &str = r#"{
+  // what I use
+  "mcpServers": {
+    /* old */
+    "files": {
+      "command": "npx", // from npm
+    },
+  },
+}
+"#;
+const OWN_ENTRY: &str = r#"{"mcpServers": {"workrail": {"command": "/old/workrail", "args": ["serve"],
+  "env": {"WORKRAIL_LOG": "info"}}}}"#;
+const CODEX: &str = "model = \"x\" # mine\n\n[mcp_servers.files]\ncommand = \"npx\"\n\n[tui]\ntheme = \"dark\"\n";
+const CODEX_INLINE: &str = "mcp_servers = { files = { command = \"npx\" } }\n";
+
+struct Machine {
+    #[expect(dead_code, reason = "held for its drop")]
+    folder: tempfile::TempDir,
+    bases: Bases,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8PathBuf::from_path_buf(folder.path().to_owned()).unwrap();
+        let bases = Bases {
+            home: root.join("home"),
+            desktop: root.join("home/.config"),
+            project: root.join("project"),
+        };
+        Self { folder, bases }
+    }
+
+    fn file(&self, client: Client, scope: Scope, text: Option<&str>) -> ClientFile {
+        let file = client.file(scope, &self.bases).unwrap();
+        if let Some(text) = text {
+            fs::create_dir_all(file.path.parent().unwrap()).unwrap();
+            fs::write(&file.path, text).unwrap();
+        }
+        file
+    }
+}
+
+fn launch() -> Launch {
+    Launch { command: "/opt/workrail".to_owned() }
+}
+
+/// Installs, checks that a second time changes nothing, removes, and shows both results.
+fn through(client: Client, scope: Scope, text: Option<&str>) -> String {
+    let machine = Machine::new();
+    let file = machine.file(client, scope, text);
+    assert_eq!(apply(&installed(&file, &launch()).unwrap()).unwrap().is_some(), text.is_some());
+    let after = fs::read_to_string(&file.path).unwrap();
+    assert_eq!(Client::command_in(&file), Ok(Some("/opt/workrail".to_owned())));
+    assert!(!installed(&file, &launch()).unwrap().is_needed(), "a second time changes nothing: {after}");
+    if let Some(text) = text {
+        assert_eq!(fs::read_to_string(format!("{}.workrail-backup-1", file.path)).unwrap(), text);
+    }
+    apply(&removed(&file).unwrap()).unwrap();
+    let gone = fs::read_to_string(&file.path).unwrap();
+    assert_eq!(Client::command_in(&file), Ok(None));
+    assert!(!removed(&file).unwrap().is_needed());
+    format!("{after}--- and removed again\n{gone}")
+}
+
+fn shown_path(file: &ClientFile, bases: &Bases) -> String {
+    let root = bases.home.parent().unwrap();
+    file.path.strip_prefix(root).unwrap().to_string()
+}
+
+#[test]
+fn every_client_from_nothing() {
+    let mut shown = String::new();
+    let bases = Machine::new().bases;
+    for client in Client::ALL {
+        for scope in Scope::ALL {
+            if let Some(file) = client.file(scope, &bases) {
+                let path = shown_path(&file, &bases);
+                shown.push_str(&format!("== {} {path}\n{}", client.as_str(), through(client, scope, None)));
+            }
+        }
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn every_json_client_with_a_file_in_use() {
+    let mut shown = String::new();
+    for client in [Client::ClaudeCode, Client::ClaudeDesktop, Client::Cursor, Client::Gemini, Client::VsCode] {
+        let bases = Machine::new().bases;
+        let scope = client.usual_file(&bases).unwrap().scope;
+        let key = |text: &str| match client {
+            Client::VsCode => text.replace("mcpServers", "servers"),
+            Client::ClaudeCode | Client::ClaudeDesktop | Client::Cursor | Client::Codex | Client::Gemini => {
+                text.to_owned()
+            }
+        };
+        for (what, text) in [("empty", ""), ("in use", IN_USE), ("commented", COMMENTED)] {
+            let came = through(client, scope, Some(&key(text)));
+            shown.push_str(&format!("== {} {what}\n{came}", client.as_str()));
+        }
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn codex_with_a_file_in_use() {
+    let mut shown = String::new();
+    for (what, text) in [("empty", ""), ("in use", CODEX), ("inline", CODEX_INLINE)] {
+        shown.push_str(&format!("== {what}\n{}", through(Client::Codex, Scope::User, Some(text))));
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn an_entry_of_the_users_own_keeps_what_they_added() {
+    insta::assert_snapshot!(through(Client::Cursor, Scope::Project, Some(OWN_ENTRY)));
+}
+
+#[test]
+fn what_cannot_be_understood_is_refused_and_left_alone() {
+    let json = [
+        "{ \"mcpServers\": ",
+        "[]",
+        "{ \"mcpServers\": [] }",
+        "{ \"mcpServers\": null }",
+        "{ \"mcpServers\": { \"workrail\": \"yes\" } }",
+        "{ \"mcpServers\": {}, \"mcpServers\": {} }",
+        "{ mcpServers: {} }",
+        "{} trailing",
+        "\u{0}",
+    ];
+    let toml = ["mcp_servers = 3\n", "[mcp_servers\n", "[mcp_servers]\nworkrail = 3\n", "a = 1\na = 2\n"];
+    let cases = json.iter().map(|text| (Client::ClaudeCode, *text));
+    for (client, text) in cases.chain(toml.iter().map(|text| (Client::Codex, *text))) {
+        let machine = Machine::new();
+        let file = machine.file(client, Scope::User, Some(text));
+        let refused = installed(&file, &launch());
+        assert!(matches!(refused, Err(ClientError::Malformed { .. })), "{text:?}: {refused:?}");
+        assert_eq!(fs::read_to_string(&file.path).unwrap(), text);
+        assert_eq!(fs::read_dir(file.path.parent().unwrap()).unwrap().count(), 1, "no backup of nothing done");
+    }
+    let machine = Machine::new();
+    let file = machine.file(Client::ClaudeCode, Scope::User, None);
+    fs::create_dir_all(&file.path).unwrap();
+    assert!(matches!(installed(&file, &launch()), Err(ClientError::Unreadable { .. })));
+    let bytes = machine.file(Client::Gemini, Scope::User, Some(""));
+    fs::write(&bytes.path, b"{\"a\": \"\xff\"}").unwrap();
+    assert!(matches!(installed(&bytes, &launch()), Err(ClientError::Unreadable { .. })));
+}
+
+#[test]
+fn permissions_links_line_ends_and_marks_stay() {
+    let machine = Machine::new();
+    let file = machine.file(Client::ClaudeCode, Scope::User, Some("\u{feff}{\r\n  \"a\": 1\r\n}\r\n"));
+    let real = Utf8Path::new(file.path.parent().unwrap().as_str()).join("real.json");
+    fs::rename(&file.path, &real).unwrap();
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink(&real, &file.path).unwrap();
+    let backup = apply(&installed(&file, &launch()).unwrap()).unwrap().unwrap();
+    assert!(fs::symlink_metadata(&file.path).unwrap().file_type().is_symlink());
+    for path in [&real, &backup] {
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600, "{path}");
+    }
+    let text = fs::read_to_string(&real).unwrap();
+    assert!(text.starts_with('\u{feff}') && text.contains("\"a\": 1,\r\n"), "{text:?}");
+}
+
+#[test]
+fn what_another_program_wrote_in_the_meantime_is_not_lost() {
+    let machine = Machine::new();
+    let file = machine.file(Client::ClaudeCode, Scope::User, Some("{}\n"));
+    let planned = installed(&file, &launch()).unwrap();
+    fs::write(&file.path, "{ \"new\": true }\n").unwrap();
+    assert!(matches!(apply(&planned), Err(ClientError::Unwritable { .. })));
+    assert_eq!(fs::read_to_string(&file.path).unwrap(), "{ \"new\": true }\n");
+}
