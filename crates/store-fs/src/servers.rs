@@ -1,4 +1,4 @@
-//! Which servers run, and what they were asked: for people and `doctor`, never truth.
+//! Which servers run, and what they were asked: for people and `doctor`, never truth (G83).
 //!
 //! A server holds a lock for as long as it runs, so that one that was killed is told from one that lives.
 //! Nothing here is synced, and nothing that fails here fails a call.
