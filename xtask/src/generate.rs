@@ -6,6 +6,7 @@
 mod authoring;
 mod errors;
 mod events;
+mod library;
 mod markdown;
 mod schemas;
 mod tools;
@@ -18,6 +19,7 @@ use crate::artifact::Artifact;
 pub(crate) fn artifacts() -> Result<Vec<Artifact>> {
     let mut artifacts = schemas::artifacts()?;
     artifacts.extend(authoring::artifacts()?);
+    artifacts.extend(library::artifacts()?);
     artifacts.extend(tools::artifacts()?);
     artifacts.push(events::artifact()?);
     artifacts.push(errors::artifact());

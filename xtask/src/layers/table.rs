@@ -128,7 +128,7 @@ pub(super) const LAYERS: &[Layer] = &[
         external: External::Any,
     },
     Layer { name: TEST_ONLY, ours: &[MODEL, CORE, PORTS, ENGINE], external: External::Any },
-    Layer { name: "xtask", ours: &[MODEL, CORE, MCP], external: External::Any },
+    Layer { name: "xtask", ours: &[MODEL, CORE, "workrail-host", MCP], external: External::Any },
 ];
 
 pub(super) fn is_pure(name: &str) -> bool {
