@@ -7,6 +7,7 @@ mod authoring;
 mod config;
 mod errors;
 mod events;
+mod library;
 mod markdown;
 mod schemas;
 mod tools;
@@ -19,6 +20,7 @@ use crate::artifact::Artifact;
 pub(crate) fn artifacts() -> Result<Vec<Artifact>> {
     let mut artifacts = schemas::artifacts()?;
     artifacts.extend(authoring::artifacts()?);
+    artifacts.extend(library::artifacts()?);
     artifacts.extend(tools::artifacts()?);
     artifacts.push(events::artifact()?);
     artifacts.push(errors::artifact());

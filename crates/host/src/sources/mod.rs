@@ -6,7 +6,7 @@ mod bundled;
 mod locate;
 mod walk;
 
-pub use bundled::is_bundled;
+pub use bundled::{bundled, is_bundled};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::compiled::ReferenceDeclaration;
