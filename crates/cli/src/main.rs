@@ -1,6 +1,7 @@
 //! How it is started: commands, output, and the only wiring of adapters.
 
 mod author;
+mod bundle;
 mod demo;
 mod flags;
 mod outcome;
@@ -37,6 +38,8 @@ enum Command {
     Author(author::AuthorCommand),
     #[command(flatten)]
     Steer(steer::SteerCommand),
+    #[command(flatten)]
+    Bundle(bundle::BundleCommand),
     /// Explain an error code: what it means, why it matters, what to do.
     Explain {
         /// The code, such as TOKEN_BAD_SIGNATURE.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Demo => demo::run(),
         Command::Author(command) => author::run(command),
         Command::Steer(command) => steer::run(command),
+        Command::Bundle(command) => bundle::run(command),
         Command::Explain { code } => explain(&code),
     }
 }

@@ -53,6 +53,11 @@ pub(crate) fn json(value: &serde_json::Value) {
     println!("{value:#}");
 }
 
+/// Standard output for bytes that are no text of ours: a document that goes into a pipe.
+pub(crate) fn raw() -> impl Write {
+    std::io::stdout().lock()
+}
+
 pub(crate) fn error(text: &str) {
     eprintln!("{}", printable(text));
 }

@@ -9,9 +9,11 @@ pub mod catalog;
 mod checkpoint;
 mod contents;
 mod error;
+mod export;
 mod find;
 mod folded;
 mod gate;
+mod import;
 mod inspect;
 mod list;
 mod mint;
@@ -32,6 +34,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::preferences::Preferences;
 use workrail_model::token::{TokenEncoding, TokenKind};
+use workrail_ports::archive::{SessionArchive, SessionImport};
 use workrail_ports::cache::ProjectionCache;
 use workrail_ports::content::ContentStore;
 use workrail_ports::control::SessionControl;
@@ -45,9 +48,11 @@ pub use approve::Waiting;
 use cards::Cards;
 use catalog::Catalog;
 use contents::{Content, Contents};
+pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::Found;
 use folded::FoldedSessions;
 use gate::Reading;
+pub use import::{ImportMode, Imported};
 pub use reply::Reply;
 use request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartSession, StartWorkflow};
 use token::Signer;
@@ -55,7 +60,15 @@ use workspace::Workspaces;
 
 /// Everything the engine keeps things in.
 pub trait Store:
-    SessionStore + ContentStore + KeyringStore + ActivityCounter + ProjectionCache + SessionControl + 'static
+    SessionStore
+    + ContentStore
+    + KeyringStore
+    + ActivityCounter
+    + ProjectionCache
+    + SessionControl
+    + SessionArchive
+    + SessionImport
+    + 'static
 {
 }
 
@@ -66,6 +79,8 @@ impl<S> Store for S where
         + ActivityCounter
         + ProjectionCache
         + SessionControl
+        + SessionArchive
+        + SessionImport
         + 'static
 {
 }

@@ -4,11 +4,13 @@
 //! the reader that believes nothing.
 
 mod activity;
+mod archive;
 mod cache;
 mod commit;
 mod content;
 mod control;
 pub mod disk;
+mod import;
 mod keyring;
 mod layout;
 mod load;
@@ -18,4 +20,5 @@ pub mod sim;
 mod store;
 mod suspect;
 
+pub use import::Staged;
 pub use store::{LocalStore, Locked};
