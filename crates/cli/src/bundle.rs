@@ -169,9 +169,9 @@ fn to_file<T>(
     file.as_file().sync_all().map_err(|error| not_written(&error))?;
     match force {
         true => file.persist(path).map_err(|error| not_written(&error.error))?,
-        false => file.persist_noclobber(path).map_err(|error| match error.error.kind() {
-            io::ErrorKind::AlreadyExists => exists(),
-            _ => not_written(&error.error),
+        false => file.persist_noclobber(path).map_err(|error| {
+            let taken = error.error.kind() == io::ErrorKind::AlreadyExists;
+            if taken { exists() } else { not_written(&error.error) }
         })?,
     };
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| not_written(&error))?;

@@ -88,16 +88,18 @@ struct Found {
 impl Found {
     fn see(&mut self, event: &Event) {
         self.snapshots.extend(event.data.snapshot_ref());
+        if let EventData::RunStarted(started) = &event.data {
+            self.workflows.insert(started.workflow_hash);
+        }
         let blobs = event.data.blob_refs();
-        match &event.data {
-            EventData::RunStarted(started) => {
-                self.workflows.insert(started.workflow_hash);
-            }
-            EventData::NodeOutputAppended(output) => match output.payload {
-                OutputPayload::Notes { .. } => self.notes.extend(blobs),
-                OutputPayload::ArtifactRef { .. } => self.artifacts.extend(blobs),
-            },
-            _ => self.replies.extend(blobs),
+        // What is no output of an agent is a reply of ours.
+        let EventData::NodeOutputAppended(output) = &event.data else {
+            self.replies.extend(blobs);
+            return;
+        };
+        match output.payload {
+            OutputPayload::Notes { .. } => self.notes.extend(blobs),
+            OutputPayload::ArtifactRef { .. } => self.artifacts.extend(blobs),
         }
     }
 }

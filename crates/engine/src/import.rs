@@ -141,10 +141,8 @@ impl<S: Store> Engine<S> {
 }
 
 fn not_stored(cause: StoreError) -> Box<ErrorEnvelope> {
-    match cause {
-        StoreError::Locked { .. } | StoreError::AlreadyExists { .. } => error::import_busy(),
-        cause => error::store(cause),
-    }
+    let busy = matches!(cause, StoreError::Locked { .. } | StoreError::AlreadyExists { .. });
+    if busy { error::import_busy() } else { error::store(cause) }
 }
 
 /// The store's staged session as a delivery sees it.

@@ -196,11 +196,9 @@ impl Section {
     /// Reads the path of an integrity entry; every path is the section's one spelling.
     pub fn parse(path: &str) -> Option<Self> {
         let Some(inner) = path.strip_prefix("session/") else {
-            return match Self::of_member(path) {
-                // These two are no parts: one holds the parts, the other the entries themselves.
-                Self::Other(name) if name == "session" || name == "integrity" || name.contains('/') => None,
-                section => Some(section),
-            };
+            // These two are no parts: one holds the parts, the other the entries themselves.
+            let is_member = path != "session" && path != "integrity" && !path.contains('/');
+            return is_member.then(|| Self::of_member(path));
         };
         let digest = |rest: &str| Sha256::parse(rest).ok();
         match inner {

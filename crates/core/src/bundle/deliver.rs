@@ -4,7 +4,7 @@ use std::io::{Read, Seek};
 
 use serde_json::Value;
 use workrail_model::bundle::Section;
-use workrail_model::digest::Sha256;
+use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::EventIndex;
 use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
 
@@ -115,11 +115,10 @@ impl<S: Sink> Delivery<'_, S> {
     ) -> Result<(), BundleError> {
         check_content(section, kind, digest, &bytes)?;
         let survey = &self.checked.survey;
-        let seen = match section {
-            Section::Snapshot(reference) => survey.snapshots.contains_key(reference),
-            Section::Workflow(hash) => survey.workflows.contains_key(hash),
-            Section::Blob(reference) => survey.blobs.contains_key(reference),
-            _ => false,
+        let seen = match kind {
+            AttachmentKind::Snapshot => survey.snapshots.contains_key(&SnapshotRef::new(digest)),
+            AttachmentKind::Workflow => survey.workflows.contains_key(&WorkflowHash::new(digest)),
+            AttachmentKind::Blob => survey.blobs.contains_key(&BlobRef::new(digest)),
         };
         if !seen {
             return Err(changed(section));

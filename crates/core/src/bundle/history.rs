@@ -44,8 +44,15 @@ pub fn check<R: Read + Seek>(source: &mut R, survey: Survey) -> Result<Checked, 
     source.rewind().map_err(BundleError::Source)?;
     let mut history = History::new(&survey);
     read(source, &mut history)?;
-    let (runs, event_count, activities) = history.finish()?;
+    let Known { runs, event_count, activities } = history.finish()?;
     Ok(Checked { survey, runs, event_count, activities })
+}
+
+/// What all events together say.
+struct Known {
+    runs: Vec<(RunId, WorkflowId)>,
+    event_count: u64,
+    activities: Vec<u64>,
 }
 
 struct History<'s> {
@@ -71,10 +78,8 @@ impl Reader for History<'_> {
     }
 
     fn take(&mut self, item: Item) -> Result<(), BundleError> {
-        match item {
-            Item::Event(index, value) => self.event(index, value),
-            _ => Ok(()),
-        }
+        // Nothing else is asked for.
+        if let Item::Event(index, value) = item { self.event(index, value) } else { Ok(()) }
     }
 }
 
@@ -231,7 +236,7 @@ impl<'s> History<'s> {
     }
 
     /// What is left when all events are read.
-    fn finish(self) -> Result<(Vec<(RunId, WorkflowId)>, u64, Vec<u64>), BundleError> {
+    fn finish(self) -> Result<Known, BundleError> {
         let survey = self.survey;
         if self.list.finish() != survey.events {
             return Err(BundleError::integrity(Section::Events, "changed while it was read"));
@@ -277,6 +282,6 @@ impl<'s> History<'s> {
             return Err(BundleError::format(Section::Salvage, what));
         }
         let runs = self.state.runs().map(|run| (run.run_id, run.workflow_id.clone())).collect();
-        Ok((runs, event_count, self.activities.into_iter().collect()))
+        Ok(Known { runs, event_count, activities: self.activities.into_iter().collect() })
     }
 }

@@ -165,9 +165,10 @@ impl Walk<'_> {
     }
 }
 
-/// A key that is not the next one of a table or an object.
+/// The next key of an object.
 fn key<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: Part, map: &mut A) -> Result<Option<String>, A::Error> {
-    walk.begin(part, walk.at.borrow().clone());
+    let at = walk.at.borrow().clone();
+    walk.begin(part, at);
     map.next_key::<String>()
 }
 
@@ -206,6 +207,10 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
         while let Some(name) = key(self.0, Part::Members, &mut map)? {
             check_new::<A::Error>(self.0, &mut seen, &name)?;
             match name.as_str() {
+                "session" | "integrity" if !self.0.wants(Part::Events) => {
+                    self.0.lavish();
+                    map.next_value::<IgnoredAny>()?;
+                }
                 "session" => map.next_value_seed(Session(self.0))?,
                 "integrity" => map.next_value_seed(IntegrityObject(self.0))?,
                 _ => member(self.0, Section::of_member(&name), &mut map)?,
@@ -285,7 +290,8 @@ impl<'de> Visitor<'de> for IntegrityObject<'_, '_> {
 fn check_new<E: serde::de::Error>(walk: &Walk<'_>, seen: &mut BTreeSet<String>, name: &str) -> Result<(), E> {
     // A handful of members is known; an object with thousands is no bundle.
     if seen.len() >= 64 {
-        return Err(walk.stop(BundleError::format(walk.at.borrow(), "has too many members")));
+        let at = walk.at.borrow().clone();
+        return Err(walk.stop(BundleError::format(at, "has too many members")));
     }
     if !seen.insert(name.to_owned()) {
         return Err(walk.stop(BundleError::format(name, "stands there twice (duplicate key)")));

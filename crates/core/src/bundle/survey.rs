@@ -83,10 +83,7 @@ impl Reader for VersionReader {
     }
 
     fn take(&mut self, item: Item) -> Result<(), BundleError> {
-        match item {
-            Item::Member(Section::SchemaVersion, value) => check_version(&value),
-            _ => Ok(()),
-        }
+        if let Item::Member(Section::SchemaVersion, value) = item { check_version(&value) } else { Ok(()) }
     }
 }
 
@@ -265,10 +262,12 @@ impl SurveyReader {
             }
         }
         if let Some(section) = self.entries.keys().find(|section| !self.found.contains_key(section)) {
-            let problem = match section {
-                Section::Snapshot(_) => Problem::MissingSnapshot,
-                Section::Workflow(_) => Problem::MissingPinnedWorkflow,
-                _ => Problem::IntegrityFailed,
+            let problem = if matches!(section, Section::Snapshot(_)) {
+                Problem::MissingSnapshot
+            } else if matches!(section, Section::Workflow(_)) {
+                Problem::MissingPinnedWorkflow
+            } else {
+                Problem::IntegrityFailed
             };
             return Err(BundleError::new(problem, section, "is attested and not in the bundle"));
         }
