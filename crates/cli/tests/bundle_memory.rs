@@ -49,7 +49,7 @@ const MIB: u64 = 1024 * 1024;
 fn figure_memory_of_an_import() {
     let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|value| value == "full");
     // Large artifacts, and plans of hundreds of events between them.
-    let (large, long) = if full { (68, 300) } else { (20, 40) };
+    let (large, long) = if full { (68, 300) } else { (11, 40) };
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let file = from.path().join("bundle.json");
     let mut history = History::new(5);
@@ -85,7 +85,7 @@ fn figure_memory_of_an_import() {
         after / MIB,
         before / MIB
     );
-    let (at_least, at_most) = if full { (200 * MIB, 200 * MIB) } else { (60 * MIB, 120 * MIB) };
+    let (at_least, at_most) = if full { (200 * MIB, 200 * MIB) } else { (36 * MIB, 64 * MIB) };
     assert!(bytes >= at_least, "{bytes}");
     assert!(after < at_most, "{after}");
 }

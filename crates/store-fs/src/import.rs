@@ -19,7 +19,7 @@ use workrail_ports::session_store::StoreError;
 
 use crate::content::write_temp;
 use crate::store::{LOCK_WAIT, LocalStore};
-use crate::{layout, load};
+use crate::{layout, load, suspect};
 
 const KINDS: [AttachmentKind; 3] = [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
 
@@ -166,6 +166,9 @@ impl<F: FileSystem> StagedSession for Staged<'_, F> {
         manifest.append(&self.manifest)?;
         manifest.sync()?;
         drop(manifest);
+        // Killed behind the rename, nobody would know that its name is not durable: whoever finds the mark makes it so
+        // before anything is appended.
+        fs.create_file(&layout::suspect(&layout::import()))?;
         fs.sync_dir(&layout::import())?;
         let home = layout::session(self.session);
         fs.rename(&layout::import(), &home)?;
@@ -174,6 +177,7 @@ impl<F: FileSystem> StagedSession for Staged<'_, F> {
             let _ = fs.rename(&home, &layout::import());
             return Err(error.into());
         }
+        suspect::clear(fs, &home);
         self.published = true;
         fs.about_to_acknowledge();
         Ok(())

@@ -48,7 +48,8 @@ pub(crate) fn recommit(bundle: &mut Value) {
     let Some(events) = events else { return };
     let mut segment = Vec::new();
     for event in bundle["session"]["events"].as_array().unwrap() {
-        segment.extend(value_to_canonical(event).unwrap());
+        let Ok(bytes) = value_to_canonical(event) else { return };
+        segment.extend(bytes);
         segment.push(b'\n');
     }
     let group = commit_group(ManifestIndex::ZERO, &events, &segment);

@@ -32,8 +32,8 @@ mod tests {
     use serde_json::json;
     use test_case::test_case;
 
-    #[test_case("/home/ada/w.json", true)]
-    #[test_case("C:\\Users\\ada\\w.json", true)]
+    #[test_case("/home/someone/w.json", true)]
+    #[test_case("C:\\Users\\someone\\w.json", true)]
     #[test_case("c:/w.json", true)]
     #[test_case("\\\\server\\share\\w.json", true)]
     #[test_case("file:///w.json", true)]
@@ -46,7 +46,8 @@ mod tests {
 
     #[test]
     fn a_name_is_kept_and_the_way_to_it_is_not() {
-        let mut event = json!({ "kind": "run_started", "data": { "workflowSourceRef": "/home/ada/w.json" } });
+        let mut event =
+            json!({ "kind": "run_started", "data": { "workflowSourceRef": "/home/someone/w.json" } });
         assert!(portable_event(&mut event));
         assert_eq!(event["data"]["workflowSourceRef"], "w.json");
         assert!(!portable_event(&mut event));

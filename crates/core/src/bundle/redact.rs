@@ -157,6 +157,13 @@ fn leaves(value: &Value, values: &mut BTreeSet<String>) {
     }
 }
 
+/// How much of a needle must be there.
+#[derive(Clone, Copy, Debug)]
+enum Extent {
+    Whole,
+    Beginning,
+}
+
 /// A text to be found in others.
 #[derive(Clone, Debug)]
 struct Needle {
@@ -175,9 +182,13 @@ impl Needle {
     }
 
     /// The next place of the needle at or after `from`.
-    fn find(&self, haystack: &str, from: usize) -> Option<(usize, usize)> {
+    fn find(&self, haystack: &str, from: usize, extent: Extent) -> Option<(usize, usize)> {
         let mut from = from;
-        while let Some(at) = haystack[from..].find(&self.beginning).map(|at| from + at) {
+        let looked_for = match extent {
+            Extent::Whole => &self.text,
+            Extent::Beginning => &self.beginning,
+        };
+        while let Some(at) = haystack[from..].find(looked_for).map(|at| from + at) {
             let same = haystack[at..].chars().zip(self.text.chars()).take_while(|(a, b)| a == b);
             let end = at + same.map(|(c, _)| c.len_utf8()).sum::<usize>();
             let part_of_word = haystack[..at].ends_with(char::is_alphanumeric)
@@ -238,7 +249,7 @@ impl Redactor {
 
     /// Whether a text holds a dropped value.
     pub fn is_in(&self, text: &str) -> bool {
-        self.needles.iter().any(|needle| needle.find(text, 0).is_some())
+        self.needles.iter().any(|needle| needle.find(text, 0, Extent::Beginning).is_some())
     }
 
     /// Drops values from an event and replaces them in its messages.
@@ -330,11 +341,14 @@ impl Redactor {
 
     fn replaced<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
-        for needle in &self.needles {
-            let mut from = 0;
-            while let Some((at, end)) = needle.find(&text, from) {
-                text = Cow::Owned(format!("{}{REPLACEMENT}{}", &text[..at], &text[end..]));
-                from = at + REPLACEMENT.len();
+        // Whole values first: one that begins like another must not be taken for the rest of it.
+        for extent in [Extent::Whole, Extent::Beginning] {
+            for needle in &self.needles {
+                let mut from = 0;
+                while let Some((at, end)) = needle.find(&text, from, extent) {
+                    text = Cow::Owned(format!("{}{REPLACEMENT}{}", &text[..at], &text[end..]));
+                    from = at + REPLACEMENT.len();
+                }
             }
         }
         text
