@@ -434,7 +434,7 @@ fn figure_hostile_bundles() {
                 Err(what) => violations.push(format!("{number}, {}: {what}", forged.name)),
             },
             Ok(Err(refused)) => {
-                let mut really = || victim.import(&mut Cursor::new(&forged.bytes), ImportMode::KeepIdIfFree);
+                let really = || victim.import(&mut Cursor::new(&forged.bytes), ImportMode::KeepIdIfFree);
                 if !refused.code.as_str().starts_with("BUNDLE_") || (number % 7 == 0 && really().is_ok()) {
                     violations
                         .push(format!("{number}, {}: {:?} {}", forged.name, refused.code, refused.message));

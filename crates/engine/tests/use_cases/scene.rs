@@ -147,7 +147,7 @@ impl Scene {
             token_encoding: TokenEncoding::V2,
             producer: Producer { app_version: "0.0.0-test".to_owned(), applied_config_hash: None },
         };
-        let store = MemoryStore::new(seed);
+        let store = MemoryStore::new(seed - 1);
         let engine = Engine::open(Arc::new(store.clone()), around).unwrap();
         Self { shelf, store, engine }
     }
