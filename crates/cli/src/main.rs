@@ -1,6 +1,7 @@
 //! How it is started: commands, output, and the only wiring of adapters.
 
 mod author;
+mod bundle;
 mod config;
 mod demo;
 mod doctor;
@@ -60,6 +61,8 @@ enum Command {
     Doctor(doctor::DoctorArguments),
     #[command(flatten)]
     Shell(shell::ShellCommand),
+    #[command(flatten)]
+    Bundle(bundle::BundleCommand),
     /// Explain an error code: what it means, why it matters, what to do.
     Explain {
         /// The code, such as TOKEN_BAD_SIGNATURE.
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Setup(command) => setup::run(&command),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Shell(command) => shell::run(command, Arguments::command()),
+        Command::Bundle(command) => bundle::run(command),
         Command::Explain { code } => explain(&code),
     }
 }

@@ -98,8 +98,7 @@ impl Machine {
             ],
         });
         fs::write(project.join("workflows/team.release.json"), gated.to_string()).unwrap();
-        let mut machine =
-            Self { root, open: String::new(), waiting: String::new(), session: String::new() };
+        let mut machine = Self { root, open: String::new(), waiting: String::new(), session: String::new() };
         let mut client = machine.client();
         let goal = json!({ "workflowId": "wr.small_change", "goal": "rename the timeout setting" });
         let first = client.call("start_workflow", goal);

@@ -4,6 +4,7 @@
 //! so that equal inputs give equal decisions in every process.
 
 pub mod builtins;
+pub mod bundle;
 pub mod compile;
 pub mod condition;
 pub mod contract;

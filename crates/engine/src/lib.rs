@@ -9,10 +9,12 @@ pub mod catalog;
 mod checkpoint;
 mod contents;
 mod error;
+mod export;
 mod find;
 mod folded;
 mod gate;
 mod health;
+mod import;
 mod inspect;
 mod list;
 mod mint;
@@ -34,6 +36,7 @@ use std::sync::Arc;
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::token::{TokenEncoding, TokenKind};
+use workrail_ports::archive::{SessionArchive, SessionImport};
 use workrail_ports::cache::ProjectionCache;
 use workrail_ports::content::ContentStore;
 use workrail_ports::control::SessionControl;
@@ -48,10 +51,12 @@ pub use approve::Waiting;
 use cards::Cards;
 use catalog::Catalog;
 use contents::{Content, Contents};
+pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::Found;
 use folded::FoldedSessions;
 use gate::Reading;
 pub use health::{StoreHealth, Unwell};
+pub use import::{ImportMode, Imported};
 pub use preferences::RunPreferences;
 pub use reply::Reply;
 use request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartSession, StartWorkflow};
@@ -67,6 +72,8 @@ pub trait Store:
     + ProjectionCache
     + SessionControl
     + ServerDirectory
+    + SessionArchive
+    + SessionImport
     + 'static
 {
 }
@@ -79,6 +86,8 @@ impl<S> Store for S where
         + ProjectionCache
         + SessionControl
         + ServerDirectory
+        + SessionArchive
+        + SessionImport
         + 'static
 {
 }

@@ -6,6 +6,7 @@
 pub mod approval;
 pub mod assessment;
 pub mod blocker;
+pub mod bundle;
 pub mod canonical;
 pub mod capability;
 pub mod compiled;

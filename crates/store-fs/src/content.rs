@@ -100,7 +100,7 @@ pub(crate) fn create_fresh<F: FileSystem>(fs: &F, path: &RelPath) -> Result<F::F
 }
 
 /// Reads content and refuses it unless it has its digest.
-fn read_verified<F: FileSystem>(
+pub(crate) fn read_verified<F: FileSystem>(
     fs: &F,
     kind: AttachmentKind,
     digest: Sha256,

@@ -94,6 +94,35 @@ pub(crate) fn content_temp(kind: AttachmentKind, id: SessionId, number: usize) -
     path(&format!("{}/.tmp-{}-{number}", content_dir(kind).as_str(), id.body()))
 }
 
+/// A session being imported. Not an id, so that no reader takes it for a session; under the lock of imports
+/// there is one at most, and what a killed import left is swept by the next one.
+pub(crate) fn import() -> RelPath {
+    path("sessions/.tmp-import")
+}
+
+pub(crate) fn import_events() -> RelPath {
+    path("sessions/.tmp-import/events")
+}
+
+pub(crate) fn import_manifest() -> RelPath {
+    path("sessions/.tmp-import/manifest.jsonl")
+}
+
+/// A segment of the session being imported, as its manifest names it.
+pub(crate) fn in_import(relative: &str) -> Option<RelPath> {
+    RelPath::parse(&format!("sessions/.tmp-import/{relative}"))
+}
+
+/// Content of an import being written.
+pub(crate) fn import_content_temp(kind: AttachmentKind) -> RelPath {
+    path(&format!("{}/.tmp-import", content_dir(kind).as_str()))
+}
+
+/// Held while a session is imported.
+pub(crate) fn import_lock() -> RelPath {
+    path("import.lock")
+}
+
 /// Says that a sync in this folder failed.
 pub(crate) fn suspect(folder: &RelPath) -> RelPath {
     path(&format!("{}/.suspect", folder.as_str()))

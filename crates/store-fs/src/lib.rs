@@ -4,11 +4,13 @@
 //! the reader that believes nothing.
 
 mod activity;
+mod archive;
 mod cache;
 mod commit;
 mod content;
 mod control;
 pub mod disk;
+mod import;
 mod keyring;
 mod layout;
 mod load;
@@ -19,5 +21,6 @@ pub mod sim;
 mod store;
 mod suspect;
 
+pub use import::Staged;
 pub use servers::Registered;
 pub use store::{LocalStore, Locked};

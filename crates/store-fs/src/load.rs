@@ -2,6 +2,7 @@
 //! segments it attests (G11), and only an interrupted last write is forgiven (G13).
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use workrail_model::digest::Sha256;
 use workrail_model::event::{Event, EventError, EventIndex};
@@ -11,6 +12,7 @@ use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX, SUMMARY_BYTE
 use workrail_model::manifest::{
     Cursor, ManifestError, ManifestIndex, ManifestRecord, commit_group, group_bytes, segment_rel_path,
 };
+use workrail_model::plan::RawSegment;
 use workrail_model::text::truncate_with_marker;
 use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, FsOp};
 
@@ -67,6 +69,52 @@ pub(crate) fn load<F: FileSystem>(
         last = Some(loaded);
     }
     Ok(last)
+}
+
+/// Shows the committed segments one at a time, from the first one up to `until` or to the end; `None` when the
+/// session has no manifest. Returns where it stopped, and the health of what was read.
+pub(crate) fn each_segment<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    until: Option<&Cursor>,
+    visit: &mut dyn FnMut(RawSegment) -> ControlFlow<()>,
+) -> Result<Option<(Cursor, SessionHealth)>, FsError> {
+    let (bytes, newest) = match manifest_from(fs, session, None) {
+        Manifest::Absent => return Ok(None),
+        Manifest::Failed(error) => return Err(error),
+        Manifest::Unusable(reason) => {
+            return Ok(Some((Cursor::start(), SessionHealth::CorruptHead { reason })));
+        }
+        Manifest::Bytes { bytes, newest, .. } => (bytes, newest),
+    };
+    let mut stretch = Stretch { fs, session, bytes: &bytes, at: 0, cursor: Cursor::start() };
+    let stop = loop {
+        if until.is_some_and(|until| stretch.cursor.next_event_index >= until.next_event_index) {
+            return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
+        }
+        let group = match stretch.group() {
+            Ok(group) => group,
+            Err(stop) => break stop,
+        };
+        let Ok(segment) = RawSegment::parse(group.segment) else {
+            break Stop::Corrupt(CorruptionReason::SegmentDigest { segment: group.name });
+        };
+        stretch.at += group.bytes.len();
+        stretch.cursor = stretch.cursor.after(&group.records, &group.bytes, group.events.len() as u64);
+        if visit(segment).is_break() {
+            return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
+        }
+    };
+    if let Stop::Io(error) = stop {
+        return Err(error);
+    }
+    let lost = newest.and_then(|newest| newest.beyond(&stretch.cursor));
+    if matches!(stop, Stop::End) && lost.is_none() {
+        return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
+    }
+    // Whether this is damage, an interrupted write or a writer at work is for the one judge to say.
+    let judged = load(fs, session, None)?;
+    Ok(judged.map(|judged| (stretch.cursor, judged.health)))
 }
 
 /// More than the group of the largest plan takes: a longer manifest holds a complete one.
@@ -230,6 +278,7 @@ struct Stretch<'a, F> {
 
 struct Group {
     name: String,
+    segment: Vec<u8>,
     events: Vec<Event>,
     records: Vec<ManifestRecord>,
     bytes: Vec<u8>,
@@ -298,7 +347,7 @@ impl<F: FileSystem> Stretch<'_, F> {
         if !rest.starts_with(&bytes) {
             return Err(mismatch(first_differing_line(&bytes, rest)));
         }
-        Ok(Group { name, events, records, bytes })
+        Ok(Group { name, segment, events, records, bytes })
     }
 
     /// Reads the `segment_closed` line and checks all that does not need the segment.

@@ -144,12 +144,7 @@ impl<F: FileSystem> LocalStore<F> {
 
 fn busy(path: &RelPath) -> FsError {
     let detail = "another process holds it".to_owned();
-    FsError {
-        op: workrail_ports::file_system::FsOp::Lock,
-        path: path.clone(),
-        kind: FsErrorKind::Io,
-        detail,
-    }
+    FsError { op: workrail_ports::file_system::FsOp::Lock, path: path.clone(), kind: FsErrorKind::Io, detail }
 }
 
 impl<F: FileSystem> ServerDirectory for LocalStore<F> {

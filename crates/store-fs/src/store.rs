@@ -139,8 +139,10 @@ impl<F: FileSystem> LocalStore<F> {
         suspect::sync_names(&self.fs, &folder)
     }
 
-    /// Writes the manifest anew, all that is seen of it: what others were told is in it.
+    /// Writes the manifest anew, all that is seen of it: what others were told is in it. An import that was killed
+    /// may have left the session's own name to be made durable.
     fn dispel_doubt(&self, session: SessionId) -> Result<(), FsError> {
+        self.fs.sync_dir(&layout::sessions())?;
         commit::rewrite_manifest(&self.fs, session, MANIFEST_BYTES_MAX)?;
         self.doubted().remove(&session);
         Ok(())

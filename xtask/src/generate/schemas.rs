@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
+use workrail_model::bundle::Bundle;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::Event;
@@ -14,6 +15,7 @@ use crate::artifact::{Artifact, MARK};
 
 pub(super) fn artifacts() -> Result<Vec<Artifact>> {
     [
+        ("bundle", of::<Bundle>("An exported session.")?),
         ("compiled-workflow", of::<CompiledWorkflow>("A compiled workflow, pinned under its hash.")?),
         ("error-envelope", of::<ErrorEnvelope>("An error, as every edge shows it.")?),
         ("execution-snapshot", of::<ExecutionSnapshot>("The state that rehydrates a node.")?),

@@ -2,6 +2,7 @@
 //!
 //! No suggestion destroys anything: not a command, not a file to remove (G71).
 
+mod bundle;
 mod call;
 mod token;
 mod workflow;
@@ -20,6 +21,7 @@ use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
 
+pub(crate) use bundle::*;
 pub(crate) use call::*;
 pub(crate) use token::*;
 pub(crate) use workflow::*;

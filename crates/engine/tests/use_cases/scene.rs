@@ -126,16 +126,20 @@ impl WorkspaceObserver for Blind {
 
 pub(crate) struct Scene {
     pub(crate) shelf: Arc<Shelf>,
-    store: MemoryStore,
+    pub(crate) store: MemoryStore,
     pub(crate) engine: Engine<MemoryStore>,
 }
 
 impl Scene {
     pub(crate) fn new() -> Self {
-        let shelf = Arc::new(Shelf::default());
+        Self::seeded(1, Arc::new(Shelf::default()))
+    }
+
+    /// Another machine: with keys and randomness of its own.
+    pub(crate) fn seeded(seed: u64, shelf: Arc<Shelf>) -> Self {
         let around = Surroundings {
             clock: Box::new(FixedClock::default()),
-            entropy: Box::new(SeededEntropy::new(1)),
+            entropy: Box::new(SeededEntropy::new(seed)),
             workflows: Arc::<Shelf>::clone(&shelf),
             observer: Box::new(Blind),
             workspace: Some(WorkspacePath::parse("/work").unwrap()),
@@ -143,7 +147,7 @@ impl Scene {
             token_encoding: TokenEncoding::V2,
             producer: Producer { app_version: "0.0.0-test".to_owned(), applied_config_hash: None },
         };
-        let store = MemoryStore::default();
+        let store = MemoryStore::new(seed - 1);
         let engine = Engine::open(Arc::new(store.clone()), around).unwrap();
         Self { shelf, store, engine }
     }

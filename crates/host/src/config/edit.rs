@@ -51,7 +51,8 @@ pub fn prepare(place: &ConfigPath) -> Result<(), ConfigError> {
     if read::text(&ConfigPath { named: false, ..place.clone() })?.is_some() {
         return Ok(());
     }
-    let mut text = String::from("# Settings of WorkRail. A line without `#` in front overrides the default.\n");
+    let mut text =
+        String::from("# Settings of WorkRail. A line without `#` in front overrides the default.\n");
     let mut table = "";
     for key in Key::ALL {
         let (outer, name) = key.as_str().split_once('.').unwrap_or(("", key.as_str()));

@@ -79,10 +79,7 @@ fn nearest(name: &str) -> Option<&'static str> {
     nearest_of(name, Key::ALL.iter().map(|key| key.as_str()))
 }
 
-pub(super) fn nearest_of(
-    name: &str,
-    known: impl Iterator<Item = &'static str>,
-) -> Option<&'static str> {
+pub(super) fn nearest_of(name: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let close = known.map(|key| (strsim::normalized_damerau_levenshtein(name, key), key));
     close.filter(|(near, _)| *near >= 0.6).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, key)| key)
 }

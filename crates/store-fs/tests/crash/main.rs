@@ -4,6 +4,7 @@ mod check;
 mod crash_states;
 mod double_crashes;
 mod effort;
+mod imports;
 mod io_errors;
 mod parallel;
 mod regressions;
@@ -40,6 +41,14 @@ fn figure_io_error_loops() {
     let findings = io_errors::explore(&Script::new(), effort);
     println!("figure: I/O error cases tried {}, violations {}", findings.states, findings.violations.len());
     findings.assert_none("I/O error loops");
+}
+
+#[test]
+fn figure_interrupted_imports() {
+    let findings = imports::explore(Effort::from_environment());
+    println!("figure: interrupted imports {}, violations {}", findings.states, findings.violations.len());
+    findings.assert_none("interrupted imports");
+    assert!(findings.states >= 1_000, "{}", findings.states);
 }
 
 #[test]
