@@ -7,12 +7,14 @@ use std::process::ExitCode;
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use workrail_core::bundle::{DEFAULT_PATTERNS, KeyPatterns};
+use workrail_core::bundle::KeyPatterns;
 use workrail_engine::{ExportFailure, Exported, ImportMode, Imported, RunSummary};
 use workrail_model::bundle::{Redaction, Salvage};
+use workrail_model::config::Key;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Progress, Tone};
+use crate::settings;
 use crate::wiring::{self, LocalEngine};
 
 const EXPORT_EXAMPLES: &str = "Examples:
@@ -124,8 +126,9 @@ fn write(
     arguments: &ExportArguments,
     out: &mut dyn Write,
 ) -> Result<Exported, Failure> {
-    let defaults = DEFAULT_PATTERNS.iter().filter(|_| arguments.redact).map(|pattern| (*pattern).to_owned());
-    let patterns: Vec<String> = defaults.chain(arguments.redact_key.iter().cloned()).collect();
+    let usual = settings::current()?.settings.list(Key::ExportRedactKeys);
+    let usual = usual.iter().filter(|_| arguments.redact);
+    let patterns: Vec<String> = usual.chain(&arguments.redact_key).cloned().collect();
     let patterns = (!patterns.is_empty()).then(|| KeyPatterns::new(patterns));
     let mut bar: Option<Progress> = None;
     let mut out = BufWriter::with_capacity(1 << 16, out);

@@ -26,6 +26,6 @@ pub use error::{BundleError, Problem};
 pub use history::{Checked, check};
 pub use identity::{Identity, Renumbering};
 pub use portable::{is_absolute, portable_event};
-pub use redact::{DEFAULT_PATTERNS, Gathering, KeyPatterns, Redactor};
+pub use redact::{Gathering, KeyPatterns, Redactor};
 pub use survey::{Survey, survey};
 pub use write::BundleWriter;

@@ -15,22 +15,6 @@ use workrail_model::strict_json;
 
 use crate::condition::js_string;
 
-/// Keys that hold secrets more often than not.
-pub const DEFAULT_PATTERNS: [&str; 12] = [
-    "*password*",
-    "*passwd*",
-    "*passphrase*",
-    "*secret*",
-    "*token*",
-    "*apikey*",
-    "*accesskey*",
-    "*privatekey*",
-    "*credential*",
-    "*bearer*",
-    "*cookie*",
-    "*authorization*",
-];
-
 /// What stands where a value was.
 const REPLACEMENT: &str = "[redacted]";
 

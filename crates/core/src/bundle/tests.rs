@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use test_case::test_case;
+use workrail_model::config::REDACTED_KEYS_DEFAULT;
 
 use super::*;
 
@@ -20,7 +21,7 @@ fn patterns(list: &[&str]) -> KeyPatterns {
 #[test_case("key", false)]
 #[test_case("goal", false)]
 fn default_patterns(key: &str, expected: bool) {
-    assert_eq!(patterns(&DEFAULT_PATTERNS).matches(key), expected);
+    assert_eq!(patterns(&REDACTED_KEYS_DEFAULT).matches(key), expected);
 }
 
 #[test_case("go*", "goal", true)]
@@ -38,7 +39,7 @@ fn context(context: Value) -> Value {
 }
 
 fn redactor(values: Value) -> Redactor {
-    let mut gathering = Gathering::new(patterns(&DEFAULT_PATTERNS));
+    let mut gathering = Gathering::new(patterns(&REDACTED_KEYS_DEFAULT));
     gathering.see(&context(values));
     gathering.into_redactor()
 }

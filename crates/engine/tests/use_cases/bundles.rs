@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
-use workrail_core::bundle::{DEFAULT_PATTERNS, KeyPatterns};
+use workrail_core::bundle::KeyPatterns;
 use workrail_core::project::SessionState;
 use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, ResumeSession, StartWorkflow};
 use workrail_engine::{ImportMode, Imported};
+use workrail_model::config::REDACTED_KEYS_DEFAULT;
 use workrail_model::discovery::Precedence;
 use workrail_model::event::{AdvanceOutcome, EdgeCauseKind, EventData, NodeKind};
 use workrail_model::id::SessionId;
@@ -313,7 +314,7 @@ fn a_copy_never_shows_the_ids_of_its_original() {
 }
 
 fn redacted(extra: &[&str]) -> KeyPatterns {
-    KeyPatterns::new(DEFAULT_PATTERNS.iter().chain(extra).map(|pattern| (*pattern).to_owned()))
+    KeyPatterns::new(REDACTED_KEYS_DEFAULT.iter().chain(extra).map(|pattern| (*pattern).to_owned()))
 }
 
 #[test]
