@@ -25,10 +25,10 @@ fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
     let around = Surroundings {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(1)),
-        workflows: Arc::new(Sources::from_environment()),
+        workflows: Arc::new(Sources::new(None, Vec::new())),
         observer: Box::new(GitObserver),
         workspace: None,
-        default_preferences: Preferences::default(),
+        default_preferences: Arc::new(Preferences::default()),
         token_encoding: TokenEncoding::V2,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },
     };
