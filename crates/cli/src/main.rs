@@ -5,6 +5,8 @@ mod demo;
 mod flags;
 mod outcome;
 mod output;
+mod report;
+mod sessions;
 mod steer;
 mod version;
 mod wiring;
@@ -37,6 +39,8 @@ enum Command {
     Author(author::AuthorCommand),
     #[command(flatten)]
     Steer(steer::SteerCommand),
+    Sessions(sessions::Sessions),
+    Report(report::ReportCommand),
     /// Explain an error code: what it means, why it matters, what to do.
     Explain {
         /// The code, such as TOKEN_BAD_SIGNATURE.
@@ -53,6 +57,8 @@ fn main() -> ExitCode {
         Command::Demo => demo::run(),
         Command::Author(command) => author::run(command),
         Command::Steer(command) => steer::run(command),
+        Command::Sessions(command) => sessions::run(command),
+        Command::Report(command) => report::run(&command),
         Command::Explain { code } => explain(&code),
     }
 }

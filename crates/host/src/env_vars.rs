@@ -63,7 +63,12 @@ pub const TOKEN_ENCODING: EnvVar = EnvVar {
     what: "Which tokens are handed out: `v2` (short) or `v1` (long). Both are always accepted. Default: `v2`.",
 };
 
-pub const ALL: [EnvVar; 11] = [
+pub const BROWSER: EnvVar = EnvVar {
+    name: "WORKRAIL_BROWSER",
+    what: "The Chromium or Chrome that prints reports to PDF. Default: the first one found under its usual names.",
+};
+
+pub const ALL: [EnvVar; 12] = [
     DATA_DIR,
     STORAGE_PATH,
     PROJECT_DIR,
@@ -75,6 +80,7 @@ pub const ALL: [EnvVar; 11] = [
     ENABLE_START_SESSION,
     DEFAULT_MODE,
     TOKEN_ENCODING,
+    BROWSER,
 ];
 
 impl EnvVar {

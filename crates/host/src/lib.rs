@@ -2,6 +2,7 @@
 
 pub mod boot;
 mod bounded;
+pub mod browser;
 pub mod clock;
 pub mod data_dir;
 pub mod entropy;

@@ -4,7 +4,10 @@
 
 mod inspecting;
 mod listing;
+mod overview;
 mod replies;
+mod reporting;
+mod rich;
 mod scene;
 mod schemas;
 mod steering;

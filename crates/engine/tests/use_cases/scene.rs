@@ -133,19 +133,14 @@ pub(crate) struct Scene {
 impl Scene {
     pub(crate) fn new() -> Self {
         let shelf = Arc::new(Shelf::default());
-        let around = Surroundings {
-            clock: Box::new(FixedClock::default()),
-            entropy: Box::new(SeededEntropy::new(1)),
-            workflows: Arc::<Shelf>::clone(&shelf),
-            observer: Box::new(Blind),
-            workspace: Some(WorkspacePath::parse("/work").unwrap()),
-            default_preferences: workrail_model::preferences::Preferences::default(),
-            token_encoding: TokenEncoding::V2,
-            producer: Producer { app_version: "0.0.0-test".to_owned(), applied_config_hash: None },
-        };
         let store = MemoryStore::default();
-        let engine = Engine::open(Arc::new(store.clone()), around).unwrap();
+        let engine = Engine::open(Arc::new(store.clone()), around(&shelf)).unwrap();
         Self { shelf, store, engine }
+    }
+
+    /// Another process on the same store.
+    pub(crate) fn reopened(&self) -> Engine<MemoryStore> {
+        Engine::open(Arc::new(self.store.clone()), around(&self.shelf)).unwrap()
     }
 
     pub(crate) fn list(&self) -> WorkflowList {
@@ -177,6 +172,19 @@ impl Scene {
             if let EventData::RunStarted(started) = event.data { Some(started) } else { None }
         });
         Ok(started.unwrap())
+    }
+}
+
+fn around(shelf: &Arc<Shelf>) -> Surroundings {
+    Surroundings {
+        clock: Box::new(FixedClock::default()),
+        entropy: Box::new(SeededEntropy::new(1)),
+        workflows: Arc::<Shelf>::clone(shelf),
+        observer: Box::new(Blind),
+        workspace: Some(WorkspacePath::parse("/work").unwrap()),
+        default_preferences: workrail_model::preferences::Preferences::default(),
+        token_encoding: TokenEncoding::V2,
+        producer: Producer { app_version: "0.0.0-test".to_owned(), applied_config_hash: None },
     }
 }
 
