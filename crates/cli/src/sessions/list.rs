@@ -1,6 +1,6 @@
 //! `sessions list`: what waits first.
 
-use workrail_core::overview::{RunRow, SessionsList};
+use workrail_core::overview::{Finished, RunRow, SessionsList};
 use workrail_core::report::words::one_line;
 
 use crate::outcome::Failure;
@@ -12,7 +12,7 @@ const GOAL_CHARS_MAX: usize = 48;
 pub(super) fn run(all: bool, json: bool) -> Result<(), Failure> {
     let engine = wiring::open_default()?;
     let mut progress: Option<Progress> = None;
-    let list = engine.sessions(all, &mut |done, total| {
+    let list = engine.sessions(if all { Finished::All } else { Finished::Newest }, &mut |done, total| {
         progress.get_or_insert_with(|| Progress::new("reading sessions", total)).at(done);
     })?;
     drop(progress);

@@ -193,9 +193,16 @@ pub fn damaged(session_id: SessionId, health: SessionHealth, facts: Option<&Sess
     }
 }
 
-/// Puts the rows of all sessions in order: by stage, then the most recent first, then by id. Unless `all` are
-/// asked for, finished runs beyond the newest are counted and left out; unfinished and damaged ones never are.
-pub fn arrange(sessions: impl IntoIterator<Item = SessionRows>, all: bool) -> SessionsList {
+/// How many of the finished runs are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    Newest,
+    All,
+}
+
+/// Puts the rows of all sessions in order: by stage, then the most recent first, then by id. Finished runs that
+/// are left out are counted; unfinished and damaged ones are always there.
+pub fn arrange(sessions: impl IntoIterator<Item = SessionRows>, finished: Finished) -> SessionsList {
     let mut list = SessionsList::default();
     for rows in sessions {
         list.sessions += 1;
@@ -206,15 +213,15 @@ pub fn arrange(sessions: impl IntoIterator<Item = SessionRows>, all: bool) -> Se
     }
     list.runs.sort_by_key(|row| (row.stage, Reverse(row.activity), row.session_id, row.run_id));
     list.damaged.sort_by_key(|row| row.session_id);
-    if !all {
-        let mut finished: Vec<_> = list
+    if finished == Finished::Newest {
+        let mut ended: Vec<_> = list
             .runs
             .iter()
             .filter(|row| row.stage.is_finished())
             .map(|row| (Reverse(row.activity), row.session_id, row.run_id))
             .collect();
-        finished.sort();
-        let limit = finished.get(FINISHED_SHOWN).copied();
+        ended.sort();
+        let limit = ended.get(FINISHED_SHOWN).copied();
         let before = list.runs.len();
         list.runs.retain(|row| {
             let key = (Reverse(row.activity), row.session_id, row.run_id);
@@ -243,8 +250,8 @@ mod tests {
         }
     }
 
-    fn listed(rows: Vec<RunRow>, all: bool) -> (Vec<u8>, u64) {
-        let list = arrange(rows.into_iter().map(|row| SessionRows::Healthy(vec![row])), all);
+    fn listed(rows: Vec<RunRow>, finished: Finished) -> (Vec<u8>, u64) {
+        let list = arrange(rows.into_iter().map(|row| SessionRows::Healthy(vec![row])), finished);
         (list.runs.iter().map(|row| row.session_id.bits()[0]).collect(), list.left_out)
     }
 
@@ -260,8 +267,8 @@ mod tests {
         ];
         let mut turned = rows.clone();
         turned.reverse();
-        assert_eq!(listed(rows, false).0, [5, 4, 3, 2, 6, 1]);
-        assert_eq!(listed(turned, true).0, [5, 4, 3, 2, 6, 1]);
+        assert_eq!(listed(rows, Finished::Newest).0, [5, 4, 3, 2, 6, 1]);
+        assert_eq!(listed(turned, Finished::All).0, [5, 4, 3, 2, 6, 1]);
     }
 
     #[test]
@@ -269,10 +276,10 @@ mod tests {
         let rows: Vec<RunRow> = (0..60)
             .map(|n| row(n, if n % 2 == 0 { Stage::Complete } else { Stage::InProgress }, u64::from(n)))
             .collect();
-        let (shown, left_out) = listed(rows.clone(), false);
+        let (shown, left_out) = listed(rows.clone(), Finished::Newest);
         assert_eq!((shown.len(), left_out), (50, 10));
         assert!(shown.contains(&58) && shown.contains(&20) && !shown.contains(&18), "the newest stay");
-        assert_eq!(listed(rows, true), (listed_all(), 0));
+        assert_eq!(listed(rows, Finished::All), (listed_all(), 0));
     }
 
     fn listed_all() -> Vec<u8> {

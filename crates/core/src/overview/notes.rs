@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 use workrail_model::event::{Activity, Event, EventData, OutputPayload};
+use workrail_model::health::SessionHealth;
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::time::Timestamp;
@@ -65,7 +66,7 @@ pub struct Hit {
 pub fn hits(
     facts: &SessionState,
     events: &[Event],
-    damaged: bool,
+    health: &SessionHealth,
     wanted: &Wanted,
     material: &dyn Material,
     step: &dyn Fn(NodeId) -> Option<String>,
@@ -95,7 +96,7 @@ pub fn hits(
             event_index: event.event_index.get(),
             activity: event.activity,
             at: event.at.clone(),
-            damaged,
+            damaged: !health.is_healthy(),
             excerpt: excerpt(&text, wanted),
         });
     }

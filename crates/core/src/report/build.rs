@@ -376,7 +376,7 @@ fn step_of((workflow, state): (&CompiledWorkflow, &EngineState)) -> (Option<u64>
     (number, Some(count))
 }
 
-pub(crate) fn goal(facts: &SessionState, node: NodeId) -> Option<String> {
+fn goal(facts: &SessionState, node: NodeId) -> Option<String> {
     let context = facts.context_at(node).ok()?;
     context.get("goal").and_then(serde_json::Value::as_str).map(str::to_owned)
 }

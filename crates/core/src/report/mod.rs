@@ -1,7 +1,7 @@
 //! What was done, step by step and by whom: a projection of one session for people to read.
 //!
 //! [`build`] makes a [`Report`] from the folded state, the events and the content they name; renderers write
-//! it as Markdown ([`markdown`]) or hand it on as JSON. Equal stores give equal bytes: there is no "generated
+//! it as Markdown ([`markdown`]) or hand it on as JSON. Equal stores give equal bytes (G76): there is no "generated
 //! now", and clock times are shown and never order anything (G6). A damaged session is reported up to the
 //! damage, and every rendering says so first (G20).
 //!

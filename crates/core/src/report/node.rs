@@ -2,6 +2,7 @@
 
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
 use workrail_model::assessment::ConsequenceEffect;
+use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{AdvanceOutcome, NodeKind, OutputPayload, ValidationResult};
 use workrail_model::id::NodeId;
 use workrail_model::limits::TRUNCATION_MARKER;
@@ -124,7 +125,7 @@ impl Telling<'_> {
 impl Subject<'_> {
     pub(super) fn output(
         &self,
-        workflow: Option<&workrail_model::compiled::CompiledWorkflow>,
+        workflow: Option<&CompiledWorkflow>,
         output: &OutputState,
         budget: &mut Budget,
     ) -> Output {
@@ -150,7 +151,7 @@ impl Subject<'_> {
 }
 
 fn artifact(
-    workflow: Option<&workrail_model::compiled::CompiledWorkflow>,
+    workflow: Option<&CompiledWorkflow>,
     bytes: &[u8],
     budget: &mut Budget,
 ) -> (String, Shown) {

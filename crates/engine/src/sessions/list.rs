@@ -1,6 +1,6 @@
 //! All sessions of the store, what waits first.
 
-use workrail_core::overview::{SessionRows, SessionsList, arrange, damaged, rows};
+use workrail_core::overview::{Finished, SessionRows, SessionsList, arrange, damaged, rows};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
 
@@ -10,13 +10,17 @@ use crate::{Engine, Store, error};
 
 impl<S: Store> Engine<S> {
     /// One row per run, and every damaged session with its health.
-    pub fn sessions(&self, all: bool, heard: Heard<'_>) -> Result<SessionsList, Box<ErrorEnvelope>> {
-        self.reading().list_sessions(all, heard)
+    pub fn sessions(&self, finished: Finished, heard: Heard<'_>) -> Result<SessionsList, Box<ErrorEnvelope>> {
+        self.reading().list_sessions(finished, heard)
     }
 }
 
 impl Reading<'_> {
-    fn list_sessions(&self, all: bool, heard: Heard<'_>) -> Result<SessionsList, Box<ErrorEnvelope>> {
+    fn list_sessions(
+        &self,
+        finished: Finished,
+        heard: Heard<'_>,
+    ) -> Result<SessionsList, Box<ErrorEnvelope>> {
         let sessions = self.sessions.sessions().map_err(error::store)?;
         let mut found = Vec::with_capacity(sessions.len());
         for (place, session) in (0..).zip(&sessions) {
@@ -35,6 +39,6 @@ impl Reading<'_> {
                 }
             });
         }
-        Ok(arrange(found, all))
+        Ok(arrange(found, finished))
     }
 }

@@ -3,7 +3,6 @@
 use workrail_core::overview::{Hit, Wanted, hits, order};
 use workrail_core::reply::recovery::Snapshots as _;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::health::SessionHealth;
 use workrail_model::id::NodeId;
 
 use super::Heard;
@@ -39,12 +38,18 @@ impl<S: Store> Engine<S> {
                 found.unreadable += 1;
                 continue;
             };
-            let damaged = read.health != SessionHealth::Healthy;
             let step = |node: NodeId| {
                 let state = reading.content.state_at(read.state.node(node)?)?;
                 state.pending_step().map(|step| step.step_id.to_string())
             };
-            found.hits.extend(hits(&read.state, &read.events, damaged, &wanted, &reading.content, &step));
+            found.hits.extend(hits(
+                &read.state,
+                &read.events,
+                &read.health,
+                &wanted,
+                &reading.content,
+                &step,
+            ));
         }
         order(&mut found.hits);
         found.left_out = found.hits.len().saturating_sub(limit) as u64;

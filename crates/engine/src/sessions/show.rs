@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use workrail_core::label::RunLabel;
-use workrail_core::project::SessionState;
 use workrail_core::reply::look_call;
 use workrail_core::reply::recovery::Recovering;
 use workrail_core::report::{ContextValues, Covers, Report, Subject, build};
@@ -14,6 +13,7 @@ use workrail_model::reply::{NextCall, Recap};
 
 use crate::find::Found;
 use crate::gate::Reading;
+use crate::salvage::Salvaged;
 use crate::{Engine, Store, error};
 
 #[derive(Clone, Debug, Serialize)]
@@ -61,22 +61,16 @@ impl Reading<'_> {
             material: &self.content,
             context_values: ContextValues::NotShown,
         });
-        let healthy = read.health.is_healthy();
         let mut going_on = Vec::new();
         for run in &report.runs {
             let tip = run.tip.ok_or_else(|| error::internal("a run has a first point"))?;
-            going_on.push(self.going_on(&read.state, run.run_id, tip, healthy)?);
+            going_on.push(self.going_on(&read, run.run_id, tip)?);
         }
         Ok(SessionView { report, going_on })
     }
 
-    fn going_on(
-        &self,
-        facts: &SessionState,
-        run: RunId,
-        tip: NodeId,
-        healthy: bool,
-    ) -> Result<GoingOn, Box<ErrorEnvelope>> {
+    fn going_on(&self, read: &Salvaged, run: RunId, tip: NodeId) -> Result<GoingOn, Box<ErrorEnvelope>> {
+        let facts = &read.state;
         let node = facts.node(tip).ok_or_else(|| error::internal("a tip is folded"))?;
         let state = facts.run(run).ok_or_else(|| error::internal("a reported run is folded"))?;
         let context = facts.context_at(tip).unwrap_or_default();
@@ -93,7 +87,7 @@ impl Reading<'_> {
             label: label.to_string(),
             recap,
             pending_preferences: wish.filter(|wish| *wish != facts.preferences(tip)),
-            next_call: healthy.then(bookmark),
+            next_call: read.health.is_healthy().then(bookmark),
         })
     }
 }

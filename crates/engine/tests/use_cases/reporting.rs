@@ -1,4 +1,4 @@
-//! Reports: everything that happened, the same bytes for the same store, and harmless whatever was noted.
+//! Reports: everything that happened, the same bytes for the same store, and harmless whatever was noted (G76).
 
 use workrail_core::report::{ContextValues, Report, markdown};
 use workrail_engine::report::render_html;
