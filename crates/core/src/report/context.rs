@@ -35,9 +35,11 @@ const SECRET_WORDS: [&str; 12] = [
 ];
 
 pub(super) fn entries(context: &Context, values: ContextValues) -> Vec<ContextEntry> {
+    // The goal is told with the run.
+    let told = |(key, _): &(&String, &Value)| key.as_str() != "goal";
     let entry =
         |(key, value): (&String, &Value)| ContextEntry { key: key.clone(), value: seen(key, value, values) };
-    context.as_map().iter().map(entry).collect()
+    context.as_map().iter().filter(told).map(entry).collect()
 }
 
 fn seen(key: &str, value: &Value, values: ContextValues) -> ContextValue {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
 
-use super::{NodeReport, Outcome, Standing, words};
+use super::{NodeReport, Outcome, Standing, StepReport, words};
 
 /// A straight stretch longer than this is drawn by its ends.
 const STRETCH_MAX: usize = 9;
@@ -212,6 +212,7 @@ fn beside(node: &NodeReport) -> String {
     match node.standing {
         Standing::Passed => {}
         Standing::BranchEnd => text.push_str(" · end of a branch"),
+        Standing::Tip if node.step == StepReport::Complete => {}
         Standing::Tip => text.push_str(" · the run goes on here"),
     }
     text

@@ -3,8 +3,6 @@
 //! What was recorded cannot break out of its place: notes are quoted line by line, artifacts stand in a fence
 //! longer than any inside, and everything inside a line is escaped.
 
-use std::fmt::Write as _;
-
 use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
 
@@ -81,9 +79,15 @@ impl Page {
     }
 
     fn heading(&mut self, level: usize, text: &str) {
-        let _ = write!(self.text, "\n{} {}\n\n", "#".repeat(level), inline(text));
-        if self.text.starts_with('\n') {
-            self.text.remove(0);
+        self.blank();
+        self.line(&format!("{} {}", "#".repeat(level), inline(text)));
+        self.blank();
+    }
+
+    /// One empty line, and never two.
+    fn blank(&mut self) {
+        if !self.text.is_empty() && !self.text.ends_with("\n\n") {
+            self.text.push('\n');
         }
     }
 
@@ -100,21 +104,22 @@ impl Page {
         for cells in rows {
             self.line(&row(cells.iter().map(|text| cell(text)).collect()));
         }
-        self.line("");
+        self.blank();
     }
 
     fn quote(&mut self, text: &str) {
         for line in words::clean(text).trim_end().lines() {
             self.line(format!("> {line}").trim_end());
         }
-        self.line("");
+        self.blank();
     }
 
     fn fence(&mut self, language: &str, text: &str) {
         let text = words::clean(text);
         let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
         let fence = "`".repeat((longest + 1).max(3));
-        self.line(&format!("{fence}{language}\n{}\n{fence}\n", text.trim_end()));
+        self.line(&format!("{fence}{language}\n{}\n{fence}", text.trim_end()));
+        self.blank();
     }
 
     fn banner(&mut self, report: &Report) {
@@ -264,20 +269,24 @@ impl Page {
             self.attempt(attempt);
         }
         if !node.saved.is_empty() {
-            self.line("\nSaved here:\n");
+            self.blank();
+            self.line("Saved here:");
             node.saved.iter().for_each(|output| self.output(output));
         }
         if !node.decisions.is_empty() {
-            self.line("\nDecided by WorkRail:\n");
+            self.blank();
+            self.line("Decided by WorkRail:");
+            self.blank();
             for decision in &node.decisions {
-                self.fact(words::trace(decision.kind), &inline(&decision.summary));
+                self.line(&format!("- {}", inline(&decision.summary)));
             }
         }
         if node.kind == NodeKind::Step && node.attempts.is_empty() && node.standing != Standing::Passed {
             match node.step {
                 super::StepReport::Complete => {}
                 super::StepReport::Pending { .. } | super::StepReport::Unreadable => {
-                    self.line("\nNot completed yet.");
+                    self.blank();
+                    self.line("Not completed yet.");
                 }
             }
         }
@@ -294,7 +303,9 @@ impl Page {
             Outcome::Blocked { .. } => format!("**Blocked attempt** of {}", words::actor(attempt.by)),
         };
         head.push_str(&when(attempt));
-        self.line(&format!("\n{head}\n"));
+        self.blank();
+        self.line(&head);
+        self.blank();
         if let Outcome::Blocked { blockers } = &attempt.outcome {
             for blocker in blockers {
                 self.line(&format!(
@@ -303,7 +314,7 @@ impl Page {
                     inline(blocker.message.as_str())
                 ));
             }
-            self.line("");
+            self.blank();
         }
         for problem in &attempt.problems {
             self.fact("Found wrong", &inline(problem));
@@ -327,11 +338,10 @@ impl Page {
     }
 
     fn output(&mut self, output: &Output) {
-        if !self.text.ends_with("\n\n") {
-            self.line("");
-        }
+        self.blank();
         if output.superseded {
-            self.line("Corrected later:\n");
+            self.line("Corrected later:");
+            self.blank();
         }
         match &output.body {
             Body::Notes { markdown } => self.quote(markdown),
@@ -340,21 +350,24 @@ impl Page {
     }
 
     fn artifact(&mut self, artifact: &Artifact) {
-        self.line(&format!("Artifact {}, {} bytes\n", code(&artifact.artifact_kind), artifact.bytes));
+        self.line(&format!("Artifact {}, {} bytes", code(&artifact.artifact_kind), artifact.bytes));
+        self.blank();
         match &artifact.shown {
             Shown::Tables { tables, fields } => {
                 for field in fields {
                     self.fact(&inline(&field.name), &inline(&field.text));
                 }
                 for table in tables {
-                    self.line(&format!("\n{}\n", inline(&table.title)));
+                    self.blank();
+                    self.line(&inline(&table.title));
+                    self.blank();
                     self.rows(table);
                 }
             }
             // The alternate form indents.
             Shown::Json { value } => self.fence("json", &format!("{value:#}")),
             Shown::Text { text } => self.fence("text", text),
-            Shown::Unreadable => self.line("Its content cannot be read.\n"),
+            Shown::Unreadable => self.line("Its content cannot be read."),
         }
     }
 
@@ -371,7 +384,8 @@ pub fn counts(run: &RunReport) -> String {
         (counts.advances, "step completed", "steps completed"),
         (counts.blocked_attempts, "blocked attempt", "blocked attempts"),
         (counts.checkpoints, "checkpoint", "checkpoints"),
-        (counts.branches, "branch", "branches"),
+        // One way through is no branching.
+        (if counts.branches > 1 { counts.branches } else { 0 }, "branch", "branches"),
         (counts.open_gaps, "open gap", "open gaps"),
         (counts.artifacts, "artifact", "artifacts"),
     ];

@@ -76,6 +76,13 @@ impl Telling<'_> {
             ValidationResult::Valid => Vec::new(),
             ValidationResult::Invalid { issues } => issues.iter().map(ToString::to_string).collect(),
         });
+        // What a blocker says already is not said twice.
+        let blockers = match &record.outcome {
+            AdvanceOutcome::Blocked { blockers } => blockers.blockers(),
+            AdvanceOutcome::Advanced { .. } => &[],
+        };
+        let said = |problem: &String| blockers.iter().any(|blocker| blocker.message.as_str() == problem);
+        let problems: Vec<String> = problems.filter(|problem| !said(problem)).collect();
         let assessments = facts.assessments(id, attempt).map(|record| Assessment {
             assessment_id: record.data.assessment_id.to_string(),
             dimensions: record.data.dimensions.clone(),
@@ -100,7 +107,7 @@ impl Telling<'_> {
                 }
             },
             outputs,
-            problems: problems.collect(),
+            problems,
             assessments: assessments.collect(),
             consequences: consequences.collect(),
             context_keys: self.context_keys.get(&(id, Some(attempt))).cloned().unwrap_or_default(),
@@ -150,11 +157,7 @@ impl Subject<'_> {
     }
 }
 
-fn artifact(
-    workflow: Option<&CompiledWorkflow>,
-    bytes: &[u8],
-    budget: &mut Budget,
-) -> (String, Shown) {
+fn artifact(workflow: Option<&CompiledWorkflow>, bytes: &[u8], budget: &mut Budget) -> (String, Shown) {
     let Ok(value) = strict_json::parse(bytes) else {
         let text = String::from_utf8_lossy(bytes);
         return ("(not JSON)".to_owned(), Shown::Text { text: cut(&text) });

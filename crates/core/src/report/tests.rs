@@ -87,7 +87,7 @@ fn a_long_way_is_drawn_by_its_ends_and_whole_on_request() {
 #[test]
 fn a_wide_fork_and_a_deep_nest_are_bounded() {
     let wide: Vec<NodeReport> =
-        (1..=500).map(|n| node(n, (n > 1).then_some(1), if n == 2 { 0 } else { n })).collect();
+        (1..=500).map(|n| node(n, (n > 1).then_some(1), if n <= 2 { 0 } else { n })).collect();
     let lines = text(&wide, Extent::Condensed);
     assert_eq!((lines.len(), lines[25].as_str(), lines[26].as_str()), (27, "├─⋮ +474", "● 2"));
     // Every point forks from the one before: no stack and no width is used up.

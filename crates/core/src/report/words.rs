@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use workrail_model::capability::{Provenance, UseResult};
-use workrail_model::event::{EdgeCauseKind, NodeKind, TraceKind};
+use workrail_model::event::{EdgeCauseKind, NodeKind};
 use workrail_model::preferences::{Preferences, RunStatus};
 use workrail_model::reason::Reason;
 
@@ -46,16 +46,6 @@ pub fn cause(cause: EdgeCauseKind) -> &'static str {
         EdgeCauseKind::IntentionalFork => "fork that was asked for",
         EdgeCauseKind::NonTipAdvance => "advance from an earlier point",
         EdgeCauseKind::CheckpointCreated => "checkpoint",
-    }
-}
-
-pub fn trace(kind: TraceKind) -> &'static str {
-    match kind {
-        TraceKind::SelectedNextStep => "next step",
-        TraceKind::EvaluatedCondition => "condition",
-        TraceKind::EnteredLoop => "loop entered",
-        TraceKind::ExitedLoop => "loop left",
-        TraceKind::DetectedNonTipAdvance => "earlier point",
     }
 }
 

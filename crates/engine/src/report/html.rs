@@ -308,7 +308,7 @@ impl Page {
         if !node.decisions.is_empty() {
             self.out.push_str("<div class=\"attempt\"><p class=\"head quiet\">Decided by WorkRail</p>\n<ul class=\"plain quiet\">\n");
             for own in &node.decisions {
-                let _ = writeln!(self.out, "<li>{}: {}</li>", words::trace(own.kind), escaped(&own.summary));
+                let _ = writeln!(self.out, "<li>{}</li>", escaped(&own.summary));
             }
             self.out.push_str("</ul></div>\n");
         }

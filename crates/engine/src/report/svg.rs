@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use workrail_core::report::graph::{Extent, Point, blocked_attempts, rows};
-use workrail_core::report::{NodeReport, Standing, words};
+use workrail_core::report::{NodeReport, Standing, StepReport, words};
 use workrail_model::event::NodeKind;
 
 use super::html::escaped;
@@ -83,11 +83,8 @@ fn point(
         0 => String::new(),
         count => format!(r#"<tspan class="warn" dx="8">{count} blocked</tspan>"#),
     };
-    let tip = if node.standing == Standing::Tip {
-        r#"<tspan class="here" dx="8">goes on here</tspan>"#
-    } else {
-        ""
-    };
+    let goes_on = node.standing == Standing::Tip && node.step != StepReport::Complete;
+    let tip = if goes_on { r#"<tspan class="here" dx="8">goes on here</tspan>"# } else { "" };
     let _ = write!(
         out,
         r##"<a href="#{}">{shape}<text x="{text_x}" y="{}"><tspan class="number">{}</tspan><tspan dx="8">{}</tspan>{blocked}{tip}</text></a>"##,
