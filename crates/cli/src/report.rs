@@ -79,10 +79,10 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
     let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
     let report = engine.report(engine.find(&command.about)?, values)?;
     let Some(path) = command.output.as_deref() else {
-        match command.format {
-            As::Json => output::json(&value(&report)?),
-            _ if command.json => output::json(&value(&report)?),
-            As::Md | As::Html | As::Pdf => output::line(text(&report, command.format)?.trim_end()),
+        if command.json || command.format == As::Json {
+            output::json(&value(&report)?);
+        } else {
+            output::line(text(&report, command.format)?.trim_end());
         }
         return Ok(());
     };

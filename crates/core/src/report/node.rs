@@ -171,7 +171,9 @@ fn artifact(workflow: Option<&CompiledWorkflow>, bytes: &[u8], budget: &mut Budg
         Shown::Json { value } if bytes.len() > ARTIFACT_BYTES_MAX => {
             (kind, Shown::Text { text: cut(&value.to_string()) })
         }
-        shown => (kind, shown),
+        shown @ (Shown::Tables { .. } | Shown::Json { .. } | Shown::Text { .. } | Shown::Unreadable) => {
+            (kind, shown)
+        }
     }
 }
 

@@ -119,7 +119,7 @@ fn tables(value: Value) -> Vec<Table> {
     let kind = value["kind"].as_str().unwrap().to_owned();
     match table::shown(Some(&workflow()), &kind, value) {
         Shown::Tables { tables, .. } => tables,
-        other => panic!("{other:?}"),
+        other @ (Shown::Json { .. } | Shown::Text { .. } | Shown::Unreadable) => panic!("{other:?}"),
     }
 }
 

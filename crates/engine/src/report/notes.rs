@@ -81,7 +81,16 @@ fn harmless<'a>(event: Event<'a>, addresses: &mut Vec<String>) -> Vec<Event<'a>>
         })],
         Event::End(TagEnd::Heading(level)) => vec![Event::End(TagEnd::Heading(lowered(level)))],
         Event::TaskListMarker(done) => vec![Event::Text(if done { "☑ " } else { "☐ " }.into())],
-        other => vec![other],
+        other @ (Event::Start(_)
+        | Event::End(_)
+        | Event::Text(_)
+        | Event::Code(_)
+        | Event::InlineMath(_)
+        | Event::DisplayMath(_)
+        | Event::FootnoteReference(_)
+        | Event::SoftBreak
+        | Event::HardBreak
+        | Event::Rule) => vec![other],
     }
 }
 
