@@ -1,7 +1,9 @@
 //! Reports: everything that happened, the same bytes for the same store, and harmless whatever was noted (G76).
 
-use workrail_core::report::{ContextValues, Report, markdown};
+use serde_json::json;
+use workrail_core::report::{ContextValues, GapStanding, Report, markdown};
 use workrail_engine::report::render_html;
+use workrail_engine::request::{CheckpointWorkflow, Output};
 
 use crate::rich::Rich;
 
@@ -63,6 +65,28 @@ fn a_secret_never_reaches_a_report() {
         assert!(!text.contains("s3cr3t-value") && text.contains("the June release"));
     }
     assert!(markdown::render(&report).contains("| api\\_token | (withheld) |"));
+}
+
+#[test]
+fn a_gap_that_was_closed_says_by_what() {
+    let rich = Rich::play("Plan.");
+    let gap = report(&rich).runs[1].gaps[0].gap_id;
+    let view = rich.scene.engine.show_session(rich.session).unwrap();
+    let bookmark = serde_json::to_value(&view.going_on[1].next_call.as_ref().unwrap().arguments).unwrap();
+    let looked = rich.look(&bookmark);
+    let closing = json!({ "kind": "wr.gap_resolution", "gapId": gap, "summary": "The user agreed." });
+    let request = CheckpointWorkflow {
+        checkpoint_token: looked["checkpointToken"].as_str().map(str::to_owned),
+        output: Output { notes_markdown: None, artifacts: vec![closing] },
+        ..CheckpointWorkflow::default()
+    };
+    rich.scene.engine.checkpoint_workflow(request).unwrap();
+    let told = report(&rich);
+    assert_eq!((told.runs[1].gaps.len(), told.runs[1].counts.open_gaps), (1, 0));
+    assert!(
+        matches!(&told.runs[1].gaps[0].state, GapStanding::Resolved { summary, .. } if summary == "The user agreed.")
+    );
+    assert!(markdown::render(&told).contains("resolved at "));
 }
 
 /// Elements that stand alone in HTML.
