@@ -9,7 +9,9 @@ mod flags;
 mod outcome;
 mod output;
 mod prefs;
+mod report;
 mod serve;
+mod sessions;
 mod settings;
 mod setup;
 mod shell;
@@ -63,6 +65,8 @@ enum Command {
     Shell(shell::ShellCommand),
     #[command(flatten)]
     Bundle(bundle::BundleCommand),
+    Sessions(sessions::Sessions),
+    Report(report::ReportCommand),
     /// Explain an error code: what it means, why it matters, what to do.
     Explain {
         /// The code, such as TOKEN_BAD_SIGNATURE.
@@ -86,6 +90,8 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Shell(command) => shell::run(command, Arguments::command()),
         Command::Bundle(command) => bundle::run(command),
+        Command::Sessions(command) => sessions::run(command),
+        Command::Report(command) => report::run(&command),
         Command::Explain { code } => explain(&code),
     }
 }

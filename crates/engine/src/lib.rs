@@ -22,11 +22,15 @@ mod preferences;
 mod references;
 mod rehydrate;
 mod reply;
+pub mod report;
 pub mod request;
 mod rescue;
 mod resume;
+
+mod salvage;
 mod servers;
 mod session;
+pub mod sessions;
 mod start;
 mod token;
 mod workspace;

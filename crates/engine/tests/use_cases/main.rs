@@ -5,7 +5,10 @@
 mod bundles;
 mod inspecting;
 mod listing;
+mod overview;
 mod replies;
+mod reporting;
+mod rich;
 mod scene;
 mod schemas;
 mod steering;

@@ -137,19 +137,14 @@ impl Scene {
 
     /// Another machine: with keys and randomness of its own.
     pub(crate) fn seeded(seed: u64, shelf: Arc<Shelf>) -> Self {
-        let around = Surroundings {
-            clock: Box::new(FixedClock::default()),
-            entropy: Box::new(SeededEntropy::new(seed)),
-            workflows: Arc::<Shelf>::clone(&shelf),
-            observer: Box::new(Blind),
-            workspace: Some(WorkspacePath::parse("/work").unwrap()),
-            default_preferences: Arc::new(workrail_model::preferences::Preferences::default()),
-            token_encoding: TokenEncoding::V2,
-            producer: Producer { app_version: "0.0.0-test".to_owned(), applied_config_hash: None },
-        };
         let store = MemoryStore::new(seed - 1);
-        let engine = Engine::open(Arc::new(store.clone()), around).unwrap();
+        let engine = Engine::open(Arc::new(store.clone()), around(seed, &shelf)).unwrap();
         Self { shelf, store, engine }
+    }
+
+    /// Another process on the same store.
+    pub(crate) fn reopened(&self) -> Engine<MemoryStore> {
+        Engine::open(Arc::new(self.store.clone()), around(1, &self.shelf)).unwrap()
     }
 
     pub(crate) fn list(&self) -> WorkflowList {
@@ -181,6 +176,19 @@ impl Scene {
             if let EventData::RunStarted(started) = event.data { Some(started) } else { None }
         });
         Ok(started.unwrap())
+    }
+}
+
+fn around(seed: u64, shelf: &Arc<Shelf>) -> Surroundings {
+    Surroundings {
+        clock: Box::new(FixedClock::default()),
+        entropy: Box::new(SeededEntropy::new(seed)),
+        workflows: Arc::<Shelf>::clone(shelf),
+        observer: Box::new(Blind),
+        workspace: Some(WorkspacePath::parse("/work").unwrap()),
+        default_preferences: Arc::new(workrail_model::preferences::Preferences::default()),
+        token_encoding: TokenEncoding::V2,
+        producer: Producer { app_version: "0.0.0-test".to_owned(), applied_config_hash: None },
     }
 }
 
