@@ -1,11 +1,14 @@
 //! How it is started: commands, output, and the only wiring of adapters.
 
 mod author;
+mod confirm;
 mod demo;
 mod flags;
 mod outcome;
 mod output;
+mod retention;
 mod steer;
+mod upkeep;
 mod version;
 mod wiring;
 
@@ -37,6 +40,11 @@ enum Command {
     Author(author::AuthorCommand),
     #[command(flatten)]
     Steer(steer::SteerCommand),
+    #[command(flatten)]
+    Upkeep(upkeep::UpkeepCommand),
+    /// Keep sessions, or remove them.
+    #[command(subcommand)]
+    Sessions(retention::RetentionCommand),
     /// Explain an error code: what it means, why it matters, what to do.
     Explain {
         /// The code, such as TOKEN_BAD_SIGNATURE.
@@ -53,6 +61,8 @@ fn main() -> ExitCode {
         Command::Demo => demo::run(),
         Command::Author(command) => author::run(command),
         Command::Steer(command) => steer::run(command),
+        Command::Upkeep(command) => upkeep::run(command),
+        Command::Sessions(command) => retention::run(command),
         Command::Explain { code } => explain(&code),
     }
 }

@@ -17,6 +17,7 @@ pub mod reason;
 pub mod render;
 pub mod reply;
 pub mod resume;
+pub mod retention;
 pub mod search;
 pub mod token;
 pub mod trial;

@@ -56,6 +56,12 @@ codes! {
     SessionCorrupt = "SESSION_CORRUPT",
     /// The session was written by a newer version.
     SessionUnknownVersion = "SESSION_UNKNOWN_VERSION",
+    /// Another process is writing to the session that a person wants to change.
+    SessionLocked = "SESSION_LOCKED",
+    /// Other processes are writing; the store could not be had for a moment without them.
+    StoreBusy = "STORE_BUSY",
+    /// Something in the store is in doubt, so nothing of it is removed.
+    StoreSafeMode = "STORE_SAFE_MODE",
     /// The disk did not do what was asked; nothing was acknowledged.
     StoreIo = "STORE_IO",
     /// Stored content is missing or does not have its digest.

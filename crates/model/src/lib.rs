@@ -25,6 +25,7 @@ pub mod preferences;
 pub mod reason;
 pub mod reply;
 pub mod resume;
+pub mod retention;
 pub mod session;
 pub mod snapshot;
 pub mod source;

@@ -10,5 +10,6 @@ pub mod environment;
 pub mod file_system;
 pub mod keyring;
 pub mod session_store;
+pub mod upkeep;
 pub mod workflow_source;
 pub mod workspace;

@@ -12,10 +12,17 @@ pub mod disk;
 mod keyring;
 mod layout;
 mod load;
+mod marks;
 pub mod monitor;
+mod removal;
+mod repair;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod store;
+mod strays;
 mod suspect;
+mod sweep;
+mod tree;
+mod upkeep;
 
 pub use store::{LocalStore, Locked};
