@@ -145,9 +145,15 @@ pub trait Upkeep: SessionReader {
     /// Whether it is marked; a mark that cannot be looked at counts.
     fn is_kept(&self, session: SessionId) -> bool;
 
-    /// Removes a session's storage, whole or not at all; content stays until a sweep. With `judged`, only while
-    /// the log still ends there. Never a session that is marked to be kept.
-    fn remove(&self, session: SessionId, judged: Option<&Cursor>) -> Result<Tally, UpkeepError>;
+    /// Removes the storage of sessions, each whole or not at all; content stays until a sweep. With a cursor, only
+    /// while the log still ends there. Never one that is marked to be kept. One answer for each, in order.
+    fn remove_all(&self, sessions: &[(SessionId, Option<Cursor>)]) -> Vec<Result<Tally, UpkeepError>>;
+
+    /// Removes one session.
+    fn remove(&self, session: SessionId, judged: Option<&Cursor>) -> Result<Tally, UpkeepError> {
+        let answers = self.remove_all(&[(session, judged.copied())]);
+        answers.into_iter().next().unwrap_or(Err(UpkeepError::Busy))
+    }
 
     /// What `remove` would remove.
     fn weigh(&self, session: SessionId) -> Result<Tally, UpkeepError>;

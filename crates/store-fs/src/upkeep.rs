@@ -48,8 +48,8 @@ impl<F: FileSystem> Upkeep for LocalStore<F> {
         self.is_marked_to_keep(session)
     }
 
-    fn remove(&self, session: SessionId, judged: Option<&Cursor>) -> Result<Tally, UpkeepError> {
-        self.remove_session(session, judged)
+    fn remove_all(&self, sessions: &[(SessionId, Option<Cursor>)]) -> Vec<Result<Tally, UpkeepError>> {
+        self.remove_sessions(sessions)
     }
 
     fn weigh(&self, session: SessionId) -> Result<Tally, UpkeepError> {

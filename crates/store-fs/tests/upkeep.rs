@@ -9,7 +9,7 @@ use workrail_model::event::Event;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_ports::content::ContentStore as _;
-use workrail_ports::file_system::{FileSystem, FsErrorKind, LockMode};
+use workrail_ports::file_system::{FileSystem, FsErrorKind, FsOp, LockMode};
 use workrail_ports::keyring::{KeyringError, KeyringStore as _};
 use workrail_ports::session_store::{LockedSession as _, SessionReader as _, SessionStore as _, StoreError};
 use workrail_ports::upkeep::{StrayKind, Sweep, Tally, Upkeep as _, UpkeepError};
@@ -194,6 +194,30 @@ fn who_remembers_a_removed_session_finds_it_gone_and_does_not_bring_it_back() {
     assert!(server.read(id, Some(&cursor)).is_err_and(gone));
     assert!(server.sessions().unwrap().is_empty());
     assert!(!sim.all_files().iter().any(|file| file.as_str().starts_with("sessions/")));
+}
+
+#[test]
+fn sessions_removed_together_have_an_answer_each_and_one_sync() {
+    let sim = SimFs::new();
+    let store = open(sim.clone());
+    let ids: Vec<SessionId> = (1..6).map(|seed| session_of(&write_session(&store, seed, &STEPS))).collect();
+    store.keep(ids[1]).unwrap();
+    let stale = store.read(ids[2], None).unwrap().cursor;
+    append_stranger(sim.clone(), ids[2], 9);
+    let held = open(sim.clone());
+    let _writer = held.lock(ids[3]).unwrap();
+    let asked: Vec<_> = ids.iter().map(|id| (*id, (*id == ids[2]).then_some(stale))).collect();
+    let before = sim.trace().len();
+    let answers = store.remove_all(&asked);
+    let syncs = sim.trace()[before..].iter().filter(|(op, _)| *op == FsOp::SyncDir).count();
+    assert!(answers[0].is_ok() && answers[4].is_ok(), "{answers:?}");
+    assert_eq!(answers[1], Err(UpkeepError::Kept { session: ids[1] }));
+    assert_eq!(answers[2], Err(UpkeepError::Changed { session: ids[2] }));
+    assert!(matches!(answers[3], Err(UpkeepError::Store(StoreError::Locked { .. }))));
+    assert_eq!(syncs, 1);
+    let mut left = ids[1..4].to_vec();
+    left.sort_unstable();
+    assert_eq!(store.sessions(), Ok(left));
 }
 
 #[test]

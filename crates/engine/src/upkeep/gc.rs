@@ -20,6 +20,10 @@ use workrail_ports::upkeep::{Doubt, Sweep, Swept, Tally, Upkeep, UpkeepError};
 use super::{Watch, status_of, told};
 use crate::{Engine, Store, error};
 
+/// Sessions that are removed together: one sync for all of them, one open lock for each.
+const BATCH_SESSIONS: usize = 64;
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     DryRun,
@@ -125,6 +129,39 @@ struct Seen {
     is_kept: bool,
 }
 
+impl Cleaned {
+    /// Notes what became of a session that is old; whether it is gone.
+    fn answered(
+        &mut self,
+        session: SessionId,
+        facts: &Seen,
+        age_ms: u64,
+        answer: Result<Tally, UpkeepError>,
+    ) -> Result<bool, Box<ErrorEnvelope>> {
+        match answer {
+            Ok(tally) => {
+                self.freed.sessions.files += tally.files;
+                self.freed.sessions.bytes += tally.bytes;
+                self.removed.push(CleanedSession {
+                    session_id: session,
+                    last_worked_on: facts.newest_at.clone(),
+                    age_days: age_ms / DAY_MS,
+                    files: tally.files,
+                    bytes: tally.bytes,
+                });
+                return Ok(true);
+            }
+            Err(UpkeepError::Store(StoreError::NotFound { .. })) => {}
+            Err(UpkeepError::Kept { .. }) => self.stayed.kept += 1,
+            Err(UpkeepError::Changed { .. } | UpkeepError::Store(StoreError::Locked { .. })) => {
+                self.stayed.in_use += 1;
+            }
+            Err(cause) => return Err(error::upkeep(cause)),
+        }
+        Ok(false)
+    }
+}
+
 impl<S: Store + Upkeep> Engine<S> {
     /// Removes finished sessions that nobody worked on for `ttl`, then content that no session needs.
     pub fn clean_up(&self, ttl: Ttl, mode: Mode, watch: Watch<'_>) -> Result<Cleaned, Box<ErrorEnvelope>> {
@@ -212,43 +249,31 @@ impl<S: Store + Upkeep> Engine<S> {
     ) -> Result<BTreeSet<SessionId>, Box<ErrorEnvelope>> {
         let newest = seen.values().filter_map(|session| session.newest_at.as_ref()).max();
         let now = Now::new(&self.around.clock.now(), newest);
-        let mut expired = BTreeSet::new();
+        let mut old = Vec::new();
         for (session, facts) in seen {
             let judged = SessionFacts {
                 newest_at: facts.newest_at.as_ref(),
                 unfinished_runs: facts.unfinished_runs,
                 is_kept: facts.is_kept,
             };
-            let age_ms = match judge(&judged, ttl, &now) {
-                Verdict::Stays(why) => {
-                    cleaned.stayed.count(why);
-                    continue;
+            match judge(&judged, ttl, &now) {
+                Verdict::Stays(why) => cleaned.stayed.count(why),
+                Verdict::Expired { age_ms } => old.push((*session, facts, age_ms)),
+            }
+        }
+        let mut expired = BTreeSet::new();
+        for batch in old.chunks(BATCH_SESSIONS) {
+            let answers = match mode {
+                Mode::DryRun => batch.iter().map(|(session, ..)| self.store.weigh(*session)).collect(),
+                Mode::Real => {
+                    let judged = batch.iter().map(|(session, facts, _)| (*session, Some(facts.cursor)));
+                    self.store.remove_all(&judged.collect::<Vec<_>>())
                 }
-                Verdict::Expired { age_ms } => age_ms,
             };
-            let removed = match mode {
-                Mode::DryRun => self.store.weigh(*session),
-                Mode::Real => self.store.remove(*session, Some(&facts.cursor)),
-            };
-            match removed {
-                Ok(tally) => {
+            for ((session, facts, age_ms), answer) in batch.iter().zip(answers) {
+                if cleaned.answered(*session, facts, *age_ms, answer)? {
                     expired.insert(*session);
-                    cleaned.freed.sessions.files += tally.files;
-                    cleaned.freed.sessions.bytes += tally.bytes;
-                    cleaned.removed.push(CleanedSession {
-                        session_id: *session,
-                        last_worked_on: facts.newest_at.clone(),
-                        age_days: age_ms / (24 * 60 * 60 * 1000),
-                        files: tally.files,
-                        bytes: tally.bytes,
-                    });
                 }
-                Err(UpkeepError::Store(StoreError::NotFound { .. })) => {}
-                Err(UpkeepError::Kept { .. }) => cleaned.stayed.kept += 1,
-                Err(UpkeepError::Changed { .. } | UpkeepError::Store(StoreError::Locked { .. })) => {
-                    cleaned.stayed.in_use += 1;
-                }
-                Err(cause) => return Err(error::upkeep(cause)),
             }
         }
         Ok(expired)

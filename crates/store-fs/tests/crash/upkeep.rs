@@ -373,7 +373,10 @@ impl Damaged {
         if now != self.original && !self.has_backup(image) {
             return Err("something changed, and there is no whole backup".to_owned());
         }
-        if !slice.health.is_healthy() {
+        if slice.health.is_healthy() {
+            // Nobody was told yet: the next writer makes it durable before it relies on it.
+            drop(store.lock(self.id).map_err(|error| format!("cannot go on: {error}"))?);
+        } else {
             store.repair(self.id, None).map_err(|error| format!("again: {error}"))?;
         }
         let (_, swept) = (drop(store), open(image)?);
