@@ -118,10 +118,9 @@ impl Signer {
         let Some(verified) = lying_there.and_then(|keys| token::decode(text).ok()?.verify(&keys).ok()) else {
             return Err(refused);
         };
-        match self.source.load_or_create() {
-            Ok(keys) => self.adopt(keys),
-            // The token is genuine all the same; the next one asks again.
-            Err(_) => {}
+        // Without it the token is genuine all the same, and the next one asks again.
+        if let Ok(keys) = self.source.load_or_create() {
+            self.adopt(keys);
         }
         Ok(verified)
     }

@@ -54,13 +54,11 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(swept)
     }
 
-    /// The store without writers. What was removed before is durably gone from here on: no crash brings back
-    /// a session whose content was swept.
+    /// The store without writers, and everything marked that they have appended.
     fn without_writers(&self, marks: &mut Marks) -> Result<F::Lock, UpkeepError> {
         let lock = self.fs().lock(&layout::store_lock(), LockMode::Exclusive, LOCK_WAIT)?;
         let lock = lock.ok_or(UpkeepError::Busy)?;
         marks.look(self.fs(), &BTreeSet::new()).map_err(UpkeepError::InDoubt)?;
-        self.fs().sync_dir(&layout::sessions())?;
         Ok(lock)
     }
 
@@ -145,8 +143,11 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(folders.filter_map(|entry| SessionId::parse(&entry.name).ok()).collect())
     }
 
+    /// First of all, because it makes sure that what was removed is durably gone: no crash may bring back a
+    /// session whose content is swept after this.
     fn sweep_leftovers(&self, marks: &mut Marks, tally: &mut Tally) -> Result<(), UpkeepError> {
         let _lock = self.without_writers(marks)?;
+        self.fs().sync_dir(&layout::sessions())?;
         for folder in CONTENT_KINDS.map(content_dir) {
             for path in temporaries(self.fs(), &folder, FileKind::Regular)? {
                 self.remove_counted(&path, tally)?;

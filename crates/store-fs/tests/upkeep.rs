@@ -18,6 +18,8 @@ use workrail_store_fs::disk::Disk;
 use workrail_store_fs::sim::SimFs;
 use workrail_testkit::history::{PlanParts, Step};
 
+type Damage<'a> = &'a dyn Fn(&SimFs, SessionId);
+
 const STEPS: [Step; 3] = [Step::AdvanceWithArtifact, Step::Advance, Step::Checkpoint];
 
 fn has_all_content<F: FileSystem>(store: &LocalStore<F>, events: &[Event]) -> bool {
@@ -32,10 +34,8 @@ fn swept_files(swept: &workrail_ports::upkeep::Swept) -> u64 {
 }
 
 fn doubted(error: UpkeepError) -> Vec<String> {
-    match error {
-        UpkeepError::InDoubt(doubts) => doubts.into_iter().map(|doubt| doubt.what).collect(),
-        other => panic!("{other:?}"),
-    }
+    let UpkeepError::InDoubt(doubts) = error else { panic!("{error:?}") };
+    doubts.into_iter().map(|doubt| doubt.what).collect()
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_sweep_removes_what_nobody_needs_and_a_dry_run_says_so_before() {
 
 #[test]
 fn any_doubt_about_any_session_and_nothing_goes() {
-    let damages: [(&str, &dyn Fn(&SimFs, SessionId)); 6] = [
+    let damages: [(&str, Damage<'_>); 6] = [
         ("a flipped bit", &|sim, id| {
             let file = within(id, "manifest.jsonl");
             let mut bytes = sim.read_raw(&file).unwrap();
@@ -128,12 +128,10 @@ fn a_new_manifest_kind_is_a_newer_version_and_no_damage() {
     for kind in ["segment_closed", "snapshot_pinned", "blob_pinned"] {
         sim.write_raw(&file, text.replacen(kind, "something_new", 1).as_bytes());
         let health = open(sim.clone()).read(id, None).unwrap().health;
-        match health {
-            SessionHealth::UnknownVersion { record, version: 1 } => {
-                assert!(record.contains("something_new"), "{record}");
-            }
-            other => panic!("{kind}: {other:?}"),
-        }
+        let SessionHealth::UnknownVersion { record, version: 1 } = health else {
+            panic!("{kind}: {health:?}")
+        };
+        assert!(record.contains("something_new"), "{record}");
     }
     // Behind everything that this build knows, too.
     let line = text.lines().last().unwrap().replace("blob_pinned", "x").replace("snapshot_pinned", "x");
@@ -283,7 +281,7 @@ fn damaged(sim: &SimFs, seed: u64) -> (SessionId, Vec<PlanParts>) {
     let id = session_of(&written);
     let (first, last) = (written[2].events[0].event_index.get(), written[2].next_index().get() - 1);
     let file = within(id, &format!("events/{first:08}-{last:08}.jsonl"));
-    let mut bytes = sim.read_raw(&file).unwrap();
+    let mut bytes = sim.read_raw(&file).expect("a segment");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     sim.write_raw(&file, &bytes);

@@ -5,6 +5,7 @@
 mod cleaning;
 mod deciding;
 mod keys;
+mod killed;
 mod mending;
 mod scene;
 mod thousands;

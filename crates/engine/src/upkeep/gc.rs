@@ -129,6 +129,12 @@ struct Seen {
     is_kept: bool,
 }
 
+/// All sessions of the store.
+enum Survey {
+    Sound(BTreeMap<SessionId, Seen>),
+    InDoubt(Vec<Doubt>),
+}
+
 impl Cleaned {
     /// Notes what became of a session that is old; whether it is gone.
     fn answered(
@@ -174,8 +180,8 @@ impl<S: Store + Upkeep> Engine<S> {
             freed: Freed::default(),
         };
         let seen = match self.see_all(watch)? {
-            Ok(seen) => seen,
-            Err(doubts) => {
+            Survey::Sound(seen) => seen,
+            Survey::InDoubt(doubts) => {
                 cleaned.safe_mode = Some(*error::safe_mode(&doubts));
                 return Ok(cleaned);
             }
@@ -196,11 +202,7 @@ impl<S: Store + Upkeep> Engine<S> {
     }
 
     /// Every session, or everything that stands against removing anything.
-    #[expect(clippy::type_complexity, reason = "the two outcomes are told apart at the one caller")]
-    fn see_all(
-        &self,
-        watch: Watch<'_>,
-    ) -> Result<Result<BTreeMap<SessionId, Seen>, Vec<Doubt>>, Box<ErrorEnvelope>> {
+    fn see_all(&self, watch: Watch<'_>) -> Result<Survey, Box<ErrorEnvelope>> {
         let sessions = self.store.sessions().map_err(error::store)?;
         let total = sessions.len() as u64;
         let (mut seen, mut doubts) = (BTreeMap::new(), Vec::new());
@@ -214,7 +216,7 @@ impl<S: Store + Upkeep> Engine<S> {
                 Err(why) => doubts.push(Doubt { what: session.to_string(), why }),
             }
         }
-        Ok(if doubts.is_empty() { Ok(seen) } else { Err(doubts) })
+        Ok(if doubts.is_empty() { Survey::Sound(seen) } else { Survey::InDoubt(doubts) })
     }
 
     /// What there is to know about one session; `None` when it is gone, an error when that cannot be known.

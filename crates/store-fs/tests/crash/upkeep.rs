@@ -335,6 +335,8 @@ pub(crate) fn keeping(effort: Effort) -> Findings {
     findings
 }
 
+type Damage<'a> = &'a dyn Fn(&SimFs, SessionId, &[PlanParts]);
+
 /// The damage that is repaired: where, and the events that stay.
 struct Damaged {
     base: SimFs,
@@ -345,7 +347,7 @@ struct Damaged {
 }
 
 impl Damaged {
-    fn new(damage: &dyn Fn(&SimFs, SessionId, &[PlanParts])) -> Self {
+    fn new(damage: Damage<'_>) -> Self {
         let scene = Scene::new();
         let id = session(&scene.doomed);
         damage(&scene.base, id, &scene.doomed);
@@ -364,10 +366,9 @@ impl Damaged {
         if slice.events != self.prefix {
             return Err(format!("{} events instead of {}", slice.events.len(), self.prefix.len()));
         }
-        match slice.health {
-            SessionHealth::Healthy => {}
-            SessionHealth::CorruptTail { .. } if !acknowledged => {}
-            health => return Err(format!("health {health:?}")),
+        let as_before = matches!(slice.health, SessionHealth::CorruptTail { .. }) && !acknowledged;
+        if !slice.health.is_healthy() && !as_before {
+            return Err(format!("health {:?}", slice.health));
         }
         let now = folder(image, &format!("sessions/{}/", self.id));
         if now != self.original && !self.has_backup(image) {
@@ -437,7 +438,7 @@ pub(crate) fn repairing(effort: Effort) -> Findings {
         assert!(plans.len() > 2);
     };
     let mut findings = Findings::default();
-    let damages: [&dyn Fn(&SimFs, SessionId, &[PlanParts]); 3] = [&flipped, &missing, &torn_manifest];
+    let damages: [Damage<'_>; 3] = [&flipped, &missing, &torn_manifest];
     for damage in damages {
         let scene = Damaged::new(damage);
         let act = |store: &Store| store.repair(scene.id, None).map(|_| ()).map_err(|error| error.to_string());
