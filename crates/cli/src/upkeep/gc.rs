@@ -82,8 +82,9 @@ fn stayed(cleaned: &Cleaned) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, why)| format!("{count} {why}"))
         .collect();
-    match told.is_empty() {
-        true => "No session stays.".to_owned(),
-        false => format!("{} sessions stay: {}.", stayed.total(), told.join(", ")),
+    match stayed.total() {
+        0 => "No session stays.".to_owned(),
+        1 => format!("1 session stays: {}.", told.join(", ")),
+        many => format!("{many} sessions stay: {}.", told.join(", ")),
     }
 }

@@ -102,7 +102,7 @@ fn gc_takes_what_is_old_and_finished_and_says_why_the_rest_stays() {
     assert_eq!(scene.run(&["sessions", "unkeep", &session(&kept)]).code, 0);
     let text = scene.run(&["gc", "--ttl", "0d"]);
     assert!(
-        text.out.contains(&session(&kept)) && text.out.contains("1 sessions stay: 1 unfinished"),
+        text.out.contains(&session(&kept)) && text.out.contains("1 session stays: 1 unfinished"),
         "{text:?}"
     );
     assert!(scene.session_dir(&open).exists(), "an unfinished run never goes by age");
