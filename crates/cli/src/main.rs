@@ -3,6 +3,7 @@
 mod author;
 mod bundle;
 mod config;
+mod confirm;
 mod demo;
 mod doctor;
 mod flags;
@@ -10,12 +11,14 @@ mod outcome;
 mod output;
 mod prefs;
 mod report;
+mod retention;
 mod serve;
 mod sessions;
 mod settings;
 mod setup;
 mod shell;
 mod steer;
+mod upkeep;
 mod version;
 mod wiring;
 
@@ -67,6 +70,8 @@ enum Command {
     Bundle(bundle::BundleCommand),
     Sessions(sessions::Sessions),
     Report(report::ReportCommand),
+    #[command(flatten)]
+    Upkeep(upkeep::UpkeepCommand),
     /// Explain an error code: what it means, why it matters, what to do.
     Explain {
         /// The code, such as TOKEN_BAD_SIGNATURE.
@@ -92,6 +97,7 @@ fn main() -> ExitCode {
         Command::Bundle(command) => bundle::run(command),
         Command::Sessions(command) => sessions::run(command),
         Command::Report(command) => report::run(&command),
+        Command::Upkeep(command) => upkeep::run(command),
         Command::Explain { code } => explain(&code),
     }
 }

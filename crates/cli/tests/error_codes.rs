@@ -83,6 +83,24 @@ fn refused(reply: &ToolReply, code: ErrorCode) {
     }
 }
 
+fn only_for_me(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+/// Runs a command on the data directory of the scene; its exit code and the error that it printed.
+fn command(scene: &Scene, arguments: &[&str]) -> (i32, Value) {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_workrail"))
+        .args(arguments)
+        .arg("--json")
+        .env_clear()
+        .env("WORKRAIL_DATA_DIR", scene.data.path())
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
 fn replaced_last(token: &str) -> String {
     // The last character has one unused bit; both of these leave it empty.
     let last = if token.ends_with('0') { '2' } else { '0' };
@@ -141,6 +159,7 @@ fn token_unknown_node() {
     let mut scene = Scene::new();
     let elsewhere = tempfile::tempdir().unwrap();
     fs::create_dir_all(elsewhere.path().join("keys")).unwrap();
+    only_for_me(&elsewhere.path().join("keys"));
     fs::copy(scene.data.path().join("keys/keyring.json"), elsewhere.path().join("keys/keyring.json"))
         .unwrap();
     let mut client = server(elsewhere.path());
@@ -446,6 +465,51 @@ fn bundle_manifest_order_invalid() {
     bundle["session"]["manifest"].as_array_mut().unwrap().swap(0, 1);
     forge::reattest(&mut bundle);
     import_refused(&bundle, ErrorCode::BundleManifestOrderInvalid, "session/manifest/0");
+}
+
+#[test]
+fn session_locked() {
+    let scene = Scene::new();
+    let session = scene.session().to_string();
+    let file = fs::File::open(scene.session_dir().join(".lock")).unwrap();
+    file.try_lock().unwrap();
+    let (code, said) = command(&scene, &["sessions", "delete", &session, "--yes"]);
+    assert_eq!((code, &said["error"]["code"]), (3, &json!(ErrorCode::SessionLocked.as_str())));
+    assert_eq!(said["error"]["retry"]["kind"], "retryable_after_ms");
+    drop(file);
+    assert_eq!(command(&scene, &["sessions", "keep", &session]).0, 0);
+}
+
+#[test]
+fn store_busy() {
+    let scene = Scene::new();
+    let file = fs::File::open(scene.data.path().join("store.lock")).unwrap();
+    file.try_lock_shared().unwrap();
+    let (code, said) = command(&scene, &["gc"]);
+    assert_eq!((code, &said["error"]["code"]), (3, &json!(ErrorCode::StoreBusy.as_str())));
+    drop(file);
+    assert_eq!(command(&scene, &["gc"]).0, 0);
+}
+
+#[test]
+fn store_safe_mode() {
+    let mut scene = Scene::new();
+    let other = scene.client().call("start_workflow", json!({ "workflowId": "wr.small_change" }));
+    let spared = SessionId::parse(other.structured["run"]["sessionId"].as_str().unwrap()).unwrap();
+    fs::write(scene.data.path().join("blobs").join("0".repeat(64)), "nobody needs it").unwrap();
+    fs::write(scene.session_dir().join("manifest.jsonl"), "damage").unwrap();
+    let (code, said) = command(&scene, &["gc", "--ttl", "0d"]);
+    let warning = &said["safeMode"];
+    assert_eq!((code, &warning["code"]), (1, &json!(ErrorCode::StoreSafeMode.as_str())));
+    assert_eq!(warning["details"][0]["what"], json!(scene.session()), "{warning}");
+    assert!(scene.data.path().join("blobs").join("0".repeat(64)).exists());
+    // Once the doubt is gone, so is the garbage.
+    let damaged = scene.session().to_string();
+    assert_eq!(command(&scene, &["sessions", "delete", &damaged, "--yes"]).0, 0);
+    let (code, said) = command(&scene, &["gc", "--ttl", "0d"]);
+    assert_eq!((code, &said["freed"]["blobs"]["files"]), (0, &json!(1)), "{said}");
+    assert_eq!(said["stayed"]["unfinished"], json!(1));
+    assert_eq!(command(&scene, &["verify", &spared.to_string()]).0, 0);
 }
 
 #[test]

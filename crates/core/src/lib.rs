@@ -21,6 +21,7 @@ pub mod render;
 pub mod reply;
 pub mod report;
 pub mod resume;
+pub mod retention;
 pub mod search;
 pub mod token;
 pub mod trial;

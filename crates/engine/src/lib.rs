@@ -33,6 +33,7 @@ mod session;
 pub mod sessions;
 mod start;
 mod token;
+pub mod upkeep;
 mod workspace;
 
 use std::sync::Arc;
@@ -149,8 +150,8 @@ impl<S: Store> std::fmt::Debug for Engine<S> {
 impl<S: Store> Engine<S> {
     /// Loads the signing keys, making them on first use.
     pub fn open(store: Arc<S>, around: Surroundings) -> Result<Self, Box<ErrorEnvelope>> {
-        let keyring = store.load_or_create().map_err(error::keyring)?;
-        let signer = Signer { keyring, encoding: around.token_encoding };
+        let keys = Arc::clone(&store) as Arc<dyn KeyringStore>;
+        let signer = Signer::open(keys, around.token_encoding).map_err(error::keyring)?;
         let catalog = Catalog::new(Arc::clone(&around.workflows));
         Ok(Self {
             store,

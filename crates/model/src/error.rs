@@ -70,6 +70,12 @@ codes! {
     BundleEventOrderInvalid = "BUNDLE_EVENT_ORDER_INVALID",
     /// The manifest of the bundle does not follow from its events.
     BundleManifestOrderInvalid = "BUNDLE_MANIFEST_ORDER_INVALID",
+    /// Another process is writing to the session that a person wants to change.
+    SessionLocked = "SESSION_LOCKED",
+    /// Other processes are writing; the store could not be had for a moment without them.
+    StoreBusy = "STORE_BUSY",
+    /// Something in the store is in doubt, so nothing of it is removed.
+    StoreSafeMode = "STORE_SAFE_MODE",
     /// The disk did not do what was asked; nothing was acknowledged.
     StoreIo = "STORE_IO",
     /// Stored content is missing or does not have its digest.

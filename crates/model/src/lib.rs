@@ -27,6 +27,7 @@ pub mod preferences;
 pub mod reason;
 pub mod reply;
 pub mod resume;
+pub mod retention;
 pub mod server;
 pub mod session;
 pub mod snapshot;

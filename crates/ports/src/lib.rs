@@ -12,5 +12,6 @@ pub mod file_system;
 pub mod keyring;
 pub mod servers;
 pub mod session_store;
+pub mod upkeep;
 pub mod workflow_source;
 pub mod workspace;

@@ -125,8 +125,9 @@ impl<F: FileSystem> LocalStore<F> {
         }
         let slice = match self.read(session, None) {
             Ok(slice) => slice,
-            // Neither an absent nor an unreadable session can hold a number that will be compared.
-            Err(_) => return Ok(0),
+            Err(error) if is_out_of_reach(&error) => return Ok(0),
+            // It may pass: rebuilt without this session, the counter would hand out its numbers again (G7).
+            Err(error) => return Err(error),
         };
         Ok(newest(&slice.events))
     }
@@ -151,6 +152,33 @@ impl<F: FileSystem> LocalStore<F> {
             .collect();
         let activity = newest(&events?);
         (activity > 0).then_some(activity)
+    }
+}
+
+/// A session that is gone, or that nobody can read here, holds no number that will be compared.
+fn is_out_of_reach(error: &StoreError) -> bool {
+    match error {
+        StoreError::NotFound { .. } => true,
+        StoreError::Io(error) => match error.kind {
+            FsErrorKind::NotFound
+            | FsErrorKind::WrongKind
+            | FsErrorKind::PermissionDenied
+            | FsErrorKind::TooLarge { .. } => true,
+            FsErrorKind::AlreadyExists
+            | FsErrorKind::NoSpace
+            | FsErrorKind::Quota
+            | FsErrorKind::ReadOnly
+            | FsErrorKind::TooManyOpenFiles
+            | FsErrorKind::Io => false,
+        },
+        StoreError::AlreadyExists { .. }
+        | StoreError::Locked { .. }
+        | StoreError::Unhealthy { .. }
+        | StoreError::Stale { .. }
+        | StoreError::WrongSession { .. }
+        | StoreError::DedupeConflict { .. }
+        | StoreError::MissingContent(_)
+        | StoreError::Unattached { .. } => false,
     }
 }
 

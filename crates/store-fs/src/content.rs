@@ -59,7 +59,7 @@ pub(crate) fn store_attachments<F: FileSystem>(
 }
 
 /// The content that an event cannot be read without.
-fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
+pub(crate) fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
     let mut references: Vec<_> =
         event.data.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest())).collect();
     if let Some(snapshot) = event.data.snapshot_ref() {

@@ -71,6 +71,33 @@ pub(crate) fn control_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/.tmp-control"))
 }
 
+/// Marks a session that is to be kept; that it is there is all it says.
+pub(crate) fn keep(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/keep"))
+}
+
+pub(crate) fn keep_temp(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/.tmp-keep"))
+}
+
+/// What a removed session is called until its files are gone. There are two such names, because moving a
+/// folder once more is what makes the loss of its old name certain.
+pub(crate) fn graves(id: &str) -> [RelPath; 2] {
+    [path(&format!("sessions/.tmp-deleted-{id}")), path(&format!("sessions/.tmp-removed-{id}"))]
+}
+
+pub(crate) fn backups() -> RelPath {
+    path("backups")
+}
+
+pub(crate) fn backup(id: SessionId, number: u64) -> RelPath {
+    path(&format!("backups/{id}-{number}"))
+}
+
+pub(crate) fn backup_temp(id: SessionId) -> RelPath {
+    path(&format!("backups/.tmp-{id}"))
+}
+
 /// The folder of one kind of content.
 pub(crate) fn content_dir(kind: AttachmentKind) -> RelPath {
     path(match kind {
@@ -80,12 +107,20 @@ pub(crate) fn content_dir(kind: AttachmentKind) -> RelPath {
     })
 }
 
-pub(crate) fn content(kind: AttachmentKind, digest: Sha256) -> RelPath {
-    let suffix = match kind {
+fn content_suffix(kind: AttachmentKind) -> &'static str {
+    match kind {
         AttachmentKind::Snapshot | AttachmentKind::Workflow => ".json",
         AttachmentKind::Blob => "",
-    };
-    path(&format!("{}/{}{suffix}", content_dir(kind).as_str(), digest.hex()))
+    }
+}
+
+pub(crate) fn content(kind: AttachmentKind, digest: Sha256) -> RelPath {
+    path(&format!("{}/{}{}", content_dir(kind).as_str(), digest.hex(), content_suffix(kind)))
+}
+
+/// The digest that a file of a content folder is named by.
+pub(crate) fn content_digest(kind: AttachmentKind, name: &str) -> Option<Sha256> {
+    Sha256::from_hex(name.strip_suffix(content_suffix(kind))?).ok()
 }
 
 /// Content being written. The name is the session's own and numbered, so that under the session's
@@ -126,6 +161,20 @@ pub(crate) fn import_lock() -> RelPath {
 /// Says that a sync in this folder failed.
 pub(crate) fn suspect(folder: &RelPath) -> RelPath {
     path(&format!("{}/.suspect", folder.as_str()))
+}
+
+/// The folders of content, one for each kind.
+pub(crate) const CONTENT_KINDS: [AttachmentKind; 3] =
+    [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
+
+/// What interrupted writes leave; never truth.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    name.starts_with(".tmp-")
+}
+
+/// Whether this is the mark of a failed sync.
+pub(crate) fn is_suspect_mark(name: &str) -> bool {
+    name == ".suspect"
 }
 
 /// Every folder that must exist before the first append, parents first.

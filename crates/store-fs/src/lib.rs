@@ -14,12 +14,19 @@ mod import;
 mod keyring;
 mod layout;
 mod load;
+mod marks;
 pub mod monitor;
+mod removal;
+mod repair;
 mod servers;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod store;
+mod strays;
 mod suspect;
+mod sweep;
+mod tree;
+mod upkeep;
 
 pub use import::Staged;
 pub use servers::Registered;

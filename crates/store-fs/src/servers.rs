@@ -90,13 +90,13 @@ impl<F: FileSystem> LocalStore<F> {
     fn forget_dead(&self) -> Result<(), FsError> {
         for (id, _) in self.records()? {
             if self.is_dead(id)? {
-                self.forget(id);
+                self.strike(id);
             }
         }
         Ok(())
     }
 
-    fn forget(&self, id: ServerId) {
+    fn strike(&self, id: ServerId) {
         for path in [layout::server(id), layout::server_lock(id)] {
             // What cannot be removed is found dead again next time.
             let _ = self.fs().remove_file(&path);
@@ -199,6 +199,6 @@ impl<F: FileSystem> Registered<F> {
 
 impl<F: FileSystem> Drop for Registered<F> {
     fn drop(&mut self) {
-        self.store.forget(self.id);
+        self.store.strike(self.id);
     }
 }

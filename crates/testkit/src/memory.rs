@@ -363,6 +363,10 @@ impl KeyringStore for MemoryStore {
         Ok(data.keyring.get_or_insert_with(made).clone())
     }
 
+    fn peek(&self) -> Result<Option<Keyring>, KeyringError> {
+        Ok(self.data().keyring.clone())
+    }
+
     fn rotate(&self) -> Result<Keyring, KeyringError> {
         let data = &mut *self.data();
         let fresh = SigningKey::new(data.entropy.bytes());

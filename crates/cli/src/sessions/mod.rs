@@ -14,6 +14,7 @@ use workrail_model::health::SessionHealth;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
+use crate::retention::{self, RetentionCommand};
 
 const EXAMPLES: &str = "Examples:
   workrail sessions list                  what waits for you first, then what is in progress
@@ -21,9 +22,10 @@ const EXAMPLES: &str = "Examples:
   workrail sessions tree amber-falcon     its branches, drawn
   workrail sessions log sess_3k9          every recorded event, one per line
   workrail sessions search retry budget   notes that hold both words
-  workrail sessions resume retry budget   what to paste into a new chat";
+  workrail sessions resume retry budget   what to paste into a new chat
+  workrail sessions keep amber-falcon     keep it, whatever its age";
 
-/// Look at sessions: list them, show one, search their notes, find the way back into one.
+/// Look at sessions: list them, show one, search their notes, find the way back into one; keep or remove them.
 #[derive(Debug, Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Sessions {
@@ -34,6 +36,7 @@ pub(crate) struct Sessions {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
     /// List sessions: what waits for a person, what is blocked, what is in progress, then what is done.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail sessions list --all"))]
     List {
         /// Finished runs too, all of them; without it the newest 20.
         #[arg(long)]
@@ -43,6 +46,7 @@ pub(crate) enum SessionsCommand {
         json: bool,
     },
     /// Show a session or run: where it stands, its points with references, branches, gaps, how to go on.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail sessions show amber-falcon"))]
     Show {
         /// A session id, a run id, the beginning of one, a label, or a workrail://session/... reference to a point.
         #[arg(value_name = "SESSION|RUN|POINT")]
@@ -52,6 +56,7 @@ pub(crate) enum SessionsCommand {
         json: bool,
     },
     /// Print the recorded events in order, one per line.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail sessions log amber-falcon --limit 20"))]
     Log {
         /// A session id, a run id, the beginning of one, or a label.
         #[arg(value_name = "SESSION|RUN")]
@@ -64,6 +69,7 @@ pub(crate) enum SessionsCommand {
         json: bool,
     },
     /// Draw the branches of a session's runs.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail sessions tree amber-falcon --ascii"))]
     Tree {
         /// A session id, a run id, the beginning of one, or a label.
         #[arg(value_name = "SESSION|RUN")]
@@ -79,6 +85,7 @@ pub(crate) enum SessionsCommand {
         json: bool,
     },
     /// Find runs to go on with, and print exactly what to paste into a new chat.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail sessions resume retry budget"))]
     Resume {
         /// Words of the goal or the notes, or a session id, run id or label. Nothing: the latest, here.
         #[arg(value_name = "WORDS|SESSION|RUN")]
@@ -88,6 +95,7 @@ pub(crate) enum SessionsCommand {
         json: bool,
     },
     /// Search all notes: every branch, checkpoints included, long notes whole.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail sessions search retry budget"))]
     Search {
         /// All of these words must stand in a note, whole, in any case.
         #[arg(value_name = "WORDS", required = true)]
@@ -99,10 +107,13 @@ pub(crate) enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
+    #[command(flatten)]
+    Retention(RetentionCommand),
 }
 
 pub(crate) fn run(sessions: Sessions) -> ExitCode {
     let (done, json) = match sessions.command {
+        SessionsCommand::Retention(command) => return retention::run(command),
         SessionsCommand::List { all, json } => (list::run(all, json), json),
         SessionsCommand::Show { about, json } => (show::run(&about, json), json),
         SessionsCommand::Log { about, limit, json } => (log::run(&about, limit, json), json),

@@ -11,6 +11,7 @@ mod regressions;
 mod rng;
 mod script;
 mod simulation;
+mod upkeep;
 mod world;
 
 use effort::Effort;
@@ -63,6 +64,24 @@ fn figure_seeded_simulations() {
     println!("figure: seeded simulations run {}, violations {}", findings.states, findings.violations.len());
     findings.assert_none("seeded simulations");
     assert_eq!(findings.states, seeds);
+}
+
+#[test]
+fn figure_crashes_of_upkeep() {
+    let effort = Effort::from_environment();
+    let proofs = [
+        ("removing and sweeping", upkeep::cleaning(effort)),
+        ("keeping", upkeep::keeping(effort)),
+        ("repairing", upkeep::repairing(effort)),
+        ("removing on a failing disk", upkeep::failing_disks()),
+    ];
+    for (what, findings) in &proofs {
+        println!("figure: {what}: states {}, violations {}", findings.states, findings.violations.len());
+    }
+    for (what, findings) in &proofs {
+        findings.assert_none(what);
+        assert!(findings.states > 20, "{what}");
+    }
 }
 
 #[test]
