@@ -43,12 +43,17 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve agents over MCP on standard input and output, or over HTTP on this machine.
+    #[command(
+        after_help = "Clients start it by themselves once `workrail install` has set them up.\n\nExamples:\n  \
+                            workrail mcp\n  workrail mcp --http 127.0.0.1:8765"
+    )]
     Mcp {
         /// Serve Streamable HTTP at http://ADDRESS/mcp instead. Loopback only; port 0 takes a free one.
         #[arg(long, value_name = "127.0.0.1:PORT")]
         http: Option<LoopbackAddress>,
     },
     /// Drive a whole run through the real server in a temporary directory and show what happens.
+    #[command(after_help = "Example: workrail demo")]
     Demo,
     #[command(flatten)]
     Author(author::AuthorCommand),
@@ -73,6 +78,7 @@ enum Command {
     #[command(flatten)]
     Upkeep(upkeep::UpkeepCommand),
     /// Explain an error code: what it means, why it matters, what to do.
+    #[command(after_help = "Example: workrail explain TOKEN_BAD_SIGNATURE")]
     Explain {
         /// The code, such as TOKEN_BAD_SIGNATURE.
         code: String,

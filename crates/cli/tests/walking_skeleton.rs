@@ -26,13 +26,17 @@ fn ack(reply: &ToolReply, notes: &str) -> Value {
     json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": notes } })
 }
 
-/// Every file beneath a folder with its bytes.
+/// Every file beneath a folder with its bytes; what a server notes about itself is no truth (G83).
 fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap();
+            if name.starts_with("servers") || name.starts_with("logs") {
+                continue;
+            }
             if path.is_dir() {
                 folders.push(path);
             } else {
