@@ -4,6 +4,7 @@
 //! `sh server` as servers that are ended again. `sh` lines of other programs must be known here.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+#![expect(clippy::print_stdout, reason = "figures, and what was skipped, are shown")]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -42,7 +42,12 @@ pub(super) fn parse(place: &ConfigPath, text: &str) -> Result<Given, ConfigError
                     given.push(entry(place, &format!("{name}.{member}"), value)?);
                 }
             }
-            value => given.push(entry(place, name, value)?),
+            toml::Value::String(_)
+            | toml::Value::Integer(_)
+            | toml::Value::Float(_)
+            | toml::Value::Boolean(_)
+            | toml::Value::Datetime(_)
+            | toml::Value::Array(_) => given.push(entry(place, name, value)?),
         }
     }
     Ok(given)
