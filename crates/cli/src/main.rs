@@ -1,6 +1,7 @@
 //! How it is started: commands, output, and the only wiring of adapters.
 
 mod author;
+mod catalog;
 mod config;
 mod demo;
 mod doctor;
@@ -12,6 +13,7 @@ mod serve;
 mod settings;
 mod setup;
 mod shell;
+mod sources;
 mod steer;
 mod version;
 mod wiring;
@@ -54,6 +56,10 @@ enum Command {
     /// The settings: one file, a closed set of keys.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Where workflows come from: folders, plugins, git repositories.
+    Sources(sources::SourcesArguments),
+    #[command(flatten)]
+    Catalog(catalog::CatalogCommand),
     #[command(flatten)]
     Setup(setup::SetupCommand),
     /// Look at everything around your sessions, and say what to fix and how.
@@ -79,6 +85,8 @@ fn main() -> ExitCode {
         Command::Steer(command) => steer::run(command),
         Command::Prefs(command) => prefs::run(command),
         Command::Config(command) => config::run(command),
+        Command::Sources(arguments) => sources::run(arguments),
+        Command::Catalog(command) => catalog::run(command),
         Command::Setup(command) => setup::run(&command),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Shell(command) => shell::run(command, Arguments::command()),

@@ -22,6 +22,11 @@ pub const STORAGE_PATH: EnvVar = EnvVar {
     what: "Folders with workflow files, separated like PATH; later folders win.",
 };
 
+pub const PLUGINS: EnvVar = EnvVar {
+    name: "WORKRAIL_PLUGINS",
+    what: "Folders with a `workrail-plugin.json`, separated like PATH; later folders win.",
+};
+
 pub const PROJECT_DIR: EnvVar = EnvVar {
     name: "CLAUDE_PROJECT_DIR",
     what: "The workspace of calls that name none, when it is an existing absolute path. Set by Claude Code. \
@@ -89,10 +94,11 @@ pub const TOKEN_ENCODING: EnvVar = EnvVar {
     what: "Which tokens are handed out: `v2` (short) or `v1` (long). Both are always accepted. Default: `v2`.",
 };
 
-pub const ALL: [EnvVar; 16] = [
+pub const ALL: [EnvVar; 17] = [
     CONFIG,
     DATA_DIR,
     STORAGE_PATH,
+    PLUGINS,
     PROJECT_DIR,
     HOME,
     LOG,

@@ -26,3 +26,25 @@ pub(crate) fn write_like(path: &Utf8Path, text: &str, like: &Utf8Path) -> io::Re
     file.persist(&path)?;
     Ok(())
 }
+
+/// Puts bytes in place at once, and leaves it to `sync_all_in` to make them last.
+pub(crate) fn write_unsynced(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().ok_or_else(|| io::Error::other("a file lies in a folder"))?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Makes everything that was written into a folder last.
+pub(crate) fn sync_all_in(folder: &Utf8Path) -> io::Result<()> {
+    let opened = std::fs::File::open(folder)?;
+    // One call instead of thousands, where the system has it.
+    #[cfg(target_os = "linux")]
+    rustix::fs::syncfs(&opened)?;
+    #[cfg(not(target_os = "linux"))]
+    for entry in std::fs::read_dir(folder)? {
+        std::fs::File::open(entry?.path())?.sync_all()?;
+    }
+    opened.sync_all()
+}
