@@ -8,7 +8,9 @@ use serde_json::{Value as Json, json};
 use workrail_engine::catalog::{Catalog, Choice, Claimant, Filter};
 use workrail_engine::request::InspectWorkflow;
 use workrail_host::workspace::default_workspace;
-use workrail_model::discovery::{InspectMode, ListedWorkflow, PlanEntry, UnusableFile, WorkflowInspection, WorkflowKind};
+use workrail_model::discovery::{
+    InspectMode, ListedWorkflow, PlanEntry, UnusableFile, WorkflowInspection, WorkflowKind,
+};
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
@@ -93,7 +95,10 @@ fn list(arguments: ListArguments) -> Result<(), Failure> {
         return done;
     }
     if !arguments.problems {
-        output::table(&["workflow", "name", "source", "version", "what it is for"], workflows.iter().map(row));
+        output::table(
+            &["workflow", "name", "source", "version", "what it is for"],
+            workflows.iter().map(row),
+        );
         if workflows.is_empty() {
             output::line("No workflow matches. `workrail list` without --query and --tag shows all.");
         }
@@ -176,7 +181,9 @@ fn json_document(found: &WorkflowInspection, claimants: &[Claimant]) -> Result<(
     let mut whole = whole.map_err(|error| Failure::Environment(error.to_string()))?;
     let claimants: Vec<Json> = claimants
         .iter()
-        .map(|own| json!({ "source": kind(own.precedence), "file": own.reference, "state": fate(own.choice) }))
+        .map(
+            |own| json!({ "source": kind(own.precedence), "file": own.reference, "state": fate(own.choice) }),
+        )
         .collect();
     if let Json::Object(members) = &mut whole {
         // Words for agents, whose next call is not a person's.

@@ -59,9 +59,7 @@ pub(crate) fn run(command: ConfigCommand) -> ExitCode {
     let (done, json) = match command {
         ConfigCommand::List { json } => (list(Format::json_if(json)), json),
         ConfigCommand::Get { key, json } => (get(&key, Format::json_if(json)), json),
-        ConfigCommand::Set { key, value, json } => {
-            (set(&key, value.as_deref(), Format::json_if(json)), json)
-        }
+        ConfigCommand::Set { key, value, json } => (set(&key, value.as_deref(), Format::json_if(json)), json),
         ConfigCommand::Path { json } => (path(Format::json_if(json)), json),
         ConfigCommand::Edit => (edit(), false),
     };
@@ -121,12 +119,15 @@ fn list(format: Format) -> Result<(), Failure> {
             .map(|behind| json!({ "serverId": behind.server.server_id, "differences": behind.differences }))
             .collect();
         let hash = current.settings.hash();
-        output::json(&json!({ "path": place.path, "hash": hash, "settings": settings, "serversBehind": servers }));
+        output::json(
+            &json!({ "path": place.path, "hash": hash, "settings": settings, "serversBehind": servers }),
+        );
         return Ok(());
     }
     let row = |key: &Key| {
         let setting = current.settings.get(*key);
-        let value = setting.map_or_else(|| "(by the machine)".to_owned(), |setting| setting.value.to_string());
+        let value =
+            setting.map_or_else(|| "(by the machine)".to_owned(), |setting| setting.value.to_string());
         let origin = setting.map_or("default", |setting| setting.origin.as_str()).to_owned();
         vec![key.as_str().to_owned(), value, origin, key.what().to_owned()]
     };
@@ -186,7 +187,10 @@ fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
     }
     output::toned(Tone::Good, &format!("Written to {}", place.path));
     if let Some((name, overriding)) = variable(key).and_then(|own| Some((own.name, own.get()?))) {
-        output::toned(Tone::Warning, &format!("Here `{name}` is set to `{overriding}` and wins over the file."));
+        output::toned(
+            Tone::Warning,
+            &format!("Here `{name}` is set to `{overriding}` and wins over the file."),
+        );
     }
     let desired = config::load_file(&place).map_err(|error| unusable(&error))?;
     for behind in &behind(&desired)? {

@@ -98,9 +98,8 @@ pub(crate) fn http(address: LoopbackAddress) -> ExitCode {
 }
 
 fn serve(transport: Transport, run: impl FnOnce(Arc<dyn Execution>) -> io::Result<()>) -> ExitCode {
-    let served = served(transport).and_then(|served| {
-        run(Arc::new(served)).map_err(|error| Failure::Environment(error.to_string()))
-    });
+    let served = served(transport)
+        .and_then(|served| run(Arc::new(served)).map_err(|error| Failure::Environment(error.to_string())));
     if served.is_err() {
         output::error("workrail mcp cannot serve:");
     }

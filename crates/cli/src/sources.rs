@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 use workrail_engine::catalog::{Catalog, SourceCount};
@@ -181,7 +181,8 @@ fn shown((report, count): &(SourceReport, SourceCount)) -> Json {
 fn row((report, count): &(SourceReport, SourceCount)) -> Vec<String> {
     let place = match &report.git {
         Some(git) => {
-            let commit = git.commit.as_deref().map_or(String::new(), |commit| format!(" at {}", &commit[..8]));
+            let commit =
+                git.commit.as_deref().map_or(String::new(), |commit| format!(" at {}", &commit[..8]));
             format!("{} {}{commit}", report.place, git.r#ref)
         }
         None => report.place.clone(),
@@ -213,7 +214,8 @@ fn list(format: Format) -> Result<(), Failure> {
 
 fn health(format: Format) -> Result<(), Failure> {
     let sources = looked_at()?;
-    let is_well = |(report, _): &(SourceReport, SourceCount)| report.state.is_well() && report.problems.is_empty();
+    let is_well =
+        |(report, _): &(SourceReport, SourceCount)| report.state.is_well() && report.problems.is_empty();
     let well = sources.iter().all(is_well);
     if format == Format::Json {
         let sources: Vec<Json> = sources.iter().map(shown).collect();
@@ -225,9 +227,12 @@ fn health(format: Format) -> Result<(), Failure> {
             let name = if report.git.is_some() { format!("{} ", report.name) } else { String::new() };
             let files = format!("{} of {} files usable", count.usable, report.files);
             let state = report.state.as_str();
-            output::toned(tone, &format!("{state:<14} {} {name}{} ({files})", kind(report.precedence), report.place));
+            output::toned(
+                tone,
+                &format!("{state:<14} {} {name}{} ({files})", kind(report.precedence), report.place),
+            );
             if let Some(git) = &report.git {
-                let when = git.fetched_at_ms.map_or("never".to_owned(), |at| ago(at));
+                let when = git.fetched_at_ms.map_or("never".to_owned(), ago);
                 let commit = git.commit.as_deref().unwrap_or("no commit");
                 output::line(&format!("               {} {commit}, last fetched {when}", git.r#ref));
             }
@@ -259,13 +264,21 @@ fn place() -> Result<ConfigPath, Failure> {
 /// A folder as it is registered: absolute, whatever it was called here.
 fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
     let full = std::path::absolute(path).ok().and_then(|full| Utf8PathBuf::from_path_buf(full).ok());
+    // `..` means what the file system says, which only a folder that is there can tell.
+    let upward = |full: &Utf8PathBuf| full.components().any(|part| part == Utf8Component::ParentDir);
+    let full = full.map(|full| match upward(&full) {
+        true => full.canonicalize_utf8().unwrap_or(full),
+        false => full,
+    });
     full.ok_or_else(|| Failure::Call(format!("`{path}` is no path that can be made absolute.")))
 }
 
 fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<(), Failure> {
     let full = absolute(path)?;
     if !full.is_dir() {
-        return Err(Failure::Call(format!("`{full}` is not a folder that can be read. Nothing was written.")));
+        return Err(Failure::Call(format!(
+            "`{full}` is not a folder that can be read. Nothing was written."
+        )));
     }
     if full.as_str().contains(':') {
         return Err(Failure::Call("A folder whose name holds a colon cannot be registered.".to_owned()));
@@ -294,12 +307,16 @@ fn desired(place: &ConfigPath) -> Result<workrail_model::config::Settings, Failu
 fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
     if !is_source_name(&git.name) {
         let rule = "lower-case letters, digits, `-` and `_`, a letter first";
-        return Err(Failure::Call(format!("`{}` cannot name a source: {rule}. Nothing was written.", git.name)));
+        return Err(Failure::Call(format!(
+            "`{}` cannot name a source: {rule}. Nothing was written.",
+            git.name
+        )));
     }
     let place = place()?;
     if desired(&place)?.git_sources().contains_key(&git.name) {
         let name = &git.name;
-        let text = format!("There is a source `{name}` already; take it out first: workrail sources remove {name}");
+        let text =
+            format!("There is a source `{name}` already; take it out first: workrail sources remove {name}");
         return Err(Failure::Call(text));
     }
     let source = GitSource {
@@ -310,7 +327,11 @@ fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
         ..GitSource::new(&git.url)
     };
     if let Err(refused) = source.checked() {
-        return Err(Failure::Call(format!("`{}`: {refused}; {}. Nothing was written.", source.url, refused.fix())));
+        return Err(Failure::Call(format!(
+            "`{}`: {refused}; {}. Nothing was written.",
+            source.url,
+            refused.fix()
+        )));
     }
     config::add_git(&place, &git.name, &source).map_err(|error| unusable(&error))?;
     written(&place, Key::SourceGit, &git.name, "is registered", format)?;
@@ -333,7 +354,10 @@ fn written(place: &ConfigPath, key: Key, source: &str, what: &str, format: Forma
     }
     output::toned(Tone::Good, &format!("{source} {what} ({})", place.path));
     if let Some((name, overriding)) = variable(key).and_then(|own| Some((own.name, own.get()?))) {
-        output::toned(Tone::Warning, &format!("Here `{name}` is set to `{overriding}` and wins over the file."));
+        output::toned(
+            Tone::Warning,
+            &format!("Here `{name}` is set to `{overriding}` and wins over the file."),
+        );
     }
     for behind in stale() {
         warn(behind);
@@ -356,8 +380,11 @@ fn remove(source: &str, format: Format) -> Result<(), Failure> {
     let full = absolute(Utf8Path::new(source))?;
     for key in [Key::SourcePaths, Key::SourcePlugins] {
         let folders = desired.list(key);
-        let kept: Vec<String> =
-            folders.iter().filter(|folder| *folder != source && folder.as_str() != full.as_str()).cloned().collect();
+        let kept: Vec<String> = folders
+            .iter()
+            .filter(|folder| *folder != source && folder.as_str() != full.as_str())
+            .cloned()
+            .collect();
         if kept.len() == folders.len() {
             continue;
         }
@@ -369,7 +396,8 @@ fn remove(source: &str, format: Format) -> Result<(), Failure> {
         return written(&place, key, source, "is no source any more", format);
     }
     let known: Vec<String> = desired.git_sources().into_keys().collect();
-    let folders = [Key::SourcePaths, Key::SourcePlugins].into_iter().flat_map(|key| desired.list(key).to_vec());
+    let folders =
+        [Key::SourcePaths, Key::SourcePlugins].into_iter().flat_map(|key| desired.list(key).to_vec());
     let known: Vec<String> = known.into_iter().chain(folders).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     Err(Failure::Call(format!("`{source}` is not registered in {}. Registered: {known}.", place.path)))
@@ -418,7 +446,9 @@ fn result(mirror: &Mirror, done: &Result<Synced, SyncError>) -> Json {
     let (outcome, commit, files, problem) = match done {
         Ok(Synced::Unchanged { commit, files }) => ("unchanged", Some(commit), Some(files), None),
         Ok(Synced::Updated { commit, files }) => ("updated", Some(commit), Some(files), None),
-        Err(SyncError::Refused(refused)) => ("refused", None, None, Some(format!("{refused}; {}", refused.fix()))),
+        Err(SyncError::Refused(refused)) => {
+            ("refused", None, None, Some(format!("{refused}; {}", refused.fix())))
+        }
         Err(error @ SyncError::Busy) => ("busy", None, None, Some(error.to_string())),
         Err(error @ SyncError::Failed(_)) => ("failed", None, None, Some(error.to_string())),
     };

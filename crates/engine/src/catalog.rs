@@ -19,7 +19,8 @@ use workrail_core::discover::{Claim, Selection, Summary, chosen, list, select};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{
-    KNOWN_IDS_MAX, LISTED_ERROR_BYTES_MAX, LISTED_ERRORS_MAX, ListedWorkflow, Precedence, UnusableFile, WorkflowList,
+    KNOWN_IDS_MAX, LISTED_ERROR_BYTES_MAX, LISTED_ERRORS_MAX, ListedWorkflow, Precedence, UnusableFile,
+    WorkflowList,
 };
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::WorkflowId;
@@ -196,7 +197,8 @@ impl Catalog {
             })
             .collect();
         claimants.sort_by(|a, b| {
-            let place = |own: &Claimant| (own.choice != Choice::Chosen, Reverse((own.precedence, own.folder)));
+            let place =
+                |own: &Claimant| (own.choice != Choice::Chosen, Reverse((own.precedence, own.folder)));
             (place(a), &a.reference).cmp(&(place(b), &b.reference))
         });
         claimants
@@ -411,7 +413,9 @@ impl Catalog {
 }
 
 /// The workspace's bindings, when they are usable as a whole; a wrong section is its workflow's affair.
-fn usable_bindings(found: Result<Option<BindingsFile>, SourceError>) -> Result<Option<BindingsFile>, Failure> {
+fn usable_bindings(
+    found: Result<Option<BindingsFile>, SourceError>,
+) -> Result<Option<BindingsFile>, Failure> {
     let file = found.map_err(|cause| error::source(&cause))?;
     if let Some(file) = &file {
         bindings_for(&file.bytes, "").map_err(|cause| error::bindings(&file.reference, &cause))?;

@@ -9,8 +9,17 @@ pub(crate) fn write(path: &Utf8Path, text: &str) -> io::Result<()> {
     write_like(path, text, path)
 }
 
+/// The same for what is no text.
+pub(crate) fn write_bytes(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
+    put(path, bytes, path)
+}
+
 /// The same, with the permissions of another file.
 pub(crate) fn write_like(path: &Utf8Path, text: &str, like: &Utf8Path) -> io::Result<()> {
+    put(path, text.as_bytes(), like)
+}
+
+fn put(path: &Utf8Path, bytes: &[u8], like: &Utf8Path) -> io::Result<()> {
     let path = path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
     let folder = match path.parent() {
         Some(folder) if !folder.as_str().is_empty() => folder.to_owned(),
@@ -18,33 +27,11 @@ pub(crate) fn write_like(path: &Utf8Path, text: &str, like: &Utf8Path) -> io::Re
     };
     std::fs::create_dir_all(&folder)?;
     let mut file = tempfile::NamedTempFile::new_in(&folder)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(bytes)?;
     if let Ok(metadata) = std::fs::metadata(like) {
         file.as_file().set_permissions(metadata.permissions())?;
     }
     file.as_file().sync_all()?;
     file.persist(&path)?;
     Ok(())
-}
-
-/// Puts bytes in place at once, and leaves it to `sync_all_in` to make them last.
-pub(crate) fn write_unsynced(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().ok_or_else(|| io::Error::other("a file lies in a folder"))?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
-    Ok(())
-}
-
-/// Makes everything that was written into a folder last.
-pub(crate) fn sync_all_in(folder: &Utf8Path) -> io::Result<()> {
-    let opened = std::fs::File::open(folder)?;
-    // One call instead of thousands, where the system has it.
-    #[cfg(target_os = "linux")]
-    rustix::fs::syncfs(&opened)?;
-    #[cfg(not(target_os = "linux"))]
-    for entry in std::fs::read_dir(folder)? {
-        std::fs::File::open(entry?.path())?.sync_all()?;
-    }
-    opened.sync_all()
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -38,7 +39,14 @@ impl Scene {
     fn git_with(&self, arguments: &[&str], input: Option<&[u8]>) -> String {
         use std::io::Write as _;
         let mut child = Command::new("git")
-            .args(["-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "core.hooksPath=/dev/null"])
+            .args([
+                "-c",
+                "user.name=Test",
+                "-c",
+                "user.email=test@example.com",
+                "-c",
+                "core.hooksPath=/dev/null",
+            ])
             .args(arguments)
             .current_dir(self.path("repo"))
             .env_clear()
@@ -92,7 +100,8 @@ fn survey(sources: &Sources) -> Survey {
 fn found(sources: &Sources) -> Vec<(String, String)> {
     let survey = survey(sources);
     let own = survey.files.iter().filter(|file| file.precedence == Precedence::Git);
-    own.map(|file| (file.reference.clone(), String::from_utf8(sources.read(file).unwrap()).unwrap())).collect()
+    own.map(|file| (file.reference.clone(), String::from_utf8(sources.read(file).unwrap()).unwrap()))
+        .collect()
 }
 
 fn references(sources: &Sources) -> Vec<String> {
@@ -130,7 +139,8 @@ fn a_tag_and_a_commit_stay_where_they_are_and_a_folder_narrows() {
     scene.git(&["tag", "-a", "v1", "-m", "one"]);
     scene.write("flows/a.json", "3").commit();
     for pin in ["v1", "refs/tags/v1", first.as_str()] {
-        let source = GitSource { r#ref: Some(pin.to_owned()), folder: Some("flows/".to_owned()), ..scene.source() };
+        let source =
+            GitSource { r#ref: Some(pin.to_owned()), folder: Some("flows/".to_owned()), ..scene.source() };
         let sources = scene.sources(source);
         assert_eq!(mirror(&sources).sync(), Ok(Synced::Updated { commit: first.clone(), files: 1 }), "{pin}");
         assert_eq!(found(&sources), [("team/a.json".to_owned(), "1".to_owned())], "{pin}");
@@ -167,7 +177,10 @@ fn the_last_commit_keeps_being_served_when_the_repository_is_gone() {
 fn what_is_no_plain_file_is_named_and_nothing_of_the_repository_acts() {
     let scene = Scene::new();
     let evidence = scene.path("evidence");
-    scene.write("good.json", "{}").write(".gitattributes", "*.json filter=evil\n").write(".hidden/x.json", "{}");
+    scene
+        .write("good.json", "{}")
+        .write(".gitattributes", "*.json filter=evil\n")
+        .write(".hidden/x.json", "{}");
     scene.write("large.json", &"x".repeat(1_000_001));
     symlink("/etc/passwd", scene.path("repo/link.json")).unwrap();
     let base = scene.commit();
@@ -194,7 +207,9 @@ fn what_is_no_plain_file_is_named_and_nothing_of_the_repository_acts() {
 #[test]
 fn many_files_are_read_up_to_the_bound() {
     let scene = Scene::new();
-    let mut stream = Vec::from(&b"commit refs/heads/main\ncommitter T <t@example.com> 1577836800 +0000\ndata 4\nmany\n"[..]);
+    let mut stream = Vec::from(
+        &b"commit refs/heads/main\ncommitter T <t@example.com> 1577836800 +0000\ndata 4\nmany\n"[..],
+    );
     for number in 0..10_001 {
         let text = format!("{{\"n\":{number}}}");
         let file = format!("M 100644 inline f/{number:05}.json\ndata {}\n{text}\n", text.len());
@@ -203,7 +218,10 @@ fn many_files_are_read_up_to_the_bound() {
     scene.git_with(&["fast-import", "--quiet", "--force"], Some(&stream));
     let sources = scene.sources(scene.source());
     assert!(matches!(mirror(&sources).sync(), Ok(Synced::Updated { files: 10_000, .. })));
-    assert_eq!(survey(&sources).files.iter().filter(|file| file.precedence == Precedence::Git).count(), 10_000);
+    assert_eq!(
+        survey(&sources).files.iter().filter(|file| file.precedence == Precedence::Git).count(),
+        10_000
+    );
     let said = problems(&sources);
     assert_eq!(said.len(), 1);
     assert!(said[0].0 == "team/f/10000.json" && said[0].1.contains("more than 10000"), "{said:?}");
@@ -262,6 +280,11 @@ fn two_processes_do_not_fetch_at_once() {
     assert!(mirror(&sources).sync().is_ok());
 }
 
+fn contents(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|own| own == "contents")).collect()
+}
+
 #[test]
 fn lost_contents_and_a_broken_record_are_fetched_again() {
     let scene = Scene::new();
@@ -269,8 +292,7 @@ fn lost_contents_and_a_broken_record_are_fetched_again() {
     let sources = scene.sources(scene.source());
     mirror(&sources).sync().unwrap();
     let folder = fs::read_dir(scene.path("data/sources/git")).unwrap().next().unwrap().unwrap().path();
-    let blob = fs::read_dir(folder.join("blobs")).unwrap().next().unwrap().unwrap().path();
-    fs::remove_file(&blob).unwrap();
+    fs::remove_file(&contents(&folder)[0]).unwrap();
     let survey = survey(&sources);
     let file = survey.files.iter().find(|file| file.precedence == Precedence::Git).unwrap();
     assert!(sources.read(file).unwrap_err().to_string().contains("workrail sources sync team"));
@@ -294,8 +316,7 @@ fn contents_that_no_commit_has_any_more_are_taken_away() {
         mirror(&sources).sync().unwrap();
     }
     let folder = fs::read_dir(scene.path("data/sources/git")).unwrap().next().unwrap().unwrap().path();
-    let kept = fs::read_dir(folder.join("blobs")).unwrap().count();
-    assert_eq!(kept, 2, "the served commit's and the one before");
+    assert_eq!(contents(&folder).len(), 2, "the served commit's and the one before");
     let mode = fs::metadata(&folder).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o700);
 }

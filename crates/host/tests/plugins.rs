@@ -54,7 +54,9 @@ impl Scene {
 
 #[test]
 fn the_files_that_the_manifest_names_are_found_and_no_others() {
-    let scene = Scene::new(r#"{"manifestVersion":1,"name":"acme","workflows":["flows/b.json","a.jsonc","./a.jsonc"]}"#);
+    let scene = Scene::new(
+        r#"{"manifestVersion":1,"name":"acme","workflows":["flows/b.json","a.jsonc","./a.jsonc"]}"#,
+    );
     scene.write("plugin/flows/b.json", "1").write("plugin/a.jsonc", "2").write("plugin/c.json", "3");
     assert_eq!(scene.found(), ["acme/a.jsonc", "acme/flows/b.json"]);
     assert_eq!(scene.problems(), []);
@@ -117,8 +119,13 @@ fn folders_that_lead_nowhere_have_a_state_of_their_own() {
     fs::write(path("file"), "").unwrap();
     let sources = Sources::new(Some(&path("home")), vec![path("circle"), path("file"), path("gone")]);
     let states: Vec<SourceState> = sources.reports(None).iter().map(|report| report.state).collect();
-    let expected =
-        [SourceState::Ok, SourceState::Absent, SourceState::Loop, SourceState::Unreadable, SourceState::Missing];
+    let expected = [
+        SourceState::Ok,
+        SourceState::Absent,
+        SourceState::Loop,
+        SourceState::Unreadable,
+        SourceState::Missing,
+    ];
     assert_eq!(states, expected);
     assert_eq!(sources.survey(None).problems.len(), 3, "and each is said");
 }

@@ -149,6 +149,10 @@ fn workflows(findings: &mut Findings) {
     findings.good(WORKFLOWS, format!("{usable} can be started from here"));
     for file in unusable {
         let first = file.errors.first().cloned().unwrap_or_default();
-        findings.warning(WORKFLOWS, format!("{} cannot be used: {first}", file.file), "workrail validate FILE");
+        findings.warning(
+            WORKFLOWS,
+            format!("{} cannot be used: {first}", file.file),
+            "workrail validate FILE",
+        );
     }
 }

@@ -52,6 +52,7 @@ pub fn unset(place: &ConfigPath, key: Key) -> Result<(), ConfigError> {
 /// Writes `[sources.git.NAME]`, in the place of one of that name when there is one.
 pub fn add_git(place: &ConfigPath, name: &str, source: &GitSource) -> Result<(), ConfigError> {
     change(place, |document| {
+        let is_new = !document.contains_key("sources");
         let (sources, member) = spot(document, Key::SourceGit);
         let git = sources.entry(member).or_insert_with(|| {
             let mut table = Table::new();
@@ -75,6 +76,9 @@ pub fn add_git(place: &ConfigPath, name: &str, source: &GitSource) -> Result<(),
             table.insert("allow_local", value(true));
         }
         git.insert(name, Item::Table(table));
+        if let Some(sources) = document.get_mut("sources").and_then(Item::as_table_mut).filter(|_| is_new) {
+            sources.set_implicit(true);
+        }
     })
 }
 
@@ -96,7 +100,8 @@ pub fn prepare(place: &ConfigPath) -> Result<(), ConfigError> {
     if read::text(&ConfigPath { named: false, ..place.clone() })?.is_some() {
         return Ok(());
     }
-    let mut text = String::from("# Settings of WorkRail. A line without `#` in front overrides the default.\n");
+    let mut text =
+        String::from("# Settings of WorkRail. A line without `#` in front overrides the default.\n");
     let mut table = "";
     for key in Key::ALL {
         let (outer, name) = key.as_str().split_once('.').unwrap_or(("", key.as_str()));

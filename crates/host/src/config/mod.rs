@@ -168,7 +168,8 @@ mod tests {
             };
             from_environment(get).map(Settings::layered)
         };
-        let mode = [("WORKRAIL_DEFAULT_MODE", "full_auto_never_stop"), ("WORKRAIL_RISK_POLICY", "aggressive")];
+        let mode =
+            [("WORKRAIL_DEFAULT_MODE", "full_auto_never_stop"), ("WORKRAIL_RISK_POLICY", "aggressive")];
         let found = settings(&mode).map(|settings| settings.preferences());
         let found = found.map(|found| (found.autonomy.as_str(), found.risk_policy.as_str()));
         assert_eq!(found, Ok(("full_auto_never_stop", "aggressive")));

@@ -1,7 +1,9 @@
 //! Reads the settings file: every key known, every value of its kind, or a reason with its place.
 
 use toml::Table;
-use workrail_model::config::{GitSource, GitSources, Key, Origin, Value, ValueKind, ValueProblem, is_source_name};
+use workrail_model::config::{
+    GitSource, GitSources, Key, Origin, Value, ValueKind, ValueProblem, is_source_name,
+};
 
 use super::{ConfigError, ConfigPath, Given};
 use crate::bounded;
@@ -42,7 +44,12 @@ pub(super) fn parse(place: &ConfigPath, text: &str) -> Result<Given, ConfigError
                     given.push(entry(place, &format!("{name}.{member}"), value)?);
                 }
             }
-            value => given.push(entry(place, name, value)?),
+            toml::Value::String(_)
+            | toml::Value::Integer(_)
+            | toml::Value::Float(_)
+            | toml::Value::Boolean(_)
+            | toml::Value::Datetime(_)
+            | toml::Value::Array(_) => given.push(entry(place, name, value)?),
         }
     }
     Ok(given)
@@ -106,12 +113,14 @@ fn git_sources(place: &ConfigPath, table: &Table) -> Result<GitSources, ConfigEr
         }
         if let Some(switch) = members.get("allow_local") {
             let read = switch.as_bool();
-            source.allow_local = read.ok_or_else(|| wrong(".allow_local", "true or false", &switch.to_string()))?;
+            source.allow_local =
+                read.ok_or_else(|| wrong(".allow_local", "true or false", &switch.to_string()))?;
         }
         sources.insert(name.clone(), source);
     }
     let kept = Key::SourceGit.kind().checked(Value::Git(sources)).map_err(|_| {
-        let problem = ValueProblem { wanted: "shorter texts and fewer sources".to_owned(), found: "…".to_owned() };
+        let problem =
+            ValueProblem { wanted: "shorter texts and fewer sources".to_owned(), found: "…".to_owned() };
         ConfigError::WrongValue { path: place.path.clone(), key: Key::SourceGit, problem }
     })?;
     match kept {
@@ -138,10 +147,7 @@ fn nearest(name: &str) -> Option<&'static str> {
     nearest_of(name, Key::ALL.iter().map(|key| key.as_str()))
 }
 
-pub(super) fn nearest_of(
-    name: &str,
-    known: impl Iterator<Item = &'static str>,
-) -> Option<&'static str> {
+pub(super) fn nearest_of(name: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let close = known.map(|key| (strsim::normalized_damerau_levenshtein(name, key), key));
     close.filter(|(near, _)| *near >= 0.6).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, key)| key)
 }

@@ -126,7 +126,9 @@ impl Place {
                 let mut survey = Survey::default();
                 mirror.survey(&mut survey);
                 let known = mirror.state();
-                if let (SourceState::Stale, Some(problem), Some(fix)) = (known.state, known.problem, known.fix) {
+                if let (SourceState::Stale, Some(problem), Some(fix)) =
+                    (known.state, known.problem, known.fix)
+                {
                     survey.problems.insert(0, super::problem(Precedence::Git, &mirror.name, problem, &fix));
                 }
                 let git = GitReport {

@@ -26,7 +26,8 @@ use workrail_model::config::{GitSources, Key, Settings};
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, Located, Mark, SourceError, SourceFile, SourceProblem, Stamp, Survey, WorkflowSource,
+    BindingsFile, Candidate, Located, Mark, SourceError, SourceFile, SourceProblem, Stamp, Survey,
+    WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
 
@@ -124,7 +125,8 @@ impl Sources {
             let folders = PROJECT_FOLDERS.iter().enumerate();
             // In the home directory the project's folder is the user's own, and stays the user's.
             let folders = folders.filter(|(_, name)| self.user.as_ref() != Some(&workspace.join(name)));
-            places.extend(folders.map(|(folder, name)| Place::Folder(Root::project(folder, workspace, name))));
+            places
+                .extend(folders.map(|(folder, name)| Place::Folder(Root::project(folder, workspace, name))));
         }
         places
     }

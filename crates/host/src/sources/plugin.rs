@@ -67,9 +67,9 @@ fn manifest(folder: &Utf8Path) -> Result<Manifest, ManifestProblem> {
 /// Adds what a plugin's manifest names, and what is wrong with it.
 pub(super) fn walk(walk: &mut Walk<'_>, position: usize, folder: &Utf8PathBuf) -> SourceState {
     let unnamed = Root::plugin(position, folder, "");
-    match walk.usable(&unnamed) {
-        SourceState::Ok => {}
-        other => return other,
+    let usable = walk.usable(&unnamed);
+    if usable != SourceState::Ok {
+        return usable;
     }
     walk.folders.push(folder.clone());
     let mut manifest = match manifest(folder) {
@@ -91,7 +91,8 @@ pub(super) fn walk(walk: &mut Walk<'_>, position: usize, folder: &Utf8PathBuf) -
 }
 
 fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> Step {
-    let shown: String = named.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(200).collect();
+    let shown: String =
+        named.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(200).collect();
     let Some(relative) = normal(named) else {
         let text = "the manifest names a path that leads out of the plugin".to_owned();
         walk.problem(root, &shown, text, "name files from the plugin's folder, without `..`");
@@ -119,9 +120,11 @@ fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> Step {
                 found = Some(metadata);
             }
             Err(error) => {
-                let text = match error.kind() {
-                    std::io::ErrorKind::NotFound => "the manifest names it, and it is not there".to_owned(),
-                    _ => format!("it cannot be read: {error}"),
+                let is_gone = error.kind() == std::io::ErrorKind::NotFound;
+                let text = if is_gone {
+                    "the manifest names it, and it is not there".to_owned()
+                } else {
+                    format!("it cannot be read: {error}")
                 };
                 let fix = "add the file, or take it out of `workflows` in workrail-plugin.json";
                 walk.problem(root, &shown, text, fix);

@@ -82,7 +82,8 @@ impl Root {
 
     /// The folder of a plugin, whose files its manifest names.
     pub(super) fn plugin(folder: usize, path: &Utf8Path, name: &str) -> Self {
-        let named = Self { precedence: Precedence::Plugin, folder, missing: Missing::Problem, ..Self::user(path) };
+        let named =
+            Self { precedence: Precedence::Plugin, folder, missing: Missing::Problem, ..Self::user(path) };
         Self { prefix: name.to_owned(), ..named }
     }
 
@@ -139,7 +140,14 @@ pub(super) enum Step {
 
 impl<'s> Walk<'s> {
     pub(super) fn new(survey: &'s mut Survey) -> Self {
-        Self { survey, seen: BTreeSet::new(), folders: Vec::new(), files: 0, entries: 0, now: SystemTime::now() }
+        Self {
+            survey,
+            seen: BTreeSet::new(),
+            folders: Vec::new(),
+            files: 0,
+            entries: 0,
+            now: SystemTime::now(),
+        }
     }
 
     pub(super) fn survey(&mut self) -> &mut Survey {
@@ -148,9 +156,9 @@ impl<'s> Walk<'s> {
 
     /// Finds what lies beneath a root, and says how the root is.
     pub(super) fn root(&mut self, root: &Root) -> SourceState {
-        match self.usable(root) {
-            SourceState::Ok => {}
-            other => return other,
+        let usable = self.usable(root);
+        if usable != SourceState::Ok {
+            return usable;
         }
         match self.folder(root, &root.path, 0) {
             Step::On => SourceState::Ok,
@@ -163,7 +171,8 @@ impl<'s> Walk<'s> {
         if let Some(link) = root.link() {
             let shown = link.file_name().unwrap_or_default().to_owned();
             let text = "it is a link, and links in a workspace are not followed".to_owned();
-            let fix = "put the files themselves there, or register their folder: workrail sources add folder PATH";
+            let fix =
+                "put the files themselves there, or register their folder: workrail sources add folder PATH";
             self.problem(root, &shown, text, fix);
             return SourceState::Link;
         }
@@ -176,9 +185,11 @@ impl<'s> Walk<'s> {
                     "check its permissions",
                 ),
             },
-            Ok(_) => {
-                (SourceState::Unreadable, "it is not a folder".to_owned(), "name the folder that holds the files")
-            }
+            Ok(_) => (
+                SourceState::Unreadable,
+                "it is not a folder".to_owned(),
+                "name the folder that holds the files",
+            ),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 if root.is_usual() {
                     return SourceState::Absent;
@@ -187,12 +198,16 @@ impl<'s> Walk<'s> {
                            `~` is not expanded)";
                 (SourceState::Missing, "the folder does not exist".to_owned(), fix)
             }
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-                (SourceState::Loop, "its links lead in a circle".to_owned(), "make the link lead to the folder")
-            }
-            Err(error) => {
-                (SourceState::Unreadable, format!("the folder cannot be read: {error}"), "check its permissions")
-            }
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => (
+                SourceState::Loop,
+                "its links lead in a circle".to_owned(),
+                "make the link lead to the folder",
+            ),
+            Err(error) => (
+                SourceState::Unreadable,
+                format!("the folder cannot be read: {error}"),
+                "check its permissions",
+            ),
         };
         self.problem(root, root.path.as_str(), text, fix);
         state
@@ -251,7 +266,8 @@ impl<'s> Walk<'s> {
         }
         if metadata.is_symlink() {
             if is_workflow || std::fs::metadata(path).is_ok_and(|target| target.is_dir()) {
-                let fix = "put the file itself there, or register its folder: workrail sources add folder PATH";
+                let fix =
+                    "put the file itself there, or register its folder: workrail sources add folder PATH";
                 let text = "it is a link, and links are not followed".to_owned();
                 self.problem(root, &root.reference(path), text, fix);
             }

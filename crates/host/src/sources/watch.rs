@@ -268,7 +268,8 @@ impl Reports {
                 | EventKind::Remove(_)
                 | EventKind::Other => {
                     let numbers = event.paths.iter().map(|path| number(path, own));
-                    match numbers.collect::<Option<Vec<u64>>>().and_then(|numbers| numbers.into_iter().max()) {
+                    match numbers.collect::<Option<Vec<u64>>>().and_then(|numbers| numbers.into_iter().max())
+                    {
                         Some(latest) => heard.own = heard.own.max(latest),
                         None => heard.changes += 1,
                     }
@@ -291,6 +292,8 @@ fn number(path: &Path, own: &Path) -> Option<u64> {
 pub(super) fn identity(path: &Utf8Path) -> Option<[u64; 4]> {
     let own = std::fs::symlink_metadata(path).ok()?;
     let target = std::fs::metadata(path).ok()?;
-    let nanos = target.mtime().wrapping_mul(1_000_000_000).wrapping_add(target.mtime_nsec()).cast_unsigned();
-    Some([own.dev() ^ target.dev().rotate_left(32), own.ino(), target.ino(), nanos ^ u64::from(target.mode())])
+    // What a folder holds is watched; a file that was replaced may have got the same number again.
+    let written = if target.is_dir() { 0 } else { target.mtime_nsec().cast_unsigned() ^ target.len().rotate_left(32) };
+    let kind = u64::from(target.mode()) ^ written.rotate_left(16);
+    Some([own.dev() ^ target.dev().rotate_left(32), own.ino(), target.ino(), kind])
 }

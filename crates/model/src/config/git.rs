@@ -81,7 +81,8 @@ pub fn is_source_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     name.len() <= NAME_BYTES_MAX
         && bytes.next().is_some_and(|first| first.is_ascii_lowercase())
-        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-')
+        && bytes
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-')
 }
 
 /// A source that git may be started with.
@@ -308,8 +309,10 @@ fn folder(text: &str) -> Result<String, GitProblem> {
     if text.is_empty() || text == "." {
         return Ok(String::new());
     }
-    let part = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.eq_ignore_ascii_case(".git");
-    let is_folder = text.len() <= TEXT_BYTES_MAX && !text.chars().any(char::is_control) && text.split('/').all(part);
+    let part =
+        |part: &str| !part.is_empty() && part != "." && part != ".." && !part.eq_ignore_ascii_case(".git");
+    let is_folder =
+        text.len() <= TEXT_BYTES_MAX && !text.chars().any(char::is_control) && text.split('/').all(part);
     if is_folder { Ok(text.to_owned()) } else { Err(GitProblem::Folder) }
 }
 

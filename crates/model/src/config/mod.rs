@@ -19,7 +19,8 @@ use crate::token::TokenEncoding;
 
 pub use compare::{Difference, differences};
 pub use git::{
-    CheckedSource, GitProblem, GitRef, GitSource, GitSources, GitUrl, SYNC_HOURS_DEFAULT, Transport, is_source_name,
+    CheckedSource, GitProblem, GitRef, GitSource, GitSources, GitUrl, SYNC_HOURS_DEFAULT, Transport,
+    is_source_name,
 };
 pub use value::{Value, ValueKind, ValueProblem};
 
@@ -275,14 +276,18 @@ impl Settings {
     pub fn git_sources(&self) -> GitSources {
         match self.get(Key::SourceGit).map(|setting| &setting.value) {
             Some(Value::Git(sources)) => sources.clone(),
-            Some(Value::Text(_) | Value::Switch(_) | Value::Count(_) | Value::List(_)) | None => GitSources::new(),
+            Some(Value::Text(_) | Value::Switch(_) | Value::Count(_) | Value::List(_)) | None => {
+                GitSources::new()
+            }
         }
     }
 
     pub fn retention_days(&self) -> u32 {
         match self.get(Key::RetentionTtl).map(|setting| &setting.value) {
             Some(Value::Count(days)) => *days,
-            Some(Value::Text(_) | Value::Switch(_) | Value::List(_) | Value::Git(_)) | None => RETENTION_DAYS_DEFAULT,
+            Some(Value::Text(_) | Value::Switch(_) | Value::List(_) | Value::Git(_)) | None => {
+                RETENTION_DAYS_DEFAULT
+            }
         }
     }
 

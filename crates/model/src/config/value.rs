@@ -52,7 +52,9 @@ impl ValueKind {
             Self::AbsolutePath => "an absolute path".to_owned(),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
             Self::List => "a list of texts".to_owned(),
-            Self::GitSources => "tables `[sources.git.NAME]`, as `workrail sources add git` writes them".to_owned(),
+            Self::GitSources => {
+                "tables `[sources.git.NAME]`, as `workrail sources add git` writes them".to_owned()
+            }
         }
     }
 

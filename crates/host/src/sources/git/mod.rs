@@ -3,18 +3,17 @@
 //! ```text
 //! sources/git/KEY/lock          held while fetching
 //!                 repository/   bare, without hooks; never checked out
-//!                 blobs/ID      the content of each workflow file
+//!                 ID.contents   the contents of all workflow files, one after the other
 //!                 record.json   which commit is served, since when, what went wrong
 //! ```
 //!
-//! Serving reads the record and the blobs, and starts no process. A fetch that fails changes nothing but the
+//! Serving reads the record and the contents, and starts no process. A fetch that fails changes nothing but the
 //! record's reason: the last commit keeps being served (G92).
 
 mod program;
 mod record;
 mod tree;
 
-use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -30,13 +29,14 @@ use super::health::SourceState;
 use super::problem;
 use crate::{bounded, whole_file};
 use program::{Caps, Git, GitFailure, disk_bytes};
-use record::{BlobFile, Record};
+use record::Record;
 use tree::Tree;
 
 /// Beneath the data directory.
 pub(super) const FOLDER: &str = "sources/git";
 /// What a place of a git source starts with; no path does.
 const PLACE: &str = "git:";
+const CONTENTS: &str = "contents";
 const FETCH_TIME_MAX: Duration = Duration::from_secs(120);
 const READ_TIME_MAX: Duration = Duration::from_secs(60);
 /// One commit of a repository that is worth fetching for its workflows.
@@ -62,8 +62,14 @@ pub struct Mirror {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Synced {
     /// The commit was served before.
-    Unchanged { commit: String, files: usize },
-    Updated { commit: String, files: usize },
+    Unchanged {
+        commit: String,
+        files: usize,
+    },
+    Updated {
+        commit: String,
+        files: usize,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,8 +105,8 @@ impl Mirror {
         self.root.join("record.json")
     }
 
-    fn blob_path(&self, blob: &str) -> Utf8PathBuf {
-        self.root.join("blobs").join(blob)
+    fn content_path(&self, content: &str) -> Utf8PathBuf {
+        self.root.join(format!("{content}.{CONTENTS}"))
     }
 
     fn record(&self) -> Record {
@@ -115,7 +121,12 @@ impl Mirror {
     /// Adds what was fetched last, and what is wrong with it.
     pub(super) fn survey(&self, survey: &mut Survey) {
         if let Err(refused) = self.source.checked() {
-            let own = problem(Precedence::Git, &self.name, format!("{refused}; it is never fetched"), refused.fix());
+            let own = problem(
+                Precedence::Git,
+                &self.name,
+                format!("{refused}; it is never fetched"),
+                refused.fix(),
+            );
             survey.problems.push(own);
             return;
         }
@@ -131,12 +142,14 @@ impl Mirror {
             let reference = format!("{}/{}", self.name, own.path);
             survey.problems.push(problem(Precedence::Git, &reference, own.problem, &own.fix));
         }
+        let content = record.content.unwrap_or_default();
         let files = record.files.into_iter().filter_map(|file| {
+            let part = format!("{content}:{}:{}", file.offset, file.bytes);
             Some(Candidate {
                 precedence: Precedence::Git,
                 folder: self.folder,
                 reference: format!("{}/{}", self.name, file.path),
-                place: format!("{PLACE}{}:{}:{}", self.root, file.blob, file.path),
+                place: format!("{PLACE}{}:{part}:{}", self.root, file.path),
                 // There is no working tree that a document could lie in.
                 package: None,
                 stamp: Some(stamp(&file.blob)?),
@@ -148,11 +161,13 @@ impl Mirror {
     /// The content of one of its files; `None` when the candidate is not this source's.
     pub(super) fn read(&self, file: &Candidate) -> Option<Result<Vec<u8>, SourceError>> {
         let below = file.place.strip_prefix(PLACE)?.strip_prefix(self.root.as_str())?.strip_prefix(':')?;
-        let (blob, _) = below.split_once(':')?;
-        if !tree::is_blob_id(blob) {
-            return None;
-        }
-        let read = bounded::read(&self.blob_path(blob), WORKFLOW_SOURCE_BYTES_MAX);
+        let mut parts = below.splitn(4, ':');
+        let content = parts.next().filter(|content| tree::is_blob_id(content))?;
+        let (offset, bytes): (u64, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let read = match bytes <= WORKFLOW_SOURCE_BYTES_MAX {
+            true => bounded::read_part(&self.content_path(content), offset, bytes),
+            false => Err(std::io::Error::other("it is too large")),
+        };
         Some(read.map_err(|error| SourceError::Unreadable {
             reference: file.reference.clone(),
             detail: format!("{error}; run `workrail sources sync {}`", self.name),
@@ -162,7 +177,9 @@ impl Mirror {
     pub fn state(&self) -> MirrorState {
         let record = self.record();
         let (state, problem, fix) = match (self.source.checked(), &record.commit, &record.failure) {
-            (Err(refused), _, _) => (SourceState::Refused, Some(refused.to_string()), Some(refused.fix().to_owned())),
+            (Err(refused), _, _) => {
+                (SourceState::Refused, Some(refused.to_string()), Some(refused.fix().to_owned()))
+            }
             (Ok(_), None, failure) => {
                 let why = failure.as_deref().unwrap_or("nobody has fetched it yet");
                 (SourceState::NeverFetched, Some(why.to_owned()), Some(self.sync_command()))
@@ -206,7 +223,9 @@ impl Mirror {
     /// How long until a server fetches it by itself; `None` when it never does.
     pub fn due_in(&self) -> Option<Duration> {
         let record = self.record();
-        if self.source.sync_hours == 0 || self.source.checked().is_err() || (self.is_pinned() && record.commit.is_some())
+        if self.source.sync_hours == 0
+            || self.source.checked().is_err()
+            || (self.is_pinned() && record.commit.is_some())
         {
             return None;
         }
@@ -262,21 +281,25 @@ impl Mirror {
 
     fn fetch(&self, checked: &CheckedSource, record: &mut Record) -> Result<Synced, String> {
         let commit = self.commit(checked).map_err(|failure| failure.to_string())?;
-        if record.commit.as_deref() == Some(&commit) && record.files.iter().all(|file| self.is_kept(file)) {
+        if record.commit.as_deref() == Some(&commit) && self.is_kept(record) {
             return Ok(Synced::Unchanged { commit, files: record.files.len() });
         }
         let git = self.git(checked);
         let caps = Caps { time: READ_TIME_MAX, printed: LISTING_BYTES_MAX, disk: None };
         let whole = format!("{commit}:{}", checked.folder);
         let listing = git.run(&["ls-tree", "-r", "-l", "-z", "--full-tree", &whole], None, &caps);
-        let listing = listing.map_err(|failure| match failure {
-            GitFailure::Failed(_) if !checked.folder.is_empty() => {
+        let listing = listing.map_err(|failure| {
+            if matches!(failure, GitFailure::Failed(_)) && !checked.folder.is_empty() {
                 format!("the commit has no folder `{}`", checked.folder)
+            } else {
+                failure.to_string()
             }
-            other => other.to_string(),
         })?;
-        let tree = Tree::parse(&listing);
-        self.keep(&git, &tree, &caps)?;
+        let mut tree = Tree::parse(&listing);
+        let contents = tree::contents(&git, &mut tree.files, &caps).map_err(|failure| failure.to_string())?;
+        let name = Sha256::of(&contents).hex();
+        whole_file::write_bytes(&self.content_path(&name), &contents).map_err(|error| error.to_string())?;
+        record.content = Some(name);
         record.commit = Some(commit.clone());
         record.files = tree.files;
         record.problems = tree.problems;
@@ -291,7 +314,11 @@ impl Mirror {
     fn commit(&self, checked: &CheckedSource) -> Result<String, GitFailure> {
         let git = self.git(checked);
         let packs = git.repository.join("objects/pack");
-        let caps = Caps { time: FETCH_TIME_MAX, printed: 64 * 1024, disk: Some((packs.clone(), REPOSITORY_BYTES_MAX)) };
+        let caps = Caps {
+            time: FETCH_TIME_MAX,
+            printed: 64 * 1024,
+            disk: Some((packs.clone(), REPOSITORY_BYTES_MAX)),
+        };
         // Old packs are never needed again: half the cap is time to begin anew.
         if disk_bytes(&packs) > REPOSITORY_BYTES_MAX / 2 {
             let _ = std::fs::remove_dir_all(&git.repository);
@@ -322,39 +349,38 @@ impl Mirror {
             let _ = std::fs::remove_dir_all(&git.repository);
         }
         fetched?;
-        let commit = git.run(&["rev-parse", "--verify", "--end-of-options", &format!("{TIP}^{{commit}}")], None, &caps)?;
+        let commit = git.run(
+            &["rev-parse", "--verify", "--end-of-options", &format!("{TIP}^{{commit}}")],
+            None,
+            &caps,
+        )?;
         let commit = String::from_utf8_lossy(&commit).trim().to_owned();
-        if tree::is_blob_id(&commit) { Ok(commit) } else { Err(GitFailure::Failed("it names no commit".to_owned())) }
-    }
-
-    /// Writes the contents that are not there yet.
-    fn keep(&self, git: &Git, tree: &Tree, caps: &Caps) -> Result<(), String> {
-        let folder = self.root.join("blobs");
-        private_folder(&folder).map_err(|error| error.to_string())?;
-        let missing = tree.files.iter().filter(|file| !self.is_kept(file)).map(|file| file.blob.as_str());
-        let missing: Vec<&str> = missing.collect::<BTreeSet<&str>>().into_iter().collect();
-        let contents = tree::contents(git, &missing, caps).map_err(|failure| failure.to_string())?;
-        for (blob, content) in contents {
-            whole_file::write_unsynced(&self.blob_path(&blob), &content).map_err(|error| error.to_string())?;
+        if tree::is_blob_id(&commit) {
+            Ok(commit)
+        } else {
+            Err(GitFailure::Failed("it names no commit".to_owned()))
         }
-        // Once for all of them: the record that names them must not outlive them.
-        whole_file::sync_all_in(&folder).map_err(|error| error.to_string())
     }
 
-    fn is_kept(&self, file: &BlobFile) -> bool {
-        std::fs::symlink_metadata(self.blob_path(&file.blob))
-            .is_ok_and(|kept| kept.is_file() && kept.len() == file.bytes)
+    /// Whether the contents that a record names are there, all of them.
+    fn is_kept(&self, record: &Record) -> bool {
+        let end = record.files.iter().map(|file| file.offset + file.bytes).max().unwrap_or_default();
+        let kept = record.content.as_ref().and_then(|name| std::fs::metadata(self.content_path(name)).ok());
+        kept.is_some_and(|kept| kept.len() >= end)
     }
 
     /// Takes away contents that neither the served commit nor the one before it has: a call that began before
     /// the fetch may still read those.
     fn sweep(&self, records: &[&Record]) {
-        let files = records.iter().flat_map(|record| &record.files);
-        let wanted: BTreeSet<&str> = files.map(|file| file.blob.as_str()).collect();
-        let Ok(entries) = std::fs::read_dir(self.root.join("blobs")) else { return };
-        for entry in entries.filter_map(Result::ok) {
-            if entry.file_name().to_str().is_some_and(|name| tree::is_blob_id(name) && !wanted.contains(name)) {
-                let _ = std::fs::remove_file(entry.path());
+        let wanted: Vec<Utf8PathBuf> = records
+            .iter()
+            .filter_map(|record| record.content.as_ref())
+            .map(|name| self.content_path(name))
+            .collect();
+        let Ok(entries) = self.root.read_dir_utf8() else { return };
+        for path in entries.filter_map(Result::ok).map(|entry| entry.path().to_owned()) {
+            if path.extension() == Some(CONTENTS) && !wanted.contains(&path) {
+                let _ = std::fs::remove_file(path);
             }
         }
     }

@@ -24,8 +24,19 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// The variables of ours that git and ssh may see: where programs and keys are, and the way through a proxy.
 const PASSED: [&str; 13] = [
-    "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "SSH_AUTH_SOCK", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy",
-    "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "SSH_AUTH_SOCK",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "GIT_SSL_CAINFO",
 ];
 
 const SETTINGS: [&str; 18] = [
@@ -127,12 +138,20 @@ impl Git {
     }
 
     /// Runs to the end and returns what was printed.
-    pub(super) fn run(&self, arguments: &[&str], input: Option<Vec<u8>>, caps: &Caps) -> Result<Vec<u8>, GitFailure> {
+    pub(super) fn run(
+        &self,
+        arguments: &[&str],
+        input: Option<Vec<u8>>,
+        caps: &Caps,
+    ) -> Result<Vec<u8>, GitFailure> {
         let mut command = self.command(arguments);
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-        let mut child = command.spawn().map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => GitFailure::NotInstalled,
-            _ => GitFailure::Broken(error.to_string()),
+        let mut child = command.spawn().map_err(|error| {
+            if error.kind() == std::io::ErrorKind::NotFound {
+                GitFailure::NotInstalled
+            } else {
+                GitFailure::Broken(error.to_string())
+            }
         })?;
         if let (Some(mut pipe), Some(bytes)) = (child.stdin.take(), input) {
             // Its own thread: git answers while it reads. A git that ends early closes the pipe.

@@ -24,6 +24,8 @@ pub(super) struct Record {
     pub(super) tried_at_ms: u64,
     /// Why the last try failed.
     pub(super) failure: Option<String>,
+    /// The file that keeps the contents.
+    pub(super) content: Option<String>,
     pub(super) files: Vec<BlobFile>,
     pub(super) problems: Vec<BlobProblem>,
 }
@@ -34,9 +36,11 @@ pub(super) struct Record {
 pub(super) struct BlobFile {
     /// Below the source's folder.
     pub(super) path: String,
-    /// Git's own id of its content, and the name of the file that keeps it here.
+    /// Git's own id of its content.
     pub(super) blob: String,
     pub(super) bytes: u64,
+    /// Where its content begins in the file that keeps all of them.
+    pub(super) offset: u64,
 }
 
 /// Something in the commit that cannot be used.
@@ -60,6 +64,7 @@ impl Record {
             fetched_at_ms: None,
             tried_at_ms: 0,
             failure: None,
+            content: None,
             files: Vec::new(),
             problems: Vec::new(),
         }

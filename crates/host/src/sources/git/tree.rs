@@ -2,7 +2,7 @@
 //!
 //! There is never a working tree, so no link, no filter and no submodule of the repository can act.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 
@@ -70,7 +70,11 @@ impl Tree {
         match entry.mode {
             "100644" | "100755" => {}
             "120000" => {
-                return self.problem(path, "it is a link, and links are not followed", "commit the file itself");
+                return self.problem(
+                    path,
+                    "it is a link, and links are not followed",
+                    "commit the file itself",
+                );
             }
             _ => return self.problem(path, "it is not a regular file", "commit a regular file"),
         }
@@ -87,7 +91,12 @@ impl Tree {
             self.problem(path, &text, "set `folder` to one that holds workflow files only");
             return false;
         }
-        self.files.push(BlobFile { path: path.to_owned(), blob: entry.blob.to_owned(), bytes: entry.bytes });
+        self.files.push(BlobFile {
+            path: path.to_owned(),
+            blob: entry.blob.to_owned(),
+            bytes: entry.bytes,
+            offset: 0,
+        });
         true
     }
 
@@ -114,25 +123,31 @@ pub(super) fn is_blob_id(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The contents of blobs, by id.
-pub(super) fn contents(git: &Git, blobs: &[&str], caps: &Caps) -> Result<BTreeMap<String, Vec<u8>>, GitFailure> {
-    if blobs.is_empty() {
-        return Ok(BTreeMap::new());
+/// All contents one after the other, and every file told where its own begins.
+pub(super) fn contents(git: &Git, files: &mut [BlobFile], caps: &Caps) -> Result<Vec<u8>, GitFailure> {
+    let mut offsets: BTreeMap<String, u64> = BTreeMap::new();
+    if files.is_empty() {
+        return Ok(Vec::new());
     }
-    let input = blobs.join("\n") + "\n";
+    let blobs: BTreeSet<&str> = files.iter().map(|file| file.blob.as_str()).collect();
+    let input = blobs.iter().flat_map(|blob| [blob, "\n"]).collect::<String>();
     let caps = Caps { printed: BYTES_MAX as usize + blobs.len() * 128, ..caps.clone() };
     let printed = git.run(&["cat-file", "--batch"], Some(input.into_bytes()), &caps)?;
     let mut rest = printed.as_slice();
-    let mut contents = BTreeMap::new();
+    let mut contents = Vec::with_capacity(printed.len());
     let odd = || GitFailure::Failed("an object of the commit is missing".to_owned());
-    for blob in blobs {
+    for blob in &blobs {
         let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(odd)?;
         let head = std::str::from_utf8(&rest[..end]).map_err(|_| odd())?;
         let size = head.strip_prefix(blob).and_then(|facts| facts.strip_prefix(" blob "));
         let size: usize = size.and_then(|size| size.parse().ok()).ok_or_else(odd)?;
         let content = rest.get(end + 1..end + 1 + size).ok_or_else(odd)?;
-        contents.insert((*blob).to_owned(), content.to_vec());
+        offsets.insert((*blob).to_owned(), contents.len() as u64);
+        contents.extend_from_slice(content);
         rest = rest.get(end + 2 + size..).unwrap_or_default();
+    }
+    for file in files {
+        file.offset = *offsets.get(&file.blob).ok_or_else(odd)?;
     }
     Ok(contents)
 }
@@ -170,7 +185,8 @@ mod tests {
         let files: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(files, ["a/x.jsonc", "b.json"]);
         let said: Vec<&str> = tree.problems.iter().map(|own| own.problem.as_str()).collect();
-        let parts = ["a link", "a submodule", "1000001 bytes", "control character", "not UTF-8", "deeper than 16"];
+        let parts =
+            ["a link", "a submodule", "1000001 bytes", "control character", "not UTF-8", "deeper than 16"];
         assert_eq!(said.len(), parts.len(), "{said:?}");
         for (said, part) in said.iter().zip(parts) {
             assert!(said.contains(part), "{said}");
