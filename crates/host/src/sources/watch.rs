@@ -293,7 +293,8 @@ pub(super) fn identity(path: &Utf8Path) -> Option<[u64; 4]> {
     let own = std::fs::symlink_metadata(path).ok()?;
     let target = std::fs::metadata(path).ok()?;
     // What a folder holds is watched; a file that was replaced may have got the same number again.
-    let written = if target.is_dir() { 0 } else { target.mtime_nsec().cast_unsigned() ^ target.len().rotate_left(32) };
+    let written =
+        if target.is_dir() { 0 } else { target.mtime_nsec().cast_unsigned() ^ target.len().rotate_left(32) };
     let kind = u64::from(target.mode()) ^ written.rotate_left(16);
     Some([own.dev() ^ target.dev().rotate_left(32), own.ino(), target.ino(), kind])
 }

@@ -260,3 +260,58 @@ fn reason(said: &[u8]) -> String {
     let start = joined.ceil_char_boundary(joined.len().saturating_sub(SHOWN_BYTES_MAX));
     joined[start..].to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("600").process_group(0).spawn().expect("sleep is everywhere")
+    }
+
+    #[test]
+    fn a_process_that_takes_too_long_is_ended() {
+        let mut child = sleeper();
+        let caps = Caps { time: Duration::from_millis(1), printed: 0, disk: None };
+        assert_eq!(watch(&mut child, &caps), Err(GitFailure::TooSlow(0)));
+        assert!(child.try_wait().is_ok_and(|ended| ended.is_some()), "it is gone, not left behind");
+    }
+
+    #[test]
+    fn a_process_that_fills_the_disk_is_ended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("tmp_pack_x"), [0; 11]).expect("a file");
+        let path = Utf8PathBuf::from_path_buf(folder.path().to_owned()).expect("UTF-8");
+        let mut child = sleeper();
+        let caps = Caps { time: Duration::from_secs(600), printed: 0, disk: Some((path, 10)) };
+        assert_eq!(watch(&mut child, &caps), Err(GitFailure::TooLarge(10)));
+        assert!(child.try_wait().is_ok_and(|ended| ended.is_some()));
+    }
+
+    #[test]
+    fn nothing_around_us_reaches_git_but_what_it_needs() {
+        let git = Git { repository: "/r".into(), transport: Transport::Https };
+        let command = git.command(&["fetch"]);
+        let set = |name: &str| {
+            let found = command.get_envs().find(|(own, _)| *own == name);
+            found.and_then(|(_, value)| value).map(|value| value.to_string_lossy().into_owned())
+        };
+        assert_eq!(set("GIT_ALLOW_PROTOCOL").as_deref(), Some("https"));
+        assert_eq!(set("GIT_CONFIG_GLOBAL").as_deref(), Some("/dev/null"));
+        assert_eq!(set("GIT_CONFIG_NOSYSTEM").as_deref(), Some("1"));
+        assert_eq!(set("GIT_TERMINAL_PROMPT").as_deref(), Some("0"));
+        assert_eq!(set("GIT_SSH_COMMAND"), None);
+        let arguments: Vec<_> = command.get_args().map(|own| own.to_string_lossy().into_owned()).collect();
+        for wanted in ["core.hooksPath=/dev/null", "protocol.allow=never", "protocol.https.allow=always"] {
+            assert!(arguments.iter().any(|own| own == wanted), "{wanted}");
+        }
+        assert!(!arguments.iter().any(|own| own == "protocol.file.allow=always"));
+    }
+
+    #[test]
+    fn a_reason_is_one_short_printable_line() {
+        assert_eq!(reason(b"warning: a\x1b[31m\n\nfatal: b\n"), "warning: a[31m; fatal: b");
+        assert_eq!(reason(b""), "nothing, and failed");
+        assert!(reason(&vec![b'x'; 10_000]).len() <= SHOWN_BYTES_MAX);
+    }
+}
