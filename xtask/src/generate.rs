@@ -1,11 +1,13 @@
 //! What is generated: schemas of the durable formats and the reference pages.
 //!
-//! Everything here is a pure function of the types in `workrail-model`: no clock, no environment, no
+//! Everything here is a pure function of types and constants of our crates: no clock, no environment, no
 //! order by chance, so that two machines write the same bytes.
 
 mod authoring;
+mod config;
 mod errors;
 mod events;
+mod library;
 mod markdown;
 mod schemas;
 mod tools;
@@ -18,9 +20,11 @@ use crate::artifact::Artifact;
 pub(crate) fn artifacts() -> Result<Vec<Artifact>> {
     let mut artifacts = schemas::artifacts()?;
     artifacts.extend(authoring::artifacts()?);
+    artifacts.extend(library::artifacts()?);
     artifacts.extend(tools::artifacts()?);
     artifacts.push(events::artifact()?);
     artifacts.push(errors::artifact());
+    artifacts.push(config::artifact());
     artifacts.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(artifacts)
 }

@@ -26,7 +26,7 @@ pub(crate) enum CatalogCommand {
     ))]
     List(ListArguments),
     /// Show what a workflow is, where it comes from, what it does and what it asks of you.
-    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail inspect wr.bug_hunt"))]
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail inspect wr.code_review"))]
     Inspect(InspectArguments),
 }
 

@@ -1,20 +1,26 @@
 //! How it is started: commands, output, and the only wiring of adapters.
 
 mod author;
+mod bundle;
 mod catalog;
 mod config;
+mod confirm;
 mod demo;
 mod doctor;
 mod flags;
 mod outcome;
 mod output;
 mod prefs;
+mod report;
+mod retention;
 mod serve;
+mod sessions;
 mod settings;
 mod setup;
 mod shell;
 mod sources;
 mod steer;
+mod upkeep;
 mod version;
 mod wiring;
 
@@ -66,6 +72,12 @@ enum Command {
     Doctor(doctor::DoctorArguments),
     #[command(flatten)]
     Shell(shell::ShellCommand),
+    #[command(flatten)]
+    Bundle(bundle::BundleCommand),
+    Sessions(sessions::Sessions),
+    Report(report::ReportCommand),
+    #[command(flatten)]
+    Upkeep(upkeep::UpkeepCommand),
     /// Explain an error code: what it means, why it matters, what to do.
     Explain {
         /// The code, such as TOKEN_BAD_SIGNATURE.
@@ -90,6 +102,10 @@ fn main() -> ExitCode {
         Command::Setup(command) => setup::run(&command),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Shell(command) => shell::run(command, Arguments::command()),
+        Command::Bundle(command) => bundle::run(command),
+        Command::Sessions(command) => sessions::run(command),
+        Command::Report(command) => report::run(&command),
+        Command::Upkeep(command) => upkeep::run(command),
         Command::Explain { code } => explain(&code),
     }
 }

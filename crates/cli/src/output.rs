@@ -55,9 +55,9 @@ pub(crate) fn json(value: &serde_json::Value) {
     println!("{value:#}");
 }
 
-/// A document for a program, byte for byte; a reader that has gone away is no failure.
-pub(crate) fn bytes(document: &[u8]) {
-    let _ = std::io::stdout().write_all(document);
+/// Standard output for bytes that are no text of ours: a document that goes into a pipe.
+pub(crate) fn raw() -> impl Write {
+    std::io::stdout().lock()
 }
 
 pub(crate) fn error(text: &str) {

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::json;
+use workrail_engine::RunPreferences;
 use workrail_host::config;
 use workrail_model::config::{Key, Value};
 use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, Preferences, RiskPolicy};
-use workrail_engine::RunPreferences;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};

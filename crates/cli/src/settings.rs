@@ -57,7 +57,9 @@ pub(crate) fn current() -> Result<&'static Current, Failure> {
 
 /// An unusable file is the user's to mend.
 pub(crate) fn unusable(error: &ConfigError) -> Failure {
-    Failure::Call(format!("{error}\n`workrail config edit` opens the file, `workrail config list` shows every setting."))
+    Failure::Call(format!(
+        "{error}\n`workrail config edit` opens the file, `workrail config list` shows every setting."
+    ))
 }
 
 /// Where workflows come from, as the settings say.

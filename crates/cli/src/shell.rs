@@ -1,5 +1,6 @@
 //! What a shell and `man` want to know about the commands.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use camino::Utf8PathBuf;
@@ -12,7 +13,9 @@ use crate::output;
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShellCommand {
     /// Print the completion script of a shell.
-    #[command(after_help = "Example: workrail completions bash > ~/.local/share/bash-completion/completions/workrail")]
+    #[command(
+        after_help = "Example: workrail completions bash > ~/.local/share/bash-completion/completions/workrail"
+    )]
     Completions { shell: Shell },
     /// Write the manual pages into a folder.
     #[command(after_help = "Example: workrail man ~/.local/share/man/man1")]
@@ -27,7 +30,8 @@ pub(crate) fn run(command: ShellCommand, mut program: Command) -> ExitCode {
         ShellCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut program, "workrail", &mut script);
-            output::bytes(&script);
+            // A reader that has gone away is no failure.
+            let _ = output::raw().write_all(&script);
             ExitCode::SUCCESS
         }
         ShellCommand::Man { folder } => outcome::finish(pages(&folder, program), Format::Text),
@@ -35,7 +39,8 @@ pub(crate) fn run(command: ShellCommand, mut program: Command) -> ExitCode {
 }
 
 fn pages(folder: &Utf8PathBuf, program: Command) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::Environment(format!("`{folder}` cannot be written: {error}"));
+    let failed =
+        |error: std::io::Error| Failure::Environment(format!("`{folder}` cannot be written: {error}"));
     std::fs::create_dir_all(folder).map_err(failed)?;
     clap_mangen::generate_to(program, folder).map_err(failed)?;
     output::line(&format!("Written to {folder}; `man -l {folder}/workrail.1` shows the first."));

@@ -193,7 +193,7 @@ fn bundled_workflows_validate_without_a_word_and_pass_their_trials() {
     let checked = workrail(&root, &["validate", "workflows"]);
     assert!(checked.status.success(), "{}", stdout(&checked));
     assert!(stdout(&checked).ends_with("checked: 0 errors, 0 warnings, 0 hints\n"), "{}", stdout(&checked));
-    let tried = workrail(&root, &["test", "workflows/wr.bug_hunt.json"]);
+    let tried = workrail(&root, &["test", "workflows/wr.bug_investigation.json"]);
     assert!(tried.status.success(), "{}{}", stdout(&tried), stderr(&tried));
 }
 

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod forge;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,6 +83,24 @@ fn refused(reply: &ToolReply, code: ErrorCode) {
     }
 }
 
+fn only_for_me(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+/// Runs a command on the data directory of the scene; its exit code and the error that it printed.
+fn command(scene: &Scene, arguments: &[&str]) -> (i32, Value) {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_workrail"))
+        .args(arguments)
+        .arg("--json")
+        .env_clear()
+        .env("WORKRAIL_DATA_DIR", scene.data.path())
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
 fn replaced_last(token: &str) -> String {
     // The last character has one unused bit; both of these leave it empty.
     let last = if token.ends_with('0') { '2' } else { '0' };
@@ -139,6 +159,7 @@ fn token_unknown_node() {
     let mut scene = Scene::new();
     let elsewhere = tempfile::tempdir().unwrap();
     fs::create_dir_all(elsewhere.path().join("keys")).unwrap();
+    only_for_me(&elsewhere.path().join("keys"));
     fs::copy(scene.data.path().join("keys/keyring.json"), elsewhere.path().join("keys/keyring.json"))
         .unwrap();
     let mut client = server(elsewhere.path());
@@ -332,6 +353,163 @@ fn session_not_found() {
     let next = &reply.structured["nextCall"];
     let found = scene.client().call(next["tool"].as_str().unwrap(), next["arguments"].clone());
     assert!(!found.is_error, "{}", found.text);
+}
+
+/// The bundle of a session of one step.
+fn bundle() -> Value {
+    let mut scene = Scene::new();
+    scene.advance();
+    let session = scene.session().to_string();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_workrail"))
+        .args(["export", &session, "-o", "-"])
+        .env_clear()
+        .env("WORKRAIL_DATA_DIR", scene.data.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Imports a bundle that somebody edited; it must be refused with the code, say where, and write nothing.
+fn import_refused(bundle: &Value, code: ErrorCode, at: &str) {
+    let (data, desk) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = desk.path().join("bundle.json");
+    fs::write(&file, bundle.to_string()).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_workrail"))
+        .arg("import")
+        .arg(&file)
+        .arg("--json")
+        .env_clear()
+        .env("WORKRAIL_DATA_DIR", data.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let error = &said["error"];
+    assert_eq!(error["code"], code.as_str(), "{said}");
+    assert!(error["message"].as_str().unwrap().contains(at), "{said}");
+    assert!(!error["suggestion"].as_str().unwrap().is_empty());
+    for folder in ["sessions", "snapshots", "blobs", "workflows/pinned"] {
+        assert_eq!(fs::read_dir(data.path().join(folder)).unwrap().count(), 0, "{folder}");
+    }
+}
+
+#[test]
+fn bundle_invalid_format() {
+    let mut bundle = bundle();
+    bundle["session"]["events"] = json!({});
+    import_refused(&bundle, ErrorCode::BundleInvalidFormat, "session/events");
+    import_refused(&json!({ "bundleSchemaVersion": 1 }), ErrorCode::BundleInvalidFormat, "bundleId");
+}
+
+#[test]
+fn bundle_unsupported_version() {
+    import_refused(
+        &json!({ "session": [], "zVersion": {}, "bundleSchemaVersion": 2 }),
+        ErrorCode::BundleUnsupportedVersion,
+        "bundleSchemaVersion",
+    );
+    let mut bundle = bundle();
+    bundle["session"]["events"][1]["v"] = json!(2);
+    forge::reattest(&mut bundle);
+    import_refused(&bundle, ErrorCode::BundleUnsupportedVersion, "session/events/1");
+}
+
+#[test]
+fn bundle_integrity_failed() {
+    let mut changed = bundle();
+    changed["session"]["events"][0]["at"] = json!("2026-01-01T00:00:00.000Z");
+    import_refused(&changed, ErrorCode::BundleIntegrityFailed, "session/events");
+    let mut without_blobs = bundle();
+    without_blobs["session"]["blobs"] = json!({});
+    forge::reattest(&mut without_blobs);
+    import_refused(&without_blobs, ErrorCode::BundleIntegrityFailed, "session/blobs/sha256:");
+}
+
+#[test]
+fn bundle_missing_snapshot() {
+    let mut bundle = bundle();
+    let key = bundle["session"]["snapshots"].as_object().unwrap().keys().next().unwrap().clone();
+    bundle["session"]["snapshots"].as_object_mut().unwrap().remove(&key);
+    import_refused(&bundle, ErrorCode::BundleMissingSnapshot, &key);
+    forge::reattest(&mut bundle);
+    import_refused(&bundle, ErrorCode::BundleMissingSnapshot, &key);
+}
+
+#[test]
+fn bundle_missing_pinned_workflow() {
+    let mut bundle = bundle();
+    let key = bundle["session"]["pinnedWorkflows"].as_object().unwrap().keys().next().unwrap().clone();
+    bundle["session"]["pinnedWorkflows"] = json!({});
+    import_refused(&bundle, ErrorCode::BundleMissingPinnedWorkflow, &key);
+    forge::reattest(&mut bundle);
+    import_refused(&bundle, ErrorCode::BundleMissingPinnedWorkflow, &key);
+}
+
+#[test]
+fn bundle_event_order_invalid() {
+    let mut swapped = bundle();
+    swapped["session"]["events"].as_array_mut().unwrap().swap(1, 2);
+    forge::reattest(&mut swapped);
+    import_refused(&swapped, ErrorCode::BundleEventOrderInvalid, "session/events/1");
+    let mut forged = bundle();
+    forged["session"]["events"][1]["dedupeKey"] = json!("run_started:forged");
+    forge::recommit(&mut forged);
+    forge::reattest(&mut forged);
+    import_refused(&forged, ErrorCode::BundleEventOrderInvalid, "dedupe key");
+}
+
+#[test]
+fn bundle_manifest_order_invalid() {
+    let mut bundle = bundle();
+    bundle["session"]["manifest"].as_array_mut().unwrap().swap(0, 1);
+    forge::reattest(&mut bundle);
+    import_refused(&bundle, ErrorCode::BundleManifestOrderInvalid, "session/manifest/0");
+}
+
+#[test]
+fn session_locked() {
+    let scene = Scene::new();
+    let session = scene.session().to_string();
+    let file = fs::File::open(scene.session_dir().join(".lock")).unwrap();
+    file.try_lock().unwrap();
+    let (code, said) = command(&scene, &["sessions", "delete", &session, "--yes"]);
+    assert_eq!((code, &said["error"]["code"]), (3, &json!(ErrorCode::SessionLocked.as_str())));
+    assert_eq!(said["error"]["retry"]["kind"], "retryable_after_ms");
+    drop(file);
+    assert_eq!(command(&scene, &["sessions", "keep", &session]).0, 0);
+}
+
+#[test]
+fn store_busy() {
+    let scene = Scene::new();
+    let file = fs::File::open(scene.data.path().join("store.lock")).unwrap();
+    file.try_lock_shared().unwrap();
+    let (code, said) = command(&scene, &["gc"]);
+    assert_eq!((code, &said["error"]["code"]), (3, &json!(ErrorCode::StoreBusy.as_str())));
+    drop(file);
+    assert_eq!(command(&scene, &["gc"]).0, 0);
+}
+
+#[test]
+fn store_safe_mode() {
+    let mut scene = Scene::new();
+    let other = scene.client().call("start_workflow", json!({ "workflowId": "wr.small_change" }));
+    let spared = SessionId::parse(other.structured["run"]["sessionId"].as_str().unwrap()).unwrap();
+    fs::write(scene.data.path().join("blobs").join("0".repeat(64)), "nobody needs it").unwrap();
+    fs::write(scene.session_dir().join("manifest.jsonl"), "damage").unwrap();
+    let (code, said) = command(&scene, &["gc", "--ttl", "0d"]);
+    let warning = &said["safeMode"];
+    assert_eq!((code, &warning["code"]), (1, &json!(ErrorCode::StoreSafeMode.as_str())));
+    assert_eq!(warning["details"][0]["what"], json!(scene.session()), "{warning}");
+    assert!(scene.data.path().join("blobs").join("0".repeat(64)).exists());
+    // Once the doubt is gone, so is the garbage.
+    let damaged = scene.session().to_string();
+    assert_eq!(command(&scene, &["sessions", "delete", &damaged, "--yes"]).0, 0);
+    let (code, said) = command(&scene, &["gc", "--ttl", "0d"]);
+    assert_eq!((code, &said["freed"]["blobs"]["files"]), (0, &json!(1)), "{said}");
+    assert_eq!(said["stayed"]["unfinished"], json!(1));
+    assert_eq!(command(&scene, &["verify", &spared.to_string()]).0, 0);
 }
 
 #[test]

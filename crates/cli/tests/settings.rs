@@ -81,7 +81,9 @@ fn tools(client: &mut McpClient) -> Vec<String> {
 #[test]
 fn setting_a_value_keeps_the_rest_of_the_file_and_get_reads_it_back() {
     let home = Home::new();
-    home.write("# mine\n[retention]\n# not too long\nttl_days = 60   # two months\n\n[tools]\nresume = true\n");
+    home.write(
+        "# mine\n[retention]\n# not too long\nttl_days = 60   # two months\n\n[tools]\nresume = true\n",
+    );
     assert_eq!(home.run(&["config", "get", "retention.ttl_days"]).out, "60\n");
     assert_eq!(home.run(&["config", "set", "retention.ttl_days", "30"]).code, 0);
     assert_eq!(home.run(&["config", "set", "tools.start_session", "true"]).code, 0);

@@ -177,7 +177,7 @@ impl Log {
     }
 
     fn start(&mut self) -> NodeId {
-        self.push(Scope::Session, EventData::SessionCreated(SessionCreated {}));
+        self.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));
         let started = RunStarted {
             workflow_id: WorkflowId::parse("bench.workflow").expect("a workflow id"),
             workflow_hash: WorkflowHash::of(b"workflow"),

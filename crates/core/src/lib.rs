@@ -4,6 +4,7 @@
 //! so that equal inputs give equal decisions in every process.
 
 pub mod builtins;
+pub mod bundle;
 pub mod compile;
 pub mod condition;
 pub mod contract;
@@ -12,11 +13,15 @@ pub mod derive;
 pub mod discover;
 pub mod interpret;
 pub mod label;
+pub mod link;
+pub mod overview;
 pub mod project;
 pub mod reason;
 pub mod render;
 pub mod reply;
+pub mod report;
 pub mod resume;
+pub mod retention;
 pub mod search;
 pub mod token;
 pub mod trial;

@@ -3,13 +3,11 @@
 use workrail_core::decide::approve::{Approve, approve};
 use workrail_core::interpret::{AskedConfirmation, asked_confirmation};
 use workrail_core::label::RunLabel;
-use workrail_core::project::{AdvanceRecord, SessionState};
+use workrail_core::project::SessionState;
 use workrail_core::render::prompt::render_title;
 use workrail_core::resume::RunPlace;
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
-use workrail_model::blocker::BlockerCode;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::event::AdvanceOutcome;
 use workrail_model::id::{NodeId, SessionId};
 use workrail_model::name::StepId;
 
@@ -44,7 +42,7 @@ impl<S: Store> Engine<S> {
         let workflow = content.workflow(place.workflow_hash)?;
         // What was refused for want of a person waits, wherever it is; a gate that nobody ran into, at the tip.
         let refused = facts.nodes(place.run).filter_map(|node| {
-            let last = facts.latest_advance(node.node_id).filter(|last| waits_for_person(last))?;
+            let last = facts.latest_advance(node.node_id).filter(|last| last.waits_for_person())?;
             Some((last.event_index, node))
         });
         let refused = refused.max_by_key(|(index, _)| *index).map(|(_, node)| node);
@@ -98,15 +96,5 @@ impl<S: Store> Engine<S> {
             Named::Nobody => Err(error::unknown_label(label)),
             Named::Several(count) => Err(error::ambiguous_label(label, count)),
         }
-    }
-}
-
-/// Whether an attempt was refused for something that only a person can give.
-fn waits_for_person(record: &AdvanceRecord) -> bool {
-    match &record.outcome {
-        AdvanceOutcome::Blocked { blockers } => {
-            blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency)
-        }
-        AdvanceOutcome::Advanced { .. } => false,
     }
 }

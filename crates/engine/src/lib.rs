@@ -9,10 +9,12 @@ pub mod catalog;
 mod checkpoint;
 mod contents;
 mod error;
+mod export;
 mod find;
 mod folded;
 mod gate;
 mod health;
+mod import;
 mod inspect;
 mod list;
 mod mint;
@@ -20,13 +22,18 @@ mod preferences;
 mod references;
 mod rehydrate;
 mod reply;
+pub mod report;
 pub mod request;
 mod rescue;
 mod resume;
+
+mod salvage;
 mod servers;
 mod session;
+pub mod sessions;
 mod start;
 mod token;
+pub mod upkeep;
 mod workspace;
 
 use std::sync::Arc;
@@ -34,6 +41,7 @@ use std::sync::Arc;
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::token::{TokenEncoding, TokenKind};
+use workrail_ports::archive::{SessionArchive, SessionImport};
 use workrail_ports::cache::ProjectionCache;
 use workrail_ports::content::ContentStore;
 use workrail_ports::control::SessionControl;
@@ -48,10 +56,12 @@ pub use approve::Waiting;
 use cards::Cards;
 use catalog::Catalog;
 use contents::{Content, Contents};
+pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::Found;
 use folded::FoldedSessions;
 use gate::Reading;
 pub use health::{StoreHealth, Unwell};
+pub use import::{ImportMode, Imported};
 pub use preferences::RunPreferences;
 pub use reply::Reply;
 use request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartSession, StartWorkflow};
@@ -67,6 +77,8 @@ pub trait Store:
     + ProjectionCache
     + SessionControl
     + ServerDirectory
+    + SessionArchive
+    + SessionImport
     + 'static
 {
 }
@@ -79,6 +91,8 @@ impl<S> Store for S where
         + ProjectionCache
         + SessionControl
         + ServerDirectory
+        + SessionArchive
+        + SessionImport
         + 'static
 {
 }
@@ -136,8 +150,8 @@ impl<S: Store> std::fmt::Debug for Engine<S> {
 impl<S: Store> Engine<S> {
     /// Loads the signing keys, making them on first use.
     pub fn open(store: Arc<S>, around: Surroundings) -> Result<Self, Box<ErrorEnvelope>> {
-        let keyring = store.load_or_create().map_err(error::keyring)?;
-        let signer = Signer { keyring, encoding: around.token_encoding };
+        let keys = Arc::clone(&store) as Arc<dyn KeyringStore>;
+        let signer = Signer::open(keys, around.token_encoding).map_err(error::keyring)?;
         let catalog = Catalog::new(Arc::clone(&around.workflows));
         Ok(Self {
             store,

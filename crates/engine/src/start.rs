@@ -33,6 +33,8 @@ struct Prepared {
     references: Vec<ReferenceInfo>,
     /// What a legacy id should become.
     suggested: Option<String>,
+    /// What the caller asked for, when it is an older name of the workflow.
+    asked: Option<WorkflowId>,
     observed: Vec<Observed>,
 }
 
@@ -48,13 +50,14 @@ impl<S: Store> Engine<S> {
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
         let home = self.home(&request)?;
         let workspace = self.workspace(request.workspace.as_deref())?;
-        let CatalogEntry { workflow, source, suggested, .. } =
+        let CatalogEntry { workflow, source, suggested, asked, .. } =
             self.catalog.compiled(&id, workspace.as_ref())?;
         let observed = workspace.as_ref().map_or_else(Vec::new, |path| self.seen_in(path));
         let prepared = Prepared {
             run: self.fresh_run()?,
             references: self.reading().references(&workflow, Some(&source), workspace.as_ref()),
             suggested,
+            asked,
             workflow,
             source,
             context: initial_context(&request)?,
@@ -161,6 +164,7 @@ impl<S: Store> Engine<S> {
         reading.look(session, |facts| {
             let state = &started.state;
             let mut warnings = started.warnings;
+            warnings.extend(prepared.asked.as_ref().map(|asked| alias_used(&prepared.workflow, asked)));
             warnings
                 .extend(prepared.suggested.as_deref().map(|better| legacy_id(&prepared.workflow, better)));
             let body = render(&ReplyInput {
@@ -203,4 +207,10 @@ fn legacy_id(workflow: &CompiledWorkflow, better: &str) -> Warning {
         workflow.workflow_id
     );
     Warning { code: WarningCode::LegacyWorkflowId, message }
+}
+
+fn alias_used(workflow: &CompiledWorkflow, asked: &WorkflowId) -> Warning {
+    let id = &workflow.workflow_id;
+    let message = format!("`{asked}` is an old name of `{id}`, which was started; use `{id}` from now on.");
+    Warning { code: WarningCode::AliasUsed, message }
 }

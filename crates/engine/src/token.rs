@@ -1,5 +1,7 @@
 //! From a token string to the node it names in the log, and back.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use workrail_core::project::{NodeState, SessionState};
 use workrail_core::token::{
     self, MintTarget, NodeFacts, NodeLookup, ResolvedToken, TokenError, VerifiedToken,
@@ -9,6 +11,7 @@ use workrail_model::event::EventIndex;
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::keyring::Keyring;
 use workrail_model::token::{TokenEncoding, TokenKind};
+use workrail_ports::keyring::{KeyringError, KeyringStore};
 
 use crate::error;
 use crate::reply::Tokens;
@@ -72,17 +75,54 @@ impl From<TokenError> for Refused {
     }
 }
 
-/// Signs and checks tokens with the keys of this store.
-#[derive(Debug)]
+/// Signs and checks tokens with the keys of this store (G33).
 pub(crate) struct Signer {
-    pub keyring: Keyring,
-    pub encoding: TokenEncoding,
+    source: Arc<dyn KeyringStore>,
+    keyring: RwLock<Arc<Keyring>>,
+    encoding: TokenEncoding,
+}
+
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signer").field("encoding", &self.encoding).finish_non_exhaustive()
+    }
 }
 
 impl Signer {
+    /// Loads the keys, making them on first use.
+    pub(crate) fn open(source: Arc<dyn KeyringStore>, encoding: TokenEncoding) -> Result<Self, KeyringError> {
+        let keyring = RwLock::new(Arc::new(source.load_or_create()?));
+        Ok(Self { source, keyring, encoding })
+    }
+
+    fn keyring(&self) -> Arc<Keyring> {
+        Arc::clone(&self.keyring.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn adopt(&self, keyring: Keyring) {
+        *self.keyring.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keyring);
+    }
+
     /// Checks a token's shape and signature; the log is not touched yet.
+    ///
+    /// The keys may have been rotated by another process. So a signature that does not fit costs one look at
+    /// the keys as they lie there, and new ones are taken over when they explain the token: made durable first,
+    /// because tokens will be signed with them. A token that fits costs nothing.
     pub(crate) fn verify_any(&self, text: &str) -> Result<VerifiedToken, TokenError> {
-        token::decode(text).and_then(|token| token.verify(&self.keyring))
+        let known = self.keyring();
+        let refused = match token::decode(text)?.verify(&known) {
+            Err(refused @ TokenError::BadSignature { .. }) => refused,
+            other => return other,
+        };
+        let lying_there = self.source.peek().ok().flatten().filter(|keys| *keys != *known);
+        let Some(verified) = lying_there.and_then(|keys| token::decode(text).ok()?.verify(&keys).ok()) else {
+            return Err(refused);
+        };
+        // Without it the token is genuine all the same, and the next one asks again.
+        if let Ok(keys) = self.source.load_or_create() {
+            self.adopt(keys);
+        }
+        Ok(verified)
     }
 
     /// The same, for an argument that takes one kind only.
@@ -92,7 +132,7 @@ impl Signer {
     }
 
     fn mint(&self, target: &MintTarget) -> String {
-        token::mint(target, self.encoding, &self.keyring.current)
+        token::mint(target, self.encoding, &self.keyring().current)
     }
 
     /// The tokens of a node: a bookmark, and with an attempt the rights to checkpoint and to complete.

@@ -94,7 +94,12 @@ pub const TOKEN_ENCODING: EnvVar = EnvVar {
     what: "Which tokens are handed out: `v2` (short) or `v1` (long). Both are always accepted. Default: `v2`.",
 };
 
-pub const ALL: [EnvVar; 17] = [
+pub const BROWSER: EnvVar = EnvVar {
+    name: "WORKRAIL_BROWSER",
+    what: "The Chromium or Chrome that prints reports to PDF. Default: the first one found under its usual names.",
+};
+
+pub const ALL: [EnvVar; 18] = [
     CONFIG,
     DATA_DIR,
     STORAGE_PATH,
@@ -112,6 +117,7 @@ pub const ALL: [EnvVar; 17] = [
     RETENTION_DAYS,
     REDACT_KEYS,
     TOKEN_ENCODING,
+    BROWSER,
 ];
 
 impl EnvVar {

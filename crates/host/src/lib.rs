@@ -2,6 +2,7 @@
 
 pub mod boot;
 mod bounded;
+pub mod browser;
 pub mod clients;
 pub mod clock;
 pub mod config;

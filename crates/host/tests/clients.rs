@@ -30,7 +30,8 @@ const COMMENTED: &str = r#"{
 "#;
 const OWN_ENTRY: &str = r#"{"mcpServers": {"workrail": {"command": "/old/workrail", "args": ["serve"],
   "env": {"WORKRAIL_LOG": "info"}}}}"#;
-const CODEX: &str = "model = \"x\" # mine\n\n[mcp_servers.files]\ncommand = \"npx\"\n\n[tui]\ntheme = \"dark\"\n";
+const CODEX: &str =
+    "model = \"x\" # mine\n\n[mcp_servers.files]\ncommand = \"npx\"\n\n[tui]\ntheme = \"dark\"\n";
 const CODEX_INLINE: &str = "mcp_servers = { files = { command = \"npx\" } }\n";
 
 struct Machine {
@@ -106,7 +107,8 @@ fn every_client_from_nothing() {
 #[test]
 fn every_json_client_with_a_file_in_use() {
     let mut shown = String::new();
-    for client in [Client::ClaudeCode, Client::ClaudeDesktop, Client::Cursor, Client::Gemini, Client::VsCode] {
+    for client in [Client::ClaudeCode, Client::ClaudeDesktop, Client::Cursor, Client::Gemini, Client::VsCode]
+    {
         let bases = Machine::new().bases;
         let scope = client.usual_file(&bases).unwrap().scope;
         let key = |text: &str| match client {
@@ -158,7 +160,11 @@ fn what_cannot_be_understood_is_refused_and_left_alone() {
         let refused = installed(&file, &launch());
         assert!(matches!(refused, Err(ClientError::Malformed { .. })), "{text:?}: {refused:?}");
         assert_eq!(fs::read_to_string(&file.path).unwrap(), text);
-        assert_eq!(fs::read_dir(file.path.parent().unwrap()).unwrap().count(), 1, "no backup of nothing done");
+        assert_eq!(
+            fs::read_dir(file.path.parent().unwrap()).unwrap().count(),
+            1,
+            "no backup of nothing done"
+        );
     }
     let machine = Machine::new();
     let file = machine.file(Client::ClaudeCode, Scope::User, None);

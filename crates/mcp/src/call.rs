@@ -64,11 +64,21 @@ fn leading_on(error: &ErrorEnvelope, tool: ToolName, again: Map<String, Value>) 
         ErrorCode::ValidationError if error.details.is_some() => {
             Some(acceptable(tool, again, error.details.as_ref()))
         }
-        ErrorCode::ValidationError | ErrorCode::StoreKeyringUnusable => None,
+        ErrorCode::ValidationError | ErrorCode::StoreKeyringUnusable | ErrorCode::StoreSafeMode => None,
+        // No tool reads a bundle: people import them.
+        ErrorCode::BundleInvalidFormat
+        | ErrorCode::BundleUnsupportedVersion
+        | ErrorCode::BundleIntegrityFailed
+        | ErrorCode::BundleMissingSnapshot
+        | ErrorCode::BundleMissingPinnedWorkflow
+        | ErrorCode::BundleEventOrderInvalid
+        | ErrorCode::BundleManifestOrderInvalid => None,
         ErrorCode::WorkflowInvalid | ErrorCode::WorkflowNotFound => Some(NextCall::new("list_workflows", [])),
-        ErrorCode::TokenSessionLocked | ErrorCode::StoreIo | ErrorCode::InternalInvariant => {
-            Some(NextCall { tool: tool.as_str().to_owned(), arguments: again })
-        }
+        ErrorCode::TokenSessionLocked
+        | ErrorCode::SessionLocked
+        | ErrorCode::StoreBusy
+        | ErrorCode::StoreIo
+        | ErrorCode::InternalInvariant => Some(NextCall { tool: tool.as_str().to_owned(), arguments: again }),
         ErrorCode::TokenInvalidFormat
         | ErrorCode::TokenUnsupportedVersion
         | ErrorCode::TokenBadSignature

@@ -54,6 +54,25 @@ impl Sha256 {
     }
 }
 
+/// A digest in the making, for bytes that come in pieces.
+#[derive(Clone, Debug, Default)]
+pub struct Sha256Stream {
+    hasher: sha2::Sha256,
+    bytes: u64,
+}
+
+impl Sha256Stream {
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.bytes += bytes.len() as u64;
+    }
+
+    /// The digest of everything so far, and how many bytes that were.
+    pub fn finish(self) -> (Sha256, u64) {
+        (Sha256(self.hasher.finalize().into()), self.bytes)
+    }
+}
+
 impl fmt::Display for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sha256:{}", self.hex())

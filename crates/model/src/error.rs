@@ -56,6 +56,26 @@ codes! {
     SessionCorrupt = "SESSION_CORRUPT",
     /// The session was written by a newer version.
     SessionUnknownVersion = "SESSION_UNKNOWN_VERSION",
+    /// The file is not a bundle, or a part of it is not what it must be.
+    BundleInvalidFormat = "BUNDLE_INVALID_FORMAT",
+    /// The bundle, or a record in it, was written by a newer version.
+    BundleUnsupportedVersion = "BUNDLE_UNSUPPORTED_VERSION",
+    /// A part of the bundle does not have its digest, or is not attested.
+    BundleIntegrityFailed = "BUNDLE_INTEGRITY_FAILED",
+    /// The bundle lacks a snapshot that one of its nodes needs.
+    BundleMissingSnapshot = "BUNDLE_MISSING_SNAPSHOT",
+    /// The bundle lacks the compiled workflow of one of its runs.
+    BundleMissingPinnedWorkflow = "BUNDLE_MISSING_PINNED_WORKFLOW",
+    /// The events of the bundle are not one valid history.
+    BundleEventOrderInvalid = "BUNDLE_EVENT_ORDER_INVALID",
+    /// The manifest of the bundle does not follow from its events.
+    BundleManifestOrderInvalid = "BUNDLE_MANIFEST_ORDER_INVALID",
+    /// Another process is writing to the session that a person wants to change.
+    SessionLocked = "SESSION_LOCKED",
+    /// Other processes are writing; the store could not be had for a moment without them.
+    StoreBusy = "STORE_BUSY",
+    /// Something in the store is in doubt, so nothing of it is removed.
+    StoreSafeMode = "STORE_SAFE_MODE",
     /// The disk did not do what was asked; nothing was acknowledged.
     StoreIo = "STORE_IO",
     /// Stored content is missing or does not have its digest.

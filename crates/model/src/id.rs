@@ -164,6 +164,8 @@ wide_id!(/// One applied consequence of an assessment.
     ConsequenceId, "cons_");
 wide_id!(/// A person's decision on a gate.
     ApprovalId, "appr_");
+wide_id!(/// One export of one session.
+    BundleId, "bundle_");
 
 id!(/// The right to complete one step once: 45 bits, so that a short token can carry it.
     AttemptId, "attempt_", 9);

@@ -4,6 +4,8 @@ use std::fmt;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::digest::Sha256;
+
 /// 32 random bytes. Never printed.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct SigningKey([u8; 32]);
@@ -15,6 +17,11 @@ impl SigningKey {
 
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// Tells keys apart without showing them: the beginning of a digest, which leads back to no key.
+    pub fn fingerprint(&self) -> String {
+        Sha256::of_parts(&[b"workrail/key-fingerprint", &self.0]).hex()[..16].to_owned()
     }
 }
 

@@ -6,6 +6,7 @@
 pub mod approval;
 pub mod assessment;
 pub mod blocker;
+pub mod bundle;
 pub mod canonical;
 pub mod capability;
 pub mod compiled;
@@ -26,6 +27,7 @@ pub mod preferences;
 pub mod reason;
 pub mod reply;
 pub mod resume;
+pub mod retention;
 pub mod server;
 pub mod session;
 pub mod snapshot;

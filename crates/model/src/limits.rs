@@ -70,3 +70,12 @@ pub const WORKFLOW_SOURCE_BYTES_MAX: u64 = 1_000_000;
 pub const TITLE_BYTES_MAX: usize = 512;
 /// A goal names the work; it is shown in lists.
 pub const GOAL_BYTES_MAX: usize = 512;
+
+/// Values in one item of a bundle (an event, a snapshot, a workflow): a short text must not become a huge tree.
+pub const BUNDLE_ITEM_VALUES_MAX: u64 = 1 << 19;
+/// One member of a bundle's envelope: who made it, what was left out.
+pub const BUNDLE_MEMBER_BYTES_MAX: u64 = 1024 * 1024;
+/// Snapshots, workflows and blobs of one bundle; the manifest's own limit allows fewer.
+pub const BUNDLE_SECTIONS_MAX: usize = 1 << 18;
+/// How far an import may raise the activity counter: more calls than anyone makes, and far from its end.
+pub const ACTIVITY_LEAP_MAX: u64 = 1 << 32;

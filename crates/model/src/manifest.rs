@@ -84,11 +84,16 @@ pub enum ManifestError {
     Json(#[from] strict_json::JsonError),
     #[error("`v` is {version}, this build reads version 1")]
     UnknownVersion { version: u64 },
+    #[error("kind `{kind}` is not known to this build")]
+    UnknownKind { kind: String },
     #[error("`{field}`: {problem}")]
     Field { field: String, problem: String },
     #[error("is not in canonical form")]
     NotCanonical,
 }
+
+/// The kinds of records that version 1 has.
+const KINDS: [&str; 3] = ["segment_closed", "snapshot_pinned", "blob_pinned"];
 
 impl ManifestRecord {
     /// The canonical bytes, without a line end.
@@ -106,6 +111,12 @@ impl ManifestRecord {
                 let problem = "must be a version number".to_owned();
                 return Err(ManifestError::Field { field: "v".to_owned(), problem });
             }
+        }
+        // A new kind counts as a new version (G5): what it commits or pins is not ours to guess.
+        if let Some(kind) = value.get("kind").and_then(serde_json::Value::as_str)
+            && !KINDS.contains(&kind)
+        {
+            return Err(ManifestError::UnknownKind { kind: kind.to_owned() });
         }
         let record: Self = serde_path_to_error::deserialize(value).map_err(|error| ManifestError::Field {
             field: error.path().to_string(),

@@ -153,6 +153,43 @@ impl AppendPlan {
     }
 }
 
+/// A segment as it stands on a disk or in a bundle: its very bytes, so that fields which this build does not
+/// know survive, and the events that they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawSegment {
+    events: Vec<Event>,
+    bytes: Vec<u8>,
+}
+
+impl RawSegment {
+    /// Reads and checks the lines of a segment, each with its line end.
+    pub fn parse(bytes: Vec<u8>) -> Result<Self, PlanError> {
+        let mut events = Vec::new();
+        for (position, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            events.push(Event::parse(line).map_err(|source| PlanError::Event { position, source })?);
+        }
+        check_events(&events)?;
+        if bytes.len() as u64 > SEGMENT_BYTES_MAX {
+            return Err(PlanError::TooManyBytes { found: bytes.len() as u64 });
+        }
+        Ok(Self { events, bytes })
+    }
+
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The lines without their ends.
+    pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+    }
+}
+
 fn check_events(events: &[Event]) -> Result<(), PlanError> {
     let first = events.first().ok_or(PlanError::Empty)?;
     if events.len() > PLAN_EVENTS_MAX {

@@ -134,6 +134,8 @@ pub enum WarningCode {
     PinnedWorkflowDiffers,
     /// The workflow's id is of the old form without a namespace.
     LegacyWorkflowId,
+    /// The run was started by an older name of the workflow.
+    AliasUsed,
     /// A change of preferences waits for the next advance.
     PreferencesPending,
 }

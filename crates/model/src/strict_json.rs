@@ -3,6 +3,7 @@
 //! Refused with a reason (G3): duplicate keys, nesting beyond the limit, integers that a double
 //! cannot hold, numbers that overflow, a byte order mark, lone surrogates, trailing bytes.
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -26,7 +27,8 @@ pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
         return Err(JsonError { reason: "starts with a byte order mark".to_owned(), line: 1, column: 1 });
     }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(JsonError::from)?;
+    let left = Cell::new(u64::MAX);
+    let value = strict(&left).deserialize(&mut reader).map_err(JsonError::from)?;
     reader.end().map_err(JsonError::from)?;
     Ok(value)
 }
@@ -39,28 +41,36 @@ impl From<serde_json::Error> for JsonError {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Strict {
-    depth: usize,
+/// Reads one value as strictly inside a larger document; `left` is how many values may still be read.
+pub fn strict<'de>(left: &Cell<u64>) -> impl DeserializeSeed<'de, Value = Value> {
+    Strict { depth: 0, left }
 }
 
-impl Strict {
+#[derive(Clone, Copy)]
+struct Strict<'n> {
+    depth: usize,
+    left: &'n Cell<u64>,
+}
+
+impl Strict<'_> {
     fn deeper<E: Error>(self) -> Result<Self, E> {
         if self.depth >= JSON_DEPTH_MAX {
             return Err(E::custom(format!("nested deeper than {JSON_DEPTH_MAX} levels")));
         }
-        Ok(Self { depth: self.depth + 1 })
+        Ok(Self { depth: self.depth + 1, ..self })
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let left = self.left.get().checked_sub(1).ok_or_else(|| D::Error::custom("holds too many values"))?;
+        self.left.set(left);
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for Strict<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -82,7 +82,8 @@ fn manifest_lines_have_one_spelling() {
     assert_eq!(refused(line.replace("\"v\":1", "\"v\":3")), ManifestError::UnknownVersion { version: 3 });
     assert_eq!(refused(line.replace("{\"bytes\"", "{ \"bytes\"")), ManifestError::NotCanonical);
     assert!(matches!(refused(line.replace("\"v\":1", "\"v\":1,\"w\":1")), ManifestError::Field { .. }));
-    assert!(matches!(refused(line.replace("segment_closed", "segment_opened")), ManifestError::Field { .. }));
+    let kind = "segment_opened".to_owned();
+    assert_eq!(refused(line.replace("segment_closed", &kind)), ManifestError::UnknownKind { kind });
     assert!(matches!(refused(line[..20].to_owned()), ManifestError::Json(_)));
 }
 

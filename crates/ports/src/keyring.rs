@@ -6,7 +6,7 @@ use crate::file_system::FsError;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum KeyringError {
-    #[error("the keyring `{path}` can be read by other users")]
+    #[error("`{path}` can be used by other users")]
     Exposed { path: String },
     #[error("the keyring `{path}` is not valid: {problem}")]
     Invalid { path: String, problem: String },
@@ -21,6 +21,9 @@ pub enum KeyringError {
 pub trait KeyringStore: Send + Sync {
     /// The keys; made, durably, when there are none yet.
     fn load_or_create(&self) -> Result<Keyring, KeyringError>;
+    /// The keys as they lie there, read without waiting for anybody; `None` before they were made. What is read
+    /// may not be durable yet: it tells whether `load_or_create` has news.
+    fn peek(&self) -> Result<Option<Keyring>, KeyringError>;
     /// A fresh current key; the old one is accepted until the next rotation.
     fn rotate(&self) -> Result<Keyring, KeyringError>;
 }

@@ -3,6 +3,7 @@
 //! All ports are synchronous: a cancelled async append could stop half-way, a blocking call on a
 //! blocking thread cannot.
 
+pub mod archive;
 pub mod cache;
 pub mod content;
 pub mod control;
@@ -11,5 +12,6 @@ pub mod file_system;
 pub mod keyring;
 pub mod servers;
 pub mod session_store;
+pub mod upkeep;
 pub mod workflow_source;
 pub mod workspace;

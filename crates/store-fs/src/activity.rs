@@ -33,23 +33,21 @@ const DOTS_MAX: u64 = 2048;
 /// Enough of a manifest's end to hold the last group of all but enormous plans.
 const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
 
+fn failed(detail: &str) -> StoreError {
+    let (path, detail) = (layout::activity(), detail.to_owned());
+    StoreError::Io(FsError { op: FsOp::Lock, path, kind: FsErrorKind::Io, detail })
+}
+
 impl<F: FileSystem> ActivityCounter for LocalStore<F> {
     fn next(&self) -> Result<Activity, StoreError> {
-        let failed = |kind, detail: &str| {
-            let detail = detail.to_owned();
-            StoreError::Io(FsError { op: FsOp::Lock, path: layout::activity(), kind, detail })
-        };
-        let _lock = self
-            .fs()
-            .lock(&layout::activity_lock(), LockMode::Exclusive, LOCK_WAIT)?
-            .ok_or_else(|| failed(FsErrorKind::Io, "another process holds the activity counter"))?;
+        let _lock = self.lock_counter()?;
         let counted = self.read_counter()?;
         let last = match counted {
             Some(counted) => counted.last,
             None => self.rebuild_counter()?,
         };
         let next = last.checked_add(1).and_then(Activity::new);
-        let next = next.ok_or_else(|| failed(FsErrorKind::Io, "the activity counter is exhausted"))?;
+        let next = next.ok_or_else(|| failed("the activity counter is exhausted"))?;
         match counted {
             Some(counted) if counted.dots < DOTS_MAX => {
                 self.fs().open_append(&layout::activity())?.append(b".")?
@@ -61,6 +59,25 @@ impl<F: FileSystem> ActivityCounter for LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
+    fn lock_counter(&self) -> Result<F::Lock, StoreError> {
+        let lock = self.fs().lock(&layout::activity_lock(), LockMode::Exclusive, LOCK_WAIT)?;
+        lock.ok_or_else(|| failed("another process holds the activity counter"))
+    }
+
+    /// The last number that was handed out.
+    pub(crate) fn counted_so_far(&self) -> Result<Activity, StoreError> {
+        let _lock = self.lock_counter()?;
+        let last = self.read_counter()?.map_or_else(|| self.rebuild_counter(), |counted| Ok(counted.last))?;
+        Activity::new(last).ok_or_else(|| failed("the activity counter is exhausted"))
+    }
+
+    /// Goes on from `at_least`, unless the counter is there already.
+    pub(crate) fn raise_counter(&self, at_least: Activity) -> Result<(), StoreError> {
+        let _lock = self.lock_counter()?;
+        let last = self.read_counter()?.map_or_else(|| self.rebuild_counter(), |counted| Ok(counted.last))?;
+        if last >= at_least.get() { Ok(()) } else { self.write_counter(at_least) }
+    }
+
     /// The counter of this boot; anything else, damaged or older, is rebuilt.
     fn read_counter(&self) -> Result<Option<Counted>, FsError> {
         let bytes = match self.fs().read(&layout::activity(), 0, COUNTER_BYTES_MAX) {
@@ -108,8 +125,9 @@ impl<F: FileSystem> LocalStore<F> {
         }
         let slice = match self.read(session, None) {
             Ok(slice) => slice,
-            // Neither an absent nor an unreadable session can hold a number that will be compared.
-            Err(_) => return Ok(0),
+            Err(error) if is_out_of_reach(&error) => return Ok(0),
+            // It may pass: rebuilt without this session, the counter would hand out its numbers again (G7).
+            Err(error) => return Err(error),
         };
         Ok(newest(&slice.events))
     }
@@ -134,6 +152,33 @@ impl<F: FileSystem> LocalStore<F> {
             .collect();
         let activity = newest(&events?);
         (activity > 0).then_some(activity)
+    }
+}
+
+/// A session that is gone, or that nobody can read here, holds no number that will be compared.
+fn is_out_of_reach(error: &StoreError) -> bool {
+    match error {
+        StoreError::NotFound { .. } => true,
+        StoreError::Io(error) => match error.kind {
+            FsErrorKind::NotFound
+            | FsErrorKind::WrongKind
+            | FsErrorKind::PermissionDenied
+            | FsErrorKind::TooLarge { .. } => true,
+            FsErrorKind::AlreadyExists
+            | FsErrorKind::NoSpace
+            | FsErrorKind::Quota
+            | FsErrorKind::ReadOnly
+            | FsErrorKind::TooManyOpenFiles
+            | FsErrorKind::Io => false,
+        },
+        StoreError::AlreadyExists { .. }
+        | StoreError::Locked { .. }
+        | StoreError::Unhealthy { .. }
+        | StoreError::Stale { .. }
+        | StoreError::WrongSession { .. }
+        | StoreError::DedupeConflict { .. }
+        | StoreError::MissingContent(_)
+        | StoreError::Unattached { .. } => false,
     }
 }
 

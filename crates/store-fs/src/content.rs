@@ -59,7 +59,7 @@ pub(crate) fn store_attachments<F: FileSystem>(
 }
 
 /// The content that an event cannot be read without.
-fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
+pub(crate) fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
     let mut references: Vec<_> =
         event.data.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest())).collect();
     if let Some(snapshot) = event.data.snapshot_ref() {
@@ -100,7 +100,7 @@ pub(crate) fn create_fresh<F: FileSystem>(fs: &F, path: &RelPath) -> Result<F::F
 }
 
 /// Reads content and refuses it unless it has its digest.
-fn read_verified<F: FileSystem>(
+pub(crate) fn read_verified<F: FileSystem>(
     fs: &F,
     kind: AttachmentKind,
     digest: Sha256,

@@ -155,8 +155,7 @@ impl FileSystem for Disk {
     }
 
     fn lock(&self, path: &RelPath, mode: LockMode, wait_max: Duration) -> Result<Option<DiskLock>, FsError> {
-        let (dir, name) = self.open_parent(FsOp::Lock, path)?;
-        lock::acquire(&dir, name, path, mode, wait_max)
+        lock::acquire(&self.root, path, mode, wait_max)
     }
 
     fn remove_dir(&self, path: &RelPath) -> Result<(), FsError> {

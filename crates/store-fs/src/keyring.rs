@@ -45,6 +45,11 @@ impl<F: FileSystem> LocalStore<F> {
         if stat.others_may_access {
             return Err(KeyringError::Exposed { path: named });
         }
+        // Who may write to the folder could put other keys in place of these.
+        let folder = layout::keys_dir();
+        if self.fs().stat(&folder)?.others_may_access {
+            return Err(KeyringError::Exposed { path: folder.to_string() });
+        }
         let bytes = self.fs().read(&path, 0, KEYRING_BYTES_MAX).map_err(|error| {
             if matches!(error.kind, FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. }) {
                 invalid(error.detail)
@@ -120,6 +125,10 @@ impl<F: FileSystem> KeyringStore for LocalStore<F> {
         let keyring = Keyring { current: self.fresh_key()?, previous: None };
         self.write_keyring(&keyring)?;
         Ok(keyring)
+    }
+
+    fn peek(&self) -> Result<Option<Keyring>, KeyringError> {
+        self.read_keyring()
     }
 
     fn rotate(&self) -> Result<Keyring, KeyringError> {

@@ -71,6 +71,33 @@ pub(crate) fn control_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/.tmp-control"))
 }
 
+/// Marks a session that is to be kept; that it is there is all it says.
+pub(crate) fn keep(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/keep"))
+}
+
+pub(crate) fn keep_temp(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/.tmp-keep"))
+}
+
+/// What a removed session is called until its files are gone. There are two such names, because moving a
+/// folder once more is what makes the loss of its old name certain.
+pub(crate) fn graves(id: &str) -> [RelPath; 2] {
+    [path(&format!("sessions/.tmp-deleted-{id}")), path(&format!("sessions/.tmp-removed-{id}"))]
+}
+
+pub(crate) fn backups() -> RelPath {
+    path("backups")
+}
+
+pub(crate) fn backup(id: SessionId, number: u64) -> RelPath {
+    path(&format!("backups/{id}-{number}"))
+}
+
+pub(crate) fn backup_temp(id: SessionId) -> RelPath {
+    path(&format!("backups/.tmp-{id}"))
+}
+
 /// The folder of one kind of content.
 pub(crate) fn content_dir(kind: AttachmentKind) -> RelPath {
     path(match kind {
@@ -80,12 +107,20 @@ pub(crate) fn content_dir(kind: AttachmentKind) -> RelPath {
     })
 }
 
-pub(crate) fn content(kind: AttachmentKind, digest: Sha256) -> RelPath {
-    let suffix = match kind {
+fn content_suffix(kind: AttachmentKind) -> &'static str {
+    match kind {
         AttachmentKind::Snapshot | AttachmentKind::Workflow => ".json",
         AttachmentKind::Blob => "",
-    };
-    path(&format!("{}/{}{suffix}", content_dir(kind).as_str(), digest.hex()))
+    }
+}
+
+pub(crate) fn content(kind: AttachmentKind, digest: Sha256) -> RelPath {
+    path(&format!("{}/{}{}", content_dir(kind).as_str(), digest.hex(), content_suffix(kind)))
+}
+
+/// The digest that a file of a content folder is named by.
+pub(crate) fn content_digest(kind: AttachmentKind, name: &str) -> Option<Sha256> {
+    Sha256::from_hex(name.strip_suffix(content_suffix(kind))?).ok()
 }
 
 /// Content being written. The name is the session's own and numbered, so that under the session's
@@ -94,9 +129,52 @@ pub(crate) fn content_temp(kind: AttachmentKind, id: SessionId, number: usize) -
     path(&format!("{}/.tmp-{}-{number}", content_dir(kind).as_str(), id.body()))
 }
 
+/// A session being imported. Not an id, so that no reader takes it for a session; under the lock of imports
+/// there is one at most, and what a killed import left is swept by the next one.
+pub(crate) fn import() -> RelPath {
+    path("sessions/.tmp-import")
+}
+
+pub(crate) fn import_events() -> RelPath {
+    path("sessions/.tmp-import/events")
+}
+
+pub(crate) fn import_manifest() -> RelPath {
+    path("sessions/.tmp-import/manifest.jsonl")
+}
+
+/// A segment of the session being imported, as its manifest names it.
+pub(crate) fn in_import(relative: &str) -> Option<RelPath> {
+    RelPath::parse(&format!("sessions/.tmp-import/{relative}"))
+}
+
+/// Content of an import being written.
+pub(crate) fn import_content_temp(kind: AttachmentKind) -> RelPath {
+    path(&format!("{}/.tmp-import", content_dir(kind).as_str()))
+}
+
+/// Held while a session is imported.
+pub(crate) fn import_lock() -> RelPath {
+    path("import.lock")
+}
+
 /// Says that a sync in this folder failed.
 pub(crate) fn suspect(folder: &RelPath) -> RelPath {
     path(&format!("{}/.suspect", folder.as_str()))
+}
+
+/// The folders of content, one for each kind.
+pub(crate) const CONTENT_KINDS: [AttachmentKind; 3] =
+    [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
+
+/// What interrupted writes leave; never truth.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    name.starts_with(".tmp-")
+}
+
+/// Whether this is the mark of a failed sync.
+pub(crate) fn is_suspect_mark(name: &str) -> bool {
+    name == ".suspect"
 }
 
 /// Every folder that must exist before the first append, parents first.

@@ -4,20 +4,30 @@
 //! the reader that believes nothing.
 
 mod activity;
+mod archive;
 mod cache;
 mod commit;
 mod content;
 mod control;
 pub mod disk;
+mod import;
 mod keyring;
 mod layout;
 mod load;
+mod marks;
 pub mod monitor;
+mod removal;
+mod repair;
 mod servers;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod store;
+mod strays;
 mod suspect;
+mod sweep;
+mod tree;
+mod upkeep;
 
+pub use import::Staged;
 pub use servers::Registered;
 pub use store::{LocalStore, Locked};

@@ -2,6 +2,7 @@
 //! segments it attests (G11), and only an interrupted last write is forgiven (G13).
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use workrail_model::digest::Sha256;
 use workrail_model::event::{Event, EventError, EventIndex};
@@ -11,6 +12,7 @@ use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX, SUMMARY_BYTE
 use workrail_model::manifest::{
     Cursor, ManifestError, ManifestIndex, ManifestRecord, commit_group, group_bytes, segment_rel_path,
 };
+use workrail_model::plan::RawSegment;
 use workrail_model::text::truncate_with_marker;
 use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, FsOp};
 
@@ -39,7 +41,6 @@ pub(crate) fn load<F: FileSystem>(
     session: SessionId,
     since: Option<&Cursor>,
 ) -> Result<Option<Loaded>, FsError> {
-    let mut last = None;
     for _ in 0..RACES_MAX {
         let before = manifest_from(fs, session, since);
         let loaded = match &before {
@@ -48,7 +49,7 @@ pub(crate) fn load<F: FileSystem>(
             Manifest::Unusable(reason) => unreadable(reason.clone()),
             Manifest::Bytes { start, bytes, continues, newest } => {
                 let stretch = Stretch { fs, session, bytes, at: 0, cursor: *start };
-                let mut loaded = stretch.walk(*continues)?;
+                let mut loaded = stretch.walk(*continues, None)?;
                 let lost = newest.clone().and_then(|newest| newest.beyond(&loaded.cursor));
                 if let (true, Some(reason)) = (loaded.health.is_healthy(), lost) {
                     loaded.health = corrupt_from(&loaded.cursor, reason);
@@ -64,9 +65,77 @@ pub(crate) fn load<F: FileSystem>(
         if before == manifest_from(fs, session, since) {
             return Ok(Some(loaded));
         }
-        last = Some(loaded);
     }
-    Ok(last)
+    // An unconfirmed verdict is none: the caller may ask again, and a sound session is not called damaged.
+    Err(FsError {
+        op: FsOp::Read,
+        path: layout::manifest(session),
+        kind: FsErrorKind::Io,
+        detail: "the manifest changes faster than it can be read".to_owned(),
+    })
+}
+
+/// The longest run of whole groups that ends at `until` or before; what is behind it is not judged. `None` when
+/// there is no manifest to read.
+pub(crate) fn prefix<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    until: EventIndex,
+) -> Result<Option<Loaded>, FsError> {
+    match manifest_from(fs, session, None) {
+        Manifest::Absent | Manifest::Unusable(_) => Ok(None),
+        Manifest::Failed(error) => Err(error),
+        Manifest::Bytes { start, bytes, .. } => {
+            let stretch = Stretch { fs, session, bytes: &bytes, at: 0, cursor: start };
+            stretch.walk(true, Some(until)).map(Some)
+        }
+    }
+}
+
+/// Shows the committed segments one at a time, from the first one up to `until` or to the end; `None` when the
+/// session has no manifest. Returns where it stopped, and the health of what was read.
+pub(crate) fn each_segment<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    until: Option<&Cursor>,
+    visit: &mut dyn FnMut(RawSegment) -> ControlFlow<()>,
+) -> Result<Option<(Cursor, SessionHealth)>, FsError> {
+    let (bytes, newest) = match manifest_from(fs, session, None) {
+        Manifest::Absent => return Ok(None),
+        Manifest::Failed(error) => return Err(error),
+        Manifest::Unusable(reason) => {
+            return Ok(Some((Cursor::start(), SessionHealth::CorruptHead { reason })));
+        }
+        Manifest::Bytes { bytes, newest, .. } => (bytes, newest),
+    };
+    let mut stretch = Stretch { fs, session, bytes: &bytes, at: 0, cursor: Cursor::start() };
+    let stop = loop {
+        if until.is_some_and(|until| stretch.cursor.next_event_index >= until.next_event_index) {
+            return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
+        }
+        let group = match stretch.group() {
+            Ok(group) => group,
+            Err(stop) => break stop,
+        };
+        let Ok(segment) = RawSegment::parse(group.segment) else {
+            break Stop::Corrupt(CorruptionReason::SegmentDigest { segment: group.name });
+        };
+        stretch.at += group.bytes.len();
+        stretch.cursor = stretch.cursor.after(&group.records, &group.bytes, group.events.len() as u64);
+        if visit(segment).is_break() {
+            return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
+        }
+    };
+    if let Stop::Io(error) = stop {
+        return Err(error);
+    }
+    let lost = newest.and_then(|newest| newest.beyond(&stretch.cursor));
+    if matches!(stop, Stop::End) && lost.is_none() {
+        return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
+    }
+    // Whether this is damage, an interrupted write or a writer at work is for the one judge to say.
+    let judged = load(fs, session, None)?;
+    Ok(judged.map(|judged| (stretch.cursor, judged.health)))
 }
 
 /// More than the group of the largest plan takes: a longer manifest holds a complete one.
@@ -230,19 +299,25 @@ struct Stretch<'a, F> {
 
 struct Group {
     name: String,
+    segment: Vec<u8>,
     events: Vec<Event>,
     records: Vec<ManifestRecord>,
     bytes: Vec<u8>,
 }
 
 impl<F: FileSystem> Stretch<'_, F> {
-    fn walk(mut self, continues: bool) -> Result<Loaded, FsError> {
+    /// Reads group after group, up to `until` when that is given.
+    fn walk(mut self, continues: bool, until: Option<EventIndex>) -> Result<Loaded, FsError> {
         let mut events = Vec::new();
         let mut segments = BTreeSet::new();
         let mut torn_bytes = 0;
         let health = loop {
             match self.group() {
                 Ok(group) => {
+                    let end = self.cursor.next_event_index.plus(group.events.len() as u64);
+                    if until.is_some_and(|until| end > until) {
+                        break SessionHealth::Healthy;
+                    }
                     self.at += group.bytes.len();
                     self.cursor = self.cursor.after(&group.records, &group.bytes, group.events.len() as u64);
                     segments.insert(group.name);
@@ -296,9 +371,15 @@ impl<F: FileSystem> Stretch<'_, F> {
             return Err(mismatch(0));
         }
         if !rest.starts_with(&bytes) {
-            return Err(mismatch(first_differing_line(&bytes, rest)));
+            let position = first_differing_line(&bytes, rest);
+            let line = rest.split(|byte| *byte == b'\n').nth(position).unwrap_or_default();
+            // A newer build may pin what this one does not know: that is news, not damage.
+            return Err(match ManifestRecord::parse(line) {
+                Err(error) => self.newer(position, &error).unwrap_or_else(|| mismatch(position)),
+                Ok(_) => mismatch(position),
+            });
         }
-        Ok(Group { name, events, records, bytes })
+        Ok(Group { name, segment, events, records, bytes })
     }
 
     /// Reads the `segment_closed` line and checks all that does not need the segment.
@@ -313,14 +394,8 @@ impl<F: FileSystem> Stretch<'_, F> {
             let offset = self.cursor.manifest_bytes;
             return Err(Stop::Corrupt(CorruptionReason::ManifestTail { offset }));
         }
-        let record = ManifestRecord::parse(line).map_err(|error| match error {
-            ManifestError::UnknownVersion { version } => {
-                Stop::UnknownVersion { record: format!("manifest record {}", index.get()), version }
-            }
-            error @ (ManifestError::Json(_) | ManifestError::Field { .. } | ManifestError::NotCanonical) => {
-                corrupt(error.to_string())
-            }
-        })?;
+        let record = ManifestRecord::parse(line)
+            .map_err(|error| self.newer(0, &error).unwrap_or_else(|| corrupt(error.to_string())))?;
         let ManifestRecord::SegmentClosed {
             manifest_index,
             session_id,
@@ -344,6 +419,20 @@ impl<F: FileSystem> Stretch<'_, F> {
             return Err(corrupt("does not continue the records before it".to_owned()));
         }
         Ok((name, sha256, bytes))
+    }
+
+    /// Whether a record of the group at the reading position was written by a newer build.
+    fn newer(&self, position: usize, error: &ManifestError) -> Option<Stop> {
+        let record = format!("manifest record {}", self.cursor.next_manifest_index.get() + position as u64);
+        match error {
+            ManifestError::UnknownVersion { version } => {
+                Some(Stop::UnknownVersion { record, version: *version })
+            }
+            ManifestError::UnknownKind { kind } => {
+                Some(Stop::UnknownVersion { record: clip(&format!("{record} ({kind})")), version: 1 })
+            }
+            ManifestError::Json(_) | ManifestError::Field { .. } | ManifestError::NotCanonical => None,
+        }
     }
 
     fn segment(&self, name: &str, size: u64) -> Result<Vec<u8>, Stop> {

@@ -1,4 +1,4 @@
-//! Which servers run, and what they were asked: for people and `doctor`, never truth.
+//! Which servers run, and what they were asked: for people and `doctor`, never truth (G83).
 //!
 //! A server holds a lock for as long as it runs, so that one that was killed is told from one that lives.
 //! Nothing here is synced, and nothing that fails here fails a call.
@@ -90,13 +90,13 @@ impl<F: FileSystem> LocalStore<F> {
     fn forget_dead(&self) -> Result<(), FsError> {
         for (id, _) in self.records()? {
             if self.is_dead(id)? {
-                self.forget(id);
+                self.strike(id);
             }
         }
         Ok(())
     }
 
-    fn forget(&self, id: ServerId) {
+    fn strike(&self, id: ServerId) {
         for path in [layout::server(id), layout::server_lock(id)] {
             // What cannot be removed is found dead again next time.
             let _ = self.fs().remove_file(&path);
@@ -144,12 +144,7 @@ impl<F: FileSystem> LocalStore<F> {
 
 fn busy(path: &RelPath) -> FsError {
     let detail = "another process holds it".to_owned();
-    FsError {
-        op: workrail_ports::file_system::FsOp::Lock,
-        path: path.clone(),
-        kind: FsErrorKind::Io,
-        detail,
-    }
+    FsError { op: workrail_ports::file_system::FsOp::Lock, path: path.clone(), kind: FsErrorKind::Io, detail }
 }
 
 impl<F: FileSystem> ServerDirectory for LocalStore<F> {
@@ -204,6 +199,6 @@ impl<F: FileSystem> Registered<F> {
 
 impl<F: FileSystem> Drop for Registered<F> {
     fn drop(&mut self) {
-        self.store.forget(self.id);
+        self.store.strike(self.id);
     }
 }

@@ -23,6 +23,9 @@ use crate::{layout, suspect};
 /// How long a writer waits for a lock.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(LOCK_WAIT_MS_MAX);
 
+/// How often a new session's folder may vanish before it is locked.
+const CREATE_TRIES_MAX: usize = 8;
+
 /// Sessions, content, keys and caches beneath one data directory.
 pub struct LocalStore<F: FileSystem> {
     fs: F,
@@ -81,7 +84,13 @@ impl<F: FileSystem> LocalStore<F> {
         self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_lock(&self, session: SessionId) -> Result<F::Lock, StoreError> {
+    /// Forgets what was remembered of a session that is gone or was cut.
+    pub(crate) fn forget(&self, session: SessionId) {
+        self.memos().remove(&session);
+        self.doubted().remove(&session);
+    }
+
+    pub(crate) fn take_lock(&self, session: SessionId) -> Result<F::Lock, StoreError> {
         self.fs
             .lock(&layout::session_lock(session), LockMode::Exclusive, LOCK_WAIT)
             .map_err(|error| match error.kind == FsErrorKind::NotFound {
@@ -139,8 +148,11 @@ impl<F: FileSystem> LocalStore<F> {
         suspect::sync_names(&self.fs, &folder)
     }
 
-    /// Writes the manifest anew, all that is seen of it: what others were told is in it.
+    /// Writes the manifest anew, all that is seen of it: what others were told is in it. An import that was killed
+    /// may have left the session's own name to be made durable.
     fn dispel_doubt(&self, session: SessionId) -> Result<(), FsError> {
+        // A removal that failed half-way may have left the folder under another name on the disk.
+        self.fs.sync_dir(&layout::sessions())?;
         commit::rewrite_manifest(&self.fs, session, MANIFEST_BYTES_MAX)?;
         self.doubted().remove(&session);
         Ok(())
@@ -223,6 +235,35 @@ impl<F: FileSystem> SessionStore for LocalStore<F> {
     type Locked<'a> = Locked<'a, F>;
 
     fn create(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
+        // A sweep may take an empty folder away before it is locked; then it is made again.
+        for _ in 0..CREATE_TRIES_MAX {
+            match self.try_create(session) {
+                Err(StoreError::NotFound { .. }) => {}
+                created => return created,
+            }
+        }
+        Err(StoreError::Locked { session })
+    }
+
+    fn lock(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
+        // Asked first, so that an unknown id does not leave a lock file behind.
+        let stat = self.fs.stat(&layout::manifest(session));
+        let absent = stat.is_err_and(|error| error.kind == FsErrorKind::NotFound);
+        if absent && !load::is_begun(&self.fs, session)? {
+            self.forget(session);
+            return Err(StoreError::NotFound { session });
+        }
+        let lock = self.take_lock(session)?;
+        let locked = self.admit(session, lock)?;
+        if locked.cursor() == Cursor::start() {
+            return Err(StoreError::NotFound { session });
+        }
+        Ok(locked)
+    }
+}
+
+impl<F: FileSystem> LocalStore<F> {
+    fn try_create(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
         let (folder, events) = (layout::session(session), layout::events(session));
         // Only an empty one is removed: what is in use was synced before it was used.
         suspect::make_folder(&self.fs, &folder).inspect_err(|_| {
@@ -236,21 +277,6 @@ impl<F: FileSystem> SessionStore for LocalStore<F> {
         let locked = self.admit(session, lock)?;
         if locked.cursor() != Cursor::start() {
             return Err(StoreError::AlreadyExists { session });
-        }
-        Ok(locked)
-    }
-
-    fn lock(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
-        // Asked first, so that an unknown id does not leave a lock file behind.
-        let stat = self.fs.stat(&layout::manifest(session));
-        let absent = stat.is_err_and(|error| error.kind == FsErrorKind::NotFound);
-        if absent && !load::is_begun(&self.fs, session)? {
-            return Err(StoreError::NotFound { session });
-        }
-        let lock = self.take_lock(session)?;
-        let locked = self.admit(session, lock)?;
-        if locked.cursor() == Cursor::start() {
-            return Err(StoreError::NotFound { session });
         }
         Ok(locked)
     }

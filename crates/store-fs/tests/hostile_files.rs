@@ -214,6 +214,7 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, Vec<u8>)> {
 
 fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir(to).expect("a fresh copy");
+    fs::set_permissions(to, fs::metadata(from).expect("listed").permissions()).expect("ours");
     for entry in fs::read_dir(from).expect("a directory of the test") {
         let entry = entry.expect("a listed entry");
         let target = to.join(entry.file_name());

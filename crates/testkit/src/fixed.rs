@@ -125,6 +125,10 @@ impl KeyringStore for FixedKeyring {
         Ok(lock(&self.keyring).clone())
     }
 
+    fn peek(&self) -> Result<Option<Keyring>, KeyringError> {
+        Ok(Some(lock(&self.keyring).clone()))
+    }
+
     fn rotate(&self) -> Result<Keyring, KeyringError> {
         let mut keyring = lock(&self.keyring);
         *keyring = keyring.clone().rotated(SigningKey::new(self.entropy.bytes()));

@@ -4,6 +4,7 @@
 //! exactly what the ports document; only durability is missing. A held lock refuses at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use workrail_model::compiled::CompiledWorkflow;
@@ -12,11 +13,12 @@ use workrail_model::event::{Activity, DedupeKey, Event, EventData};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::keyring::{Keyring, SigningKey};
-use workrail_model::manifest::{Cursor, commit_group, group_bytes};
-use workrail_model::plan::{AppendPlan, AttachmentKind};
+use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_bytes};
+use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind, RawSegment};
 use workrail_model::preferences::Preferences;
 use workrail_model::server::ServerRecord;
 use workrail_model::snapshot::ExecutionSnapshot;
+use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
 use workrail_ports::cache::{CachedProjection, ProjectionCache};
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::control::{SessionControl, WishReader};
@@ -262,11 +264,107 @@ impl ContentStore for MemoryStore {
     }
 }
 
+impl SessionArchive for MemoryStore {
+    fn segments(
+        &self,
+        session: SessionId,
+        until: Option<&Cursor>,
+        visit: &mut dyn FnMut(RawSegment) -> ControlFlow<()>,
+    ) -> Result<Archived, StoreError> {
+        let (events, cursors) = {
+            let data = self.data();
+            let log = data.sessions.get(&session).ok_or(StoreError::NotFound { session })?;
+            (log.events.clone(), log.cursors.clone())
+        };
+        let mut shown = Cursor::start();
+        for cursor in cursors {
+            let from = shown.next_event_index.get() as usize;
+            let (to, end) = (cursor.next_event_index.get() as usize, until.map(|end| end.next_event_index));
+            if end.is_some_and(|end| cursor.next_event_index > end) {
+                break;
+            }
+            // What was appended was checked: it has a canonical form, and that form is a segment.
+            let bytes = segment_bytes(&events[from..to]).expect("appended events are canonical");
+            shown = cursor;
+            if visit(RawSegment::parse(bytes).expect("a committed plan is a segment")).is_break() {
+                break;
+            }
+        }
+        Ok(Archived { cursor: shown, health: SessionHealth::Healthy })
+    }
+
+    fn content(&self, kind: AttachmentKind, digest: Sha256) -> Result<Vec<u8>, ContentError> {
+        Self::content(self, kind, digest)
+    }
+}
+
+/// A session on its way in.
+#[derive(Debug)]
+pub struct MemoryStaged {
+    store: MemoryStore,
+    session: SessionId,
+    content: Vec<Attachment>,
+    log: Log,
+}
+
+impl StagedSession for MemoryStaged {
+    fn content(&mut self, attachment: &Attachment) -> Result<(), StoreError> {
+        self.content.push(attachment.clone());
+        Ok(())
+    }
+
+    fn segment(&mut self, segment: &RawSegment) -> Result<(), StoreError> {
+        // A segment within its limits is a plan without attachments.
+        let plan = AppendPlan::new(segment.events().to_vec(), Vec::new()).expect("a segment is a plan");
+        self.log.commit(plan);
+        Ok(())
+    }
+
+    fn publish(self) -> Result<(), StoreError> {
+        let mut data = self.store.data();
+        for attachment in &self.content {
+            let key = (attachment.kind(), attachment.digest());
+            data.content.entry(key).or_insert_with(|| attachment.bytes().to_vec());
+        }
+        data.sessions.insert(self.session, self.log);
+        Ok(())
+    }
+}
+
+impl SessionImport for MemoryStore {
+    type Staged<'a> = MemoryStaged;
+
+    fn is_taken(&self, session: SessionId) -> Result<bool, StoreError> {
+        Ok(self.data().sessions.contains_key(&session))
+    }
+
+    fn stage(&self, session: SessionId) -> Result<MemoryStaged, StoreError> {
+        if self.is_taken(session)? {
+            return Err(StoreError::AlreadyExists { session });
+        }
+        Ok(MemoryStaged { store: self.clone(), session, content: Vec::new(), log: Log::default() })
+    }
+
+    fn newest_activity(&self) -> Result<Activity, StoreError> {
+        Ok(fixed::activity(self.data().activity))
+    }
+
+    fn raise_activity(&self, at_least: Activity) -> Result<(), StoreError> {
+        let mut data = self.data();
+        data.activity = data.activity.max(at_least.get());
+        Ok(())
+    }
+}
+
 impl KeyringStore for MemoryStore {
     fn load_or_create(&self) -> Result<Keyring, KeyringError> {
         let data = &mut *self.data();
         let made = || Keyring { current: SigningKey::new(data.entropy.bytes()), previous: None };
         Ok(data.keyring.get_or_insert_with(made).clone())
+    }
+
+    fn peek(&self) -> Result<Option<Keyring>, KeyringError> {
+        Ok(self.data().keyring.clone())
     }
 
     fn rotate(&self) -> Result<Keyring, KeyringError> {

@@ -1,9 +1,11 @@
-//! JSON Schemas (draft 2020-12) of everything durable, from the one Rust definition of each.
+//! JSON Schemas (draft 2020-12) of everything durable, and of reports, from the one Rust definition of each.
 
 use anyhow::{Context as _, Result};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
+use workrail_core::report::Report;
+use workrail_model::bundle::Bundle;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::Event;
@@ -14,6 +16,7 @@ use crate::artifact::{Artifact, MARK};
 
 pub(super) fn artifacts() -> Result<Vec<Artifact>> {
     [
+        ("bundle", of::<Bundle>("An exported session.")?),
         ("compiled-workflow", of::<CompiledWorkflow>("A compiled workflow, pinned under its hash.")?),
         ("error-envelope", of::<ErrorEnvelope>("An error, as every edge shows it.")?),
         ("execution-snapshot", of::<ExecutionSnapshot>("The state that rehydrates a node.")?),
@@ -27,7 +30,15 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
         let text = serde_json::to_string_pretty(&schema).with_context(|| format!("printing {name}"))?;
         Ok(Artifact { path: format!("schemas/durable/{name}.json"), content: format!("{text}\n") })
     })
+    .chain([report()])
     .collect()
+}
+
+/// What `workrail report --format json` prints: a view, not durable, with a version of its own.
+fn report() -> Result<Artifact> {
+    let schema = of::<Report>("What was done in a session or a run.")?;
+    let text = serde_json::to_string_pretty(&schema).context("printing report")?;
+    Ok(Artifact { path: "schemas/report.json".to_owned(), content: format!("{text}\n") })
 }
 
 /// The schema of one type, with our mark and a description that speaks about the record.

@@ -58,6 +58,7 @@ const MODEL: &str = "workrail-model";
 const CORE: &str = "workrail-core";
 const PORTS: &str = "workrail-ports";
 const ENGINE: &str = "workrail-engine";
+const HOST: &str = "workrail-host";
 const MCP: &str = "workrail-mcp";
 
 pub(super) const LAYERS: &[Layer] = &[
@@ -110,7 +111,7 @@ pub(super) const LAYERS: &[Layer] = &[
     },
     Layer { name: ENGINE, ours: &[MODEL, CORE, PORTS], external: External::NotImpure },
     Layer { name: "workrail-store-fs", ours: &[MODEL, PORTS], external: External::Any },
-    Layer { name: "workrail-host", ours: &[MODEL, PORTS], external: External::Any },
+    Layer { name: HOST, ours: &[MODEL, PORTS], external: External::Any },
     Layer { name: "workrail-mcp", ours: &[MODEL, ENGINE], external: External::Any },
     Layer { name: "workrail-console", ours: &[MODEL, ENGINE], external: External::Any },
     Layer {
@@ -128,7 +129,7 @@ pub(super) const LAYERS: &[Layer] = &[
         external: External::Any,
     },
     Layer { name: TEST_ONLY, ours: &[MODEL, CORE, PORTS, ENGINE], external: External::Any },
-    Layer { name: "xtask", ours: &[MODEL, CORE, MCP], external: External::Any },
+    Layer { name: "xtask", ours: &[MODEL, CORE, HOST, MCP], external: External::Any },
 ];
 
 pub(super) fn is_pure(name: &str) -> bool {

@@ -120,7 +120,12 @@ fn servers(findings: &mut Findings, opened: &Opened) {
     for server in running.iter().filter(|server| server.version != version::LONG) {
         findings.warning(
             SERVERS,
-            format!("process {} runs workrail {}, this is {}", server.process_id, server.version, version::LONG),
+            format!(
+                "process {} runs workrail {}, this is {}",
+                server.process_id,
+                server.version,
+                version::LONG
+            ),
             "restart that client",
         );
     }

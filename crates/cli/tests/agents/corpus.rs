@@ -206,3 +206,27 @@ fn figure_agent_8_runs_the_corpus_to_its_end() {
     let found: Vec<String> = ends.iter().map(|(end, count)| format!("{end} {count}")).collect();
     println!("{}", agent.close().figure(8, &found.join(", ")));
 }
+
+/// The agent sends no context of its own, and so takes the careful path everywhere. Nothing that a person must
+/// approve lies on it. Every reply is within its budget, as the agent checks (decision 28).
+#[test]
+fn the_library_runs_to_its_end_in_every_mode() {
+    let place = Place::new();
+    let mut agent = place.agent();
+    let ids: BTreeSet<String> = workrail_host::sources::bundled()
+        .map(|(file, _)| file.trim_end_matches(".json").to_owned())
+        .collect();
+    let listed = agent.done("list_workflows", json!({}));
+    let shown = listed.structured["workflows"].as_array().unwrap();
+    assert_eq!((shown.len(), &listed.structured["isGrouped"]), (ids.len(), &json!(false)), "{}", listed.text);
+    for mode in MODES {
+        for id in &ids {
+            let (last, approvals) = run(&place, &mut agent, id, mode);
+            assert_eq!(
+                (last.structured["isComplete"].as_bool(), approvals),
+                (Some(true), 0),
+                "{id} in {mode}"
+            );
+        }
+    }
+}

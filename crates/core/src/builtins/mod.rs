@@ -76,6 +76,7 @@ pub fn registry() -> Value {
                 "name": arg.name, "required": arg.default.is_none(), "purpose": arg.purpose,
             })).collect::<Vec<_>>(),
             "impliedContract": template.contract,
+            "sampleCall": template.sample_call(),
             "steps": template.steps.iter().map(|step| json!({ "id": step.id, "title": step.title }))
                 .collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),

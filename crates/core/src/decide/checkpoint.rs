@@ -153,7 +153,7 @@ pub fn open_session(
 ) -> Result<AppendPlan, DecideError> {
     outputs::check_sizes(request)?;
     let mut draft = Draft::new(session, EventIndex::ZERO, minting);
-    draft.push(Scope::Session, EventData::SessionCreated(SessionCreated {}));
+    draft.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));
     outputs::push_session_notes(&mut draft, session, request)?;
     Ok(draft.plan()?)
 }

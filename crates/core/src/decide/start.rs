@@ -80,7 +80,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     let mut draft = Draft::new(session, next_event_index, command.minting);
     draft.attach(pinned);
     if next_event_index == EventIndex::ZERO {
-        draft.push(Scope::Session, EventData::SessionCreated(SessionCreated {}));
+        draft.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));
     }
     draft.push(
         on_run,

@@ -121,8 +121,15 @@ pub fn list(
     let lines: Vec<String> = workflows.iter().map(line).collect();
     let head = head(&matched, summaries.len(), filter);
     let after = after(&workflows, &unusable);
-    let foot = "Start one: start_workflow {\"workflowId\":\"ID\"}. See what it does first: inspect_workflow \
-                {\"workflowId\":\"ID\",\"mode\":\"preview\"}.\n";
+    // With one workflow the text names the very call that `nextCall` holds (G72).
+    let (start, id) = match workflows.as_slice() {
+        [only] => ("Start it", only.workflow_id.as_str()),
+        _ => ("Start one", "ID"),
+    };
+    let foot = format!(
+        "{start}: start_workflow {{\"workflowId\":\"{id}\"}}. See what it does first: inspect_workflow \
+         {{\"workflowId\":\"{id}\",\"mode\":\"preview\"}}.\n"
+    );
     let body: usize = lines.iter().map(|line| line.len() + 1).sum();
     let is_grouped = head.len() + body + after.len() + foot.len() + 2 > DISCOVERY_TEXT_BYTES_MAX;
     let groups = if is_grouped { groups(&matched) } else { Vec::new() };
@@ -143,7 +150,7 @@ pub fn list(
     text.push_str(&after);
     if !matched.is_empty() {
         text.push('\n');
-        text.push_str(foot);
+        text.push_str(&foot);
     }
     let next_call = next_call(&workflows, &groups, filter);
     let unusable_left_out = unusable.len().saturating_sub(LISTED_PROBLEMS_MAX);

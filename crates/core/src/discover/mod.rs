@@ -1,10 +1,12 @@
 //! What can be run: which file owns an id, in which order workflows are shown, and in which words (G90).
 
+mod alias;
 mod inspect;
 mod list;
 mod outline;
 mod select;
 
+pub use alias::older_names;
 pub use inspect::{Inspected, inspect};
 pub use list::{Filter, Summary, chosen, list};
 pub use outline::{condition_text, plan};

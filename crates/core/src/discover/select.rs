@@ -10,6 +10,8 @@ use workrail_model::digest::Sha256;
 use workrail_model::discovery::{Precedence, WorkflowKind};
 use workrail_model::name::WorkflowId;
 
+use super::alias;
+
 /// A file that says whose id it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
@@ -47,19 +49,18 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The owner of an id. An id without a namespace that no file has also means the bundled workflow of
-    /// that name, so that calls from before the namespaces go on working (lock 7).
+    /// The owner of an id. An older name that no file has also means the bundled workflow that took it over,
+    /// so that calls from before the renaming go on working (lock 7). A file with that name that was refused
+    /// keeps the name all the same: its author would wonder about the other workflow, and not about an error.
     pub fn owner(&self, claims: &[Claim], id: &WorkflowId) -> Option<usize> {
         if let Some(own) = self.owners.get(id) {
             return Some(*own);
         }
-        if id.namespace().is_some() {
+        if claims.iter().any(|claim| claim.id == *id) {
             return None;
         }
-        let names = [id.as_str().to_owned(), id.as_str().replace('-', "_")];
-        names.iter().find_map(|name| {
-            let canonical = WorkflowId::parse(&format!("wr.{name}")).ok()?;
-            let owner = *self.owners.get(&canonical)?;
+        alias::canonical_ids(id).iter().find_map(|canonical| {
+            let owner = *self.owners.get(canonical)?;
             (claims.get(owner)?.precedence == Precedence::Bundled).then_some(owner)
         })
     }
@@ -196,6 +197,27 @@ mod tests {
         assert_eq!(select(&claims).owner(&claims, &asked), Some(1));
         let other = WorkflowId::parse("team.bug_hunt").unwrap();
         assert_eq!(select(&claims).owner(&claims, &other), None);
+    }
+
+    #[test]
+    fn a_renamed_workflow_is_found_by_its_older_names_unless_a_file_has_one() {
+        let bundled = claim("wr.code_review", Precedence::Bundled, 0, "wr.code_review.json");
+        for old in ["mr-review-workflow", "wr.mr-review", "code-review", "wr.code-review"] {
+            let asked = WorkflowId::parse(old).unwrap();
+            let alone = [bundled.clone()];
+            assert_eq!(select(&alone).owner(&alone, &asked), Some(0), "{old}");
+            let beside = [bundled.clone(), claim(old, Precedence::Project, 0, "own.json")];
+            // A file of the reserved namespace is refused, and is not answered by another workflow either.
+            let expected = asked.namespace().is_none().then_some(1);
+            assert_eq!(select(&beside).owner(&beside, &asked), expected, "{old}");
+        }
+    }
+
+    #[test]
+    fn an_alias_never_leads_to_a_file_from_outside() {
+        let asked = WorkflowId::parse("mr-review-workflow").unwrap();
+        let claims = [claim("wr.code_review", Precedence::User, 0, "x.json")];
+        assert_eq!(select(&claims).owner(&claims, &asked), None);
     }
 
     #[test_case("team.x", "x.json", WorkflowKind::Workflow)]

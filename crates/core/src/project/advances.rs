@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use workrail_model::blocker::BlockerCode;
 use workrail_model::digest::{BlobRef, Sha256};
 use workrail_model::event::{AdvanceOutcome, AdvanceRecorded, EventIndex, NodeKind};
 use workrail_model::id::{AttemptId, NodeId};
@@ -24,6 +25,16 @@ pub struct AdvanceRecord {
 impl AdvanceRecord {
     pub fn is_blocked(&self) -> bool {
         matches!(self.outcome, AdvanceOutcome::Blocked { .. })
+    }
+
+    /// Whether the attempt was refused for something that only a person can give.
+    pub fn waits_for_person(&self) -> bool {
+        match &self.outcome {
+            AdvanceOutcome::Blocked { blockers } => {
+                blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency)
+            }
+            AdvanceOutcome::Advanced { .. } => false,
+        }
     }
 }
 

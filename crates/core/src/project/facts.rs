@@ -39,6 +39,11 @@ impl SessionState {
         self.of_node(&self.facts.approvals, node).iter().rev().find(|approval| approval.data.step_id == *step)
     }
 
+    /// Every decision of a person at this node, oldest first.
+    pub fn approvals(&self, node: NodeId) -> &[Recorded<ApprovalRecorded>] {
+        self.of_node(&self.facts.approvals, node)
+    }
+
     /// The run's recorded divergences, oldest first.
     pub fn divergences(&self, run: RunId) -> &[Recorded<DivergenceRecorded>] {
         self.facts.divergences.get(&run).map_or(&[], Vec::as_slice)

@@ -104,6 +104,16 @@ pub(crate) fn unknown_reference(text: &str) -> Boxed {
     )
 }
 
+pub(crate) fn no_words(text: &str) -> Boxed {
+    let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+    invalid(
+        format!(
+            "`{shown}` holds no word that could be found: words are letters a to z, digits, `_` and `-`."
+        ),
+        "Search with a word that stands in the notes.",
+    )
+}
+
 pub(crate) fn ambiguous_label(label: &str, count: usize) -> Boxed {
     envelope(
         ErrorCode::SessionNotFound,

@@ -2,8 +2,10 @@
 //!
 //! No suggestion destroys anything: not a command, not a file to remove (G71).
 
+mod bundle;
 mod call;
 mod token;
+mod upkeep;
 mod workflow;
 
 use serde_json::json;
@@ -20,8 +22,10 @@ use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
 
+pub(crate) use bundle::*;
 pub(crate) use call::*;
 pub(crate) use token::*;
+pub(crate) use upkeep::*;
 pub(crate) use workflow::*;
 
 type Boxed = Box<ErrorEnvelope>;
@@ -184,7 +188,8 @@ pub(crate) fn keyring(cause: KeyringError) -> Boxed {
                 ErrorCode::StoreKeyringUnusable,
                 Retry::NotRetryable,
                 format!("{}.", sentence(&cause.to_string())),
-                "Make the file readable by you alone (mode 0600) or restore it from a backup.",
+                "Make the folder `keys` and the file in it yours alone (modes 0700 and 0600), or restore the file from \
+                 a backup.",
             )
         }
     }

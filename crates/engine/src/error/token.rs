@@ -57,7 +57,8 @@ pub(crate) fn unknown_session(session: SessionId) -> Boxed {
         format!(
             "The token is genuine, but session {session} is not in this data directory. Nothing was changed."
         ),
-        "Check that WORKRAIL_DATA_DIR is the directory that the run was started in.",
+        "Check that WORKRAIL_DATA_DIR is the directory that the run was started in. If the session was removed, start \
+         the work anew.",
     )
 }
 

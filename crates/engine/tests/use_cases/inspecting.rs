@@ -1,6 +1,7 @@
 //! `inspect_workflow`: metadata, the whole plan, old names, and what is said when there is no such thing.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use workrail_engine::request::StartWorkflow;
 use workrail_model::discovery::{
     DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarningCode, InspectMode, PlanEntryKind, Precedence,
 };
@@ -8,15 +9,21 @@ use workrail_model::error::ErrorCode;
 
 use crate::scene::{Scene, authored, workflow};
 
-const BUG_HUNT: &str = include_str!("../../../../workflows/wr.bug_hunt.json");
+const BUG_INVESTIGATION: &str = include_str!("../../../../workflows/wr.bug_investigation.json");
 
 fn bundled() -> Scene {
     let scene = Scene::new();
-    scene.shelf.put(Precedence::Bundled, "wr.bug_hunt.json", BUG_HUNT);
+    scene.shelf.put(Precedence::Bundled, "wr.bug_investigation.json", BUG_INVESTIGATION);
     scene
 }
 
-fn reference(id: &str, source: &str, from: &str) -> serde_json::Value {
+/// What the caller of `start_workflow` reads.
+fn start(scene: &Scene, id: &str) -> Value {
+    let request = StartWorkflow { workflow_id: id.to_owned(), ..StartWorkflow::default() };
+    scene.engine.start_workflow(request).unwrap().into_structured()
+}
+
+fn reference(id: &str, source: &str, from: &str) -> Value {
     json!({
         "id": id, "title": format!("Title of {id}"), "source": source, "purpose": "To know the rules.",
         "authoritative": id == "style", "resolveFrom": from,
@@ -26,28 +33,32 @@ fn reference(id: &str, source: &str, from: &str) -> serde_json::Value {
 #[test]
 fn metadata_says_what_it_is_and_needs() {
     let scene = bundled();
-    let body = scene.inspect("wr.bug_hunt", InspectMode::Metadata).unwrap();
+    let body = scene.inspect("wr.bug_investigation", InspectMode::Metadata).unwrap();
     assert!(body.plan.is_empty());
-    assert_eq!(body.workflow_hash, scene.start("wr.bug_hunt").unwrap().workflow_hash);
-    assert_eq!((body.step_count, body.loop_count), (6, 1));
+    assert_eq!(body.workflow_hash, scene.start("wr.bug_investigation").unwrap().workflow_hash);
+    assert_eq!((body.step_count, body.loop_count), (10, 1));
     insta::assert_snapshot!(body.text);
 }
 
 #[test]
 fn preview_shows_every_step_in_order() {
-    let body = bundled().inspect("wr.bug_hunt", InspectMode::Preview).unwrap();
+    let body = bundled().inspect("wr.bug_investigation", InspectMode::Preview).unwrap();
     let outline: Vec<(&str, &str)> =
         body.plan.iter().map(|entry| (entry.number.as_str(), entry.id.as_str())).collect();
     assert_eq!(
         outline,
         [
-            ("1", "reproduce"),
-            ("2", "explain-loop"),
-            ("2.1", "test-explanation"),
-            ("2.2", "decide-cause"),
-            ("3", "agree"),
-            ("4", "repair"),
-            ("5", "verify"),
+            ("1", "triage"),
+            ("2", "contain"),
+            ("3", "reproduce"),
+            ("4", "explain-loop"),
+            ("4.1", "test-explanation"),
+            ("4.2", "decide-cause"),
+            ("5", "challenge.challenge"),
+            ("6", "agree"),
+            ("7", "repair"),
+            ("8", "verify"),
+            ("9", "report"),
         ]
     );
     for entry in &body.plan {
@@ -87,11 +98,28 @@ fn references_are_looked_for_and_bindings_are_shown() {
 
 #[test]
 fn an_old_name_finds_the_bundled_workflow_and_says_so() {
+    for old in ["bug-investigation", "bug-investigation-agentic", "wr.bug-investigation"] {
+        let scene = bundled();
+        let body = scene.inspect(old, InspectMode::Metadata).unwrap();
+        assert_eq!(body.canonical_id.as_deref(), Some("wr.bug_investigation"));
+        assert_eq!(body.warnings[0].code, DiscoveryWarningCode::AliasUsed);
+        let started = start(&scene, old);
+        assert_eq!(started["run"]["workflowId"], "wr.bug_investigation");
+        assert_eq!(started["warnings"][0]["code"], "ALIAS_USED");
+        assert!(started["warnings"][0]["message"].as_str().unwrap().contains(old), "{started}");
+        assert!(started["text"].as_str().unwrap().contains("use `wr.bug_investigation`"), "{started}");
+    }
+}
+
+#[test]
+fn a_file_with_an_old_name_comes_before_the_alias() {
     let scene = bundled();
-    let body = scene.inspect("bug-hunt", InspectMode::Metadata).unwrap();
-    assert_eq!(body.canonical_id.as_deref(), Some("wr.bug_hunt"));
-    assert_eq!(body.warnings[0].code, DiscoveryWarningCode::AliasUsed);
-    assert_eq!(scene.start("bug-hunt").unwrap().workflow_id.as_str(), "wr.bug_hunt");
+    scene.shelf.put(Precedence::Project, "own.json", &workflow("bug-investigation"));
+    let body = scene.inspect("bug-investigation", InspectMode::Metadata).unwrap();
+    assert_eq!((body.workflow_id.as_str(), body.canonical_id), ("bug-investigation", None));
+    let started = start(&scene, "bug-investigation");
+    assert_eq!(started["run"]["workflowId"], "bug-investigation");
+    assert!(!started["warnings"].to_string().contains("ALIAS_USED"), "{started}");
 }
 
 #[test]
@@ -100,7 +128,9 @@ fn an_unknown_id_gets_the_nearest_one_and_a_bounded_list() {
     for number in 0..50 {
         scene.shelf.put(Precedence::User, &format!("{number}.json"), &workflow(&format!("team.f{number}")));
     }
-    for (asked, near) in [("wr.bug_hnt", "wr.bug_hunt"), ("team.bug_hunt", "wr.bug_hunt")] {
+    for (asked, near) in
+        [("wr.bug_investigaton", "wr.bug_investigation"), ("team.bug_investigation", "wr.bug_investigation")]
+    {
         let error = scene.inspect(asked, InspectMode::Metadata).unwrap_err();
         assert_eq!(error.code, ErrorCode::WorkflowNotFound);
         assert!(error.suggestion.contains(&format!("Did you mean `{near}`?")), "{}", error.suggestion);

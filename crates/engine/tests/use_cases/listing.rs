@@ -150,7 +150,11 @@ fn filters(tags: &[&str], query: &str, expected: &[&str]) {
             assert!(list.text.contains("No workflow matches. There are 5 in all"), "{}", list.text);
             assert_eq!(next.as_deref(), Some("list_workflows"));
         }
-        1 => assert_eq!(next.as_deref(), Some("start_workflow")),
+        1 => {
+            assert_eq!(next.as_deref(), Some("start_workflow"));
+            let call = format!("Start it: start_workflow {{\"workflowId\":\"{}\"}}", expected[0]);
+            assert!(list.text.contains(&call), "{}", list.text);
+        }
         _ => assert_eq!(next, None),
     }
 }

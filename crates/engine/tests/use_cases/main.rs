@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod bundles;
 mod inspecting;
 mod listing;
+mod overview;
 mod replies;
+mod reporting;
+mod rich;
 mod scene;
 mod schemas;
 mod steering;

@@ -126,26 +126,25 @@ impl WorkspaceObserver for Blind {
 
 pub(crate) struct Scene {
     pub(crate) shelf: Arc<Shelf>,
-    store: MemoryStore,
+    pub(crate) store: MemoryStore,
     pub(crate) engine: Engine<MemoryStore>,
 }
 
 impl Scene {
     pub(crate) fn new() -> Self {
-        let shelf = Arc::new(Shelf::default());
-        let around = Surroundings {
-            clock: Box::new(FixedClock::default()),
-            entropy: Box::new(SeededEntropy::new(1)),
-            workflows: Arc::<Shelf>::clone(&shelf),
-            observer: Box::new(Blind),
-            workspace: Some(WorkspacePath::parse("/work").unwrap()),
-            default_preferences: Arc::new(workrail_model::preferences::Preferences::default()),
-            token_encoding: TokenEncoding::V2,
-            producer: Producer { app_version: "0.0.0-test".to_owned(), applied_config_hash: None },
-        };
-        let store = MemoryStore::default();
-        let engine = Engine::open(Arc::new(store.clone()), around).unwrap();
+        Self::seeded(1, Arc::new(Shelf::default()))
+    }
+
+    /// Another machine: with keys and randomness of its own.
+    pub(crate) fn seeded(seed: u64, shelf: Arc<Shelf>) -> Self {
+        let store = MemoryStore::new(seed - 1);
+        let engine = Engine::open(Arc::new(store.clone()), around(seed, &shelf)).unwrap();
         Self { shelf, store, engine }
+    }
+
+    /// Another process on the same store.
+    pub(crate) fn reopened(&self) -> Engine<MemoryStore> {
+        Engine::open(Arc::new(self.store.clone()), around(1, &self.shelf)).unwrap()
     }
 
     pub(crate) fn list(&self) -> WorkflowList {
@@ -177,6 +176,19 @@ impl Scene {
             if let EventData::RunStarted(started) = event.data { Some(started) } else { None }
         });
         Ok(started.unwrap())
+    }
+}
+
+fn around(seed: u64, shelf: &Arc<Shelf>) -> Surroundings {
+    Surroundings {
+        clock: Box::new(FixedClock::default()),
+        entropy: Box::new(SeededEntropy::new(seed)),
+        workflows: Arc::<Shelf>::clone(shelf),
+        observer: Box::new(Blind),
+        workspace: Some(WorkspacePath::parse("/work").unwrap()),
+        default_preferences: Arc::new(workrail_model::preferences::Preferences::default()),
+        token_encoding: TokenEncoding::V2,
+        producer: Producer { app_version: "0.0.0-test".to_owned(), applied_config_hash: None },
     }
 }
 

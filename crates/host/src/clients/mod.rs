@@ -1,7 +1,7 @@
 //! The programs that people run agents in: where each keeps its servers, and putting WorkRail there.
 //!
 //! A file of somebody else's is changed only where it speaks of WorkRail; comments, order and spacing stay.
-//! What cannot be read as it should be is refused, and nothing is written.
+//! What cannot be read as it should be is refused, and nothing is written (G84).
 
 mod edit;
 mod json;

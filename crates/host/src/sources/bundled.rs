@@ -1,9 +1,27 @@
 //! The workflows inside the binary.
 
+/// Each file is named once; a test compares the names with the folder.
+macro_rules! embedded {
+    ($($name:literal,)*) => {
+        &[$((concat!($name, ".json"), include_str!(concat!("../../../../workflows/", $name, ".json"))),)*]
+    };
+}
+
 /// File name and content, sorted by name.
-pub(super) const ALL: &[(&str, &str)] = &[
-    ("wr.bug_hunt.json", include_str!("../../../../workflows/wr.bug_hunt.json")),
-    ("wr.small_change.json", include_str!("../../../../workflows/wr.small_change.json")),
+pub(super) const ALL: &[(&str, &str)] = embedded![
+    "wr.bug_investigation",
+    "wr.code_review",
+    "wr.coding_task",
+    "wr.discovery",
+    "wr.documentation",
+    "wr.production_readiness",
+    "wr.refactoring",
+    "wr.research",
+    "wr.shaping",
+    "wr.small_change",
+    "wr.test_design",
+    "wr.ticket_writing",
+    "wr.workflow_authoring",
 ];
 
 /// What a place inside the binary starts with; no path does.
@@ -12,6 +30,11 @@ pub(super) const PLACE: &str = "bundled:";
 pub(super) fn content(place: &str) -> Option<&'static str> {
     let name = place.strip_prefix(PLACE)?;
     ALL.iter().find(|(own, _)| *own == name).map(|(_, content)| *content)
+}
+
+/// File name and content of every workflow inside the binary, sorted by name.
+pub fn bundled() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ALL.iter().copied()
 }
 
 /// Whether a file is, byte for byte, one that ships with this build.

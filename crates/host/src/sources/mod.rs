@@ -14,7 +14,7 @@ mod watch;
 
 use std::sync::Arc;
 
-pub use bundled::is_bundled;
+pub use bundled::{bundled, is_bundled};
 pub use git::{Mirror, MirrorState, SyncError, Synced};
 pub use health::{GitReport, SourceReport, SourceState};
 pub use plugin::{ManifestProblem, plugin_name};

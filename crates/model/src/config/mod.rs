@@ -27,9 +27,21 @@ pub use value::{Value, ValueKind, ValueProblem};
 /// How many days old a finished session may get before `workrail gc` takes it.
 pub const RETENTION_DAYS_DEFAULT: u32 = 90;
 
-/// Context keys that `workrail export --redact` drops: what is likely to be a secret.
-pub const REDACTED_KEYS_DEFAULT: [&str; 6] =
-    ["*apikey*", "*api_key*", "*credential*", "*password*", "*secret*", "*token*"];
+/// Context keys that `workrail export --redact` drops: they hold secrets more often than not.
+pub const REDACTED_KEYS_DEFAULT: [&str; 12] = [
+    "*password*",
+    "*passwd*",
+    "*passphrase*",
+    "*secret*",
+    "*token*",
+    "*apikey*",
+    "*accesskey*",
+    "*privatekey*",
+    "*credential*",
+    "*bearer*",
+    "*cookie*",
+    "*authorization*",
+];
 
 macro_rules! keys {
     ($($(#[$doc:meta])* $name:ident = $spelled:literal),+ $(,)?) => {

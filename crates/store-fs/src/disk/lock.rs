@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
-use workrail_ports::file_system::{FsError, FsOp, LockMode, RelPath};
+use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, LockMode, RelPath};
 
 use super::{errno, walk};
 
@@ -33,8 +33,7 @@ impl Drop for DiskLock {
 
 /// Takes the lock, trying again with short pauses until `wait_max` has passed.
 pub(super) fn acquire(
-    dir: &OwnedFd,
-    name: &str,
+    root: &OwnedFd,
     path: &RelPath,
     mode: LockMode,
     wait_max: Duration,
@@ -42,7 +41,7 @@ pub(super) fn acquire(
     let start = Instant::now();
     let mut pause = PAUSE_MIN;
     loop {
-        if let Some(lock) = try_acquire(dir, name, path, mode)? {
+        if let Some(lock) = try_acquire(root, path, mode)? {
             return Ok(Some(lock));
         }
         let left = wait_max.saturating_sub(start.elapsed());
@@ -54,15 +53,11 @@ pub(super) fn acquire(
     }
 }
 
-fn try_acquire(
-    dir: &OwnedFd,
-    name: &str,
-    path: &RelPath,
-    mode: LockMode,
-) -> Result<Option<DiskLock>, FsError> {
+fn try_acquire(root: &OwnedFd, path: &RelPath, mode: LockMode) -> Result<Option<DiskLock>, FsError> {
     for _ in 0..STALE_MAX {
-        let file = walk::open_regular(dir, name, OFlags::RDWR | OFlags::CREATE, FsOp::Lock, path)?;
-        match attempt(file, dir, name, path, mode)? {
+        let (dir, name) = walk::open_parent(root, FsOp::Lock, path)?;
+        let file = walk::open_regular(&dir, name, OFlags::RDWR | OFlags::CREATE, FsOp::Lock, path)?;
+        match attempt(file, root, path, mode)? {
             Attempt::Held(lock) => return Ok(Some(lock)),
             Attempt::Busy => return Ok(None),
             Attempt::Stale => {}
@@ -75,15 +70,14 @@ fn try_acquire(
 pub(super) enum Attempt {
     Held(DiskLock),
     Busy,
-    /// Somebody removed the file between our open and our lock; such a lock excludes nobody,
-    /// because the next one is taken on a new file.
+    /// Somebody removed the file, or moved its folder away, between our open and our lock; such a lock
+    /// excludes nobody, because the next one is taken on a new file.
     Stale,
 }
 
 pub(super) fn attempt(
     file: File,
-    dir: &OwnedFd,
-    name: &str,
+    root: &OwnedFd,
     path: &RelPath,
     mode: LockMode,
 ) -> Result<Attempt, FsError> {
@@ -91,7 +85,12 @@ pub(super) fn attempt(
         return Ok(Attempt::Busy);
     }
     let lock = DiskLock { file };
-    match walk::is_still_named(&lock.file, dir, name) {
+    // From the root again: the folder in which the file was opened may have another name by now.
+    let (dir, name) = match walk::open_parent(root, FsOp::Lock, path) {
+        Err(error) if error.kind == FsErrorKind::NotFound => return Ok(Attempt::Stale),
+        opened => opened?,
+    };
+    match walk::is_still_named(&lock.file, &dir, name) {
         Ok(true) => Ok(Attempt::Held(lock)),
         Ok(false) => Ok(Attempt::Stale),
         Err(errno) => Err(errno::error(FsOp::Lock, path, errno)),

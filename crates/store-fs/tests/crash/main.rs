@@ -4,12 +4,14 @@ mod check;
 mod crash_states;
 mod double_crashes;
 mod effort;
+mod imports;
 mod io_errors;
 mod parallel;
 mod regressions;
 mod rng;
 mod script;
 mod simulation;
+mod upkeep;
 mod world;
 
 use effort::Effort;
@@ -43,6 +45,14 @@ fn figure_io_error_loops() {
 }
 
 #[test]
+fn figure_interrupted_imports() {
+    let findings = imports::explore(Effort::from_environment());
+    println!("figure: interrupted imports {}, violations {}", findings.states, findings.violations.len());
+    findings.assert_none("interrupted imports");
+    assert!(findings.states >= 1_000, "{}", findings.states);
+}
+
+#[test]
 fn figure_seeded_simulations() {
     let seeds = Effort::from_environment().seeds();
     let findings = parallel::each(seeds as usize, |seed, findings| {
@@ -54,6 +64,24 @@ fn figure_seeded_simulations() {
     println!("figure: seeded simulations run {}, violations {}", findings.states, findings.violations.len());
     findings.assert_none("seeded simulations");
     assert_eq!(findings.states, seeds);
+}
+
+#[test]
+fn figure_crashes_of_upkeep() {
+    let effort = Effort::from_environment();
+    let proofs = [
+        ("removing and sweeping", upkeep::cleaning(effort)),
+        ("keeping", upkeep::keeping(effort)),
+        ("repairing", upkeep::repairing(effort)),
+        ("removing on a failing disk", upkeep::failing_disks()),
+    ];
+    for (what, findings) in &proofs {
+        println!("figure: {what}: states {}, violations {}", findings.states, findings.violations.len());
+    }
+    for (what, findings) in &proofs {
+        findings.assert_none(what);
+        assert!(findings.states > 20, "{what}");
+    }
 }
 
 #[test]

@@ -101,6 +101,7 @@ fn run_killed(data: &Path, call: &str, when: usize, totals: &mut Totals) -> bool
 #[expect(clippy::disallowed_methods, reason = "a copy of a whole data directory is no business of the store")]
 fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir(to).expect("a fresh copy");
+    fs::set_permissions(to, fs::metadata(from).expect("listed").permissions()).expect("ours");
     for entry in fs::read_dir(from).expect("a directory of the test") {
         let entry = entry.expect("a listed entry");
         let target = to.join(entry.file_name());

@@ -126,7 +126,7 @@ impl History {
         let mut draft = self.draft();
         let (root, run) = (self.root(), self.run);
         let attempt = derive::root_attempt(root);
-        draft.push(Scope::Session, EventData::SessionCreated(SessionCreated {}));
+        draft.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));
         draft.attach(&self.pinned);
         let started = RunStarted {
             workflow_id: self.workflow.workflow_id.clone(),

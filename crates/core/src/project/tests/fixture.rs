@@ -58,7 +58,7 @@ pub(super) fn step() -> StepId {
 impl Log {
     pub(super) fn new() -> Self {
         let mut log = Self { events: Vec::new(), minted: 0 };
-        log.push(Scope::Session, EventData::SessionCreated(SessionCreated {}));
+        log.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));
         log
     }
 

@@ -1,0 +1,357 @@
+//! Takes a session to another machine: `workrail export` and `workrail import` (G80, G81).
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::process::ExitCode;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use workrail_core::bundle::KeyPatterns;
+use workrail_engine::{ExportFailure, Exported, ImportMode, Imported, RunSummary};
+use workrail_model::bundle::{Redaction, Salvage};
+use workrail_model::config::Key;
+
+use crate::outcome::{self, EXIT_CODES, Failure, Format};
+use crate::output::{self, Progress, Tone};
+use crate::settings;
+use crate::wiring::{self, LocalEngine};
+
+const EXPORT_EXAMPLES: &str = "Examples:
+  workrail export amber-falcon                     to <session id>.bundle.json in this folder
+  workrail export sess_0123 -o work.json           all runs of the session, by the beginning of its id
+  workrail export amber-falcon --redact            without passwords, tokens and the like
+  workrail export amber-falcon --redact-key 'customer*' -o - | ssh host 'cat > work.json'";
+
+const IMPORT_EXAMPLES: &str = "Examples:
+  workrail import work.json --dry-run              checks everything and writes nothing
+  workrail import work.json                        then ask the agent to resume the run by its label
+  workrail import work.json --as-new               a second copy under ids of its own";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BundleCommand {
+    /// Write a session, with everything it needs to be gone on with, to one file.
+    #[command(after_help = format!("{EXPORT_EXAMPLES}\n\n{EXIT_CODES}"))]
+    Export(ExportArguments),
+    /// Take in a session from a bundle. Everything is checked first; nothing is ever merged.
+    #[command(after_help = format!("{IMPORT_EXAMPLES}\n\n{EXIT_CODES}"))]
+    Import(ImportArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArguments {
+    /// A session or one of its runs: an id, the beginning of one, or a run's two-word label.
+    session: String,
+    /// Where to write the bundle; `-` is standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<Utf8PathBuf>,
+    /// Leave out context values whose keys look like secrets.
+    #[arg(long)]
+    redact: bool,
+    /// Leave out context values whose keys fit this pattern too (`*` stands for anything). May be repeated.
+    #[arg(long, value_name = "PATTERN")]
+    redact_key: Vec<String>,
+    /// Replace the file if it is there.
+    #[arg(long)]
+    force: bool,
+    /// One JSON document on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArguments {
+    /// The bundle.
+    file: Utf8PathBuf,
+    /// Give the session a new id even where its own is free.
+    #[arg(long)]
+    as_new: bool,
+    /// Check the bundle and write nothing.
+    #[arg(long, conflicts_with = "as_new")]
+    dry_run: bool,
+    /// One JSON document on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: BundleCommand) -> ExitCode {
+    match command {
+        BundleCommand::Export(arguments) => {
+            let format = Format::json_if(arguments.json);
+            outcome::finish(export(&arguments, format), format)
+        }
+        BundleCommand::Import(arguments) => {
+            let format = Format::json_if(arguments.json);
+            outcome::finish(import(&arguments, format), format)
+        }
+    }
+}
+
+/// Where a bundle goes.
+enum Target {
+    Stdout,
+    File(Utf8PathBuf),
+}
+
+fn export(arguments: &ExportArguments, format: Format) -> Result<(), Failure> {
+    let to_stdout = arguments.output.as_deref() == Some(Utf8Path::new("-"));
+    if to_stdout && format == Format::Json {
+        let message = "`--json` and `-o -` both need standard output. Write the bundle to a file.";
+        return Err(Failure::Call(message.to_owned()));
+    }
+    let engine = wiring::open_default()?;
+    let session = engine.find(&arguments.session)?.session;
+    let target = match &arguments.output {
+        _ if to_stdout => Target::Stdout,
+        Some(path) => Target::File(path.clone()),
+        None => Target::File(format!("{session}.bundle.json").into()),
+    };
+    let exported = match &target {
+        Target::Stdout => write(&engine, session, arguments, &mut output::raw())?,
+        Target::File(path) => to_file(path, arguments.force, |out| write(&engine, session, arguments, out))?,
+    };
+    match (&target, format) {
+        (Target::File(path), Format::Json) => output::json(&exported_json(&exported, path)),
+        (Target::File(path), Format::Text) => tell_exported(&exported, path),
+        (Target::Stdout, _) => warnings(exported.salvage.as_ref(), exported.redaction.as_ref())
+            .iter()
+            .for_each(|text| output::notice(text)),
+    }
+    Ok(())
+}
+
+fn write(
+    engine: &LocalEngine,
+    session: workrail_model::id::SessionId,
+    arguments: &ExportArguments,
+    out: &mut dyn Write,
+) -> Result<Exported, Failure> {
+    let usual = settings::current()?.settings.list(Key::ExportRedactKeys);
+    let usual = usual.iter().filter(|_| arguments.redact);
+    let patterns: Vec<String> = usual.chain(&arguments.redact_key).cloned().collect();
+    let patterns = (!patterns.is_empty()).then(|| KeyPatterns::new(patterns));
+    let mut bar: Option<Progress> = None;
+    let mut out = BufWriter::with_capacity(1 << 16, out);
+    let exported = engine.export(session, patterns, &mut out, &mut |done, of| {
+        bar.get_or_insert_with(|| Progress::new("Exporting", of)).at(done);
+    });
+    let exported = exported.map_err(|failure| match failure {
+        ExportFailure::Refused(refused) => Failure::Refused(refused),
+        ExportFailure::Output(error) => not_written(&error),
+    })?;
+    out.flush().map_err(|error| not_written(&error))?;
+    Ok(exported)
+}
+
+fn not_written(error: &io::Error) -> Failure {
+    Failure::Environment(format!(
+        "The bundle cannot be written: {error}. Check the place and its free space."
+    ))
+}
+
+/// Writes a file that is there whole or not at all: beside its place, synced, then renamed.
+fn to_file<T>(
+    path: &Utf8Path,
+    force: bool,
+    fill: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let exists = || {
+        let what = format!("`{path}` is there already. Choose another name, or replace it with --force.");
+        Failure::Call(what)
+    };
+    if !force && path.symlink_metadata().is_ok() {
+        return Err(exists());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_str().is_empty()).unwrap_or(Utf8Path::new("."));
+    // Readable by its owner alone, as everything that WorkRail keeps.
+    let mut file = tempfile::Builder::new()
+        .prefix(".tmp-bundle-")
+        .tempfile_in(folder)
+        .map_err(|error| Failure::Call(format!("No file can be made in `{folder}`: {error}.")))?;
+    let filled = fill(&mut file)?;
+    file.as_file().sync_all().map_err(|error| not_written(&error))?;
+    match force {
+        true => file.persist(path).map_err(|error| not_written(&error.error))?,
+        false => file.persist_noclobber(path).map_err(|error| {
+            let taken = error.error.kind() == io::ErrorKind::AlreadyExists;
+            if taken { exists() } else { not_written(&error.error) }
+        })?,
+    };
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| not_written(&error))?;
+    Ok(filled)
+}
+
+fn import(arguments: &ImportArguments, format: Format) -> Result<(), Failure> {
+    let mode = match (arguments.dry_run, arguments.as_new) {
+        (true, _) => ImportMode::CheckOnly,
+        (false, true) => ImportMode::AsNew,
+        (false, false) => ImportMode::KeepIdIfFree,
+    };
+    let mut source = Source::open(&arguments.file, mode)?;
+    let imported = wiring::open_default()?.import(&mut source, mode)?;
+    drop(source);
+    match format {
+        Format::Json => output::json(&imported_json(&imported, mode)),
+        Format::Text => tell_imported(&imported, mode),
+    }
+    Ok(())
+}
+
+/// A bundle that is read several times, and how far that has come.
+struct Source {
+    file: File,
+    done: u64,
+    bar: Progress,
+}
+
+impl Source {
+    fn open(path: &Utf8Path, mode: ImportMode) -> Result<Self, Failure> {
+        let unreadable = |what: &str| Failure::Call(format!("`{path}` cannot be read: {what}."));
+        // Asked first: opening a pipe would wait for someone to write into it.
+        let found = path.metadata().map_err(|error| unreadable(&error.to_string()))?;
+        if !found.is_file() {
+            return Err(unreadable("it is not a regular file"));
+        }
+        let file = File::open(path).map_err(|error| unreadable(&error.to_string()))?;
+        let (what, readings) = match mode {
+            ImportMode::CheckOnly => ("Checking", 2),
+            ImportMode::KeepIdIfFree | ImportMode::AsNew => ("Importing", 3),
+        };
+        Ok(Self { file, done: 0, bar: Progress::new(what, found.len() * readings) })
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.done += count as u64;
+        self.bar.at(self.done);
+        Ok(count)
+    }
+}
+
+impl Seek for Source {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+fn runs_json(runs: &[RunSummary]) -> Value {
+    let run = |run: &RunSummary| json!({ "runId": run.run, "label": run.label, "workflowId": run.workflow });
+    runs.iter().map(run).collect()
+}
+
+fn exported_json(exported: &Exported, path: &Utf8Path) -> Value {
+    json!({
+        "file": path,
+        "bundleId": exported.bundle,
+        "sessionId": exported.session,
+        "runs": runs_json(&exported.runs),
+        "events": exported.events,
+        "contents": exported.contents,
+        "salvage": exported.salvage,
+        "redaction": exported.redaction,
+    })
+}
+
+fn imported_json(imported: &Imported, mode: ImportMode) -> Value {
+    json!({
+        "imported": mode != ImportMode::CheckOnly,
+        "bundleId": imported.bundle,
+        "sessionId": imported.session,
+        "originalSessionId": imported.original,
+        "runs": runs_json(&imported.runs),
+        "renamedRuns": imported.renamed_runs,
+        "events": imported.events,
+        "contents": imported.contents,
+        "salvage": imported.salvage,
+        "redaction": imported.redaction,
+        "renumbered": imported.renumbered,
+        "unknownMembers": imported.unknown_members,
+    })
+}
+
+fn tell_exported(exported: &Exported, path: &Utf8Path) {
+    output::toned(Tone::Good, &format!("Exported session {} to {path}", exported.session));
+    show_runs(&exported.runs);
+    output::line(&format!("{} events, {} pieces of content", exported.events, exported.contents));
+    show_warnings(exported.salvage.as_ref(), exported.redaction.as_ref());
+    output::toned(Tone::Quiet, &format!("On the other machine: workrail import {path}"));
+}
+
+fn tell_imported(imported: &Imported, mode: ImportMode) {
+    let same = imported.session == imported.original;
+    let (verb, id) = match (mode, same) {
+        (ImportMode::CheckOnly, true) => {
+            ("The bundle is sound. It would be imported as session", imported.session)
+        }
+        (ImportMode::CheckOnly, false) => {
+            output::toned(Tone::Good, "The bundle is sound. It would be imported under a new id.");
+            ("It holds session", imported.original)
+        }
+        (ImportMode::KeepIdIfFree | ImportMode::AsNew, _) => ("Imported session", imported.session),
+    };
+    output::toned(Tone::Good, &format!("{verb} {id}"));
+    show_runs(&imported.runs);
+    output::line(&format!("{} events, {} pieces of content", imported.events, imported.contents));
+    if !same && mode != ImportMode::CheckOnly {
+        output::line(&format!(
+            "It was {} where it comes from; it is a session of its own here.",
+            imported.original
+        ));
+    }
+    if imported.renumbered {
+        let text = "Its activity numbers were too large for this data directory and were counted anew, in their order.";
+        output::toned(Tone::Warning, text);
+    }
+    for member in &imported.unknown_members {
+        let text = format!("`{member}` is of a newer version and was left out.");
+        output::toned(Tone::Warning, &text);
+    }
+    show_warnings(imported.salvage.as_ref(), imported.redaction.as_ref());
+    if let (Some(run), true) = (imported.runs.first(), mode != ImportMode::CheckOnly) {
+        let text =
+            format!("To go on, tell the agent: call resume_session with {{\"run\": \"{}\"}}", run.label);
+        output::toned(Tone::Quiet, &text);
+    }
+}
+
+fn show_runs(runs: &[RunSummary]) {
+    if !runs.is_empty() {
+        let row = |run: &RunSummary| vec![run.label.clone(), run.workflow.to_string(), run.run.to_string()];
+        output::table(&["RUN", "WORKFLOW", "ID"], runs.iter().map(row));
+    }
+}
+
+fn show_warnings(salvage: Option<&Salvage>, redaction: Option<&Redaction>) {
+    for text in warnings(salvage, redaction) {
+        output::toned(Tone::Warning, &text);
+    }
+}
+
+/// What whoever relies on the bundle must know.
+fn warnings(salvage: Option<&Salvage>, redaction: Option<&Redaction>) -> Vec<String> {
+    let mut said = Vec::new();
+    if let Some(salvage) = salvage {
+        said.push(format!(
+            "This is a salvage: the log is damaged ({}). Its first {} events are here; what came after them is not.",
+            salvage.why, salvage.events_kept
+        ));
+    }
+    if let Some(redaction) = redaction {
+        let keys: Vec<&str> = redaction.removed.keys().map(String::as_str).collect();
+        let keys = if keys.is_empty() { "no key fitted".to_owned() } else { keys.join(", ") };
+        said.push(format!(
+            "Context values were left out ({keys}) and replaced in {} stored replies.",
+            redaction.replies_changed
+        ));
+        if redaction.notes_with_values + redaction.artifacts_with_values > 0 {
+            said.push(format!(
+                "A left-out value still stands in {} notes and {} artifacts: what agents wrote is not changed. Read \
+                 them before you pass the bundle on.",
+                redaction.notes_with_values, redaction.artifacts_with_values
+            ));
+        }
+    }
+    said
+}

@@ -1,0 +1,41 @@
+//! Asking a person before something that cannot be undone.
+
+use std::io::{BufRead, IsTerminal, stdin};
+
+use crate::outcome::Failure;
+use crate::output;
+
+/// Whether the command line has said yes already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// `--yes`: a script has decided.
+    Beforehand,
+    AtTerminal,
+}
+
+impl Asked {
+    /// From a command's `--yes` switch.
+    pub(crate) fn unless(yes: bool) -> Self {
+        if yes { Self::Beforehand } else { Self::AtTerminal }
+    }
+}
+
+/// Goes on only when the person types one of `answers`.
+pub(crate) fn typed(asked: Asked, prompt: &str, answers: &[String]) -> Result<(), Failure> {
+    if asked == Asked::Beforehand {
+        return Ok(());
+    }
+    if !stdin().is_terminal() {
+        return Err(Failure::Call(
+            "This asks a person at a terminal first. From a script, say --yes. Nothing was changed."
+                .to_owned(),
+        ));
+    }
+    output::line(prompt);
+    let mut typed = String::new();
+    stdin().lock().read_line(&mut typed).map_err(|error| Failure::Environment(error.to_string()))?;
+    match answers.iter().any(|answer| answer == typed.trim()) {
+        true => Ok(()),
+        false => Err(Failure::Call("That was not typed. Nothing was changed.".to_owned())),
+    }
+}

@@ -1,0 +1,131 @@
+//! `workrail report`: what was done, as Markdown, HTML, PDF or JSON.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use workrail_core::report::{ContextValues, Report, markdown};
+use workrail_engine::report::render_html;
+use workrail_host::browser::Browser;
+
+use crate::outcome::{self, EXIT_CODES, Failure, Format};
+use crate::output::{self, Tone};
+use crate::wiring;
+
+const EXAMPLES: &str = "Examples:
+  workrail report amber-falcon                          the run, as Markdown, to the terminal
+  workrail report sess_3k9 --format html -o report.html the whole session, as one file
+  workrail report amber-falcon --format pdf -o run.pdf  printed by your own Chromium or Chrome
+  workrail report amber-falcon --format json | jq .runs[0].gaps";
+
+/// Tell what was done in a session or a run: steps, notes, artifacts, branches, gaps, decisions.
+#[derive(Debug, Args)]
+#[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(crate) struct ReportCommand {
+    /// A session id, a run id, the beginning of one, or a run's two-word label.
+    #[arg(value_name = "SESSION|RUN")]
+    about: String,
+    #[arg(long, value_enum, default_value_t = As::Md)]
+    format: As,
+    /// Write to this file instead of standard output. PDF needs it.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<Utf8PathBuf>,
+    /// Replace the file if it is there.
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Show short context values, not only keys. What looks like a secret is never shown.
+    #[arg(long)]
+    context: bool,
+    /// One JSON document: the report, or what was written when there is a file.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum As {
+    Md,
+    Html,
+    Pdf,
+    Json,
+}
+
+impl As {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Md => "md",
+            Self::Html => "html",
+            Self::Pdf => "pdf",
+            Self::Json => "json",
+        }
+    }
+}
+
+pub(crate) fn run(command: &ReportCommand) -> ExitCode {
+    outcome::finish(made(command), Format::json_if(command.json || command.format == As::Json))
+}
+
+fn made(command: &ReportCommand) -> Result<(), Failure> {
+    if command.format == As::Pdf && command.output.is_none() {
+        return Err(Failure::Call("A PDF needs a file: add `-o report.pdf`.".to_owned()));
+    }
+    if let Some(path) = command.output.as_deref().filter(|path| path.exists() && !command.force) {
+        return Err(Failure::Call(format!(
+            "`{path}` is there already. Choose another name, or add --force."
+        )));
+    }
+    let engine = wiring::open_default()?;
+    let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
+    let report = engine.report(engine.find(&command.about)?, values)?;
+    let Some(path) = command.output.as_deref() else {
+        if command.json || command.format == As::Json {
+            output::json(&value(&report)?);
+        } else {
+            output::line(text(&report, command.format)?.trim_end());
+        }
+        return Ok(());
+    };
+    let bytes = match command.format {
+        As::Pdf => {
+            let unusable =
+                |error: workrail_host::browser::BrowserError| Failure::Environment(format!("{error}."));
+            Browser::find().map_err(unusable)?.print(&render_html(&report)).map_err(unusable)?
+        }
+        As::Md | As::Html | As::Json => text(&report, command.format)?.into_bytes(),
+    };
+    write(path, &bytes)?;
+    let (format, count) = (command.format.name(), bytes.len());
+    if command.json {
+        output::json(&json!({ "written": path, "format": format, "bytes": count, "health": report.health }));
+        return Ok(());
+    }
+    if let Some(damage) = markdown::damage_text(&report) {
+        output::toned(Tone::Warning, &damage);
+    }
+    output::toned(Tone::Good, &format!("Written: {path} ({format}, {count} bytes)"));
+    Ok(())
+}
+
+fn text(report: &Report, format: As) -> Result<String, Failure> {
+    Ok(match format {
+        As::Md => markdown::render(report),
+        As::Html | As::Pdf => render_html(report),
+        As::Json => format!("{:#}\n", value(report)?),
+    })
+}
+
+fn value(report: &Report) -> Result<serde_json::Value, Failure> {
+    serde_json::to_value(report).map_err(|error| Failure::Environment(error.to_string()))
+}
+
+/// Beside the file first and then in its place, so that a full disk leaves no half report.
+fn write(path: &Utf8Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::Environment(format!("`{path}` cannot be written: {error}"));
+    let folder = path.parent().filter(|parent| !parent.as_str().is_empty()).unwrap_or(Utf8Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|error| failed(&error))?;
+    file.write_all(bytes).map_err(|error| failed(&error))?;
+    file.persist(path).map_err(|error| failed(&error.error))?;
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! `sessions keep`, `unkeep` and `delete`: what a person decides about one session (G25).
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use workrail_engine::upkeep::Overview;
+use workrail_model::health::SessionHealth;
+
+use crate::confirm::{self, Asked};
+use crate::outcome::{self, EXIT_CODES, Failure, Format};
+use crate::output::{self, Tone};
+use crate::upkeep::bytes_shown;
+use crate::wiring;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RetentionCommand {
+    /// Keep a session whatever its age: `gc` never takes it, and `delete` refuses it.
+    #[command(after_help = format!("Examples:\n  workrail sessions keep amber-falcon\n\n{EXIT_CODES}"))]
+    Keep(Named),
+    /// Take the mark of `keep` away again.
+    #[command(after_help = format!("Examples:\n  workrail sessions unkeep amber-falcon\n\n{EXIT_CODES}"))]
+    Unkeep(Named),
+    /// Remove a session. Shows it and asks you to type its id or the label of one of its runs.
+    #[command(after_help = format!(
+        "The session's log goes at once and for good. Content that no other session needs goes with the next \
+         `workrail gc`.\n\nExamples:\n  workrail sessions delete amber-falcon\n  workrail sessions delete \
+         sess_a7pgws9t9jhg9wjr --yes --json\n\n{EXIT_CODES}"
+    ))]
+    Delete {
+        #[command(flatten)]
+        named: Named,
+        /// Do not ask: for scripts.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Named {
+    /// A session id, a run id, the beginning of one, or a run's two-word label.
+    session: String,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: RetentionCommand) -> ExitCode {
+    match command {
+        RetentionCommand::Keep(named) => finish(&named, keep(&named)),
+        RetentionCommand::Unkeep(named) => finish(&named, unkeep(&named)),
+        RetentionCommand::Delete { named, yes } => finish(&named, delete(&named, Asked::unless(yes))),
+    }
+}
+
+fn finish(named: &Named, done: Result<(), Failure>) -> ExitCode {
+    outcome::finish(done, Format::json_if(named.json))
+}
+
+fn keep(named: &Named) -> Result<(), Failure> {
+    let engine = wiring::open_default()?;
+    let session = engine.find(&named.session)?.session;
+    engine.keep(session)?;
+    match Format::json_if(named.json) {
+        Format::Json => output::json(&json!({ "sessionId": session, "isKept": true })),
+        Format::Text => output::toned(Tone::Good, &format!("Session {session} is kept, whatever its age.")),
+    }
+    Ok(())
+}
+
+fn unkeep(named: &Named) -> Result<(), Failure> {
+    let engine = wiring::open_default()?;
+    let session = engine.find(&named.session)?.session;
+    engine.unkeep(session)?;
+    match Format::json_if(named.json) {
+        Format::Json => output::json(&json!({ "sessionId": session, "isKept": false })),
+        Format::Text => {
+            output::toned(Tone::Good, &format!("Session {session} is no longer kept; its age counts again."));
+        }
+    }
+    Ok(())
+}
+
+fn delete(named: &Named, asked: Asked) -> Result<(), Failure> {
+    let engine = wiring::open_default()?;
+    let session = engine.find(&named.session)?.session;
+    let seen = engine.overview(session)?;
+    let format = Format::json_if(named.json);
+    if format == Format::Text {
+        show(&seen);
+    }
+    if !seen.is_kept {
+        let answers: Vec<String> =
+            seen.runs.iter().map(|run| run.label.clone()).chain([session.to_string()]).collect();
+        confirm::typed(asked, "Type the session's id or a run's label to remove it for good:", &answers)?;
+    }
+    let freed = engine.delete(&seen)?;
+    match format {
+        Format::Json => output::json(&json!({
+            "sessionId": session, "deleted": true, "files": freed.files, "bytes": freed.bytes,
+            "contentGoesWith": "workrail gc",
+        })),
+        Format::Text => {
+            output::toned(
+                Tone::Good,
+                &format!("Removed: {} files, {}.", freed.files, bytes_shown(freed.bytes)),
+            );
+            output::line("Content that no other session needs goes with the next `workrail gc`.");
+        }
+    }
+    Ok(())
+}
+
+/// Enough to know whether it is the right one.
+fn show(seen: &Overview) {
+    output::toned(Tone::Heading, &format!("Session {}", seen.session_id));
+    let last = seen.last_worked_on.as_ref().map_or("never".to_owned(), ToString::to_string);
+    output::line(&format!("{} events, last worked on {last}", seen.events));
+    match &seen.health {
+        SessionHealth::Healthy => {}
+        SessionHealth::CorruptTail { .. }
+        | SessionHealth::CorruptHead { .. }
+        | SessionHealth::UnknownVersion { .. } => {
+            output::toned(Tone::Warning, "It cannot be read whole; what follows is the part that can.");
+        }
+    }
+    for run in &seen.runs {
+        let status = run.status.map_or("status unknown", |status| status.as_str());
+        output::line(&format!("Run {} · {} · {status}", run.label, run.workflow_id));
+        if let Some(goal) = &run.goal {
+            output::line(&format!("  Goal: {goal}"));
+        }
+    }
+}

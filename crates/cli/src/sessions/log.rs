@@ -1,0 +1,42 @@
+//! `sessions log`: the event log, one event per line, or as it is recorded.
+
+use serde_json::{Value, json};
+use workrail_model::event::Event;
+
+use crate::outcome::Failure;
+use crate::output::{self, Tone};
+use crate::wiring;
+
+pub(super) fn run(about: &str, limit: Option<usize>, json: bool) -> Result<(), Failure> {
+    let engine = wiring::open_default()?;
+    let found = engine.find(about)?;
+    let log = engine.session_log(found, limit)?;
+    if json {
+        let events: Result<Vec<Value>, Failure> = log.events.iter().map(recorded).collect();
+        output::json(&json!({
+            "sessionId": found.session, "health": log.health, "leftOut": log.left_out, "events": events?,
+        }));
+        return Ok(());
+    }
+    super::warn_of_damage(&log.health);
+    if log.left_out > 0 {
+        output::toned(Tone::Quiet, &format!("{} older events are not shown.", log.left_out));
+    }
+    for line in &log.lines {
+        let at = line.at.as_ref().map(|at| at.as_str()[..19].replace('T', " ")).unwrap_or_default();
+        let place = match (&line.run, &line.step) {
+            (Some(run), Some(step)) => format!("{run} {step}: "),
+            (Some(run), None) => format!("{run}: "),
+            (None, _) => String::new(),
+        };
+        output::line(&format!("{:>5}  {at:19}  {:30}  {place}{}", line.event_index, line.kind, line.summary));
+    }
+    Ok(())
+}
+
+/// The event as the log holds it.
+fn recorded(event: &Event) -> Result<Value, Failure> {
+    let broken = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
+    let bytes = event.to_canonical().map_err(|error| broken(&error))?;
+    serde_json::from_slice(&bytes).map_err(|error| broken(&error))
+}

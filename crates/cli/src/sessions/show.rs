@@ -1,0 +1,177 @@
+//! `sessions show`: one session, run or point.
+
+use serde_json::json;
+use workrail_core::link::NodeLink;
+use workrail_core::report::markdown::{counts, damage_text, render_node, span};
+use workrail_core::report::{ContextValues, GapStanding, RunReport, Standing, words};
+use workrail_engine::Found;
+use workrail_engine::sessions::GoingOn;
+
+use crate::outcome::Failure;
+use crate::output::{self, Tone};
+use crate::wiring::{self, LocalEngine};
+
+/// Points that are listed; `tree` and `report` have them all.
+const POINTS_SHOWN: usize = 12;
+
+pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
+    let engine = wiring::open_default()?;
+    if NodeLink::is_meant(about) {
+        let link = NodeLink::parse(about).map_err(|error| Failure::Call(format!("`{about}`: {error}")))?;
+        return point(&engine, link, json);
+    }
+    let view = engine.show_session(engine.find(about)?)?;
+    if json {
+        output::json(&super::value(&view)?);
+        return Ok(());
+    }
+    let report = &view.report;
+    output::toned(Tone::Heading, &format!("Session {}", report.session_id));
+    super::warn_of_damage(&report.health);
+    report.remarks.iter().for_each(|remark| output::toned(Tone::Warning, remark));
+    fact("time", &span(&report.span));
+    for observed in &report.workspace {
+        fact(&observed.key.replace('_', " "), &observed.value);
+    }
+    fact("events", &report.events.to_string());
+    if !report.notes.is_empty() {
+        fact(
+            "notes",
+            &format!("{} of the session itself; `workrail report` prints them", report.notes.len()),
+        );
+    }
+    for run in &report.runs {
+        print(run, view.going_on.iter().find(|going_on| going_on.run_id == run.run_id));
+    }
+    Ok(())
+}
+
+fn point(engine: &LocalEngine, link: NodeLink, json: bool) -> Result<(), Failure> {
+    let found = engine.find(&link.session.to_string())?;
+    let report = engine.report(Found { run: None, ..found }, ContextValues::NotShown)?;
+    let absent = || Failure::Call(format!("Session {} has no point {}.", link.session, link.node));
+    if json {
+        let mut nodes = report.runs.iter().flat_map(|run| &run.nodes);
+        let node = nodes.find(|node| node.node_id == link.node).ok_or_else(absent)?;
+        output::json(&json!({ "sessionId": report.session_id, "health": report.health, "node": node }));
+        return Ok(());
+    }
+    let text = render_node(&report, link.node).ok_or_else(absent)?;
+    if let Some(damage) = damage_text(&report) {
+        output::toned(Tone::Warning, &damage);
+    }
+    output::line(text.trim_end());
+    Ok(())
+}
+
+fn fact(name: &str, value: &str) {
+    if !value.is_empty() {
+        output::line(&format!("  {name:16} {}", words::one_line(value)));
+    }
+}
+
+fn print(run: &RunReport, going_on: Option<&GoingOn>) {
+    output::line("");
+    output::toned(Tone::Heading, &format!("Run {} · {}", run.label, words::status(run)));
+    fact("goal", run.goal.as_deref().unwrap_or_default());
+    fact("workflow", run.workflow.workflow_id.as_str());
+    if let (Some(number), Some(count)) = (run.step_number, run.step_count) {
+        fact("step", &format!("{number} of {count}"));
+    }
+    if let Some(parent) = &run.parent {
+        fact("started inside", &parent.label);
+    }
+    fact("time", &span(&run.span));
+    fact("counts", &counts(run));
+    if let Some(last) = run.preferences.last() {
+        fact("preferences", &words::preferences(last.effective));
+    }
+    if let Some(pending) = going_on.and_then(|going_on| going_on.pending_preferences) {
+        fact("pending", &format!("{}; the next completed step applies them", words::preferences(pending)));
+    }
+    branches(run);
+    gaps(run);
+    recap(going_on);
+    points(run);
+    going(run, going_on);
+}
+
+fn branches(run: &RunReport) {
+    if run.branches.len() > 1 {
+        output::line("\n  Branches");
+        let rows = run.branches.iter().map(|branch| {
+            let from = branch.from.map(|from| format!("from {from}")).unwrap_or_default();
+            let goes_on = if branch.preferred { "goes on" } else { "" };
+            let stands = format!("at {}. {}", branch.last, words::one_line(&words::step(&branch.stands_at)));
+            let summary = words::one_line(&branch.summary);
+            vec![format!("  {}", branch.number), goes_on.to_owned(), from, stands, summary]
+        });
+        output::table(&["  #", "", "", "STANDS", "DID FIRST"], rows);
+    }
+}
+
+fn gaps(run: &RunReport) {
+    if !run.gaps.is_empty() {
+        output::line("\n  Gaps");
+        let rows = run.gaps.iter().map(|gap| {
+            let state = match &gap.state {
+                GapStanding::Open => "open",
+                GapStanding::Resolved { .. } => "resolved",
+            };
+            let what = words::one_line(&gap.summary);
+            vec![format!("  {}", words::plain(&gap.severity)), state.to_owned(), gap.node.to_string(), what]
+        });
+        output::table(&["  SEVERITY", "STATE", "AT", "WHAT"], rows);
+    }
+}
+
+fn recap(going_on: Option<&GoingOn>) {
+    let Some(recap) = going_on.and_then(|going_on| going_on.recap.as_ref()) else { return };
+    output::line("\n  What was recorded, the newest last");
+    if recap.omitted > 0 {
+        output::toned(Tone::Quiet, &format!("    {} earlier steps are not shown", recap.omitted));
+    }
+    for entry in &recap.entries {
+        let checkpoint = if entry.checkpoint { " (checkpoint)" } else { "" };
+        output::line(&format!("    {}{checkpoint}", words::one_line(&entry.title)));
+        for line in entry.notes.lines() {
+            output::toned(Tone::Quiet, &format!("      {line}"));
+        }
+    }
+}
+
+fn points(run: &RunReport) {
+    output::line("\n  Points");
+    let skipped = run.nodes.len().saturating_sub(POINTS_SHOWN);
+    if skipped > 0 {
+        output::toned(
+            Tone::Quiet,
+            &format!("    {skipped} earlier ones: workrail sessions tree {} --all", run.label),
+        );
+    }
+    for node in run.nodes.iter().skip(skipped) {
+        let mark = match node.standing {
+            Standing::Tip => " · the run goes on here",
+            Standing::BranchEnd => " · end of a branch",
+            Standing::Passed => "",
+        };
+        output::line(&format!("    {}. {}{mark}", node.number, words::one_line(&words::point(node))));
+        output::toned(Tone::Quiet, &format!("       {}", node.link));
+    }
+    if let Some(node) = run.nodes.last() {
+        output::line(&format!("\n  To see a point:  workrail sessions show {}", node.link));
+    }
+}
+
+fn going(run: &RunReport, going_on: Option<&GoingOn>) {
+    match going_on.and_then(|going_on| going_on.next_call.as_ref()) {
+        None => output::toned(Tone::Warning, "  The session is damaged, so the run cannot go on."),
+        Some(call) => {
+            output::line(&format!("  To go on in a chat, let the agent call {} with:", call.tool));
+            output::line(&format!("    {}", call.arguments_text()));
+            if run.waits_for_person {
+                output::toned(Tone::Warning, &format!("  It waits for you: workrail approve {}", run.label));
+            }
+        }
+    }
+}

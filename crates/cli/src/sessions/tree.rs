@@ -1,0 +1,63 @@
+//! `sessions tree`: the branches of each run, drawn in the terminal.
+
+use serde_json::json;
+use workrail_core::report::ContextValues;
+use workrail_core::report::graph::{Extent, Point, Strokes, drawn, rows};
+use workrail_core::report::words;
+
+use crate::outcome::Failure;
+use crate::output::{self, Tone};
+use crate::wiring;
+
+pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(), Failure> {
+    let engine = wiring::open_default()?;
+    let report = engine.report(engine.find(about)?, ContextValues::NotShown)?;
+    let extent = if all { Extent::Everything } else { Extent::Condensed };
+    if json {
+        let runs: Vec<_> = report
+            .runs
+            .iter()
+            .map(|run| {
+                let nodes: Vec<_> = run
+                    .nodes
+                    .iter()
+                    .map(|node| {
+                        json!({
+                            "number": node.number, "nodeId": node.node_id, "parent": node.parent, "kind": node.kind,
+                            "branch": node.branch, "step": node.step, "standing": node.standing, "link": node.link,
+                        })
+                    })
+                    .collect();
+                json!({ "runId": run.run_id, "label": run.label, "tip": run.tip, "nodes": nodes })
+            })
+            .collect();
+        output::json(&json!({ "sessionId": report.session_id, "health": report.health, "runs": runs }));
+        return Ok(());
+    }
+    super::warn_of_damage(&report.health);
+    let strokes = if ascii { Strokes::Ascii } else { Strokes::Unicode };
+    for (place, run) in report.runs.iter().enumerate() {
+        if place > 0 {
+            output::line("");
+        }
+        let goal =
+            run.goal.as_deref().map(|goal| format!(" · {}", words::one_line(goal))).unwrap_or_default();
+        output::toned(
+            Tone::Heading,
+            &format!("{} · {} · {}{goal}", run.label, run.workflow.workflow_id, words::status(run)),
+        );
+        for line in drawn(&rows(&run.nodes, extent), &run.nodes, strokes) {
+            let text = if ascii { line.text.replace('·', "-") } else { line.text };
+            match line.point {
+                Point::Node(at) => {
+                    output::line(&format!("{} {text}  [{}]", line.strokes, run.nodes[at].node_id));
+                }
+                Point::Skipped(_) => output::toned(Tone::Quiet, &format!("{} {text}", line.strokes)),
+            }
+        }
+    }
+    if report.runs.is_empty() {
+        output::line("The session holds notes and no run.");
+    }
+    Ok(())
+}

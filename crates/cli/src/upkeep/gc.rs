@@ -1,0 +1,91 @@
+//! `workrail gc`: what goes, what stays, and why.
+
+use serde_json::json;
+use workrail_engine::upkeep::{Cleaned, Mode, Sum};
+use workrail_model::retention::Ttl;
+
+use super::{GcArguments, Watched, bytes_shown};
+use crate::outcome::{self, Failure, Format};
+use crate::output::{self, Tone};
+use crate::{settings, wiring};
+
+/// Sessions shown one by one; the JSON form has them all.
+const SHOWN_MAX: usize = 20;
+
+pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
+    let default_ttl = Ttl::of_days(settings::current()?.settings.retention_days());
+    let engine = wiring::open_default()?;
+    let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
+    let cleaned = {
+        let mut watched = Watched::new("Looking at sessions");
+        let ttl = arguments.ttl.unwrap_or(default_ttl);
+        engine.clean_up(ttl, mode, &mut |done, total| watched.at(done, total))?
+    };
+    match Format::json_if(arguments.json) {
+        Format::Json => output::json(&json!(cleaned)),
+        Format::Text => show(&cleaned),
+    }
+    if cleaned.safe_mode.is_none() { Ok(()) } else { Err(Failure::Problems) }
+}
+
+fn show(cleaned: &Cleaned) {
+    let goes = if cleaned.dry_run { "would go" } else { "removed" };
+    for session in cleaned.removed.iter().take(SHOWN_MAX) {
+        let last =
+            session.last_worked_on.as_ref().map_or_else(String::new, |at| format!(", last worked on {at}"));
+        output::line(&format!(
+            "{goes}: {} (finished, {} days old{last}; {})",
+            session.session_id,
+            session.age_days,
+            bytes_shown(session.bytes)
+        ));
+    }
+    if cleaned.removed.len() > SHOWN_MAX {
+        output::line(&format!("and {} more sessions", cleaned.removed.len() - SHOWN_MAX));
+    }
+    if let Some(warning) = &cleaned.safe_mode {
+        output::toned(Tone::Warning, &outcome::described(warning));
+        return;
+    }
+    output::line(&stayed(cleaned));
+    let freed = &cleaned.freed;
+    let row = |name: &str, sum: Sum| vec![name.to_owned(), sum.files.to_string(), bytes_shown(sum.bytes)];
+    output::table(
+        &[goes, "files", "size"],
+        [
+            row("sessions", freed.sessions),
+            row("snapshots", freed.snapshots),
+            row("blobs", freed.blobs),
+            row("workflows", freed.workflows),
+            row("leftovers", freed.leftovers),
+            row("all", freed.total()),
+        ],
+    );
+    if cleaned.dry_run {
+        output::toned(Tone::Quiet, "Nothing was changed. Without --dry-run it goes.");
+    }
+}
+
+/// How many stay, each with its reason.
+fn stayed(cleaned: &Cleaned) -> String {
+    let stayed = &cleaned.stayed;
+    let ttl = &cleaned.ttl;
+    let reasons = [
+        (stayed.unfinished, "unfinished".to_owned()),
+        (stayed.kept, "marked to be kept".to_owned()),
+        (stayed.young, format!("worked on within {ttl}")),
+        (stayed.timeless, "without a time".to_owned()),
+        (stayed.in_use, "in use just now".to_owned()),
+        (stayed.clock_behind, "because the clock stands before the newest event of the store".to_owned()),
+    ];
+    let told: Vec<String> = reasons
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, why)| format!("{count} {why}"))
+        .collect();
+    match stayed.total() {
+        0 => "No session stays.".to_owned(),
+        1 => format!("1 session stays: {}.", told.join(", ")),
+        many => format!("{many} sessions stay: {}.", told.join(", ")),
+    }
+}

@@ -1,0 +1,167 @@
+//! Commands about the whole store: `verify`, `gc`, `repair`, `keys` (G24, G25, G33).
+
+mod gc;
+mod keys;
+mod repair;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use workrail_model::retention::Ttl;
+
+use crate::outcome::{self, EXIT_CODES, Format};
+use crate::output::Progress;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UpkeepCommand {
+    /// Check every digest and every rule of a session or of the whole store, and change nothing.
+    #[command(after_help = format!(
+        "Examples:\n  workrail verify\n  workrail verify amber-falcon\n  workrail verify --all --json\n\n{EXIT_CODES}"
+    ))]
+    Verify(VerifyArguments),
+    /// Remove finished sessions that are old, then content that no session needs.
+    #[command(after_help = format!(
+        "A session goes when every run of it is finished, nobody worked on it for the given time, and it is not \
+         kept (`workrail sessions keep`). While any session is in doubt, nothing goes at all.\n\nExamples:\n  \
+         workrail gc --dry-run\n  workrail gc --ttl 30d\n  workrail gc --json\n\n{EXIT_CODES}"
+    ))]
+    Gc(GcArguments),
+    /// Cut a damaged session back to the part that can be trusted, after a backup of all of it.
+    #[command(after_help = format!(
+        "Examples:\n  workrail repair sess_a7pgws9t9jhg9wjr --dry-run\n  workrail repair sess_a7pgws9t9jhg9wjr\n\n{EXIT_CODES}"
+    ))]
+    Repair(RepairArguments),
+    /// The keys that tokens are signed with.
+    #[command(subcommand)]
+    Keys(KeysCommand),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// A session id, a run id, the beginning of one, or a run's two-word label; all sessions without it.
+    session: Option<String>,
+    /// The whole store: every session, all content, and what else lies there.
+    #[arg(long, conflicts_with = "session")]
+    all: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GcArguments {
+    /// Only show what would go.
+    #[arg(long)]
+    dry_run: bool,
+    /// How long finished sessions are kept: a number and d, h or m, such as 90d.
+    #[arg(long, value_name = "90d")]
+    ttl: Option<Ttl>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RepairArguments {
+    /// A session id or the beginning of one.
+    session: String,
+    /// Only show what would be kept and given up.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask: for scripts.
+    #[arg(long)]
+    yes: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Show which keys are accepted, by their fingerprints.
+    #[command(after_help = format!("Examples:\n  workrail keys show\n\n{EXIT_CODES}"))]
+    Show {
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Sign new tokens with a fresh key. Tokens of the key before it stay good until the next rotation.
+    #[command(after_help = format!("Examples:\n  workrail keys rotate\n  workrail keys rotate --yes --json\n\n{EXIT_CODES}"))]
+    Rotate {
+        /// Do not ask: for scripts.
+        #[arg(long)]
+        yes: bool,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn run(command: UpkeepCommand) -> ExitCode {
+    let (done, json) = match command {
+        UpkeepCommand::Verify(arguments) => (verify::run(&arguments), arguments.json),
+        UpkeepCommand::Gc(arguments) => (gc::run(&arguments), arguments.json),
+        UpkeepCommand::Repair(arguments) => (repair::run(&arguments), arguments.json),
+        UpkeepCommand::Keys(KeysCommand::Show { json }) => (keys::show(Format::json_if(json)), json),
+        UpkeepCommand::Keys(KeysCommand::Rotate { yes, json }) => {
+            (keys::rotate(crate::confirm::Asked::unless(yes), Format::json_if(json)), json)
+        }
+    };
+    outcome::finish(done, Format::json_if(json))
+}
+
+/// A progress bar that starts anew when another count begins.
+pub(crate) struct Watched {
+    what: &'static str,
+    bar: Option<(u64, Progress)>,
+}
+
+impl Watched {
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self { what, bar: None }
+    }
+
+    pub(crate) fn at(&mut self, done: u64, total: u64) {
+        if self.bar.as_ref().is_none_or(|(known, _)| *known != total) {
+            self.bar = Some((total, Progress::new(self.what, total)));
+        }
+        if let Some((_, bar)) = &self.bar {
+            bar.at(done);
+        }
+    }
+}
+
+/// A size as people read it.
+pub(crate) fn bytes_shown(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
+    if bytes < 1000 {
+        return format!("{bytes} bytes");
+    }
+    let (mut size, mut unit) = (bytes as f64 / 1000.0, 0);
+    while size >= 999.95 && unit + 1 < UNITS.len() {
+        size /= 1000.0;
+        unit += 1;
+    }
+    format!("{size:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes_shown;
+
+    #[test]
+    fn sizes_are_short() {
+        for (bytes, shown) in [
+            (0, "0 bytes"),
+            (999, "999 bytes"),
+            (1_000, "1.0 KB"),
+            (999_949, "999.9 KB"),
+            (999_950, "1.0 MB"),
+            (12_345_678, "12.3 MB"),
+            (u64::MAX, "18446744.1 TB"),
+        ] {
+            assert_eq!(bytes_shown(bytes), shown);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `workrail repair`: what is kept, what is given up, where the backup is.
+
+use serde_json::json;
+use workrail_engine::upkeep::{GivenUpSegment, MendOutcome, Mended, Mode};
+use workrail_model::id::SessionId;
+
+use super::RepairArguments;
+use crate::confirm::{self, Asked};
+use crate::outcome::{Failure, Format};
+use crate::output::{self, Tone};
+use crate::wiring::{self, LocalEngine};
+
+pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
+    let engine = wiring::open_default()?;
+    let session = engine.find(&arguments.session)?.session;
+    let format = Format::json_if(arguments.json);
+    let planned = engine.repair(session, Mode::DryRun)?;
+    let MendOutcome::WouldRepair(plan) = &planned else {
+        tell(&planned, format);
+        return Ok(());
+    };
+    if arguments.dry_run {
+        tell(&planned, format);
+        return Ok(());
+    }
+    if format == Format::Text {
+        show(plan, "would be");
+    }
+    repair(&engine, session, Asked::unless(arguments.yes), format)
+}
+
+fn repair(engine: &LocalEngine, session: SessionId, asked: Asked, format: Format) -> Result<(), Failure> {
+    confirm::typed(asked, "Type the session's id to repair it:", &[session.to_string()])?;
+    tell(&engine.repair(session, Mode::Real)?, format);
+    Ok(())
+}
+
+fn tell(outcome: &MendOutcome, format: Format) {
+    if format == Format::Json {
+        return output::json(&json!(outcome));
+    }
+    match outcome {
+        MendOutcome::Healthy { session_id, events } => output::toned(
+            Tone::Good,
+            &format!("Session {session_id} is healthy ({events} events). There is nothing to repair."),
+        ),
+        MendOutcome::WouldRepair(plan) => {
+            show(plan, "would be");
+            output::toned(Tone::Quiet, "Nothing was changed.");
+        }
+        MendOutcome::Repaired(done) => {
+            output::toned(Tone::Good, &format!("Repaired: {} events kept.", done.events_kept));
+            output::line(&format!("The session as it was: {} in the data directory.", done.backup));
+        }
+    }
+}
+
+fn show(plan: &Mended, tense: &str) {
+    output::toned(Tone::Heading, &format!("Session {}", plan.session_id));
+    output::line(&format!("Damage: {}", plan.damage));
+    output::line(&format!("{} events {tense} kept.", plan.events_kept));
+    let given_up = &plan.gives_up;
+    output::toned(
+        Tone::Warning,
+        &format!(
+            "Given up {tense}: {} segments, with {} events and {} notes that can still be read, and {} bytes of \
+             the manifest.",
+            given_up.segments.len(),
+            given_up.readable_events,
+            given_up.readable_notes,
+            given_up.manifest_bytes
+        ),
+    );
+    for segment in &given_up.segments {
+        output::line(&format!("  {}", described(segment)));
+        for event in &segment.events {
+            output::line(&format!("    {event}"));
+        }
+    }
+    output::line(&format!("Backup first: {} in the data directory, the whole session.", plan.backup));
+}
+
+fn described(segment: &GivenUpSegment) -> String {
+    let events = match (segment.first_event, segment.last_event) {
+        (Some(first), Some(last)) => format!("events {first} to {last}"),
+        _ => "events unknown".to_owned(),
+    };
+    let state = match (segment.is_there, segment.unreadable_lines) {
+        (false, _) => ", missing".to_owned(),
+        (true, 0) => String::new(),
+        (true, lines) => format!(", {lines} lines cannot be read"),
+    };
+    format!("{} ({events}{state})", segment.path)
+}

@@ -1,0 +1,59 @@
+//! `workrail verify`: what was checked, and what is wrong.
+
+use serde_json::json;
+use workrail_engine::upkeep::{Scope, Verified};
+
+use super::{VerifyArguments, Watched};
+use crate::outcome::{Failure, Format};
+use crate::output::{self, Tone};
+use crate::wiring;
+
+pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
+    let engine = wiring::open_default()?;
+    let scope = match &arguments.session {
+        Some(text) => Scope::One(engine.find(text)?.session),
+        None => Scope::All,
+    };
+    let verified = {
+        let mut watched = Watched::new("Checking");
+        engine.verify(scope, &mut |done, total| watched.at(done, total))?
+    };
+    match Format::json_if(arguments.json) {
+        Format::Json => output::json(&json!(verified)),
+        Format::Text => show(&verified),
+    }
+    if verified.counts.problems == 0 { Ok(()) } else { Err(Failure::Problems) }
+}
+
+fn show(verified: &Verified) {
+    let counts = &verified.counts;
+    let row = |name: &str, count: u64| vec![name.to_owned(), count.to_string()];
+    output::table(
+        &["checked", "count"],
+        [
+            row("sessions", counts.sessions),
+            row("events", counts.events),
+            row("segments", counts.segments),
+            row("snapshots", counts.snapshots),
+            row("blobs", counts.blobs),
+            row("stored replies", counts.stored_replies),
+            row("workflows", counts.workflows),
+            row("problems", counts.problems),
+            row("notes", counts.notes),
+        ],
+    );
+    for note in &verified.notes {
+        output::toned(Tone::Quiet, &format!("note: {}: {}", note.path, note.note));
+    }
+    for problem in &verified.problems {
+        output::toned(Tone::Warning, &format!("{}: {}", problem.what, problem.problem));
+        output::line(&format!("  {}", problem.fix));
+    }
+    let untold = counts.problems - verified.problems.len() as u64;
+    if untold > 0 {
+        output::line(&format!("and {untold} more problems"));
+    }
+    if counts.problems == 0 {
+        output::toned(Tone::Good, "Everything is as it was written.");
+    }
+}

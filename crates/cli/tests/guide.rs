@@ -1,0 +1,227 @@
+//! Every command that a page of the guide shows is run, in the order of the page, on a machine of its own.
+//!
+//! Blocks marked `sh` are run as they stand, `sh terminal` by a person at a terminal who types the run's label,
+//! `sh server` as servers that are ended again. `sh` lines of other programs must be known here.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+use workrail_testkit::mcp_client::McpClient;
+use workrail_testkit::terminal;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+
+/// What pages may show of other programs.
+const OTHERS: [&str; 7] = [
+    "cargo install --path crates/cli",
+    "cargo run --release -- demo",
+    "cargo nextest run",
+    "cargo xtask",
+    "cargo test",
+    "cargo bench",
+    "./test",
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Terminal,
+    Server,
+}
+
+/// The commands of a page, with where they stand.
+fn commands(page: &str) -> Vec<(Kind, usize, String)> {
+    let mut found = Vec::new();
+    let mut kind = None;
+    let mut fenced = false;
+    for (number, line) in page.lines().enumerate() {
+        let line = line.trim();
+        if let Some(info) = line.strip_prefix("```") {
+            fenced = !fenced;
+            kind = match (fenced, info.trim()) {
+                (true, "sh") => Some(Kind::Plain),
+                (true, "sh terminal") => Some(Kind::Terminal),
+                (true, "sh server") => Some(Kind::Server),
+                (_, _) => None,
+            };
+            continue;
+        }
+        let Some(kind) = kind else { continue };
+        let line = line.split(" #").next().unwrap_or(line).trim();
+        if !line.is_empty() && !line.starts_with('#') {
+            found.push((kind, number + 1, line.to_owned()));
+        }
+    }
+    found
+}
+
+/// Splits as a shell would, as far as pages need it.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut quote = None;
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            (None, ' ') => words.extend((!word.is_empty()).then(|| std::mem::take(&mut word))),
+            (_, c) => word.push(c),
+        }
+    }
+    words.extend((!word.is_empty()).then_some(word));
+    words
+}
+
+/// A machine with two open runs: one in the middle, one that waits for a person.
+struct Machine {
+    root: tempfile::TempDir,
+    open: String,
+    waiting: String,
+    session: String,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let project = root.path().join("project");
+        fs::create_dir_all(project.join("workflows")).unwrap();
+        let gated = json!({
+            "id": "team.release", "name": "Release", "description": "Waits for a person.", "version": "1.0.0",
+            "steps": [
+                { "id": "a", "title": "A", "prompt": "Do a.", "requireConfirmation": { "kind": "human_approval" } },
+                { "id": "b", "title": "B", "prompt": "Do b." },
+            ],
+        });
+        fs::write(project.join("workflows/team.release.json"), gated.to_string()).unwrap();
+        let mut machine = Self { root, open: String::new(), waiting: String::new(), session: String::new() };
+        let mut client = machine.client();
+        let goal = json!({ "workflowId": "wr.small_change", "goal": "rename the timeout setting" });
+        let first = client.call("start_workflow", goal);
+        client.call("continue_workflow", first.structured["nextCall"]["arguments"].clone());
+        let gate = client.call(
+            "start_workflow",
+            json!({ "workflowId": "team.release", "workspacePath": project.to_str().unwrap() }),
+        );
+        client.call("continue_workflow", gate.structured["nextCall"]["arguments"].clone());
+        client.close();
+        let label = |reply: &serde_json::Value| reply["run"]["label"].as_str().unwrap().to_owned();
+        machine.open = label(&first.structured);
+        machine.waiting = label(&gate.structured);
+        machine.session = first.structured["run"]["sessionId"].as_str().unwrap().to_owned();
+        machine
+    }
+
+    fn data(&self) -> PathBuf {
+        self.root.path().join("data")
+    }
+
+    fn client(&self) -> McpClient {
+        McpClient::start(Path::new(PROGRAM), &self.data(), &[("HOME", self.root.path())])
+    }
+
+    /// The command with this machine's names in place of the page's.
+    fn filled(&self, line: &str) -> String {
+        line.replace("amber-falcon", &self.open)
+            .replace("brisk-otter", &self.waiting)
+            .replace("sess_4k7q2m9x1c5v8b3n", &self.session)
+    }
+
+    fn command(&self, arguments: &[String]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var("PATH").unwrap())
+            .env("HOME", self.root.path())
+            .env("EDITOR", "true")
+            .env("WORKRAIL_DATA_DIR", self.data())
+            .current_dir(self.root.path().join("project"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, kind: Kind, line: &str) -> Result<(), String> {
+        let line = self.filled(line);
+        let (line, _redirected) = line.split_once(" > ").unwrap_or((&line, ""));
+        let mut words = words(line);
+        let program = words.remove(0);
+        if program != "workrail" {
+            let known = OTHERS.iter().any(|other| line.starts_with(other));
+            return if known { Ok(()) } else { Err("is no command that this test knows".to_owned()) };
+        }
+        match kind {
+            Kind::Plain => self.run_plain(&words),
+            Kind::Terminal => {
+                let label = words.last().cloned().unwrap_or_default();
+                let approved = terminal::typed(Path::new(PROGRAM), &self.data(), &words.join(" "), &label);
+                if approved { Ok(()) } else { Err("failed at a terminal".to_owned()) }
+            }
+            Kind::Server => self.serve(&words),
+        }
+    }
+
+    fn run_plain(&self, words: &[String]) -> Result<(), String> {
+        let output = self.command(words).output().unwrap();
+        if output.status.success() {
+            return Ok(());
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Err(format!("ended with {}:\n{}{}", output.status, text(&output.stdout), text(&output.stderr)))
+    }
+
+    /// Over standard input it ends by itself; over HTTP it is ended once it listens.
+    fn serve(&self, words: &[String]) -> Result<(), String> {
+        if !words.contains(&"--http".to_owned()) {
+            return self.run_plain(words);
+        }
+        let mut child = self.command(words).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if line.contains("listening on") { Ok(()) } else { Err(line) }
+    }
+}
+
+fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        // Generated, for contributors, or history: nothing there is meant to be typed.
+        if path.is_dir() && !["reference", "contributing", "decisions"].contains(&name.as_str()) {
+            pages(&path, found);
+        } else if name.ends_with(".md") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn figure_every_command_of_the_guide_runs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut paths = vec![root.join("README.md")];
+    pages(&root.join("docs"), &mut paths);
+    paths.sort();
+    let (mut count, mut failures) = (0, Vec::new());
+    for path in paths {
+        let commands = commands(&fs::read_to_string(&path).unwrap());
+        if commands.is_empty() {
+            continue;
+        }
+        let machine = Machine::new();
+        for (kind, number, line) in commands {
+            count += 1;
+            if let Err(problem) = machine.run(kind, &line) {
+                failures.push(format!("{}:{number}: `{line}` {problem}", path.display()));
+            }
+        }
+    }
+    println!("{count} commands of the guide, {} failed", failures.len());
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(count > 30, "the pages were found");
+}

@@ -1,0 +1,138 @@
+//! `verify` and `gc` on small stores.
+
+use serde_json::json;
+
+use crate::scene::{Scene, session};
+
+#[test]
+fn a_sound_store_is_verified_with_counts() {
+    let scene = Scene::new();
+    scene.finished();
+    let waiting = scene.unfinished();
+    let verified = scene.run(&["verify", "--json"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    let report = verified.json();
+    let counts = &report["counts"];
+    assert_eq!((&counts["sessions"], &counts["segments"]), (&json!(2), &json!(3)), "{counts}");
+    assert_eq!((&counts["workflows"], &counts["snapshots"]), (&json!(1), &json!(2)), "{counts}");
+    assert_eq!((&counts["storedReplies"], &counts["problems"]), (&json!(1), &json!(0)), "{counts}");
+    assert_eq!(report["problems"], json!([]));
+    assert_eq!(report["notes"], json!([]), "nothing lies around");
+    assert_eq!(scene.run(&["verify", "--all", "--json"]).json(), report);
+
+    let one = scene.run(&["verify", &session(&waiting), "--json"]);
+    assert_eq!(one.json()["counts"]["sessions"], json!(1));
+    let shown = scene.run(&["verify"]);
+    assert!(shown.out.contains("Everything is as it was written."), "{shown:?}");
+    assert_eq!(scene.run(&["verify", "sess_0000000000000000"]).code, 2);
+    assert_eq!(scene.run(&["verify", "--all", &session(&waiting)]).code, 2);
+}
+
+#[test]
+fn every_kind_of_damage_is_named_with_what_to_do() {
+    let scene = Scene::new();
+    let (first, second) = (scene.finished(), scene.unfinished());
+    let data = scene.data.path();
+    for (folder, problem) in [
+        ("snapshots", "does not have its digest"),
+        ("blobs", "is missing"),
+        ("workflows/pinned", "is missing"),
+    ] {
+        let path = std::fs::read_dir(data.join(folder)).unwrap().next().unwrap().unwrap().path();
+        let sound = std::fs::read(&path).unwrap();
+        match problem {
+            "is missing" => std::fs::remove_file(&path).unwrap(),
+            _ => std::fs::write(&path, "{}").unwrap(),
+        }
+        let said = scene.run(&["verify", "--json"]);
+        assert_eq!(said.code, 1, "{folder}: {said:?}");
+        let problems = said.json()["problems"].clone();
+        let told = problems.as_array().unwrap().iter().any(|told| {
+            told["what"].as_str().unwrap().starts_with(folder)
+                && told["problem"].as_str().unwrap().contains(problem)
+                && told["fix"].as_str().unwrap().contains("Restore")
+        });
+        assert!(told, "{folder}: {problems}");
+        std::fs::write(&path, sound).unwrap();
+    }
+    std::fs::write(data.join("blobs/.tmp-left-0"), "x").unwrap();
+    let noted = scene.run(&["verify", "--json"]);
+    assert_eq!(noted.code, 0, "a leftover is no problem");
+    assert_eq!(noted.json()["notes"][0]["path"], "blobs/.tmp-left-0");
+
+    let manifest = scene.session_dir(&second).join("manifest.jsonl");
+    let mut bytes = std::fs::read(&manifest).unwrap();
+    bytes[5] ^= 1;
+    std::fs::write(&manifest, bytes).unwrap();
+    let said = scene.run(&["verify"]);
+    assert_eq!(said.code, 1);
+    assert!(said.out.contains(&session(&second)) && said.out.contains("from its beginning"), "{said:?}");
+    assert_eq!(scene.run(&["verify", &session(&first)]).code, 0, "the other one is sound");
+}
+
+#[test]
+fn gc_takes_what_is_old_and_finished_and_says_why_the_rest_stays() {
+    let scene = Scene::new();
+    let (old, kept, open) = (scene.finished(), scene.finished(), scene.unfinished());
+    assert_eq!(scene.run(&["sessions", "keep", &session(&kept)]).code, 0);
+    let young = scene.run(&["gc", "--json"]);
+    assert_eq!(young.code, 0, "{young:?}");
+    let report = young.json();
+    assert_eq!(report["removed"], json!([]));
+    assert_eq!(
+        report["stayed"],
+        json!({ "kept": 1, "unfinished": 1, "young": 1, "timeless": 0, "clockBehind": 0, "inUse": 0 })
+    );
+
+    let before = scene.content();
+    let planned = scene.run(&["gc", "--ttl", "0d", "--dry-run", "--json"]).json();
+    assert_eq!((&planned["dryRun"], &planned["ttl"]), (&json!(true), &json!("0d")));
+    assert!(scene.session_dir(&old).exists() && scene.content() == before, "a dry run changes nothing");
+    let done = scene.run(&["gc", "--ttl", "0d", "--json"]);
+    assert_eq!(done.code, 0);
+    let done = done.json();
+    assert_eq!(done["removed"][0]["sessionId"], json!(session(&old)));
+    assert_eq!((&done["removed"], &done["freed"]), (&planned["removed"], &planned["freed"]));
+    assert_eq!(done["freed"]["blobs"]["files"], json!(1), "its stored reply");
+    assert_eq!(done["freed"]["snapshots"]["files"], json!(0), "the others need them");
+    assert!(!scene.session_dir(&old).exists());
+    assert!(scene.session_dir(&kept).exists() && scene.session_dir(&open).exists());
+    assert_eq!(scene.run(&["verify"]).code, 0);
+
+    assert_eq!(scene.run(&["sessions", "unkeep", &session(&kept)]).code, 0);
+    let text = scene.run(&["gc", "--ttl", "0d"]);
+    assert!(
+        text.out.contains(&session(&kept)) && text.out.contains("1 session stays: 1 unfinished"),
+        "{text:?}"
+    );
+    assert!(scene.session_dir(&open).exists(), "an unfinished run never goes by age");
+    for wrong in ["90", "a lot", "-1d"] {
+        let said = scene.run(&["gc", &format!("--ttl={wrong}")]);
+        assert_eq!(said.code, 2, "{wrong}");
+        assert!(said.err.contains("90d"), "{wrong}: {said:?}");
+    }
+}
+
+#[test]
+fn gc_removes_nothing_by_age_while_the_clock_is_behind() {
+    use workrail_model::event::Event;
+    use workrail_model::manifest::{ManifestIndex, commit_group, group_bytes, segment_bytes};
+    use workrail_model::time::Timestamp;
+    let scene = Scene::new();
+    let (old, ahead) = (scene.finished(), scene.unfinished());
+    // One session from a day that the clock of this machine has not reached.
+    let folder = scene.session_dir(&ahead);
+    let segment = std::fs::read_dir(folder.join("events")).unwrap().next().unwrap().unwrap().path();
+    let lines = std::fs::read(&segment).unwrap();
+    let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let mut events: Vec<Event> = lines.map(|line| Event::parse(line).unwrap()).collect();
+    events[0].at = Some(Timestamp::parse("9998-01-01T00:00:00.000Z").unwrap());
+    let bytes = segment_bytes(&events).unwrap();
+    std::fs::write(&segment, &bytes).unwrap();
+    let group = group_bytes(&commit_group(ManifestIndex::ZERO, &events, &bytes)).unwrap();
+    std::fs::write(folder.join("manifest.jsonl"), group).unwrap();
+    let said = scene.run(&["gc", "--ttl", "0d", "--json"]).json();
+    assert_eq!(said["removed"], json!([]));
+    assert_eq!((&said["stayed"]["clockBehind"], &said["stayed"]["unfinished"]), (&json!(1), &json!(1)));
+    assert!(scene.session_dir(&old).exists());
+}

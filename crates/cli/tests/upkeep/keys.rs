@@ -1,0 +1,86 @@
+//! `keys show` and `keys rotate`, beside servers that have the old keys in memory.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::scene::{Scene, advance, start};
+
+#[test]
+fn keys_are_shown_by_fingerprint_and_never_themselves() {
+    let scene = Scene::new();
+    let shown = scene.run(&["keys", "show", "--json"]);
+    assert_eq!(shown.code, 0, "{shown:?}");
+    let first = shown.json();
+    let current = first["keys"]["current"]["fingerprint"].as_str().unwrap().to_owned();
+    assert_eq!(current.len(), 16);
+    assert_eq!(
+        first,
+        json!({
+            "file": "keys/keyring.json", "onlyForYou": true, "keys": { "current": { "fingerprint": current } },
+        })
+    );
+    assert_eq!(scene.run(&["keys", "rotate"]).code, 2, "rotation asks a person");
+    assert!(!scene.typed("keys rotate", "no"));
+    assert_eq!(scene.run(&["keys", "show", "--json"]).json(), first);
+
+    let rotated = scene.run(&["keys", "rotate", "--yes", "--json"]).json();
+    assert_eq!(rotated["keys"]["previous"]["fingerprint"], json!(current));
+    assert_eq!(rotated["noLongerAccepted"], Value::Null);
+    assert!(scene.typed("keys rotate", "rotate"));
+    let last = scene.run(&["keys", "rotate", "--yes", "--json"]).json();
+    assert!(last["noLongerAccepted"]["fingerprint"].is_string());
+    let written: Value =
+        serde_json::from_slice(&fs::read(scene.data.path().join("keys/keyring.json")).unwrap()).unwrap();
+    let said = scene.run(&["keys", "show"]);
+    for key in ["current", "previous"] {
+        assert!(!said.out.contains(written[key].as_str().unwrap()), "a key was printed");
+    }
+}
+
+#[test]
+fn keys_that_others_may_use_are_refused() {
+    let scene = Scene::new();
+    scene.run(&["keys", "show"]);
+    let keys = scene.data.path().join("keys");
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o755)).unwrap();
+    for command in [&["keys", "show", "--json"][..], &["keys", "rotate", "--yes", "--json"]] {
+        let refused = scene.run(command);
+        assert_eq!((refused.code, &refused.json()["error"]["code"]), (1, &json!("STORE_KEYRING_UNUSABLE")));
+        assert!(refused.json()["error"]["suggestion"].as_str().unwrap().contains("0700"), "{refused:?}");
+    }
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(scene.run(&["keys", "show"]).code, 0);
+}
+
+#[test]
+fn servers_of_before_and_after_a_rotation_take_each_others_tokens() {
+    let scene = Scene::new();
+    let mut before = scene.server();
+    let old = start(&mut before);
+    let other = start(&mut before);
+    assert_eq!(scene.run(&["keys", "rotate", "--yes"]).code, 0);
+    let mut after = scene.server();
+    let new = start(&mut after);
+    let look =
+        |reply: &workrail_testkit::mcp_client::ToolReply| json!({ "stateToken": reply.string("stateToken") });
+
+    let taken = after.call("continue_workflow", look(&old));
+    assert!(!taken.is_error, "the previous key is accepted: {}", taken.text);
+    let taken = before.call("continue_workflow", look(&new));
+    assert!(!taken.is_error, "a running server takes the new key over: {}", taken.text);
+    assert!(!advance(&mut before, &old).is_error, "its own tokens of before stay good");
+    assert!(!advance(&mut after, &new).is_error);
+
+    // What the running server mints now is of the new key: it outlives one more rotation.
+    let minted = before.call("continue_workflow", look(&other));
+    assert_eq!(scene.run(&["keys", "rotate", "--yes"]).code, 0);
+    let mut last = scene.server();
+    assert!(!last.call("continue_workflow", look(&minted)).is_error);
+    let ended = last.call("continue_workflow", look(&other));
+    assert_eq!(ended.code(), "TOKEN_BAD_SIGNATURE", "two rotations end a token: {}", ended.text);
+    let forged = format!("{}0", &other.string("stateToken")[..other.string("stateToken").len() - 1]);
+    let refused = before.call("continue_workflow", json!({ "stateToken": forged }));
+    assert!(refused.is_error, "looking at the keys again does not make a wrong token right");
+}

@@ -1,0 +1,110 @@
+//! `gc`, `delete` and `repair` killed as they enter a system call that changes something on the disk (G24, G25).
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::scene::{PROGRAM, Scene, run, session};
+
+/// A `?` forgives a name that this kernel lacks.
+const CALLS: [&str; 5] = ["?renameat", "?renameat2", "unlinkat", "fsync", "mkdirat"];
+
+fn may_trace() -> bool {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "true"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    fs::set_permissions(to, fs::metadata(from).unwrap().permissions()).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_tree(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+/// Runs a command that is killed at the Nth call of a kind; whether it got through unharmed.
+fn survives(data: &Path, arguments: &[&str], call: &str, when: usize) -> bool {
+    let status = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
+        .args(["-e", &format!("inject={call}:signal=KILL:when={when}")])
+        .arg(PROGRAM)
+        .args(arguments)
+        .env("WORKRAIL_DATA_DIR", data)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    status.success()
+}
+
+#[test]
+fn figure_upkeep_killed_at_system_calls() {
+    if !may_trace() {
+        println!("skipped: strace is not here or may not trace");
+        return;
+    }
+    let scene = Scene::new();
+    let (old, open, broken) = (scene.finished(), scene.unfinished(), scene.finished());
+    let template = scene.data.path();
+    let events = scene.session_dir(&broken).join("events");
+    let mut segments: Vec<_> = fs::read_dir(events).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.sort();
+    let last = segments.pop().unwrap();
+    let sound = fs::read(&last).unwrap();
+    let (id, doomed, damaged) = (session(&open), session(&old), session(&broken));
+    let commands: [(&[&str], bool); 3] = [
+        (&["gc", "--ttl", "0d"], false),
+        (&["sessions", "delete", &doomed, "--yes"], false),
+        (&["repair", &damaged, "--yes"], true),
+    ];
+    let (mut kills, place) = (0, tempfile::tempdir().unwrap());
+    let data = place.path().join("data");
+    for (arguments, is_damaged) in commands {
+        fs::write(&last, if is_damaged { &sound[..sound.len() - 9] } else { &sound[..] }).unwrap();
+        for call in CALLS {
+            for when in 1.. {
+                copy_tree(template, &data);
+                let unharmed = survives(&data, arguments, call, when);
+                kills += usize::from(!unharmed);
+                check(&data, &id, &damaged, is_damaged, &format!("{arguments:?}, {call} {when}"));
+                // Again, and to its end.
+                let again = run(&data, arguments);
+                assert!(again.code == 0 || (arguments[0] == "sessions" && again.code == 2), "{again:?}");
+                let cleaned = run(&data, &["gc", "--ttl", "0d"]);
+                assert_eq!(cleaned.code, 0, "{arguments:?}, {call} {when}: {cleaned:?}");
+                let verified = run(&data, &["verify", "--json"]);
+                assert_eq!(verified.code, 0, "{verified:?}");
+                assert_eq!(verified.json()["notes"], json!([]), "{arguments:?}, {call} {when}");
+                fs::remove_dir_all(&data).unwrap();
+                if unharmed {
+                    break;
+                }
+            }
+        }
+    }
+    println!("figure: upkeep killed at {kills} system calls: 0 sessions lost or in part");
+    assert!(kills > 20);
+}
+
+/// Nothing that should stay is harmed; what was damaged is damaged as before, or repaired.
+fn check(data: &Path, stays: &str, damaged: &str, is_damaged: bool, what: &str) {
+    let verified = run(data, &["verify", stays, "--json"]);
+    assert_eq!(verified.code, 0, "{what}: {verified:?}");
+    let all = run(data, &["verify", "--json"]).json();
+    for problem in all["problems"].as_array().unwrap() {
+        assert!(is_damaged && problem["what"] == json!(damaged), "{what}: {problem}");
+    }
+    if is_damaged && all["problems"] == json!([]) {
+        assert!(data.join(format!("backups/{damaged}-1/manifest.jsonl")).exists(), "{what}: no backup");
+    }
+}

@@ -1,0 +1,11 @@
+//! Checking, cleaning, keeping, removing, repairing and rotating, through the real binary (G24, G25, G33).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+mod cleaning;
+mod deciding;
+mod keys;
+mod killed;
+mod mending;
+mod scene;
+mod thousands;

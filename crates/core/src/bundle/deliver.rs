@@ -1,0 +1,175 @@
+//! The third reading: hands over what to store, and believes nothing that the first reading did not see.
+
+use std::io::{Read, Seek};
+
+use serde_json::Value;
+use workrail_model::bundle::Section;
+use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
+use workrail_model::event::EventIndex;
+use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
+
+use super::read::{Item, Part, Reader, read};
+use super::survey::{ListDigest, blob_bytes, canonical, check_content};
+use super::{BundleError, Checked, Identity};
+
+/// Where an imported session goes.
+pub trait Sink {
+    type Error;
+    fn content(&mut self, attachment: Attachment) -> Result<(), Self::Error>;
+    /// The next segment of the log.
+    fn segment(&mut self, segment: RawSegment) -> Result<(), Self::Error>;
+}
+
+/// Why a delivery ended early.
+#[derive(Debug)]
+pub enum Stop<E> {
+    Bundle(BundleError),
+    Sink(E),
+}
+
+impl<E> From<BundleError> for Stop<E> {
+    fn from(error: BundleError) -> Self {
+        Self::Bundle(error)
+    }
+}
+
+/// Reads the source once more and hands over all of it under its new identity.
+pub fn deliver<R: Read + Seek, S: Sink>(
+    source: &mut R,
+    checked: &Checked,
+    identity: &Identity,
+    sink: &mut S,
+) -> Result<(), Stop<S::Error>> {
+    source.rewind().map_err(BundleError::Source)?;
+    let mut delivery = Delivery {
+        checked,
+        identity,
+        sink,
+        list: ListDigest::default(),
+        segment: Vec::new(),
+        segments: 0,
+        contents: 0,
+        failed: None,
+    };
+    let result = read(source, &mut delivery);
+    match delivery.failed.take() {
+        Some(error) => Err(Stop::Sink(error)),
+        None => Ok(result.and_then(|()| delivery.finish())?),
+    }
+}
+
+struct Delivery<'a, S: Sink> {
+    checked: &'a Checked,
+    identity: &'a Identity,
+    sink: &'a mut S,
+    list: ListDigest,
+    segment: Vec<u8>,
+    segments: usize,
+    contents: usize,
+    /// What the sink said: it does not fit into the reader's own errors.
+    failed: Option<S::Error>,
+}
+
+impl<S: Sink> Reader for Delivery<'_, S> {
+    fn wants(&self, part: Part) -> bool {
+        match part {
+            Part::Events | Part::Snapshots | Part::Workflows | Part::Blobs => true,
+            Part::Members | Part::Manifest | Part::Entries => false,
+        }
+    }
+
+    fn take(&mut self, item: Item) -> Result<(), BundleError> {
+        match item {
+            Item::Event(index, value) => self.event(index, value),
+            Item::Snapshot(reference, value) => {
+                let section = Section::Snapshot(reference);
+                let bytes = canonical(&section.to_string(), &value)?;
+                self.content(&section, AttachmentKind::Snapshot, reference.digest(), bytes)
+            }
+            Item::Workflow(hash, value) => {
+                let section = Section::Workflow(hash);
+                let bytes = canonical(&section.to_string(), &value)?;
+                self.content(&section, AttachmentKind::Workflow, hash.digest(), bytes)
+            }
+            Item::Blob(reference, value) => {
+                let section = Section::Blob(reference);
+                let bytes = blob_bytes(&section, value)?;
+                self.content(&section, AttachmentKind::Blob, reference.digest(), bytes)
+            }
+            Item::Member(..) | Item::Record(..) | Item::Entry(..) => Ok(()),
+        }
+    }
+}
+
+fn changed(at: impl std::fmt::Display) -> BundleError {
+    BundleError::integrity(at, "changed while it was imported")
+}
+
+impl<S: Sink> Delivery<'_, S> {
+    fn content(
+        &mut self,
+        section: &Section,
+        kind: AttachmentKind,
+        digest: Sha256,
+        bytes: Vec<u8>,
+    ) -> Result<(), BundleError> {
+        check_content(section, kind, digest, &bytes)?;
+        let survey = &self.checked.survey;
+        let seen = match kind {
+            AttachmentKind::Snapshot => survey.snapshots.contains_key(&SnapshotRef::new(digest)),
+            AttachmentKind::Workflow => survey.workflows.contains_key(&WorkflowHash::new(digest)),
+            AttachmentKind::Blob => survey.blobs.contains_key(&BlobRef::new(digest)),
+        };
+        if !seen {
+            return Err(changed(section));
+        }
+        self.contents += 1;
+        let attachment = match kind {
+            AttachmentKind::Snapshot => Attachment::snapshot(bytes),
+            AttachmentKind::Workflow => Attachment::workflow(bytes),
+            AttachmentKind::Blob => Attachment::blob(bytes),
+        };
+        let delivered = self.sink.content(attachment);
+        self.said(delivered, section)
+    }
+
+    /// Ends the reading when the sink failed; the error itself is kept for the caller.
+    fn said(
+        &mut self,
+        delivered: Result<(), S::Error>,
+        at: impl std::fmt::Display,
+    ) -> Result<(), BundleError> {
+        delivered.map_err(|error| {
+            self.failed = Some(error);
+            BundleError::format(at, "was not stored")
+        })
+    }
+
+    fn event(&mut self, index: u64, mut value: Value) -> Result<(), BundleError> {
+        let at = format!("session/events/{index}");
+        self.list.push(&canonical(&at, &value)?);
+        self.identity.apply(self.checked, &mut value).map_err(|error| BundleError::format(&at, error))?;
+        self.segment.extend_from_slice(&canonical(&at, &value)?);
+        self.segment.push(b'\n');
+        let end = self.checked.survey.segment_ends.get(self.segments).ok_or_else(|| changed(&at))?;
+        if EventIndex::new(index) != Some(*end) {
+            return Ok(());
+        }
+        let segment = RawSegment::parse(std::mem::take(&mut self.segment))
+            .map_err(|error| BundleError::format(&at, error))?;
+        self.segments += 1;
+        let delivered = self.sink.segment(segment);
+        self.said(delivered, at)
+    }
+
+    fn finish(self) -> Result<(), BundleError> {
+        let survey = &self.checked.survey;
+        if self.list.finish() != survey.events || !self.segment.is_empty() {
+            return Err(changed(Section::Events));
+        }
+        if self.contents != survey.content_count() {
+            return Err(changed("session"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! What is wrong with a bundle: which of the closed problems, where, and in words.
+
+use std::fmt;
+use std::io;
+
+use workrail_model::error::ErrorCode;
+
+/// The closed set of reasons for which a bundle is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Problem {
+    InvalidFormat,
+    UnsupportedVersion,
+    IntegrityFailed,
+    MissingSnapshot,
+    MissingPinnedWorkflow,
+    EventOrderInvalid,
+    ManifestOrderInvalid,
+}
+
+impl Problem {
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::InvalidFormat => ErrorCode::BundleInvalidFormat,
+            Self::UnsupportedVersion => ErrorCode::BundleUnsupportedVersion,
+            Self::IntegrityFailed => ErrorCode::BundleIntegrityFailed,
+            Self::MissingSnapshot => ErrorCode::BundleMissingSnapshot,
+            Self::MissingPinnedWorkflow => ErrorCode::BundleMissingPinnedWorkflow,
+            Self::EventOrderInvalid => ErrorCode::BundleEventOrderInvalid,
+            Self::ManifestOrderInvalid => ErrorCode::BundleManifestOrderInvalid,
+        }
+    }
+}
+
+/// A bundle that is not imported.
+#[derive(Debug)]
+pub enum BundleError {
+    Refused {
+        problem: Problem,
+        /// The part of the document, such as `session/events/17`.
+        at: String,
+        what: String,
+        /// Line and column, where a place in the text is meant.
+        position: Option<(usize, usize)>,
+    },
+    /// The source could not be read; nothing is said about the bundle.
+    Source(io::Error),
+}
+
+impl BundleError {
+    pub(super) fn new(problem: Problem, at: impl fmt::Display, what: impl fmt::Display) -> Self {
+        let (at, what) = (clip(&at.to_string()), clip(&what.to_string()));
+        Self::Refused { problem, at, what, position: None }
+    }
+
+    pub(super) fn format(at: impl fmt::Display, what: impl fmt::Display) -> Self {
+        Self::new(Problem::InvalidFormat, at, what)
+    }
+
+    pub(super) fn integrity(at: impl fmt::Display, what: impl fmt::Display) -> Self {
+        Self::new(Problem::IntegrityFailed, at, what)
+    }
+
+    pub(super) fn events(index: u64, what: impl fmt::Display) -> Self {
+        Self::new(Problem::EventOrderInvalid, format_args!("session/events/{index}"), what)
+    }
+
+    pub(super) fn manifest(index: u64, what: impl fmt::Display) -> Self {
+        Self::new(Problem::ManifestOrderInvalid, format_args!("session/manifest/{index}"), what)
+    }
+
+    /// Adds the place in the text, where the reader knows it.
+    pub(super) fn placed(mut self, line: usize, column: usize) -> Self {
+        if let Self::Refused { position, .. } = &mut self
+            && line > 0
+        {
+            *position = Some((line, column));
+        }
+        self
+    }
+
+    pub fn problem(&self) -> Option<Problem> {
+        match self {
+            Self::Refused { problem, .. } => Some(*problem),
+            Self::Source(_) => None,
+        }
+    }
+}
+
+/// A hostile text is quoted, not repeated.
+fn clip(text: &str) -> String {
+    workrail_model::text::truncate_with_marker(text, workrail_model::limits::SUMMARY_BYTES_MAX).into_owned()
+}
+
+impl fmt::Display for BundleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { at, what, position: None, .. } => write!(f, "`{at}`: {what}"),
+            Self::Refused { at, what, position: Some((line, column)), .. } => {
+                write!(f, "`{at}`: {what} (line {line}, column {column})")
+            }
+            Self::Source(error) => write!(f, "the bundle cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BundleError {}

@@ -1,0 +1,287 @@
+//! The second reading: the events are one valid history, the manifest follows from them, and everything that
+//! they refer to is there, and nothing else.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Seek};
+
+use serde_json::Value;
+use workrail_model::bundle::Section;
+use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
+use workrail_model::event::{
+    DedupeKey, Event, EventData, EventError, EventIndex, EventKind, OutputPayload, RunStarted,
+};
+use workrail_model::id::{EventId, RunId};
+use workrail_model::limits::{PLAN_EVENTS_MAX, SEGMENT_BYTES_MAX};
+use workrail_model::manifest::{ManifestIndex, commit_group};
+use workrail_model::name::WorkflowId;
+
+use super::portable::is_absolute;
+use super::read::{Item, Part, Reader, read};
+use super::survey::{ListDigest, Survey, canonical};
+use super::{BundleError, Problem};
+use crate::project::SessionState;
+
+/// A bundle that may be imported: made by [`check`] alone.
+#[derive(Debug)]
+pub struct Checked {
+    pub survey: Survey,
+    /// In the order in which they were started.
+    pub runs: Vec<(RunId, WorkflowId)>,
+    pub event_count: u64,
+    /// Every activity number of the events, sorted.
+    pub(super) activities: Vec<u64>,
+}
+
+impl Checked {
+    /// The largest activity number of its events; 0 when none has one.
+    pub fn newest_activity(&self) -> u64 {
+        self.activities.last().copied().unwrap_or(0)
+    }
+}
+
+/// Reads the events again and checks what they mean. Stores nothing.
+pub fn check<R: Read + Seek>(source: &mut R, survey: Survey) -> Result<Checked, BundleError> {
+    source.rewind().map_err(BundleError::Source)?;
+    let mut history = History::new(&survey);
+    read(source, &mut history)?;
+    let Known { runs, event_count, activities } = history.finish()?;
+    Ok(Checked { survey, runs, event_count, activities })
+}
+
+/// What all events together say.
+struct Known {
+    runs: Vec<(RunId, WorkflowId)>,
+    event_count: u64,
+    activities: Vec<u64>,
+}
+
+struct History<'s> {
+    survey: &'s Survey,
+    state: SessionState,
+    list: ListDigest,
+    /// The events of the segment that is being read, and its bytes.
+    open: Vec<Event>,
+    segment: Vec<u8>,
+    segments_closed: usize,
+    next_record: u64,
+    ids: BTreeSet<EventId>,
+    keys: BTreeSet<[u8; 16]>,
+    activities: BTreeSet<u64>,
+    snapshots: BTreeSet<SnapshotRef>,
+    workflows: BTreeSet<WorkflowHash>,
+    blobs: BTreeSet<BlobRef>,
+}
+
+impl Reader for History<'_> {
+    fn wants(&self, part: Part) -> bool {
+        part == Part::Events
+    }
+
+    fn take(&mut self, item: Item) -> Result<(), BundleError> {
+        // Nothing else is asked for.
+        if let Item::Event(index, value) = item { self.event(index, value) } else { Ok(()) }
+    }
+}
+
+impl<'s> History<'s> {
+    fn new(survey: &'s Survey) -> Self {
+        Self {
+            survey,
+            state: SessionState::new(survey.session),
+            list: ListDigest::default(),
+            open: Vec::new(),
+            segment: Vec::new(),
+            segments_closed: 0,
+            next_record: 0,
+            ids: BTreeSet::new(),
+            keys: BTreeSet::new(),
+            activities: BTreeSet::new(),
+            snapshots: BTreeSet::new(),
+            workflows: BTreeSet::new(),
+            blobs: BTreeSet::new(),
+        }
+    }
+
+    fn event(&mut self, index: u64, value: Value) -> Result<(), BundleError> {
+        let at = format!("session/events/{index}");
+        let bytes = canonical(&at, &value)?;
+        self.list.push(&bytes);
+        let event = Event::from_value(value).map_err(|error| match error {
+            EventError::UnknownVersion { .. } | EventError::UnknownKind { .. } => {
+                BundleError::new(Problem::UnsupportedVersion, &at, error)
+            }
+            EventError::Json(_) | EventError::Field { .. } => BundleError::format(&at, error),
+        })?;
+        self.check_identity(index, &event)?;
+        self.check_references(index, &event)?;
+        self.state.apply(&event).map_err(|error| BundleError::events(index, error))?;
+        self.activities.extend(event.activity.map(|activity| activity.get()));
+        self.segment.extend_from_slice(&bytes);
+        self.segment.push(b'\n');
+        self.open.push(event);
+        self.close_segment(index)
+    }
+
+    fn check_identity(&mut self, index: u64, event: &Event) -> Result<(), BundleError> {
+        if event.event_index.get() != index {
+            let what = format!("has the index {}", event.event_index.get());
+            return Err(BundleError::events(index, what));
+        }
+        if event.session_id != self.survey.session {
+            let what = format!("belongs to {}, not to {}", event.session_id, self.survey.session);
+            return Err(BundleError::events(index, what));
+        }
+        if (index == 0) != (event.kind() == EventKind::SessionCreated) {
+            return Err(BundleError::events(
+                index,
+                "a session is created by its first event and by no other",
+            ));
+        }
+        // A forged key could make a later append look like a repetition.
+        let key = DedupeKey::of(event.session_id, event.scope, &event.data);
+        if event.dedupe_key != key {
+            return Err(BundleError::events(
+                index,
+                format!("has a dedupe key that is not its own, which is {key}"),
+            ));
+        }
+        if !self.keys.insert(key.fingerprint()) {
+            return Err(BundleError::events(index, format!("repeats the dedupe key {key}")));
+        }
+        if !self.ids.insert(event.event_id) {
+            return Err(BundleError::events(index, format!("repeats the event id {}", event.event_id)));
+        }
+        Ok(())
+    }
+
+    fn check_references(&mut self, index: u64, event: &Event) -> Result<(), BundleError> {
+        if let EventData::RunStarted(started) = &event.data {
+            self.check_run(index, started)?;
+        }
+        if let EventData::NodeCreated(node) = &event.data {
+            let reference = node.snapshot_ref;
+            let Some(workflow) = self.survey.snapshots.get(&reference) else {
+                let what = format!("is not in the bundle; event {index} refers to it");
+                return Err(BundleError::new(Problem::MissingSnapshot, Section::Snapshot(reference), what));
+            };
+            if *workflow != node.workflow_hash {
+                let what = format!("refers to a snapshot of another workflow ({workflow})");
+                return Err(BundleError::events(index, what));
+            }
+            self.snapshots.insert(reference);
+        }
+        for reference in event.data.blob_refs() {
+            let Some(length) = self.survey.blobs.get(&reference) else {
+                let what = format!("is not in the bundle; event {index} refers to it");
+                return Err(BundleError::integrity(Section::Blob(reference), what));
+            };
+            if let EventData::NodeOutputAppended(output) = &event.data
+                && let OutputPayload::ArtifactRef { byte_length, .. } = &output.payload
+                && byte_length != length
+            {
+                let what = format!("says that its artifact has {byte_length} bytes, it has {length}");
+                return Err(BundleError::events(index, what));
+            }
+            self.blobs.insert(reference);
+        }
+        Ok(())
+    }
+
+    fn check_run(&mut self, index: u64, started: &RunStarted) -> Result<(), BundleError> {
+        let hash = started.workflow_hash;
+        let Some(workflow) = self.survey.workflows.get(&hash) else {
+            let what = format!("is not in the bundle; the run that event {index} starts is pinned to it");
+            return Err(BundleError::new(Problem::MissingPinnedWorkflow, Section::Workflow(hash), what));
+        };
+        if *workflow != started.workflow_id {
+            let what = format!("starts `{}`, but is pinned to `{workflow}`", started.workflow_id);
+            return Err(BundleError::events(index, what));
+        }
+        if is_absolute(started.workflow_source_ref.as_str()) {
+            let at = format!("session/events/{index}/data/workflowSourceRef");
+            return Err(BundleError::format(at, "is an absolute path, which no bundle holds"));
+        }
+        self.workflows.insert(hash);
+        Ok(())
+    }
+
+    /// At the end of a segment, the records that commit it must be those of the manifest.
+    fn close_segment(&mut self, index: u64) -> Result<(), BundleError> {
+        let Some(end) = self.survey.segment_ends.get(self.segments_closed) else {
+            return Err(BundleError::manifest(self.next_record, format!("no segment holds event {index}")));
+        };
+        if self.open.len() > PLAN_EVENTS_MAX || self.segment.len() as u64 > SEGMENT_BYTES_MAX {
+            return Err(BundleError::manifest(
+                self.next_record,
+                "closes a segment that is larger than one may be",
+            ));
+        }
+        if EventIndex::new(index) != Some(*end) {
+            return Ok(());
+        }
+        let group = commit_group(ManifestIndex::new(self.next_record), &self.open, &self.segment);
+        for record in group {
+            let at = self.next_record;
+            let bytes = record.to_canonical().map_err(|error| BundleError::manifest(at, error))?;
+            let found = usize::try_from(at).ok().and_then(|at| self.survey.records.get(at));
+            if found != Some(&Sha256::of(&bytes)) {
+                return Err(BundleError::manifest(at, "does not follow from the events"));
+            }
+            self.next_record += 1;
+        }
+        self.open.clear();
+        self.segment.clear();
+        self.segments_closed += 1;
+        Ok(())
+    }
+
+    /// What is left when all events are read.
+    fn finish(self) -> Result<Known, BundleError> {
+        let survey = self.survey;
+        if self.list.finish() != survey.events {
+            return Err(BundleError::integrity(Section::Events, "changed while it was read"));
+        }
+        let event_count = self.state.next_event_index().get();
+        if event_count == 0 {
+            return Err(BundleError::events(0, "is missing: a session has at least one event"));
+        }
+        if !self.open.is_empty() || self.segments_closed != survey.segment_ends.len() {
+            return Err(BundleError::manifest(
+                self.next_record,
+                "closes a segment whose events are not there",
+            ));
+        }
+        if self.next_record != survey.records.len() as u64 {
+            return Err(BundleError::manifest(self.next_record, "follows from no event"));
+        }
+        let stray = None
+            .or_else(|| {
+                survey
+                    .snapshots
+                    .keys()
+                    .find(|key| !self.snapshots.contains(key))
+                    .map(|key| Section::Snapshot(*key))
+            })
+            .or_else(|| {
+                survey
+                    .workflows
+                    .keys()
+                    .find(|key| !self.workflows.contains(key))
+                    .map(|key| Section::Workflow(*key))
+            })
+            .or_else(|| {
+                survey.blobs.keys().find(|key| !self.blobs.contains(key)).map(|key| Section::Blob(*key))
+            });
+        if let Some(section) = stray {
+            return Err(BundleError::format(section, "is referred to by no event"));
+        }
+        if let Some(salvage) = &survey.salvage
+            && salvage.events_kept != event_count
+        {
+            let what = format!("speaks of {} events, there are {event_count}", salvage.events_kept);
+            return Err(BundleError::format(Section::Salvage, what));
+        }
+        let runs = self.state.runs().map(|run| (run.run_id, run.workflow_id.clone())).collect();
+        Ok(Known { runs, event_count, activities: self.activities.into_iter().collect() })
+    }
+}

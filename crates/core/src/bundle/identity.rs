@@ -1,0 +1,79 @@
+//! Whose history it becomes: ids and numbers of an imported session, rewritten where this store needs it.
+//!
+//! Nodes, attempts, outputs and events keep their ids: they are unique within a session. A stored reply keeps
+//! the ids it was written with: it is found by its attempt alone, and no token of this store can name an attempt
+//! of another one's session, so that nobody is ever shown it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use workrail_model::event::{DedupeKey, Event, EventError, ImportedFrom};
+use workrail_model::id::{RunId, SessionId};
+
+use super::Checked;
+
+/// What an imported session is called here, and where it says it comes from.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub session: SessionId,
+    /// The runs that get another id, by the one they had.
+    pub runs: BTreeMap<RunId, RunId>,
+    pub from: ImportedFrom,
+    pub activities: Renumbering,
+}
+
+/// What becomes of the activity numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renumbering {
+    Keep,
+    /// In the same order, counted on from here.
+    After(u64),
+}
+
+impl Identity {
+    /// The newest activity number of the events under this identity.
+    pub fn newest_activity(&self, checked: &Checked) -> u64 {
+        match self.activities {
+            Renumbering::Keep => checked.newest_activity(),
+            Renumbering::After(last) => last + checked.activities.len() as u64,
+        }
+    }
+
+    /// Rewrites one event in place.
+    pub(super) fn apply(&self, checked: &Checked, event: &mut Value) -> Result<(), EventError> {
+        self.set_activity(checked, event);
+        if event.get("kind").and_then(Value::as_str) == Some("session_created") {
+            set(event, "/data/importedFrom", json!(self.from));
+        }
+        if self.session == checked.survey.session && self.runs.is_empty() {
+            return Ok(());
+        }
+        set(event, "/sessionId", json!(self.session));
+        for place in ["/scope/runId", "/data/parent/runId"] {
+            let known = event.pointer(place).and_then(Value::as_str).and_then(|text| RunId::parse(text).ok());
+            if let Some(new) = known.and_then(|run| self.runs.get(&run)) {
+                set(event, place, json!(new));
+            }
+        }
+        // The recipe needs the event as it is now; its own key plays no part in it.
+        let renamed = Event::from_value(event.clone())?;
+        let key = DedupeKey::of(renamed.session_id, renamed.scope, &renamed.data);
+        set(event, "/dedupeKey", json!(key));
+        Ok(())
+    }
+
+    fn set_activity(&self, checked: &Checked, event: &mut Value) {
+        let Renumbering::After(last) = self.activities else { return };
+        let Some(activity) = event.get("activity").and_then(Value::as_u64) else { return };
+        let rank = checked.activities.partition_point(|known| *known <= activity) as u64;
+        set(event, "/activity", json!(last + rank));
+    }
+}
+
+/// Sets a member of an object that is there.
+fn set(event: &mut Value, pointer: &str, value: Value) {
+    let Some((parent, name)) = pointer.rsplit_once('/') else { return };
+    if let Some(Value::Object(members)) = event.pointer_mut(parent) {
+        members.insert(name.to_owned(), value);
+    }
+}

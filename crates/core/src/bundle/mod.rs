@@ -1,0 +1,31 @@
+//! Bundles: what is checked before one is believed, and what is changed on the way out and in (G80, G81).
+//!
+//! A bundle is hostile input and may be larger than memory. It is read as a stream, several times, one item
+//! at a time: [`survey`] checks its form and every digest, [`check`] that its events are one history and that
+//! everything they refer to is there, and [`deliver`] reads it once more and hands over what to store. Nothing
+//! is written before the second has ended well, and the third believes nothing that the first did not see.
+//!
+//! Code map: `read` walks the document; `survey`, `history` and `deliver` are its three readers; `identity`
+//! rewrites whose history it is; `write` writes one; `redact` leaves values out; `portable` keeps absolute
+//! paths out.
+
+mod deliver;
+mod error;
+mod history;
+mod identity;
+mod portable;
+mod read;
+mod redact;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use deliver::{Sink, Stop, deliver};
+pub use error::{BundleError, Problem};
+pub use history::{Checked, check};
+pub use identity::{Identity, Renumbering};
+pub use portable::{is_absolute, portable_event};
+pub use redact::{Gathering, KeyPatterns, Redactor};
+pub use survey::{Survey, survey};
+pub use write::BundleWriter;

@@ -1,0 +1,57 @@
+//! No absolute path leaves a machine in a bundle, and none comes in (G80).
+//!
+//! WorkRail itself records one kind of place only: where a run's workflow file was found. What authors wrote
+//! into prompts and agents into notes is theirs and travels as it is.
+
+use serde_json::Value;
+
+/// Whether a text is a path from the root of a disk, of this or of another system.
+pub fn is_absolute(text: &str) -> bool {
+    let drive =
+        |bytes: &[u8]| matches!(bytes, [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
+    text.starts_with(['/', '\\']) || text.starts_with("file:") || drive(text.as_bytes())
+}
+
+/// Keeps only the file's name of a place that is an absolute path; says whether there was one.
+pub fn portable_event(event: &mut Value) -> bool {
+    if event.get("kind").and_then(Value::as_str) != Some("run_started") {
+        return false;
+    }
+    let Some(Value::String(place)) = event.pointer_mut("/data/workflowSourceRef") else { return false };
+    if !is_absolute(place) {
+        return false;
+    }
+    let name = place.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or("workflow.json");
+    *place = if is_absolute(name) { "workflow.json".to_owned() } else { name.to_owned() };
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use test_case::test_case;
+
+    #[test_case("/home/someone/w.json", true)]
+    #[test_case("C:\\Users\\someone\\w.json", true)]
+    #[test_case("c:/w.json", true)]
+    #[test_case("\\\\server\\share\\w.json", true)]
+    #[test_case("file:///w.json", true)]
+    #[test_case("workflows/w.json", false)]
+    #[test_case("bundled/wr.small_change.json", false)]
+    #[test_case("", false)]
+    fn absolute(text: &str, expected: bool) {
+        assert_eq!(is_absolute(text), expected);
+    }
+
+    #[test]
+    fn a_name_is_kept_and_the_way_to_it_is_not() {
+        let mut event =
+            json!({ "kind": "run_started", "data": { "workflowSourceRef": "/home/someone/w.json" } });
+        assert!(portable_event(&mut event));
+        assert_eq!(event["data"]["workflowSourceRef"], "w.json");
+        assert!(!portable_event(&mut event));
+        let mut other = json!({ "kind": "context_set", "data": { "workflowSourceRef": "/x" } });
+        assert!(!portable_event(&mut other));
+    }
+}

@@ -1,0 +1,413 @@
+//! Walks a bundle as a stream: strict JSON, one item in memory at a time, members in any order.
+//!
+//! Every item has a budget of bytes and of values before it is read, so that no text, however long or dense,
+//! takes more memory than the largest item may.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::{self, BufReader, Read};
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use workrail_model::bundle::Section;
+use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
+use workrail_model::limits::{
+    BLOB_BYTES_MAX, BUNDLE_ITEM_VALUES_MAX, BUNDLE_MEMBER_BYTES_MAX, BUNDLE_SECTIONS_MAX,
+    PINNED_WORKFLOW_BYTES_MAX, SEGMENT_BYTES_MAX, SNAPSHOT_BYTES_MAX,
+};
+use workrail_model::strict_json::strict;
+
+use super::BundleError;
+
+/// The lists and tables of a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The members that are single values.
+    Members,
+    Events,
+    Manifest,
+    Snapshots,
+    Workflows,
+    Blobs,
+    Entries,
+}
+
+impl Part {
+    /// The most text that one item may have. JSON may be spaced and escaped: up to six bytes for one.
+    fn item_text_max(self) -> u64 {
+        const SLACK: u64 = 64 * 1024;
+        SLACK
+            + match self {
+                Self::Members => BUNDLE_MEMBER_BYTES_MAX,
+                Self::Events => 2 * SEGMENT_BYTES_MAX,
+                Self::Snapshots => 2 * SNAPSHOT_BYTES_MAX,
+                Self::Workflows => 2 * PINNED_WORKFLOW_BYTES_MAX,
+                Self::Blobs => 6 * BLOB_BYTES_MAX,
+                Self::Manifest | Self::Entries => 0,
+            }
+    }
+}
+
+/// One item, as it stands in the document.
+#[derive(Debug)]
+pub(super) enum Item {
+    Member(Section, Value),
+    Event(u64, Value),
+    Record(u64, Value),
+    Entry(u64, Value),
+    Snapshot(SnapshotRef, Value),
+    Workflow(WorkflowHash, Value),
+    Blob(BlobRef, Value),
+}
+
+/// Who reads.
+pub(super) trait Reader {
+    /// Whether the items of this part are asked for; the others are passed over.
+    fn wants(&self, part: Part) -> bool;
+    fn take(&mut self, item: Item) -> Result<(), BundleError>;
+}
+
+/// Reads a whole document.
+pub(super) fn read<R: Read>(source: R, reader: &mut dyn Reader) -> Result<(), BundleError> {
+    let budget = Budget { left: Cell::new(u64::MAX), spent: Cell::new(false) };
+    let metered = Metered { inner: BufReader::with_capacity(1 << 16, source), budget: &budget };
+    let walk = Walk {
+        reader: RefCell::new(reader),
+        refused: RefCell::new(None),
+        budget: &budget,
+        values: Cell::new(0),
+        at: RefCell::new("the document".to_owned()),
+    };
+    let mut deserializer = serde_json::Deserializer::from_reader(metered);
+    let result = Document(&walk).deserialize(&mut deserializer).and_then(|()| {
+        walk.lavish();
+        deserializer.end()
+    });
+    result.map_err(|error| walk.failed(error))
+}
+
+struct Budget {
+    left: Cell<u64>,
+    spent: Cell<bool>,
+}
+
+/// A source that ends where the budget does.
+struct Metered<'b, R> {
+    inner: BufReader<R>,
+    budget: &'b Budget,
+}
+
+impl<R: Read> Read for Metered<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        match self.budget.left.get().checked_sub(count as u64) {
+            Some(left) => self.budget.left.set(left),
+            None => {
+                self.budget.spent.set(true);
+                return Err(io::Error::other("longer than it may be"));
+            }
+        }
+        Ok(count)
+    }
+}
+
+struct Walk<'w> {
+    reader: RefCell<&'w mut dyn Reader>,
+    /// What the reader said: it cannot travel through the parser's own errors.
+    refused: RefCell<Option<BundleError>>,
+    budget: &'w Budget,
+    values: Cell<u64>,
+    at: RefCell<String>,
+}
+
+impl Walk<'_> {
+    fn wants(&self, part: Part) -> bool {
+        self.reader.borrow().wants(part)
+    }
+
+    /// Before an item is read: as much text and as many values as its part allows.
+    fn begin(&self, part: Part, at: String) {
+        self.budget.left.set(part.item_text_max());
+        self.values.set(BUNDLE_ITEM_VALUES_MAX);
+        *self.at.borrow_mut() = at;
+    }
+
+    /// What is passed over takes no memory and has no limit.
+    fn lavish(&self) {
+        self.budget.left.set(u64::MAX);
+    }
+
+    fn take<E: serde::de::Error>(&self, item: Item) -> Result<(), E> {
+        self.reader.borrow_mut().take(item).map_err(|refused| self.stop(refused))
+    }
+
+    fn stop<E: serde::de::Error>(&self, refused: BundleError) -> E {
+        *self.refused.borrow_mut() = Some(refused);
+        E::custom("refused")
+    }
+
+    fn failed(&self, error: serde_json::Error) -> BundleError {
+        let (line, column) = (error.line(), error.column());
+        if let Some(refused) = self.refused.borrow_mut().take() {
+            return refused.placed(line, column);
+        }
+        let at = self.at.borrow().clone();
+        if self.budget.spent.get() {
+            return BundleError::format(at, "is longer than it may be").placed(line, column);
+        }
+        if error.is_io() {
+            return BundleError::Source(error.into());
+        }
+        let text = error.to_string();
+        let reason = text.split(" at line ").next().unwrap_or(&text);
+        BundleError::format(at, reason).placed(line, column)
+    }
+}
+
+/// The next key of an object.
+fn key<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: Part, map: &mut A) -> Result<Option<String>, A::Error> {
+    let at = walk.at.borrow().clone();
+    walk.begin(part, at);
+    map.next_key::<String>()
+}
+
+/// Reads one value strictly, within the budget that `begin` gave.
+fn value<'de, A: MapAccess<'de>>(walk: &Walk<'_>, map: &mut A) -> Result<Value, A::Error> {
+    map.next_value_seed(strict(&walk.values))
+}
+
+macro_rules! seed {
+    ($name:ident, $method:ident) => {
+        impl<'de> DeserializeSeed<'de> for $name<'_, '_> {
+            type Value = ();
+            fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+                deserializer.$method(self)
+            }
+        }
+    };
+}
+
+/// The envelope.
+struct Document<'a, 'w>(&'a Walk<'w>);
+seed!(Document, deserialize_map);
+
+const MEMBERS: [&str; 6] =
+    ["bundleSchemaVersion", "bundleId", "exportedAt", "producer", "integrity", "session"];
+
+impl<'de> Visitor<'de> for Document<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a bundle, which is a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = BTreeSet::new();
+        while let Some(name) = key(self.0, Part::Members, &mut map)? {
+            check_new::<A::Error>(self.0, &mut seen, &name)?;
+            match name.as_str() {
+                "session" | "integrity" if !self.0.wants(Part::Events) => {
+                    self.0.lavish();
+                    map.next_value::<IgnoredAny>()?;
+                }
+                "session" => map.next_value_seed(Session(self.0))?,
+                "integrity" => map.next_value_seed(IntegrityObject(self.0))?,
+                _ => member(self.0, Section::of_member(&name), &mut map)?,
+            }
+        }
+        require::<A::Error>(self.0, "the document", &MEMBERS, &seen)
+    }
+}
+
+struct Session<'a, 'w>(&'a Walk<'w>);
+seed!(Session, deserialize_map);
+
+const SESSION_MEMBERS: [&str; 5] = ["sessionId", "events", "manifest", "snapshots", "pinnedWorkflows"];
+
+impl<'de> Visitor<'de> for Session<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the session, which is an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let walk = self.0;
+        let mut seen = BTreeSet::new();
+        while let Some(name) = key(walk, Part::Members, &mut map)? {
+            check_new::<A::Error>(walk, &mut seen, &name)?;
+            *walk.at.borrow_mut() = format!("session/{name}");
+            match name.as_str() {
+                "events" => list(walk, Part::Events, &mut map)?,
+                "manifest" => list(walk, Part::Manifest, &mut map)?,
+                "snapshots" => table(walk, Part::Snapshots, &mut map)?,
+                "pinnedWorkflows" => table(walk, Part::Workflows, &mut map)?,
+                "blobs" => table(walk, Part::Blobs, &mut map)?,
+                "sessionId" => member(walk, Section::SessionId, &mut map)?,
+                _ => member(walk, Section::OtherOfSession(name), &mut map)?,
+            }
+        }
+        require::<A::Error>(walk, "session", &SESSION_MEMBERS, &seen)
+    }
+}
+
+struct IntegrityObject<'a, 'w>(&'a Walk<'w>);
+seed!(IntegrityObject, deserialize_map);
+
+impl<'de> Visitor<'de> for IntegrityObject<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the integrity entries, an object of `kind` and `entries`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let walk = self.0;
+        let mut seen = BTreeSet::new();
+        while let Some(name) = key(walk, Part::Members, &mut map)? {
+            check_new::<A::Error>(walk, &mut seen, &name)?;
+            *walk.at.borrow_mut() = format!("integrity/{name}");
+            match name.as_str() {
+                "entries" => list(walk, Part::Entries, &mut map)?,
+                "kind" => {
+                    let kind = value(walk, &mut map)?;
+                    if kind != workrail_model::bundle::INTEGRITY_KIND {
+                        let what = format!("{kind} is not known; update WorkRail if the bundle is newer");
+                        let problem = super::Problem::UnsupportedVersion;
+                        return Err(walk.stop(BundleError::new(problem, "integrity/kind", what)));
+                    }
+                }
+                _ => {
+                    return Err(walk.stop(BundleError::format("integrity", format!("`{name}` is not known"))));
+                }
+            }
+        }
+        require::<A::Error>(walk, "integrity", &["kind", "entries"], &seen)
+    }
+}
+
+fn check_new<E: serde::de::Error>(walk: &Walk<'_>, seen: &mut BTreeSet<String>, name: &str) -> Result<(), E> {
+    // A handful of members is known; an object with thousands is no bundle.
+    if seen.len() >= 64 {
+        let at = walk.at.borrow().clone();
+        return Err(walk.stop(BundleError::format(at, "has too many members")));
+    }
+    if !seen.insert(name.to_owned()) {
+        return Err(walk.stop(BundleError::format(name, "stands there twice (duplicate key)")));
+    }
+    Ok(())
+}
+
+fn require<E: serde::de::Error>(
+    walk: &Walk<'_>,
+    of: &str,
+    wanted: &[&str],
+    seen: &BTreeSet<String>,
+) -> Result<(), E> {
+    match wanted.iter().find(|name| !seen.contains(**name)) {
+        Some(name) => Err(walk.stop(BundleError::format(of, format!("lacks the member `{name}`")))),
+        None => Ok(()),
+    }
+}
+
+fn member<'de, A: MapAccess<'de>>(walk: &Walk<'_>, section: Section, map: &mut A) -> Result<(), A::Error> {
+    walk.begin(Part::Members, section.to_string());
+    if !walk.wants(Part::Members) {
+        walk.lavish();
+        return map.next_value::<IgnoredAny>().map(|_| ());
+    }
+    let found = value(walk, map)?;
+    walk.take(Item::Member(section, found))
+}
+
+fn list<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: Part, map: &mut A) -> Result<(), A::Error> {
+    if walk.wants(part) {
+        return map.next_value_seed(List { walk, part });
+    }
+    walk.lavish();
+    map.next_value::<IgnoredAny>().map(|_| ())
+}
+
+fn table<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: Part, map: &mut A) -> Result<(), A::Error> {
+    if walk.wants(part) {
+        return map.next_value_seed(Table { walk, part });
+    }
+    walk.lavish();
+    map.next_value::<IgnoredAny>().map(|_| ())
+}
+
+struct List<'a, 'w> {
+    walk: &'a Walk<'w>,
+    part: Part,
+}
+seed!(List, deserialize_seq);
+
+impl<'de> Visitor<'de> for List<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let Self { walk, part } = self;
+        let of = walk.at.borrow().clone();
+        for position in 0.. {
+            walk.begin(part, format!("{of}/{position}"));
+            let Some(value) = seq.next_element_seed(strict(&walk.values))? else { break };
+            walk.take(match part {
+                Part::Events => Item::Event(position, value),
+                Part::Manifest => Item::Record(position, value),
+                Part::Entries => Item::Entry(position, value),
+                Part::Members | Part::Snapshots | Part::Workflows | Part::Blobs => {
+                    return Err(A::Error::custom("a table is not a list"));
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+struct Table<'a, 'w> {
+    walk: &'a Walk<'w>,
+    part: Part,
+}
+seed!(Table, deserialize_map);
+
+impl<'de> Visitor<'de> for Table<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self { walk, part } = self;
+        let of = walk.at.borrow().clone();
+        let mut seen = BTreeSet::new();
+        while let Some(name) = key(walk, Part::Manifest, &mut map)? {
+            walk.begin(part, format!("{of}/{name}"));
+            let at = || format!("{of}/{name}");
+            let Ok(digest) = Sha256::parse(&name) else {
+                return Err(walk.stop(BundleError::format(at(), "is not a digest (`sha256:` and 64 digits)")));
+            };
+            if seen.len() >= BUNDLE_SECTIONS_MAX {
+                return Err(walk.stop(BundleError::format(&of, "has too many members")));
+            }
+            if !seen.insert(digest) {
+                return Err(walk.stop(BundleError::format(at(), "stands there twice (duplicate key)")));
+            }
+            let found = value(walk, &mut map)?;
+            walk.take(match part {
+                Part::Snapshots => Item::Snapshot(SnapshotRef::new(digest), found),
+                Part::Workflows => Item::Workflow(WorkflowHash::new(digest), found),
+                Part::Blobs => Item::Blob(BlobRef::new(digest), found),
+                Part::Members | Part::Events | Part::Manifest | Part::Entries => {
+                    return Err(A::Error::custom("a list is not a table"));
+                }
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,402 @@
+//! Leaves context values out of a bundle by the names of their keys, and what WorkRail rendered from them (G81).
+//!
+//! Dropped are the values themselves, in `context_set`. Where WorkRail wrote them into a stored reply or into
+//! a message of an event, they are replaced. What an agent wrote, notes and artifacts, is never changed: it is
+//! looked through, and the bundle says how often a dropped value is still there.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+use workrail_model::canonical::value_to_canonical;
+use workrail_model::event::Event;
+use workrail_model::reply::without_marks;
+use workrail_model::strict_json;
+
+use crate::condition::js_string;
+
+/// What stands where a value was.
+const REPLACEMENT: &str = "[redacted]";
+
+/// A value shorter than this is replaced only where it stands as a word of its own.
+const SUBSTRING_CHARS_MIN: usize = 4;
+/// A text may hold only the beginning of a long value; so many characters of it are recognised.
+const BEGINNING_CHARS: usize = 8;
+
+/// Patterns of keys: `*` stands for anything; case, `_`, `-`, `.` and spaces do not count.
+#[derive(Clone, Debug)]
+pub struct KeyPatterns {
+    shown: Vec<String>,
+    folded: Vec<String>,
+}
+
+fn folded(key: &str) -> String {
+    key.chars().filter(|c| !matches!(c, '_' | '-' | '.' | ' ')).flat_map(char::to_lowercase).collect()
+}
+
+impl KeyPatterns {
+    pub fn new(patterns: impl IntoIterator<Item = String>) -> Self {
+        let shown: Vec<String> = patterns.into_iter().collect();
+        let folded = shown.iter().map(|pattern| folded(pattern)).collect();
+        Self { shown, folded }
+    }
+
+    pub fn shown(&self) -> &[String] {
+        &self.shown
+    }
+
+    pub fn matches(&self, key: &str) -> bool {
+        let key = folded(key);
+        self.folded.iter().any(|pattern| fits(pattern, &key))
+    }
+}
+
+/// Whether a pattern fits all of a text. Each `*` takes as little as it can; the last one takes the rest.
+fn fits(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.len() >= last.len() && rest.ends_with(last)
+}
+
+/// The first look at a session: which values will be dropped.
+#[derive(Clone, Debug)]
+pub struct Gathering {
+    patterns: KeyPatterns,
+    values: BTreeSet<String>,
+}
+
+impl Gathering {
+    pub fn new(patterns: KeyPatterns) -> Self {
+        Self { patterns, values: BTreeSet::new() }
+    }
+
+    /// Looks at an event; only context is of interest.
+    pub fn see(&mut self, event: &Value) {
+        if let Some(context) = context_of(event) {
+            gather(context, &self.patterns, &mut self.values);
+        }
+    }
+
+    pub fn into_redactor(self) -> Redactor {
+        let mut texts = BTreeSet::new();
+        for value in &self.values {
+            let value = without_marks(value);
+            // Indented or quoted, the lines of a value stand apart.
+            texts.extend(value.lines().map(|line| line.trim().to_owned()));
+            // Inside JSON that is shown as text, a value is escaped.
+            if let Ok(escaped) = serde_json::to_string(&value) {
+                texts.insert(escaped[1..escaped.len() - 1].to_owned());
+            }
+            texts.insert(value);
+        }
+        texts.retain(|text| !text.trim().is_empty());
+        let mut needles: Vec<Needle> = texts.into_iter().map(Needle::new).collect();
+        // The longest first, so that none is cut by one that it holds.
+        needles.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
+        Redactor { patterns: self.patterns, needles, removed: BTreeMap::new(), messages_changed: 0 }
+    }
+}
+
+fn context_of(event: &Value) -> Option<&Map<String, Value>> {
+    let is_context = event.get("kind").and_then(Value::as_str) == Some("context_set");
+    event.pointer("/data/context").filter(|_| is_context)?.as_object()
+}
+
+fn gather(members: &Map<String, Value>, patterns: &KeyPatterns, values: &mut BTreeSet<String>) {
+    for (key, value) in members {
+        if patterns.matches(key) {
+            leaves(value, values);
+        } else {
+            objects_in(value, &mut |inner| gather(inner, patterns, values));
+        }
+    }
+}
+
+fn objects_in(value: &Value, visit: &mut dyn FnMut(&Map<String, Value>)) {
+    match value {
+        Value::Object(members) => visit(members),
+        Value::Array(items) => items.iter().for_each(|item| objects_in(item, visit)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Everything in a value that a text could show. Yes and no are no secrets that a text could keep.
+fn leaves(value: &Value, values: &mut BTreeSet<String>) {
+    match value {
+        Value::Null | Value::Bool(_) => {}
+        Value::Number(_) | Value::String(_) => {
+            values.insert(js_string(Some(value)).into_owned());
+        }
+        Value::Array(items) => items.iter().for_each(|item| leaves(item, values)),
+        Value::Object(members) => members.values().for_each(|member| leaves(member, values)),
+    }
+}
+
+/// How much of a needle must be there.
+#[derive(Clone, Copy, Debug)]
+enum Extent {
+    Whole,
+    Beginning,
+}
+
+/// A text to be found in others.
+#[derive(Clone, Debug)]
+struct Needle {
+    text: String,
+    /// What is looked for; what follows of the text is taken along.
+    beginning: String,
+    word_only: bool,
+}
+
+impl Needle {
+    fn new(text: String) -> Self {
+        let chars = text.chars().count();
+        let beginning = text.chars().take(BEGINNING_CHARS).collect();
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.' || byte == b'-');
+        Self { text, beginning, word_only: chars < SUBSTRING_CHARS_MIN || is_number }
+    }
+
+    /// The next place of the needle at or after `from`.
+    fn find(&self, haystack: &str, from: usize, extent: Extent) -> Option<(usize, usize)> {
+        let mut from = from;
+        let looked_for = match extent {
+            Extent::Whole => &self.text,
+            Extent::Beginning => &self.beginning,
+        };
+        while let Some(at) = haystack[from..].find(looked_for).map(|at| from + at) {
+            let same = haystack[at..].chars().zip(self.text.chars()).take_while(|(a, b)| a == b);
+            let end = at + same.map(|(c, _)| c.len_utf8()).sum::<usize>();
+            let part_of_word = haystack[..at].ends_with(char::is_alphanumeric)
+                || haystack[end..].starts_with(char::is_alphanumeric);
+            if !(self.word_only && part_of_word) {
+                return Some((at, end));
+            }
+            from = at + self.beginning.chars().next().map_or(1, char::len_utf8);
+        }
+        None
+    }
+}
+
+/// Drops the values, event by event, and counts what it does.
+#[derive(Clone, Debug)]
+pub struct Redactor {
+    patterns: KeyPatterns,
+    needles: Vec<Needle>,
+    removed: BTreeMap<String, u64>,
+    messages_changed: u64,
+}
+
+/// Members of events that hold sentences which WorkRail wrote.
+const MESSAGES: [&str; 6] =
+    ["summary", "message", "suggestedFix", "issues", "rationale", "normalizationNotes"];
+
+/// Members of a stored reply that say what to call and whom it is about: ids, tokens, closed words.
+const NOT_PROSE: [&str; 10] = [
+    "run",
+    "stateToken",
+    "ackToken",
+    "checkpointToken",
+    "forkAckToken",
+    "nextCall",
+    "returnTo",
+    "preferences",
+    "kind",
+    "stepId",
+];
+
+impl Redactor {
+    pub fn patterns(&self) -> &[String] {
+        self.patterns.shown()
+    }
+
+    /// The keys that were dropped so far, and how often.
+    pub fn removed(&self) -> &BTreeMap<String, u64> {
+        &self.removed
+    }
+
+    pub fn messages_changed(&self) -> u64 {
+        self.messages_changed
+    }
+
+    pub fn finds_anything(&self) -> bool {
+        !self.needles.is_empty()
+    }
+
+    /// Whether a text holds a dropped value.
+    pub fn is_in(&self, text: &str) -> bool {
+        self.needles.iter().any(|needle| needle.find(text, 0, Extent::Beginning).is_some())
+    }
+
+    /// Drops values from an event and replaces them in its messages.
+    pub fn event(&mut self, event: &mut Value) {
+        let kind = event.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+        match kind.as_str() {
+            "context_set" => {
+                if let Some(Value::Object(context)) = event.pointer_mut("/data/context") {
+                    drop_keys(context, "", &self.patterns, &mut self.removed);
+                }
+            }
+            "node_output_appended" => {}
+            _ => self.messages(event),
+        }
+        if kind == "advance_recorded"
+            && self.finds_anything()
+            && let Some(Value::Object(data)) = event.get_mut("data")
+        {
+            // The digest covers the context that was sent: short values could be guessed from it.
+            data.remove("requestDigest");
+        }
+    }
+
+    fn messages(&mut self, event: &mut Value) {
+        let Some(data) = event.get("data") else { return };
+        let mut changed = data.clone();
+        if !replace_messages(&mut changed, &|text| self.replaced(text)) {
+            return;
+        }
+        self.messages_changed += 1;
+        let before = event.clone();
+        event["data"] = changed;
+        // A longer text may be over its budget: then nothing of it is kept.
+        if Event::from_value(event.clone()).is_err() {
+            *event = before;
+            if let Some(data) = event.get_mut("data") {
+                let whole = |text: &str| {
+                    let found = self.is_in(text);
+                    if found { Cow::Owned(REPLACEMENT.to_owned()) } else { Cow::Borrowed(text) }.into_owned()
+                };
+                replace_messages(data, &|text| Cow::Owned(whole(text)));
+            }
+        }
+    }
+
+    /// A stored reply without the values; `None` when it held none.
+    pub fn reply(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let changed = match strict_json::parse(bytes) {
+            Ok(mut reply @ Value::Object(_)) => {
+                let before = reply.clone();
+                self.prose(&mut reply);
+                if reply == before {
+                    return None;
+                }
+                value_to_canonical(&reply).ok()?
+            }
+            Ok(_) | Err(_) => self.replaced(std::str::from_utf8(bytes).ok()?).into_owned().into_bytes(),
+        };
+        (changed != bytes).then_some(changed)
+    }
+
+    fn prose(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(changed) = self.replaced_beside_marks(text) {
+                    *text = changed;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.prose(item)),
+            Value::Object(members) => {
+                let prose = members.iter_mut().filter(|(key, _)| !NOT_PROSE.contains(&key.as_str()));
+                prose.for_each(|(_, member)| self.prose(member));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Marks of tokens stand between NULs: they are no words of anybody.
+    fn replaced_beside_marks<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if !text.contains('\u{0}') {
+            return self.replaced(text);
+        }
+        let pieces = text.split('\u{0}').enumerate();
+        let changed: Vec<Cow<'_, str>> = pieces
+            .map(|(number, piece)| if number % 2 == 0 { self.replaced(piece) } else { Cow::Borrowed(piece) })
+            .collect();
+        Cow::Owned(changed.join("\u{0}"))
+    }
+
+    fn replaced<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = Cow::Borrowed(text);
+        // Whole values first: one that begins like another must not be taken for the rest of it.
+        for extent in [Extent::Whole, Extent::Beginning] {
+            for needle in &self.needles {
+                let mut from = 0;
+                while let Some((at, end)) = needle.find(&text, from, extent) {
+                    text = Cow::Owned(format!("{}{REPLACEMENT}{}", &text[..at], &text[end..]));
+                    from = at + REPLACEMENT.len();
+                }
+            }
+        }
+        text
+    }
+}
+
+fn drop_keys(
+    members: &mut Map<String, Value>,
+    above: &str,
+    patterns: &KeyPatterns,
+    removed: &mut BTreeMap<String, u64>,
+) {
+    let named = |key: &str| if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") };
+    let dropped: Vec<String> = members.keys().filter(|key| patterns.matches(key)).cloned().collect();
+    for key in dropped {
+        members.remove(&key);
+        *removed.entry(named(&key)).or_default() += 1;
+    }
+    for (key, value) in members.iter_mut() {
+        drop_inside(value, &named(key), patterns, removed);
+    }
+}
+
+fn drop_inside(value: &mut Value, at: &str, patterns: &KeyPatterns, removed: &mut BTreeMap<String, u64>) {
+    match value {
+        Value::Object(members) => drop_keys(members, at, patterns, removed),
+        Value::Array(items) => items.iter_mut().for_each(|item| drop_inside(item, at, patterns, removed)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Changes the texts under the members that hold messages; says whether any was changed.
+fn replace_messages(value: &mut Value, change: &dyn Fn(&str) -> Cow<'_, str>) -> bool {
+    let mut changed = false;
+    match value {
+        Value::Object(members) => {
+            for (key, member) in members {
+                changed |= match MESSAGES.contains(&key.as_str()) {
+                    true => replace_texts(member, change),
+                    false => replace_messages(member, change),
+                };
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                changed |= replace_messages(item, change);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    changed
+}
+
+fn replace_texts(value: &mut Value, change: &dyn Fn(&str) -> Cow<'_, str>) -> bool {
+    match value {
+        Value::String(text) => {
+            let new = change(text).into_owned();
+            let changed = new != *text;
+            *text = new;
+            changed
+        }
+        Value::Array(items) => {
+            items.iter_mut().fold(false, |changed, item| changed | replace_texts(item, change))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    }
+}

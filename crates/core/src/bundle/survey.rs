@@ -1,0 +1,376 @@
+//! The first reading: form, version, and the digest of every part, before anything is made of it.
+//!
+//! What is wrong with the meaning of a part is kept until all digests are judged: a bundle that was damaged on
+//! its way is said to be damaged, not to be a forgery.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use workrail_model::bundle::{
+    Attested, BlobText, IntegrityEntry, Producer, Redaction, SCHEMA_VERSION, Salvage, Section,
+};
+use workrail_model::canonical::value_to_canonical;
+use workrail_model::compiled::{CompiledError, CompiledWorkflow};
+use workrail_model::digest::{BlobRef, Sha256, Sha256Stream, SnapshotRef, WorkflowHash};
+use workrail_model::event::EventIndex;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::{BundleId, SessionId};
+use workrail_model::limits::{BUNDLE_SECTIONS_MAX, MANIFEST_BYTES_MAX};
+use workrail_model::manifest::{ManifestError, ManifestRecord};
+use workrail_model::name::WorkflowId;
+use workrail_model::plan::AttachmentKind;
+use workrail_model::snapshot::{ExecutionSnapshot, SnapshotError};
+use workrail_model::time::Timestamp;
+
+use super::read::{Item, Part, Reader, read};
+use super::{BundleError, Problem};
+
+/// A bundle whose parts all have their digests; what they mean together is not judged yet.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    pub session: SessionId,
+    pub bundle: BundleId,
+    pub exported_at: Timestamp,
+    pub producer: Producer,
+    pub salvage: Option<Salvage>,
+    pub redaction: Option<Redaction>,
+    /// Members of a newer version: attested, and left alone.
+    pub unknown_members: Vec<String>,
+    pub(super) events: Attested,
+    /// The last event of each segment.
+    pub(super) segment_ends: Vec<EventIndex>,
+    /// The digest of each manifest record's canonical bytes.
+    pub(super) records: Vec<Sha256>,
+    /// Each with the workflow that it belongs to.
+    pub(super) snapshots: BTreeMap<SnapshotRef, WorkflowHash>,
+    pub(super) workflows: BTreeMap<WorkflowHash, WorkflowId>,
+    /// Each with its length.
+    pub(super) blobs: BTreeMap<BlobRef, u64>,
+}
+
+impl Survey {
+    /// How many snapshots, workflows and blobs there are.
+    pub fn content_count(&self) -> usize {
+        self.snapshots.len() + self.workflows.len() + self.blobs.len()
+    }
+}
+
+/// Reads the whole source once, from its beginning.
+pub fn survey<R: Read + Seek>(source: &mut R) -> Result<Survey, BundleError> {
+    source.rewind().map_err(BundleError::Source)?;
+    let mut reader = SurveyReader::default();
+    let Err(error) = read(&mut *source, &mut reader) else { return reader.judge() };
+    // A newer form need not be readable, but its version must be told; it may stand anywhere.
+    if error.problem() == Some(Problem::InvalidFormat) && !reader.version_seen {
+        source.rewind().map_err(BundleError::Source)?;
+        if let Err(BundleError::Refused { problem: Problem::UnsupportedVersion, at, what, position }) =
+            read(source, &mut VersionReader)
+        {
+            return Err(BundleError::Refused { problem: Problem::UnsupportedVersion, at, what, position });
+        }
+    }
+    Err(error)
+}
+
+/// Looks for the version and for nothing else.
+struct VersionReader;
+
+impl Reader for VersionReader {
+    fn wants(&self, part: Part) -> bool {
+        part == Part::Members
+    }
+
+    fn take(&mut self, item: Item) -> Result<(), BundleError> {
+        if let Item::Member(Section::SchemaVersion, value) = item { check_version(&value) } else { Ok(()) }
+    }
+}
+
+fn check_version(value: &Value) -> Result<(), BundleError> {
+    match value.as_u64() {
+        Some(SCHEMA_VERSION) => Ok(()),
+        Some(version) => {
+            let what = format!("is {version}, this build reads version {SCHEMA_VERSION}");
+            Err(BundleError::new(Problem::UnsupportedVersion, Section::SchemaVersion, what))
+        }
+        None => Err(BundleError::format(Section::SchemaVersion, "must be a version number")),
+    }
+}
+
+#[derive(Default)]
+struct SurveyReader {
+    version_seen: bool,
+    members: BTreeMap<Section, Value>,
+    found: BTreeMap<Section, Attested>,
+    entries: BTreeMap<Section, Attested>,
+    events: ListDigest,
+    manifest: ListDigest,
+    segment_ends: Vec<EventIndex>,
+    records: Vec<Sha256>,
+    snapshots: BTreeMap<SnapshotRef, WorkflowHash>,
+    workflows: BTreeMap<WorkflowHash, WorkflowId>,
+    blobs: BTreeMap<BlobRef, u64>,
+    /// The first thing that is wrong although it may have its digest.
+    deferred: Option<BundleError>,
+}
+
+impl Reader for SurveyReader {
+    fn wants(&self, _: Part) -> bool {
+        true
+    }
+
+    fn take(&mut self, item: Item) -> Result<(), BundleError> {
+        match item {
+            Item::Member(section, value) => self.member(section, value),
+            Item::Event(index, value) => {
+                let at = format!("session/events/{index}");
+                self.events.push(&canonical(&at, &value)?);
+                Ok(())
+            }
+            Item::Record(index, value) => self.record(index, value),
+            Item::Entry(index, value) => self.entry(index, value),
+            Item::Snapshot(reference, value) => self.snapshot(reference, &value),
+            Item::Workflow(hash, value) => self.workflow(hash, &value),
+            Item::Blob(reference, value) => self.blob(reference, value),
+        }
+    }
+}
+
+impl SurveyReader {
+    fn defer(&mut self, error: BundleError) {
+        self.deferred.get_or_insert(error);
+    }
+
+    fn member(&mut self, section: Section, value: Value) -> Result<(), BundleError> {
+        if section == Section::SchemaVersion {
+            self.version_seen = true;
+            check_version(&value)?;
+        }
+        let bytes = canonical(&section.to_string(), &value)?;
+        self.found.insert(section.clone(), attest(&bytes));
+        self.members.insert(section, value);
+        Ok(())
+    }
+
+    fn record(&mut self, index: u64, value: Value) -> Result<(), BundleError> {
+        let at = format!("session/manifest/{index}");
+        let bytes = canonical(&at, &value)?;
+        self.manifest.push(&bytes);
+        if self.manifest.bytes() > MANIFEST_BYTES_MAX {
+            return Err(BundleError::format("session/manifest", "is longer than a manifest may be"));
+        }
+        self.records.push(Sha256::of(&bytes));
+        match ManifestRecord::parse(&bytes) {
+            Ok(ManifestRecord::SegmentClosed { last_event_index, .. }) => {
+                self.segment_ends.push(last_event_index);
+            }
+            Ok(ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. }) => {}
+            Err(error @ ManifestError::UnknownVersion { .. }) => {
+                self.defer(BundleError::new(Problem::UnsupportedVersion, at, error));
+            }
+            Err(error) => self.defer(BundleError::manifest(index, error)),
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, index: u64, value: Value) -> Result<(), BundleError> {
+        let at = format!("integrity/entries/{index}");
+        let entry: IntegrityEntry = typed(&at, value)?;
+        let section = Section::parse(&entry.path).ok_or_else(|| {
+            BundleError::integrity(&at, format!("`{}` names no part of a bundle", entry.path))
+        })?;
+        if self.entries.len() > BUNDLE_SECTIONS_MAX {
+            return Err(BundleError::format("integrity/entries", "has too many entries"));
+        }
+        let attested = Attested { sha256: entry.sha256, bytes: entry.bytes };
+        match self.entries.insert(section, attested) {
+            None => Ok(()),
+            Some(_) => Err(BundleError::integrity(&at, format!("`{}` is attested twice", entry.path))),
+        }
+    }
+
+    fn snapshot(&mut self, reference: SnapshotRef, value: &Value) -> Result<(), BundleError> {
+        let section = Section::Snapshot(reference);
+        let bytes = self.content(&section, AttachmentKind::Snapshot, reference.digest(), value)?;
+        match ExecutionSnapshot::parse(&bytes) {
+            Ok(snapshot) => {
+                self.snapshots.insert(reference, snapshot.workflow_hash);
+            }
+            Err(error @ SnapshotError::UnknownVersion { .. }) => {
+                self.defer(BundleError::new(Problem::UnsupportedVersion, section, error));
+            }
+            Err(error) => self.defer(BundleError::format(section, error)),
+        }
+        Ok(())
+    }
+
+    fn workflow(&mut self, hash: WorkflowHash, value: &Value) -> Result<(), BundleError> {
+        let section = Section::Workflow(hash);
+        let bytes = self.content(&section, AttachmentKind::Workflow, hash.digest(), value)?;
+        match CompiledWorkflow::parse(&bytes) {
+            Ok(workflow) => {
+                self.workflows.insert(hash, workflow.workflow_id);
+            }
+            Err(error @ CompiledError::UnknownVersion { .. }) => {
+                self.defer(BundleError::new(Problem::UnsupportedVersion, section, error));
+            }
+            Err(error) => self.defer(BundleError::format(section, error)),
+        }
+        Ok(())
+    }
+
+    /// The canonical bytes of content that stands in the bundle as JSON; its key must be their digest.
+    fn content(
+        &mut self,
+        section: &Section,
+        kind: AttachmentKind,
+        digest: Sha256,
+        value: &Value,
+    ) -> Result<Vec<u8>, BundleError> {
+        let bytes = canonical(&section.to_string(), value)?;
+        check_content(section, kind, digest, &bytes)?;
+        self.found.insert(section.clone(), attest(&bytes));
+        Ok(bytes)
+    }
+
+    fn blob(&mut self, reference: BlobRef, value: Value) -> Result<(), BundleError> {
+        let section = Section::Blob(reference);
+        self.found.insert(section.clone(), attest(&canonical(&section.to_string(), &value)?));
+        let bytes = blob_bytes(&section, value)?;
+        check_content(&section, AttachmentKind::Blob, reference.digest(), &bytes)?;
+        self.blobs.insert(reference, bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Compares what was found with what is attested, then says what it is.
+    fn judge(mut self) -> Result<Survey, BundleError> {
+        let events = std::mem::take(&mut self.events).finish();
+        self.found.insert(Section::Events, events);
+        self.found.insert(Section::Manifest, std::mem::take(&mut self.manifest).finish());
+        for (section, found) in &self.found {
+            match self.entries.get(section) {
+                None => return Err(BundleError::integrity(section, "has no integrity entry")),
+                Some(attested) if attested != found => {
+                    let what = format!(
+                        "has the digest {} ({} bytes), attested are {} ({} bytes)",
+                        found.sha256, found.bytes, attested.sha256, attested.bytes
+                    );
+                    return Err(BundleError::integrity(section, what));
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(section) = self.entries.keys().find(|section| !self.found.contains_key(section)) {
+            let problem = if matches!(section, Section::Snapshot(_)) {
+                Problem::MissingSnapshot
+            } else if matches!(section, Section::Workflow(_)) {
+                Problem::MissingPinnedWorkflow
+            } else {
+                Problem::IntegrityFailed
+            };
+            return Err(BundleError::new(problem, section, "is attested and not in the bundle"));
+        }
+        match self.deferred.take() {
+            Some(error) => Err(error),
+            None => self.described(events),
+        }
+    }
+
+    fn described(mut self, events: Attested) -> Result<Survey, BundleError> {
+        let salvage: Option<Salvage> = self.optional(Section::Salvage)?;
+        if let Some(salvage) = &salvage
+            && !matches!(salvage.health, SessionHealth::CorruptTail { .. })
+        {
+            return Err(BundleError::format(Section::Salvage, "only a corrupt tail is salvaged"));
+        }
+        let unknown = |section: &Section| matches!(section, Section::Other(_) | Section::OtherOfSession(_));
+        Ok(Survey {
+            session: self.required(Section::SessionId)?,
+            bundle: self.required(Section::BundleId)?,
+            exported_at: self.required(Section::ExportedAt)?,
+            producer: self.required(Section::Producer)?,
+            redaction: self.optional(Section::Redaction)?,
+            salvage,
+            unknown_members: self.members.keys().filter(|key| unknown(key)).map(Section::to_string).collect(),
+            events,
+            segment_ends: self.segment_ends,
+            records: self.records,
+            snapshots: self.snapshots,
+            workflows: self.workflows,
+            blobs: self.blobs,
+        })
+    }
+
+    fn optional<T: DeserializeOwned>(&mut self, section: Section) -> Result<Option<T>, BundleError> {
+        self.members.remove(&section).map(|value| typed(&section.to_string(), value)).transpose()
+    }
+
+    fn required<T: DeserializeOwned>(&mut self, section: Section) -> Result<T, BundleError> {
+        let absent = BundleError::format(&section, "is missing");
+        self.optional(section)?.ok_or(absent)
+    }
+}
+
+/// The digest of a list's canonical JSON, item by item.
+#[derive(Default)]
+pub(super) struct ListDigest {
+    stream: Sha256Stream,
+    bytes: u64,
+}
+
+impl ListDigest {
+    /// Adds the canonical bytes of the next item.
+    pub(super) fn push(&mut self, item: &[u8]) {
+        self.stream.update(if self.bytes == 0 { b"[" } else { b"," });
+        self.stream.update(item);
+        self.bytes += 1 + item.len() as u64;
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn finish(mut self) -> Attested {
+        self.stream.update(if self.bytes == 0 { b"[]" } else { b"]" });
+        let (sha256, bytes) = self.stream.finish();
+        Attested { sha256, bytes }
+    }
+}
+
+pub(super) fn attest(bytes: &[u8]) -> Attested {
+    Attested { sha256: Sha256::of(bytes), bytes: bytes.len() as u64 }
+}
+
+pub(super) fn canonical(at: &str, value: &Value) -> Result<Vec<u8>, BundleError> {
+    value_to_canonical(value).map_err(|error| BundleError::format(at, error))
+}
+
+pub(super) fn blob_bytes(section: &Section, value: Value) -> Result<Vec<u8>, BundleError> {
+    let text: BlobText = typed(&section.to_string(), value)?;
+    text.into_bytes().ok_or_else(|| BundleError::format(section, "is not canonical base64"))
+}
+
+pub(super) fn check_content(
+    section: &Section,
+    kind: AttachmentKind,
+    digest: Sha256,
+    bytes: &[u8],
+) -> Result<(), BundleError> {
+    if bytes.len() as u64 > kind.bytes_max() {
+        let what = format!("has {} bytes, at most {} are allowed", bytes.len(), kind.bytes_max());
+        return Err(BundleError::format(section, what));
+    }
+    let found = Sha256::of(bytes);
+    if found == digest {
+        return Ok(());
+    }
+    Err(BundleError::integrity(
+        section,
+        format!("stands under a digest that it does not have; its own is {found}"),
+    ))
+}
+
+fn typed<T: DeserializeOwned>(at: &str, value: Value) -> Result<T, BundleError> {
+    serde_json::from_value(value).map_err(|error| BundleError::format(at, error))
+}

@@ -1,0 +1,122 @@
+//! Redaction by key, the text that is left, and the reader's refusals of what no writer writes.
+
+use serde_json::{Value, json};
+use test_case::test_case;
+use workrail_model::config::REDACTED_KEYS_DEFAULT;
+
+use super::*;
+
+fn patterns(list: &[&str]) -> KeyPatterns {
+    KeyPatterns::new(list.iter().map(|pattern| (*pattern).to_owned()))
+}
+
+#[test_case("apiKey", true)]
+#[test_case("API_KEY", true)]
+#[test_case("x-api-key", true)]
+#[test_case("dbPassword", true)]
+#[test_case("GITHUB_TOKEN", true)]
+#[test_case("client secret", true)]
+#[test_case("Authorization", true)]
+#[test_case("author", false)]
+#[test_case("key", false)]
+#[test_case("goal", false)]
+fn default_patterns(key: &str, expected: bool) {
+    assert_eq!(patterns(&REDACTED_KEYS_DEFAULT).matches(key), expected);
+}
+
+#[test_case("go*", "goal", true)]
+#[test_case("go", "goal", false)]
+#[test_case("*al", "goal", true)]
+#[test_case("g*a*", "goal", true)]
+#[test_case("*", "anything", true)]
+#[test_case("a*a", "a", false; "a star takes nothing twice")]
+fn own_patterns(pattern: &str, key: &str, expected: bool) {
+    assert_eq!(patterns(&[pattern]).matches(key), expected);
+}
+
+fn context(context: Value) -> Value {
+    json!({ "kind": "context_set", "data": { "context": context } })
+}
+
+fn redactor(values: Value) -> Redactor {
+    let mut gathering = Gathering::new(patterns(&REDACTED_KEYS_DEFAULT));
+    gathering.see(&context(values));
+    gathering.into_redactor()
+}
+
+#[test]
+fn nested_values_are_dropped_and_named() {
+    let mut event = context(json!({
+        "db": { "password": "p", "host": "h" }, "list": [{ "token": 1 }, { "token": 2 }], "apiKey": null, "goal": "g",
+    }));
+    let mut redactor = redactor(event["data"]["context"].clone());
+    redactor.event(&mut event);
+    assert_eq!(event["data"]["context"], json!({ "db": { "host": "h" }, "list": [{}, {}], "goal": "g" }));
+    let removed: Vec<(&str, u64)> =
+        redactor.removed().iter().map(|(key, count)| (key.as_str(), *count)).collect();
+    assert_eq!(removed, [("apiKey", 1), ("db.password", 1), ("list.token", 2)]);
+}
+
+#[test]
+fn replies_lose_the_value_in_every_form_that_a_reply_gives_it() {
+    let secret = "line one of \"it\"\nsecond line";
+    let redactor = redactor(json!({ "password": secret, "token": "pin", "secret": 1234 }));
+    let reply = json!({
+        "parts": [
+            format!("Run x. Use {secret}."), "  second line, indented", "{\"v\":\"line one of \\\"it\\\"\\nsecond line\"}",
+            "line one of [TRUNCATED]", "pin and spin, 1234 and 12345", "\u{0}state\u{0}",
+        ],
+        "body": { "run": { "label": "pin" }, "stateToken": "\u{0}state\u{0}", "pending": { "prompt": secret } },
+    });
+    let bytes = workrail_model::canonical::to_canonical(&reply).unwrap();
+    let changed: Value = serde_json::from_slice(&redactor.reply(&bytes).unwrap()).unwrap();
+    assert_eq!(
+        changed,
+        json!({
+            "parts": [
+                "Run x. Use [redacted].", "  [redacted], indented", "{\"v\":\"[redacted]\"}",
+                "[redacted][TRUNCATED]", "[redacted] and spin, [redacted] and 12345", "\u{0}state\u{0}",
+            ],
+            "body": { "run": { "label": "pin" }, "stateToken": "\u{0}state\u{0}", "pending": { "prompt": "[redacted]" } },
+        })
+    );
+    assert_eq!(redactor.reply(b"{\"parts\":[\"nothing\"]}"), None);
+}
+
+fn refusal(text: &str) -> (Option<Problem>, String) {
+    let error = survey(&mut std::io::Cursor::new(text.as_bytes())).map(|_| ()).unwrap_err();
+    (error.problem(), error.to_string())
+}
+
+#[test_case("", "EOF"; "nothing")]
+#[test_case("[]", "a bundle, which is a JSON object"; "a list")]
+#[test_case("{\"session\":{\"events\":[],\"events\":[]}}", "duplicate key"; "a part twice")]
+#[test_case("{\"bundleId\":\"a\",\"bundleId\":\"a\"}", "duplicate key"; "a member twice")]
+#[test_case("{\"session\":{\"blobs\":{\"../x\":{}}}}", "is not a digest"; "a path for a digest")]
+#[test_case("{\"session\":{\"events\":[{\"a\":1,\"a\":1}]}}", "duplicate key"; "inside an item")]
+#[test_case("{\"session\":{\"events\":[1e400]}}", "number out of range"; "a number beyond all")]
+#[test_case("{\"producer\":9007199254740993}", "beyond 2^53-1"; "a number that is rounded")]
+#[test_case("{\"producer\":\"\\ud800\"}", "hex escape"; "half a character")]
+fn refused_by_the_reader(text: &str, what: &str) {
+    let (problem, said) = refusal(text);
+    assert_eq!(problem, Some(Problem::InvalidFormat), "{said}");
+    assert!(said.contains(what), "{said}");
+}
+
+#[test]
+fn no_item_is_longer_or_denser_than_it_may_be() {
+    let long = format!("{{\"producer\":\"{}\"}}", "x".repeat(2 * 1024 * 1024));
+    assert!(refusal(&long).1.contains("longer than it may be"));
+    let dense = format!("{{\"session\":{{\"events\":[[{}0]]}}}}", "0,".repeat(600_000));
+    assert!(refusal(&dense).1.contains("too many values"));
+    let deep = format!("{{\"session\":{{\"events\":[{}", "[".repeat(100_000));
+    assert_eq!(refusal(&deep).0, Some(Problem::InvalidFormat));
+    let key = format!("{{\"{}\":1}}", "k".repeat(2 * 1024 * 1024));
+    assert!(refusal(&key).1.contains("longer than it may be"));
+}
+
+#[test]
+fn a_later_version_is_told_from_nonsense_wherever_it_stands() {
+    assert_eq!(refusal("{\"session\":7,\"bundleSchemaVersion\":2}").0, Some(Problem::UnsupportedVersion));
+    assert_eq!(refusal("{\"producer\":1,\"bundleSchemaVersion\":2}").0, Some(Problem::UnsupportedVersion));
+}

@@ -1,0 +1,288 @@
+//! The list of sessions: one row per run, what waits first, then by recency (G7).
+
+use std::cmp::Reverse;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::event::{Activity, Event};
+use workrail_model::health::SessionHealth;
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::name::{StepId, WorkflowId};
+use workrail_model::preferences::RunStatus;
+use workrail_model::text::truncate_with_marker;
+use workrail_model::time::Timestamp;
+
+use crate::label::RunLabel;
+use crate::project::{RunState, SessionState};
+use crate::render::prompt::render_title;
+use crate::report::Material;
+
+const TITLE_BYTES_MAX: usize = 120;
+/// Of the finished runs, so many of the newest are listed unless all are asked for.
+const FINISHED_SHOWN: usize = 20;
+
+/// Where a run stands, in the order of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    WaitsForPerson,
+    Blocked,
+    InProgress,
+    /// The content that says where it stands cannot be read.
+    Unreadable,
+    /// Notes without a run.
+    NotesOnly,
+    CompleteWithGaps,
+    Complete,
+}
+
+impl Stage {
+    pub fn is_finished(self) -> bool {
+        match self {
+            Self::WaitsForPerson | Self::Blocked | Self::InProgress | Self::Unreadable => false,
+            Self::NotesOnly | Self::CompleteWithGaps | Self::Complete => true,
+        }
+    }
+
+    pub fn said(self) -> &'static str {
+        match self {
+            Self::WaitsForPerson => "waits for a person",
+            Self::Blocked => "blocked",
+            Self::InProgress => "in progress",
+            Self::Unreadable => "unreadable",
+            Self::NotesOnly => "notes only",
+            Self::CompleteWithGaps => "complete, open gaps",
+            Self::Complete => "complete",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StepAt {
+    pub step_id: StepId,
+    pub title: String,
+    /// Step k of n at the top level, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
+    pub count: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunRow {
+    pub session_id: SessionId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow_id: Option<WorkflowId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goal: Option<String>,
+    pub stage: Stage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepAt>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_at: Option<Timestamp>,
+    /// The store-wide number by which rows of one stage are ordered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
+}
+
+/// A session that cannot go on, and what can be read of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DamagedRow {
+    pub session_id: SessionId,
+    pub health: SessionHealth,
+    /// The runs whose beginning is intact.
+    pub labels: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_at: Option<Timestamp>,
+}
+
+/// What one session adds to the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionRows {
+    Healthy(Vec<RunRow>),
+    Damaged(DamagedRow),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionsList {
+    pub runs: Vec<RunRow>,
+    pub damaged: Vec<DamagedRow>,
+    /// How many sessions there are, damaged ones included.
+    pub sessions: u64,
+    /// Finished runs that are not listed.
+    pub left_out: u64,
+}
+
+/// The rows of a healthy session.
+pub fn rows(facts: &SessionState, events: &[Event], material: &dyn Material) -> Vec<RunRow> {
+    let last_at = |run: Option<RunId>| {
+        let of_run = events.iter().rev().filter(|event| run.is_none() || event.scope.run() == run);
+        of_run.filter_map(|event| event.at.clone()).next()
+    };
+    if facts.runs().len() == 0 {
+        return vec![RunRow {
+            session_id: facts.session_id(),
+            run_id: None,
+            label: None,
+            workflow_id: None,
+            goal: None,
+            stage: Stage::NotesOnly,
+            step: None,
+            last_at: last_at(None),
+            activity: facts.last_activity(),
+        }];
+    }
+    facts.runs().map(|run| row(facts, run, last_at(Some(run.run_id)), material)).collect()
+}
+
+fn row(facts: &SessionState, run: &RunState, last_at: Option<Timestamp>, material: &dyn Material) -> RunRow {
+    let tip = facts.preferred_tip(run.run_id).and_then(|tip| facts.node(tip));
+    let state = tip.and_then(|tip| material.state_at(tip));
+    let workflow = material.workflow(run.workflow_hash);
+    let context = tip.and_then(|tip| facts.context_at(tip.node_id).ok()).unwrap_or_default();
+    let waits =
+        tip.and_then(|tip| facts.latest_advance(tip.node_id)).is_some_and(|last| last.waits_for_person());
+    let status = state.as_ref().and_then(|state| facts.run_status(run.run_id, state.is_complete()));
+    let pending = state.as_ref().and_then(|state| state.pending_step());
+    let step = workflow.as_deref().zip(pending).map(|(workflow, pending)| StepAt {
+        step_id: pending.step_id.clone(),
+        title: truncate_with_marker(&render_title(workflow, pending, &context), TITLE_BYTES_MAX).into_owned(),
+        number: position(workflow, &pending.step_id),
+        count: workflow.top_level_len() as u64,
+    });
+    RunRow {
+        session_id: facts.session_id(),
+        run_id: Some(run.run_id),
+        label: Some(RunLabel::of(run.run_id).to_string()),
+        workflow_id: Some(run.workflow_id.clone()),
+        goal: context.get("goal").and_then(serde_json::Value::as_str).map(str::to_owned),
+        stage: match status {
+            None => Stage::Unreadable,
+            Some(RunStatus::Blocked) if waits => Stage::WaitsForPerson,
+            Some(RunStatus::Blocked) => Stage::Blocked,
+            Some(RunStatus::InProgress) => Stage::InProgress,
+            Some(RunStatus::Complete) => Stage::Complete,
+            Some(RunStatus::CompleteWithGaps) => Stage::CompleteWithGaps,
+        },
+        step,
+        last_at,
+        activity: run.last_activity,
+    }
+}
+
+fn position(workflow: &CompiledWorkflow, step: &StepId) -> Option<u64> {
+    workflow.position(step).map(|position| position as u64 + 1)
+}
+
+/// The row of a damaged session; `facts` holds its validated beginning.
+pub fn damaged(session_id: SessionId, health: SessionHealth, facts: Option<&SessionState>) -> DamagedRow {
+    let runs = facts.into_iter().flat_map(|facts| facts.runs());
+    DamagedRow {
+        session_id,
+        health,
+        labels: runs.map(|run| RunLabel::of(run.run_id).to_string()).collect(),
+        last_at: facts.and_then(|facts| facts.last_at().cloned()),
+    }
+}
+
+/// How many of the finished runs are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    Newest,
+    All,
+}
+
+/// Puts the rows of all sessions in order: by stage, then the most recent first, then by id. Finished runs that
+/// are left out are counted; unfinished and damaged ones are always there.
+pub fn arrange(sessions: impl IntoIterator<Item = SessionRows>, finished: Finished) -> SessionsList {
+    let mut list = SessionsList::default();
+    for rows in sessions {
+        list.sessions += 1;
+        match rows {
+            SessionRows::Healthy(rows) => list.runs.extend(rows),
+            SessionRows::Damaged(row) => list.damaged.push(row),
+        }
+    }
+    list.runs.sort_by_key(|row| (row.stage, Reverse(row.activity), row.session_id, row.run_id));
+    list.damaged.sort_by_key(|row| row.session_id);
+    if finished == Finished::Newest {
+        let mut ended: Vec<_> = list
+            .runs
+            .iter()
+            .filter(|row| row.stage.is_finished())
+            .map(|row| (Reverse(row.activity), row.session_id, row.run_id))
+            .collect();
+        ended.sort();
+        let limit = ended.get(FINISHED_SHOWN).copied();
+        let before = list.runs.len();
+        list.runs.retain(|row| {
+            let key = (Reverse(row.activity), row.session_id, row.run_id);
+            !row.stage.is_finished() || limit.is_none_or(|limit| key < limit)
+        });
+        list.left_out = (before - list.runs.len()) as u64;
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(n: u8, stage: Stage, activity: u64) -> RunRow {
+        RunRow {
+            session_id: SessionId::from_bits([n; 10]),
+            run_id: None,
+            label: None,
+            workflow_id: None,
+            goal: None,
+            stage,
+            step: None,
+            last_at: None,
+            activity: Activity::new(activity),
+        }
+    }
+
+    fn listed(rows: Vec<RunRow>, finished: Finished) -> (Vec<u8>, u64) {
+        let list = arrange(rows.into_iter().map(|row| SessionRows::Healthy(vec![row])), finished);
+        (list.runs.iter().map(|row| row.session_id.bits()[0]).collect(), list.left_out)
+    }
+
+    #[test]
+    fn what_waits_comes_first_and_then_what_was_touched_last() {
+        let rows = vec![
+            row(1, Stage::Complete, 99),
+            row(2, Stage::InProgress, 5),
+            row(3, Stage::InProgress, 7),
+            row(4, Stage::Blocked, 1),
+            row(5, Stage::WaitsForPerson, 1),
+            row(6, Stage::CompleteWithGaps, 50),
+        ];
+        let mut turned = rows.clone();
+        turned.reverse();
+        assert_eq!(listed(rows, Finished::Newest).0, [5, 4, 3, 2, 6, 1]);
+        assert_eq!(listed(turned, Finished::All).0, [5, 4, 3, 2, 6, 1]);
+    }
+
+    #[test]
+    fn only_finished_runs_are_left_out_and_they_are_counted() {
+        let rows: Vec<RunRow> = (0..60)
+            .map(|n| row(n, if n % 2 == 0 { Stage::Complete } else { Stage::InProgress }, u64::from(n)))
+            .collect();
+        let (shown, left_out) = listed(rows.clone(), Finished::Newest);
+        assert_eq!((shown.len(), left_out), (50, 10));
+        assert!(shown.contains(&58) && shown.contains(&20) && !shown.contains(&18), "the newest stay");
+        assert_eq!(listed(rows, Finished::All), (listed_all(), 0));
+    }
+
+    fn listed_all() -> Vec<u8> {
+        (0..30).map(|n| 59 - 2 * n).chain((0..30).map(|n| 58 - 2 * n)).collect()
+    }
+}

@@ -1,0 +1,134 @@
+//! The event log as people read it: one event, one line.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use workrail_model::event::{
+    AdvanceOutcome, Event, EventData, NodeKind, ObservationValue, OutputPayload, ValidationResult,
+};
+use workrail_model::gap::Resolution;
+use workrail_model::id::NodeId;
+use workrail_model::time::Timestamp;
+
+use crate::label::RunLabel;
+use crate::report::words;
+
+const SUMMARY_CHARS_MAX: usize = 120;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LogLine {
+    pub event_index: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    pub kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<NodeId>,
+    /// The step of the node, when it can be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    pub summary: String,
+}
+
+/// The line of an event; `steps` holds the step of each node.
+pub fn line(event: &Event, steps: &BTreeMap<NodeId, String>) -> LogLine {
+    let node = event.scope.node();
+    let summary = words::one_line(&summary(&event.data));
+    let cut = summary.char_indices().nth(SUMMARY_CHARS_MAX).map(|(place, _)| place);
+    LogLine {
+        event_index: event.event_index.get(),
+        at: event.at.clone(),
+        kind: event.kind().as_str().to_owned(),
+        run: event.scope.run().map(|run| RunLabel::of(run).to_string()),
+        node_id: node,
+        step: node.and_then(|node| steps.get(&node).cloned()),
+        summary: match cut {
+            None => summary,
+            Some(place) => format!("{}…", &summary[..place]),
+        },
+    }
+}
+
+fn summary(data: &EventData) -> String {
+    match data {
+        EventData::SessionCreated(_) => "the session begins".to_owned(),
+        EventData::ObservationRecorded(observed) => {
+            let value = match &observed.value {
+                ObservationValue::ShortString(text) => text.as_str().to_owned(),
+                ObservationValue::GitSha1(text) => text.as_str().to_owned(),
+                ObservationValue::Sha256(digest) => digest.to_string(),
+            };
+            format!("{} {value}", observed.key.as_str())
+        }
+        EventData::RunStarted(started) => {
+            let inside = started.parent.map(|parent| format!(", inside {}", RunLabel::of(parent.run_id)));
+            format!("{} starts{}", started.workflow_id, inside.unwrap_or_default())
+        }
+        EventData::NodeCreated(node) => match (node.node_kind, node.parent_node_id) {
+            (NodeKind::Step, None) => "the first point".to_owned(),
+            (NodeKind::Step, Some(_)) => "a new point".to_owned(),
+            (NodeKind::Checkpoint, _) => "a checkpoint".to_owned(),
+        },
+        EventData::EdgeCreated(edge) => {
+            format!("{} to {}: {}", edge.from_node_id, edge.to_node_id, words::cause(edge.cause.kind))
+        }
+        EventData::AdvanceRecorded(advance) => match &advance.outcome {
+            AdvanceOutcome::Advanced { to_node_id } => format!("completed, on to {to_node_id}"),
+            AdvanceOutcome::Blocked { blockers } => {
+                let codes: Vec<&str> =
+                    blockers.blockers().iter().map(|blocker| blocker.code.as_str()).collect();
+                format!("blocked: {}", codes.join(", "))
+            }
+        },
+        EventData::NodeOutputAppended(output) => match &output.payload {
+            OutputPayload::Notes { notes_markdown, .. } => notes_markdown.as_str().to_owned(),
+            OutputPayload::ArtifactRef { byte_length, .. } => format!("an artifact of {byte_length} bytes"),
+        },
+        EventData::PreferencesChanged(change) => {
+            format!("{} ({})", words::preferences(change.effective), words::plain(&change.source))
+        }
+        EventData::CapabilityObserved(seen) => {
+            let how = words::provenance(&seen.provenance);
+            format!("{} is {}: {how}", words::plain(&seen.capability), words::plain(&seen.status))
+        }
+        EventData::GapRecorded(gap) => {
+            let what = match gap.resolution {
+                Resolution::Unresolved => words::plain(&gap.severity),
+                Resolution::Resolves { resolves_gap_id } => format!("closes {resolves_gap_id}"),
+            };
+            format!("{what}: {}", gap.summary)
+        }
+        EventData::DivergenceRecorded(left) => format!("{}: {}", words::plain(&left.reason), left.summary),
+        EventData::DecisionTraceAppended(trace) => {
+            trace.entries.iter().map(|entry| entry.summary.as_str()).collect::<Vec<_>>().join("; ")
+        }
+        // Keys alone: values may be anything that a user typed.
+        EventData::ContextSet(set) => {
+            format!("keys {}", set.context.as_map().keys().cloned().collect::<Vec<_>>().join(", "))
+        }
+        EventData::ValidationPerformed(checked) => match &checked.result {
+            ValidationResult::Valid => "valid".to_owned(),
+            ValidationResult::Invalid { issues } => {
+                issues.iter().map(|issue| issue.as_str()).collect::<Vec<_>>().join("; ")
+            }
+        },
+        EventData::AssessmentRecorded(record) => {
+            let levels = record.dimensions.iter().map(|own| format!("{} {}", own.dimension_id, own.level));
+            levels.collect::<Vec<_>>().join(", ")
+        }
+        EventData::AssessmentConsequenceApplied(applied) => {
+            format!("{} at {} asks for more", applied.dimension_id, applied.level)
+        }
+        EventData::ApprovalRecorded(approval) => {
+            format!(
+                "step {} {} ({})",
+                approval.step_id,
+                words::plain(&approval.decision),
+                words::plain(&approval.channel)
+            )
+        }
+    }
+}

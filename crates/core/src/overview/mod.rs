@@ -1,0 +1,14 @@
+//! Sessions at a glance: the rows of a list, the lines of a log, the hits of a search.
+//!
+//! Views only: made from folded sessions, equal for equal stores (G76), and never a ground to advance anything.
+//! Damaged sessions are shown up to the damage and say so (G20).
+
+mod list;
+mod log;
+mod notes;
+
+pub use list::{
+    DamagedRow, Finished, RunRow, SessionRows, SessionsList, Stage, StepAt, arrange, damaged, rows,
+};
+pub use log::{LogLine, line};
+pub use notes::{Hit, Wanted, hits, order};

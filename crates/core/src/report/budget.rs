@@ -1,0 +1,67 @@
+//! How much text a report takes in: enough for whole notes, and never more than a reader's memory.
+
+use workrail_model::event::OutputPayload;
+use workrail_model::text::truncate_with_marker;
+
+use super::build::Material;
+
+/// Beyond this much text a report shows the beginnings that the events hold.
+const REPORT_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// A longer artifact is shown by its beginning.
+pub(super) const ARTIFACT_BYTES_MAX: usize = 256 * 1024;
+
+/// What is left of the budget, and what had to be said about content on the way.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: usize,
+    pub(super) remarks: Vec<String>,
+}
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self { left: REPORT_TEXT_BYTES_MAX, remarks: Vec::new() }
+    }
+
+    /// Whether so many bytes more may be taken in; they are then spent.
+    pub(super) fn take(&mut self, bytes: usize) -> bool {
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(super) fn remark(&mut self, text: String) {
+        if !self.remarks.contains(&text) {
+            self.remarks.push(text);
+        }
+    }
+
+    /// The whole notes where the event holds only their beginning.
+    pub(super) fn notes(&mut self, payload: &OutputPayload, material: &dyn Material) -> Option<String> {
+        let OutputPayload::Notes { notes_markdown, full_text_ref } = payload else { return None };
+        let beginning = notes_markdown.as_str();
+        let Some(reference) = full_text_ref else {
+            return Some(if self.take(beginning.len()) { beginning } else { self.no_room() }.to_owned());
+        };
+        let Some(whole) = material.blob(*reference).and_then(|bytes| String::from_utf8(bytes).ok()) else {
+            self.remark(format!(
+                "The whole text {} cannot be read; its beginning is shown.",
+                reference.digest()
+            ));
+            return Some(beginning.to_owned());
+        };
+        if self.take(whole.len()) {
+            return Some(whole);
+        }
+        self.no_room();
+        Some(truncate_with_marker(&whole, beginning.len()).into_owned())
+    }
+
+    fn no_room(&mut self) -> &'static str {
+        self.remark("The session holds more text than one report takes in; long texts are cut.".to_owned());
+        "[TRUNCATED]"
+    }
+}

@@ -1,0 +1,416 @@
+//! From recorded facts to a report: the session, its runs, and what is told of a run as a whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::{BlobRef, WorkflowHash};
+use workrail_model::event::{Event, EventData, EventIndex, NodeKind, ObservationValue};
+use workrail_model::health::SessionHealth;
+use workrail_model::id::{AttemptId, NodeId};
+use workrail_model::snapshot::EngineState;
+use workrail_model::text::truncate_with_marker;
+use workrail_model::time::Timestamp;
+
+use super::budget::Budget;
+use super::context::{ContextValues, entries};
+use super::node::{actor_of, first_words};
+use super::table::merged;
+use super::{
+    Body, BranchReport, CapabilityReport, ContextEntry, Counts, Covers, DivergenceReport, GapReport,
+    GapStanding, NodeReport, Observed, Outcome, Output, ParentRun, PreferenceReport, Report, RunReport,
+    Shown, Span, Standing, StepReport, Table, VERSION, WorkflowFacts,
+};
+use crate::label::RunLabel;
+use crate::project::{NodeState, RunState, SessionState};
+use crate::render::prompt::render_title;
+use crate::reply::recovery::Snapshots;
+
+const TITLE_BYTES_MAX: usize = 200;
+
+/// Lends the content that events name; `None` where it cannot be read.
+pub trait Material: Snapshots {
+    fn workflow(&self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>>;
+    fn blob(&self, reference: BlobRef) -> Option<Vec<u8>>;
+}
+
+/// What a report is made from. The events are those that the state was folded from.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    pub facts: &'a SessionState,
+    pub events: &'a [Event],
+    pub health: &'a SessionHealth,
+    pub covers: Covers,
+    pub material: &'a dyn Material,
+    pub context_values: ContextValues,
+}
+
+pub fn build(subject: &Subject<'_>) -> Report {
+    let facts = subject.facts;
+    let mut budget = Budget::new();
+    let mut runs = Vec::new();
+    for run in facts.runs() {
+        match subject.covers {
+            Covers::Run { run_id } if run_id != run.run_id => continue,
+            Covers::Run { .. } | Covers::Session => {}
+        }
+        runs.push(Telling::new(subject, run).run(&mut budget));
+    }
+    let notes = match subject.covers {
+        Covers::Session => {
+            facts.session_outputs().iter().map(|output| subject.output(None, output, &mut budget)).collect()
+        }
+        Covers::Run { .. } => Vec::new(),
+    };
+    Report {
+        version: VERSION,
+        session_id: facts.session_id(),
+        covers: subject.covers,
+        health: subject.health.clone(),
+        events: subject.events.len() as u64,
+        span: span(subject.events.iter()),
+        workspace: workspace(facts),
+        notes,
+        runs,
+        remarks: budget.remarks,
+    }
+}
+
+fn span<'a>(events: impl DoubleEndedIterator<Item = &'a Event> + Clone) -> Span {
+    let first = events.clone().find_map(|event| event.at.as_ref());
+    Span::between(first, events.rev().find_map(|event| event.at.as_ref()))
+}
+
+fn workspace(facts: &SessionState) -> Vec<Observed> {
+    let observed = facts.observations().filter_map(|(key, state)| {
+        let value = match &state.value {
+            ObservationValue::ShortString(text) => text.as_str().to_owned(),
+            ObservationValue::GitSha1(text) => text.as_str().to_owned(),
+            // It tells repositories apart and says nothing to a reader.
+            ObservationValue::Sha256(_) => return None,
+        };
+        Some(Observed { key: key.as_str().to_owned(), value })
+    });
+    observed.collect()
+}
+
+impl Subject<'_> {
+    /// The clock time of an event.
+    pub(super) fn at(&self, index: EventIndex) -> Option<&Timestamp> {
+        let place = usize::try_from(index.get()).ok()?;
+        self.events.get(place).filter(|event| event.event_index == index)?.at.as_ref()
+    }
+}
+
+/// One run while it is told.
+#[derive(Debug)]
+pub(super) struct Telling<'a> {
+    pub(super) subject: &'a Subject<'a>,
+    pub(super) run: &'a RunState,
+    pub(super) workflow: Option<Arc<CompiledWorkflow>>,
+    pub(super) tip: Option<NodeId>,
+    /// From 1, in the order of creation.
+    pub(super) numbers: BTreeMap<NodeId, u64>,
+    pub(super) branches: BTreeMap<NodeId, u64>,
+    /// Keys of the context sets, by node and by the refused attempt that sent them.
+    pub(super) context_keys: BTreeMap<(NodeId, Option<AttemptId>), Vec<String>>,
+}
+
+impl<'a> Telling<'a> {
+    fn new(subject: &'a Subject<'a>, run: &'a RunState) -> Self {
+        let facts = subject.facts;
+        let tip = facts.preferred_tip(run.run_id);
+        let numbers = facts.nodes(run.run_id).zip(1..).map(|(node, number)| (node.node_id, number)).collect();
+        let mut context_keys: BTreeMap<_, Vec<String>> = BTreeMap::new();
+        for event in subject.events.iter().filter(|event| event.scope.run() == Some(run.run_id)) {
+            if let EventData::ContextSet(set) = &event.data {
+                let keys = context_keys.entry((set.node_id, set.attempt_id)).or_default();
+                keys.extend(set.context.as_map().keys().cloned());
+            }
+        }
+        Self {
+            subject,
+            run,
+            workflow: subject.material.workflow(run.workflow_hash),
+            tip,
+            numbers,
+            branches: branch_numbers(facts, run, tip),
+            context_keys,
+        }
+    }
+
+    fn run(&self, budget: &mut Budget) -> RunReport {
+        let Self { subject, run, tip, .. } = self;
+        let facts = subject.facts;
+        if self.workflow.is_none() {
+            budget.remark(format!("The pinned workflow {} cannot be read.", run.workflow_hash.digest()));
+        }
+        let nodes: Vec<NodeReport> = facts.nodes(run.run_id).map(|node| self.node(node, budget)).collect();
+        let at_tip = tip.and_then(|tip| facts.node(tip));
+        let state = at_tip.and_then(|node| subject.material.state_at(node));
+        let context = tip.and_then(|tip| facts.context_at(tip).ok()).unwrap_or_default();
+        let workflow = self.workflow.as_deref();
+        let (step_number, step_count) = workflow.zip(state.as_ref()).map_or((None, None), step_of);
+        let of_run = subject.events.iter().filter(|event| event.scope.run() == Some(run.run_id));
+        let context: Vec<ContextEntry> = entries(&context, subject.context_values);
+        RunReport {
+            run_id: run.run_id,
+            label: RunLabel::of(run.run_id).to_string(),
+            workflow: WorkflowFacts {
+                workflow_id: run.workflow_id.clone(),
+                name: workflow.map(|workflow| workflow.name.clone()),
+                version: workflow.map(|workflow| workflow.version.clone()),
+                workflow_hash: run.workflow_hash,
+                source_kind: run.source_kind,
+            },
+            goal: tip.and_then(|tip| goal(facts, tip)),
+            status: state.and_then(|state| facts.run_status(run.run_id, state.is_complete())),
+            waits_for_person: tip
+                .and_then(|tip| facts.latest_advance(tip))
+                .is_some_and(|last| last.waits_for_person()),
+            parent: run.parent.map(|parent| ParentRun {
+                label: RunLabel::of(parent.run_id).to_string(),
+                run_id: parent.run_id,
+                node_id: parent.node_id,
+            }),
+            tip: *tip,
+            step_number,
+            step_count,
+            span: span(of_run.collect::<Vec<_>>().into_iter()),
+            counts: self.counts(&nodes),
+            branches: self.branches(&nodes),
+            gaps: self.gaps(),
+            divergences: self.divergences(),
+            preferences: self.preferences(),
+            capabilities: self.capabilities(),
+            context,
+            tables: self.tables(&nodes),
+            nodes,
+        }
+    }
+
+    pub(super) fn number(&self, node: NodeId) -> u64 {
+        self.numbers.get(&node).copied().unwrap_or_default()
+    }
+
+    /// What a point asks for, its title as it read there.
+    pub(super) fn step(&self, node: &NodeState) -> StepReport {
+        let Some(state) = self.subject.material.state_at(node) else { return StepReport::Unreadable };
+        let Some(pending) = state.pending_step() else {
+            return if state.is_complete() { StepReport::Complete } else { StepReport::Unreadable };
+        };
+        let title = self.workflow.as_deref().and_then(|workflow| {
+            let authored = &workflow.step(&pending.step_id)?.title;
+            // Folding a context costs; most titles name none of it.
+            let own =
+                authored.contains("{{").then(|| self.subject.facts.context_at(node.node_id).ok()).flatten();
+            Some(render_title(workflow, pending, &own.unwrap_or_default()))
+        });
+        let title = title.unwrap_or_else(|| pending.step_id.to_string());
+        let loops =
+            pending.loop_path.iter().map(|frame| format!("{} {}", frame.loop_id, frame.iteration + 1));
+        StepReport::Pending {
+            step_id: pending.step_id.clone(),
+            title: truncate_with_marker(&title, TITLE_BYTES_MAX).into_owned(),
+            loops: loops.collect(),
+        }
+    }
+
+    fn counts(&self, nodes: &[NodeReport]) -> Counts {
+        let attempts = || nodes.iter().flat_map(|node| &node.attempts);
+        let blocked = attempts().filter(|attempt| matches!(attempt.outcome, Outcome::Blocked { .. })).count();
+        let outputs =
+            attempts().flat_map(|attempt| &attempt.outputs).chain(nodes.iter().flat_map(|node| &node.saved));
+        let artifacts = outputs.filter(|output| matches!(output.body, Body::Artifact { .. })).count();
+        let checkpoints = nodes.iter().filter(|node| node.kind == NodeKind::Checkpoint).count();
+        let open = self.subject.facts.gaps(self.run.run_id).filter(|gap| gap.is_open()).count();
+        Counts {
+            nodes: nodes.len() as u64,
+            advances: (attempts().count() - blocked) as u64,
+            blocked_attempts: blocked as u64,
+            checkpoints: checkpoints as u64,
+            branches: self.branches.values().copied().max().map_or(0, |last| last + 1),
+            open_gaps: open as u64,
+            artifacts: artifacts as u64,
+        }
+    }
+
+    fn branches(&self, nodes: &[NodeReport]) -> Vec<BranchReport> {
+        let facts = self.subject.facts;
+        let mut reports: Vec<BranchReport> = Vec::new();
+        let mut started: BTreeMap<u64, usize> = BTreeMap::new();
+        for node in nodes.iter().filter(|node| node.kind == NodeKind::Step || node.parent.is_none()) {
+            let place = *started.entry(node.branch).or_insert_with(|| {
+                let from = node.parent.map(|parent| self.number(parent));
+                let edge = facts.node(node.node_id).and_then(|state| state.edge);
+                reports.push(BranchReport {
+                    number: node.branch,
+                    preferred: node.branch == 0,
+                    from,
+                    first: node.number,
+                    last: node.number,
+                    steps: 0,
+                    cause: node.reached_by,
+                    summary: self.summary(node, edge.and_then(|edge| edge.attempt)),
+                    stands_at: node.step.clone(),
+                });
+                reports.len() - 1
+            });
+            let report = &mut reports[place];
+            report.last = node.number;
+            report.stands_at = node.step.clone();
+            report.steps += u64::from(node.parent.is_some());
+        }
+        reports.sort_by_key(|report| report.number);
+        reports
+    }
+
+    /// What the branch that begins with this point did first.
+    fn summary(&self, first: &NodeReport, attempt: Option<AttemptId>) -> String {
+        let facts = self.subject.facts;
+        let (node, attempt) = match first.parent {
+            Some(parent) => (parent, attempt),
+            // The branch with the root did first what led on from it.
+            None => (first.node_id, self.led_on(first.node_id)),
+        };
+        let mut outputs = facts.current_outputs(node, attempt).filter(|output| output.attempt == attempt);
+        let words = outputs.find_map(|output| first_words(&output.payload)).filter(|_| attempt.is_some());
+        words.unwrap_or_else(|| "(no notes)".to_owned())
+    }
+
+    /// The attempt that led on from a point toward the tip.
+    fn led_on(&self, node: NodeId) -> Option<AttemptId> {
+        let facts = self.subject.facts;
+        let tip = self.tip.filter(|tip| *tip != node)?;
+        let mut children = facts.acked_children(node);
+        children.find(|child| facts.is_ancestor_or_self(child.node_id, tip))?.edge?.attempt
+    }
+
+    fn gaps(&self) -> Vec<GapReport> {
+        let facts = self.subject.facts;
+        let told = facts.gaps(self.run.run_id).filter(|gap| gap.resolves.is_none()).map(|gap| GapReport {
+            gap_id: gap.gap_id,
+            node: self.number(gap.node_id),
+            at: self.subject.at(gap.index).cloned(),
+            severity: gap.severity,
+            reason: gap.reason,
+            summary: gap.summary.to_string(),
+            state: match gap.resolved_by.and_then(|by| facts.gap(by)) {
+                None => GapStanding::Open,
+                Some(by) => GapStanding::Resolved {
+                    by: by.gap_id,
+                    summary: by.summary.to_string(),
+                    node: self.number(by.node_id),
+                },
+            },
+        });
+        told.collect()
+    }
+
+    fn divergences(&self) -> Vec<DivergenceReport> {
+        let told = self.subject.facts.divergences(self.run.run_id).iter().map(|record| DivergenceReport {
+            node: self.number(record.node_id),
+            at: self.subject.at(record.index).cloned(),
+            reason: record.data.reason,
+            summary: record.data.summary.to_string(),
+            related_step_id: record.data.related_step_id.clone(),
+        });
+        told.collect()
+    }
+
+    fn preferences(&self) -> Vec<PreferenceReport> {
+        let facts = self.subject.facts;
+        let changes = facts.nodes(self.run.run_id).flat_map(|node| facts.preference_changes(node.node_id));
+        let mut changes: Vec<_> = changes.collect();
+        changes.sort_by_key(|record| record.index);
+        let told = changes.into_iter().map(|record| PreferenceReport {
+            node: self.number(record.node_id),
+            at: self.subject.at(record.index).cloned(),
+            by: actor_of(record.data.source),
+            effective: record.data.effective,
+        });
+        told.collect()
+    }
+
+    fn capabilities(&self) -> Vec<CapabilityReport> {
+        let of_run = self.subject.events.iter().filter(|event| event.scope.run() == Some(self.run.run_id));
+        let told = of_run.filter_map(|event| {
+            let EventData::CapabilityObserved(observed) = &event.data else { return None };
+            Some(CapabilityReport {
+                node: event.scope.node().map(|node| self.number(node)).unwrap_or_default(),
+                at: event.at.clone(),
+                capability: observed.capability,
+                status: observed.status,
+                provenance: observed.provenance.clone(),
+            })
+        });
+        told.collect()
+    }
+
+    /// Keyed tables of the attempts that led to where the run goes on.
+    fn tables(&self, nodes: &[NodeReport]) -> Vec<Table> {
+        let mut tables = Vec::new();
+        for node in nodes.iter().filter(|node| node.branch == 0 && node.standing == Standing::Passed) {
+            let led_on = self.led_on(node.node_id);
+            let attempts = node.attempts.iter().filter(|attempt| Some(attempt.attempt_id) == led_on);
+            for output in attempts.flat_map(|attempt| &attempt.outputs).filter(|output| !output.superseded) {
+                if let Output { body: Body::Artifact { artifact }, .. } = output
+                    && let Shown::Tables { tables: found, .. } = &artifact.shown
+                {
+                    found.iter().for_each(|table| merged(&mut tables, table));
+                }
+            }
+        }
+        tables
+    }
+}
+
+/// Step k of n where the run stands.
+fn step_of((workflow, state): (&CompiledWorkflow, &EngineState)) -> (Option<u64>, Option<u64>) {
+    let count = workflow.top_level_len() as u64;
+    let number = match state.pending_step() {
+        Some(pending) => workflow.position(&pending.step_id).map(|position| position as u64 + 1),
+        None => state.is_complete().then_some(count),
+    };
+    (number, Some(count))
+}
+
+fn goal(facts: &SessionState, node: NodeId) -> Option<String> {
+    let context = facts.context_at(node).ok()?;
+    context.get("goal").and_then(serde_json::Value::as_str).map(str::to_owned)
+}
+
+/// The branch of every node: 0 for the path to the tip, the others from 1 in the order in which they began. A
+/// checkpoint belongs to the branch of the step it was taken on.
+fn branch_numbers(facts: &SessionState, run: &RunState, tip: Option<NodeId>) -> BTreeMap<NodeId, u64> {
+    let path: BTreeSet<NodeId> =
+        tip.into_iter().flat_map(|tip| facts.ancestors(tip)).map(|node| node.node_id).collect();
+    let mut branches: BTreeMap<NodeId, u64> = BTreeMap::new();
+    let mut next = 1;
+    for node in facts.nodes(run.run_id) {
+        let parent = node.parent.and_then(|parent| facts.node(parent));
+        let of_parent = parent.and_then(|parent| branches.get(&parent.node_id).copied());
+        let branch = match (parent, of_parent) {
+            _ if path.contains(&node.node_id) => 0,
+            (Some(_), Some(own)) if node.kind == NodeKind::Checkpoint => own,
+            // Beside the path to the tip, the first way on from a step goes on with its branch.
+            (Some(parent), Some(own))
+                if own != 0
+                    && parent.kind == NodeKind::Step
+                    && facts
+                        .acked_children(parent.node_id)
+                        .next()
+                        .is_some_and(|first| first.node_id == node.node_id) =>
+            {
+                own
+            }
+            (Some(_) | None, _) => {
+                next += 1;
+                next - 1
+            }
+        };
+        branches.insert(node.node_id, branch);
+    }
+    branches
+}

@@ -1,0 +1,96 @@
+//! What a report shows of the context: keys always, short values when asked for, secrets never.
+//!
+//! A report is made to be passed on, and context is where an agent puts what a user typed.
+
+use serde_json::Value;
+use workrail_model::event::Context;
+
+use super::{ContextEntry, ContextValue};
+
+/// Whether values are shown at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContextValues {
+    #[default]
+    NotShown,
+    Short,
+}
+
+/// Longer values are payload, not routing state.
+const VALUE_BYTES_MAX: usize = 80;
+
+/// Parts of a key that make its value a secret, whatever the caller asks for.
+const SECRET_WORDS: [&str; 12] = [
+    "apikey",
+    "auth",
+    "bearer",
+    "cookie",
+    "credential",
+    "jwt",
+    "passphrase",
+    "passwd",
+    "password",
+    "private",
+    "secret",
+    "token",
+];
+
+pub(super) fn entries(context: &Context, values: ContextValues) -> Vec<ContextEntry> {
+    // The goal is told with the run.
+    let told = |(key, _): &(&String, &Value)| key.as_str() != "goal";
+    let entry =
+        |(key, value): (&String, &Value)| ContextEntry { key: key.clone(), value: seen(key, value, values) };
+    context.as_map().iter().filter(told).map(entry).collect()
+}
+
+fn seen(key: &str, value: &Value, values: ContextValues) -> ContextValue {
+    if is_secret(key) {
+        return ContextValue::Withheld;
+    }
+    let bytes = match value {
+        Value::String(text) => text.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::Array(_) | Value::Object(_) => value.to_string().len().max(VALUE_BYTES_MAX + 1),
+    };
+    match values {
+        ContextValues::NotShown => ContextValue::NotShown,
+        ContextValues::Short if bytes > VALUE_BYTES_MAX => ContextValue::TooLong { bytes: bytes as u64 },
+        ContextValues::Short => ContextValue::Shown { value: value.clone() },
+    }
+}
+
+fn is_secret(key: &str) -> bool {
+    let bare: String =
+        key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    SECRET_WORDS.iter().any(|word| bare.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_secret_is_withheld_even_when_values_are_asked_for() {
+        let map = json!({
+            "api_Key": "k", "authToken": "t", "DB_PASSWORD": "p", "branch": "main", "files": ["a"], "tries": 3,
+            "essay": "x".repeat(81),
+        });
+        let context = Context::new(map.as_object().unwrap().clone()).unwrap();
+        let shown: Vec<(String, ContextValue)> = entries(&context, ContextValues::Short)
+            .into_iter()
+            .map(|entry| (entry.key, entry.value))
+            .collect();
+        let expected = [
+            ("DB_PASSWORD", ContextValue::Withheld),
+            ("api_Key", ContextValue::Withheld),
+            ("authToken", ContextValue::Withheld),
+            ("branch", ContextValue::Shown { value: json!("main") }),
+            ("essay", ContextValue::TooLong { bytes: 81 }),
+            ("files", ContextValue::TooLong { bytes: 81 }),
+            ("tries", ContextValue::Shown { value: json!(3) }),
+        ];
+        assert_eq!(shown, expected.map(|(key, value)| (key.to_owned(), value)));
+        let hidden = entries(&context, ContextValues::NotShown);
+        assert!(hidden.iter().all(|entry| !matches!(entry.value, ContextValue::Shown { .. })));
+    }
+}

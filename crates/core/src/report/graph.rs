@@ -1,0 +1,219 @@
+//! The run graph: where each point is drawn, and the graph as text.
+//!
+//! A branch goes straight down in its lane. What leaves it is drawn one lane to the right before the branch
+//! goes on, so that the number of lanes follows from how deeply forks are nested and not from how many there
+//! are. Long straight stretches are drawn by their ends.
+
+use std::collections::BTreeMap;
+
+use workrail_model::event::NodeKind;
+use workrail_model::id::NodeId;
+
+use super::{NodeReport, Outcome, Standing, StepReport, words};
+
+/// A straight stretch longer than this is drawn by its ends.
+const STRETCH_MAX: usize = 9;
+const STRETCH_ENDS: usize = 3;
+/// More ways from one point than this are counted, not drawn.
+const WAYS_MAX: usize = 24;
+/// Deeper forks than this are counted, not drawn.
+const LANES_MAX: usize = 16;
+
+/// How much is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Bounded, however long or wide the run is.
+    Condensed,
+    Everything,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strokes {
+    Unicode,
+    Ascii,
+}
+
+/// What is drawn on a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// The place of the node in the run's list.
+    Node(usize),
+    /// So many points that are not drawn.
+    Skipped(usize),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub lane: usize,
+    /// Leaves the lane to its left here; otherwise it goes on in its own.
+    pub starts: bool,
+    pub point: Point,
+    /// Which lanes go on below this row.
+    pub below: Vec<bool>,
+}
+
+pub fn rows(nodes: &[NodeReport], extent: Extent) -> Vec<Row> {
+    let mut rows = match extent {
+        Extent::Condensed => condensed(walk(nodes, WAYS_MAX, LANES_MAX), nodes),
+        Extent::Everything => walk(nodes, usize::MAX, usize::MAX),
+    };
+    let mut open: Vec<bool> = Vec::new();
+    for row in rows.iter_mut().rev() {
+        row.below.clone_from(&open);
+        open.resize(row.lane + 1, false);
+        open[row.lane] = !row.starts;
+        if let Some(left) = row.lane.checked_sub(1).filter(|_| row.starts) {
+            open[left] = true;
+        }
+    }
+    rows
+}
+
+fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> Vec<Row> {
+    let places: BTreeMap<NodeId, usize> =
+        nodes.iter().zip(0..).map(|(node, place)| (node.node_id, place)).collect();
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    let mut roots = Vec::new();
+    for (place, node) in nodes.iter().enumerate() {
+        match node.parent.and_then(|parent| places.get(&parent)) {
+            Some(parent) => children[*parent].push(place),
+            None => roots.push(place),
+        }
+    }
+    // Points below each, itself included: parents stand before their children.
+    let mut sizes = vec![1_usize; nodes.len()];
+    for place in (0..nodes.len()).rev() {
+        sizes[place] += children[place].iter().map(|child| sizes[*child]).sum::<usize>();
+    }
+    let mut rows = Vec::new();
+    // Explicit, because a run may be deeper than a stack.
+    let mut ahead: Vec<(Point, usize, bool)> =
+        roots.iter().rev().map(|root| (Point::Node(*root), 0, false)).collect();
+    while let Some((point, lane, starts)) = ahead.pop() {
+        rows.push(Row { lane, starts, point, below: Vec::new() });
+        let Point::Node(place) = point else { continue };
+        let straight = children[place].iter().copied().find(|child| goes_on(&nodes[place], &nodes[*child]));
+        ahead.extend(straight.map(|child| (Point::Node(child), lane, false)));
+        let mut ways: Vec<usize> =
+            children[place].iter().copied().filter(|child| Some(*child) != straight).collect();
+        let kept = if lane + 1 < lanes_max { ways_max.min(ways.len()) } else { 0 };
+        let rest = ways.split_off(kept);
+        let skipped: usize = rest.iter().map(|way| sizes[*way]).sum();
+        ahead.extend((skipped > 0).then_some((Point::Skipped(skipped), lane + 1, true)));
+        ahead.extend(ways.iter().rev().map(|way| (Point::Node(*way), lane + 1, true)));
+    }
+    rows
+}
+
+/// Whether a child is drawn in the lane of its parent.
+fn goes_on(parent: &NodeReport, child: &NodeReport) -> bool {
+    // A checkpoint is a note beside its step, unless the run went on from the checkpoint itself.
+    let of_path = child.kind == NodeKind::Step || child.standing == Standing::Tip;
+    child.branch == parent.branch && (of_path || parent.kind == NodeKind::Checkpoint)
+}
+
+fn condensed(rows: Vec<Row>, nodes: &[NodeReport]) -> Vec<Row> {
+    let plain = |row: &Row| match row.point {
+        Point::Node(place) => !row.starts && is_plain(&nodes[place]),
+        Point::Skipped(_) => false,
+    };
+    let mut kept: Vec<Row> = Vec::new();
+    let mut stretch: Vec<Row> = Vec::new();
+    let flush = |stretch: &mut Vec<Row>, kept: &mut Vec<Row>| {
+        let skipped = stretch.len().saturating_sub(2 * STRETCH_ENDS);
+        if stretch.len() <= STRETCH_MAX {
+            kept.append(stretch);
+            return;
+        }
+        let tail = stretch.split_off(stretch.len() - STRETCH_ENDS);
+        let lane = tail[0].lane;
+        stretch.truncate(STRETCH_ENDS);
+        kept.append(stretch);
+        kept.push(Row { lane, starts: false, point: Point::Skipped(skipped), below: Vec::new() });
+        kept.extend(tail);
+    };
+    for row in rows {
+        let follows = stretch.last().is_none_or(|last| last.lane == row.lane) && plain(&row);
+        if !follows {
+            flush(&mut stretch, &mut kept);
+        }
+        if plain(&row) {
+            stretch.push(row);
+        } else {
+            kept.push(row);
+        }
+    }
+    flush(&mut stretch, &mut kept);
+    kept
+}
+
+/// A point at which nothing happened but the step itself.
+fn is_plain(node: &NodeReport) -> bool {
+    node.standing == Standing::Passed && blocked_attempts(node) == 0 && node.kind == NodeKind::Step
+}
+
+pub fn blocked_attempts(node: &NodeReport) -> usize {
+    node.attempts.iter().filter(|attempt| matches!(attempt.outcome, Outcome::Blocked { .. })).count()
+}
+
+/// A row as text: its lines, its mark, and what stands beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub strokes: String,
+    pub text: String,
+    pub point: Point,
+}
+
+/// The graph as lines of text.
+pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<Line> {
+    let [down, way, last, step, checkpoint, tip, end, gap] = match strokes {
+        Strokes::Unicode => ["│ ", "├─", "╰─", "●", "◇", "◉", "○", "⋮"],
+        Strokes::Ascii => ["| ", "|-", "`-", "*", "+", "@", "o", ":"],
+    };
+    let line = |row: &Row| {
+        let mut text = String::new();
+        for lane in 0..row.lane {
+            let goes_on = row.below.get(lane).copied().unwrap_or(false);
+            let here = row.starts && lane + 1 == row.lane;
+            text.push_str(match (here, goes_on) {
+                (true, true) => way,
+                (true, false) => last,
+                (false, true) => down,
+                (false, false) => "  ",
+            });
+        }
+        let (mark, beside) = match row.point {
+            Point::Skipped(count) => (gap, format!("{count} more")),
+            Point::Node(place) => {
+                let node = &nodes[place];
+                let mark = match (node.kind, node.standing) {
+                    (_, Standing::Tip) => tip,
+                    (NodeKind::Checkpoint, _) => checkpoint,
+                    (NodeKind::Step, Standing::BranchEnd) => end,
+                    (NodeKind::Step, Standing::Passed) => step,
+                };
+                (mark, beside(node))
+            }
+        };
+        text.push_str(mark);
+        Line { strokes: text, text: beside, point: row.point }
+    };
+    rows.iter().map(line).collect()
+}
+
+/// What is said of a point in the graph.
+fn beside(node: &NodeReport) -> String {
+    let mut text = format!("{}. {}", node.number, words::one_line(&words::point(node)));
+    match blocked_attempts(node) {
+        0 => {}
+        1 => text.push_str(" · 1 blocked attempt"),
+        count => text.push_str(&format!(" · {count} blocked attempts")),
+    }
+    match node.standing {
+        Standing::Passed => {}
+        Standing::BranchEnd => text.push_str(" · end of a branch"),
+        Standing::Tip if node.step == StepReport::Complete => {}
+        Standing::Tip => text.push_str(" · the run goes on here"),
+    }
+    text
+}

@@ -1,0 +1,475 @@
+//! What was done, step by step and by whom: a projection of one session for people to read.
+//!
+//! [`build`] makes a [`Report`] from the folded state, the events and the content they name; renderers write
+//! it as Markdown ([`markdown`]) or hand it on as JSON. Equal stores give equal bytes (G76): there is no "generated
+//! now", and clock times are shown and never order anything (G6). A damaged session is reported up to the
+//! damage, and every rendering says so first (G20).
+//!
+//! Code map: `build` the run, `node` one point of it, `table` artifacts by their contracts, `context` what may
+//! be shown of the context, `budget` how much text a report takes in, `timing` times for display, `graph` where
+//! the run graph's points are drawn, `words` how things are called, `markdown` the text form.
+
+mod budget;
+mod build;
+mod context;
+pub mod graph;
+pub mod markdown;
+mod node;
+mod table;
+mod timing;
+pub mod words;
+
+#[cfg(test)]
+mod tests;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use workrail_model::assessment::AssessedDimension;
+use workrail_model::blocker::Blocker;
+use workrail_model::capability::{Capability, CapabilityStatus, Provenance};
+use workrail_model::digest::{BlobRef, WorkflowHash};
+use workrail_model::event::{
+    DivergenceReason, EdgeCauseKind, EventIndex, NodeKind, TraceKind, WorkflowSourceKind,
+};
+use workrail_model::gap::Severity;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::{AttemptId, GapId, NodeId, RunId, SessionId};
+use workrail_model::name::{StepId, WorkflowId};
+use workrail_model::preferences::{Preferences, RunStatus};
+use workrail_model::reason::Reason;
+use workrail_model::time::Timestamp;
+
+pub use build::{Material, Subject, build};
+pub use context::ContextValues;
+pub use timing::{elapsed_text, shown};
+
+/// The version of the report's shape; a reader of `--format json` looks at it first.
+pub const VERSION: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub version: u32,
+    pub session_id: SessionId,
+    pub covers: Covers,
+    /// How much of the log can be trusted; beyond it nothing is reported.
+    pub health: SessionHealth,
+    /// How many events the report is made from.
+    pub events: u64,
+    pub span: Span,
+    /// The latest observation of each kind: branch, commit.
+    pub workspace: Vec<Observed>,
+    /// Notes of the session itself, outside any run.
+    pub notes: Vec<Output>,
+    pub runs: Vec<RunReport>,
+    /// Content that is recorded and cannot be read, and texts that were left out for want of room.
+    pub remarks: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Covers {
+    Session,
+    #[serde(rename_all = "camelCase")]
+    Run {
+        run_id: RunId,
+    },
+}
+
+/// From the first to the last clock time; shown, never used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Span {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Timestamp>,
+    /// Absent when a clock went backwards in between.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elapsed_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Observed {
+    pub key: String,
+    pub value: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunReport {
+    pub run_id: RunId,
+    pub label: String,
+    pub workflow: WorkflowFacts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goal: Option<String>,
+    /// Absent when the content that says it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<RunStatus>,
+    /// The last attempt was refused for something that only a person can give.
+    pub waits_for_person: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentRun>,
+    /// Where the run goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tip: Option<NodeId>,
+    /// Step k of n at the top level, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_number: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_count: Option<u64>,
+    pub span: Span,
+    pub counts: Counts,
+    /// In the order of creation.
+    pub nodes: Vec<NodeReport>,
+    /// The first is the one on which the run goes on; the others in the order in which they began.
+    pub branches: Vec<BranchReport>,
+    pub gaps: Vec<GapReport>,
+    pub divergences: Vec<DivergenceReport>,
+    pub preferences: Vec<PreferenceReport>,
+    pub capabilities: Vec<CapabilityReport>,
+    /// As it holds where the run goes on.
+    pub context: Vec<ContextEntry>,
+    /// Tables that are keyed, such as changed files, merged along the branch on which the run goes on.
+    pub tables: Vec<Table>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowFacts {
+    pub workflow_id: WorkflowId,
+    /// Absent when the pinned workflow cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    pub workflow_hash: WorkflowHash,
+    pub source_kind: WorkflowSourceKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ParentRun {
+    pub label: String,
+    pub run_id: RunId,
+    pub node_id: NodeId,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    pub nodes: u64,
+    pub advances: u64,
+    pub blocked_attempts: u64,
+    pub checkpoints: u64,
+    pub branches: u64,
+    pub open_gaps: u64,
+    pub artifacts: u64,
+}
+
+/// A durable point of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeReport {
+    /// Counted from 1 within the run; what people call the point by.
+    pub number: u64,
+    pub node_id: NodeId,
+    pub link: String,
+    pub kind: NodeKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<NodeId>,
+    /// The place of its branch among the run's branches.
+    pub branch: u64,
+    /// Why the edge to it exists; absent at the root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached_by: Option<EdgeCauseKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    pub step: StepReport,
+    pub standing: Standing,
+    pub attempts: Vec<Attempt>,
+    /// What was saved here without completing the step.
+    pub saved: Vec<Output>,
+    pub decisions: Vec<Decision>,
+    pub approvals: Vec<Approval>,
+    /// Keys whose values hold from here on.
+    pub context_keys: Vec<String>,
+}
+
+/// What the point asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum StepReport {
+    #[serde(rename_all = "camelCase")]
+    Pending {
+        step_id: StepId,
+        title: String,
+        /// The loops it stands in, outermost first, such as `rounds 2`; iterations are counted from 1.
+        loops: Vec<String>,
+    },
+    /// The workflow is done here.
+    Complete,
+    /// The content that says it cannot be read.
+    Unreadable,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Work went on beyond it.
+    Passed,
+    /// The end of a branch on which the run does not go on.
+    BranchEnd,
+    /// The run goes on here.
+    Tip,
+}
+
+/// Who did something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Actor {
+    Agent,
+    PersonAtTerminal,
+    PersonInConsole,
+    User,
+    Workflow,
+    System,
+}
+
+/// One try to complete the step.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    pub attempt_id: AttemptId,
+    pub by: Actor,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// Since the point was reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elapsed_ms: Option<u64>,
+    pub outcome: Outcome,
+    pub outputs: Vec<Output>,
+    pub problems: Vec<String>,
+    pub assessments: Vec<Assessment>,
+    /// What the assessments asked for in addition.
+    pub consequences: Vec<String>,
+    /// Keys that a refused attempt sent; its retry sees them.
+    pub context_keys: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outcome {
+    #[serde(rename_all = "camelCase")]
+    Advanced {
+        to_node_id: NodeId,
+        /// The number of that point; absent when it lies beyond the damage.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        to_number: Option<u64>,
+    },
+    Blocked {
+        blockers: Vec<Blocker>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Output {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// A later output corrects this one.
+    pub superseded: bool,
+    pub body: Body,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Body {
+    Notes { markdown: String },
+    Artifact { artifact: Artifact },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Artifact {
+    /// What it calls itself.
+    pub artifact_kind: String,
+    pub sha256: BlobRef,
+    pub bytes: u64,
+    pub shown: Shown,
+}
+
+/// How an artifact is shown.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "as", rename_all = "snake_case")]
+pub enum Shown {
+    /// Its contract has lists of rows.
+    Tables {
+        tables: Vec<Table>,
+        fields: Vec<Field>,
+    },
+    Json {
+        value: Value,
+    },
+    /// Too long to be shown; the beginning.
+    Text {
+        text: String,
+    },
+    /// The content cannot be read.
+    Unreadable,
+}
+
+/// Rows under named columns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Table {
+    pub title: String,
+    pub columns: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Field {
+    pub name: String,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Assessment {
+    pub assessment_id: String,
+    pub dimensions: Vec<AssessedDimension>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+}
+
+/// Why the engine chose what it chose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    pub kind: TraceKind,
+    pub summary: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    pub by: Actor,
+    pub approved: bool,
+    pub step_id: StepId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BranchReport {
+    pub number: u64,
+    pub preferred: bool,
+    /// The point it left from; absent for the branch that holds the root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    pub first: u64,
+    pub last: u64,
+    /// How many steps it completed itself.
+    pub steps: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<EdgeCauseKind>,
+    /// What it did first.
+    pub summary: String,
+    pub stands_at: StepReport,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GapReport {
+    pub gap_id: GapId,
+    pub node: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    pub severity: Severity,
+    pub reason: Reason,
+    pub summary: String,
+    pub state: GapStanding,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum GapStanding {
+    Open,
+    #[serde(rename_all = "camelCase")]
+    Resolved {
+        by: GapId,
+        summary: String,
+        node: u64,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DivergenceReport {
+    pub node: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    pub reason: DivergenceReason,
+    pub summary: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub related_step_id: Option<StepId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PreferenceReport {
+    pub node: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    pub by: Actor,
+    pub effective: Preferences,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CapabilityReport {
+    pub node: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    pub capability: Capability,
+    pub status: CapabilityStatus,
+    pub provenance: Provenance,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextEntry {
+    pub key: String,
+    pub value: ContextValue,
+}
+
+/// What is shown of a context value: nothing unless asked for, and never what its key calls a secret.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ContextValue {
+    NotShown,
+    Withheld,
+    Shown { value: Value },
+    TooLong { bytes: u64 },
+}
+
+impl Report {
+    /// Where the trusted part ends, and why; `None` for a healthy session.
+    pub fn damage(&self) -> Option<(EventIndex, String)> {
+        match &self.health {
+            SessionHealth::Healthy => None,
+            SessionHealth::CorruptTail { valid_until, reason } => Some((*valid_until, reason.to_string())),
+            SessionHealth::CorruptHead { reason } => Some((EventIndex::ZERO, reason.to_string())),
+            SessionHealth::UnknownVersion { record, version } => {
+                Some((EventIndex::ZERO, format!("{record} has version {version}")))
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! One point of a run: what it asked for, every attempt at it, and what was decided there.
+
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
+use workrail_model::assessment::ConsequenceEffect;
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::event::{AdvanceOutcome, NodeKind, OutputPayload, ValidationResult};
+use workrail_model::id::NodeId;
+use workrail_model::limits::TRUNCATION_MARKER;
+use workrail_model::preferences::PreferenceSource;
+use workrail_model::strict_json;
+use workrail_model::text::truncate_with_marker;
+
+use super::budget::{ARTIFACT_BYTES_MAX, Budget};
+use super::build::{Subject, Telling};
+use super::timing::elapsed;
+use super::{
+    Actor, Approval, Artifact, Assessment, Attempt, Body, Decision, NodeReport, Outcome, Output, Shown,
+    Standing, table,
+};
+use crate::contract::kind_of;
+use crate::link::NodeLink;
+use crate::project::{AdvanceRecord, NodeState, OutputState};
+
+const SUMMARY_BYTES_MAX: usize = 160;
+
+impl Telling<'_> {
+    pub(super) fn node(&self, node: &NodeState, budget: &mut Budget) -> NodeReport {
+        let (subject, facts) = (self.subject, self.subject.facts);
+        let id = node.node_id;
+        let attempts = facts.advances(id).iter().map(|record| self.attempt(node, record, budget)).collect();
+        let saved = facts
+            .outputs(id)
+            .iter()
+            .filter(|output| output.attempt.is_none_or(|attempt| facts.advance(id, attempt).is_none()));
+        let saved: Vec<Output> =
+            saved.map(|output| subject.output(self.workflow.as_deref(), output, budget)).collect();
+        let decisions = facts.trace(id).iter().flat_map(|record| &record.data.entries);
+        NodeReport {
+            number: self.number(id),
+            node_id: id,
+            link: NodeLink { session: facts.session_id(), node: id }.to_string(),
+            kind: node.kind,
+            parent: node.parent,
+            branch: self.branches.get(&id).copied().unwrap_or_default(),
+            reached_by: node.edge.map(|edge| edge.cause.kind),
+            at: subject.at(node.created_index).cloned(),
+            step: self.step(node),
+            standing: self.standing(node),
+            attempts,
+            saved,
+            decisions: decisions
+                .map(|entry| Decision { kind: entry.kind, summary: entry.summary.to_string() })
+                .collect(),
+            approvals: self.approvals(id),
+            context_keys: self.context_keys.get(&(id, None)).cloned().unwrap_or_default(),
+        }
+    }
+
+    fn standing(&self, node: &NodeState) -> Standing {
+        let is_step = node.kind == NodeKind::Step || node.parent.is_none();
+        match () {
+            () if self.tip == Some(node.node_id) => Standing::Tip,
+            () if is_step && self.subject.facts.is_tip(node.node_id) => Standing::BranchEnd,
+            () => Standing::Passed,
+        }
+    }
+
+    fn attempt(&self, node: &NodeState, record: &AdvanceRecord, budget: &mut Budget) -> Attempt {
+        let (subject, facts) = (self.subject, self.subject.facts);
+        let (id, attempt) = (node.node_id, record.attempt);
+        let at = subject.at(record.event_index);
+        let own = facts.outputs(id).iter().filter(|output| output.attempt == Some(attempt));
+        let outputs = own.map(|output| subject.output(self.workflow.as_deref(), output, budget)).collect();
+        let validations = facts.validations(id).iter().filter(|record| record.data.attempt_id == attempt);
+        let problems = validations.flat_map(|record| match &record.data.result {
+            ValidationResult::Valid => Vec::new(),
+            ValidationResult::Invalid { issues } => issues.iter().map(ToString::to_string).collect(),
+        });
+        // What a blocker says already is not said twice.
+        let blockers = match &record.outcome {
+            AdvanceOutcome::Blocked { blockers } => blockers.blockers(),
+            AdvanceOutcome::Advanced { .. } => &[],
+        };
+        let said = |problem: &String| blockers.iter().any(|blocker| blocker.message.as_str() == problem);
+        let problems: Vec<String> = problems.filter(|problem| !said(problem)).collect();
+        let assessments = facts.assessments(id, attempt).map(|record| Assessment {
+            assessment_id: record.data.assessment_id.to_string(),
+            dimensions: record.data.dimensions.clone(),
+            summary: record.data.summary.as_ref().map(ToString::to_string),
+        });
+        let consequences = facts.consequences(id, attempt).map(|record| {
+            let ConsequenceEffect::RequireFollowup { guidance } = &record.data.effect;
+            format!("{} at {}: {guidance}", record.data.dimension_id, record.data.level)
+        });
+        Attempt {
+            attempt_id: attempt,
+            by: Actor::Agent,
+            at: at.cloned(),
+            elapsed_ms: elapsed(subject.at(node.created_index), at),
+            outcome: match &record.outcome {
+                AdvanceOutcome::Advanced { to_node_id } => Outcome::Advanced {
+                    to_node_id: *to_node_id,
+                    to_number: self.numbers.get(to_node_id).copied(),
+                },
+                AdvanceOutcome::Blocked { blockers } => {
+                    Outcome::Blocked { blockers: blockers.blockers().to_vec() }
+                }
+            },
+            outputs,
+            problems,
+            assessments: assessments.collect(),
+            consequences: consequences.collect(),
+            context_keys: self.context_keys.get(&(id, Some(attempt))).cloned().unwrap_or_default(),
+        }
+    }
+
+    fn approvals(&self, node: NodeId) -> Vec<Approval> {
+        let told = self.subject.facts.approvals(node).iter().map(|record| Approval {
+            by: match record.data.channel {
+                ApprovalChannel::Console => Actor::PersonInConsole,
+                ApprovalChannel::Terminal => Actor::PersonAtTerminal,
+            },
+            approved: record.data.decision == ApprovalDecision::Approved,
+            step_id: record.data.step_id.clone(),
+            at: self.subject.at(record.index).cloned(),
+            note: record.data.note.as_ref().map(ToString::to_string),
+        });
+        told.collect()
+    }
+}
+
+impl Subject<'_> {
+    pub(super) fn output(
+        &self,
+        workflow: Option<&CompiledWorkflow>,
+        output: &OutputState,
+        budget: &mut Budget,
+    ) -> Output {
+        let body = match &output.payload {
+            OutputPayload::Notes { .. } => {
+                Body::Notes { markdown: budget.notes(&output.payload, self.material).unwrap_or_default() }
+            }
+            OutputPayload::ArtifactRef { sha256, byte_length, .. } => {
+                let (artifact_kind, shown) = match self.material.blob(*sha256) {
+                    Some(bytes) => artifact(workflow, &bytes, budget),
+                    None => {
+                        budget.remark(format!("The artifact {} cannot be read.", sha256.digest()));
+                        ("(unreadable)".to_owned(), Shown::Unreadable)
+                    }
+                };
+                Body::Artifact {
+                    artifact: Artifact { artifact_kind, sha256: *sha256, bytes: *byte_length, shown },
+                }
+            }
+        };
+        Output { at: self.at(output.index).cloned(), superseded: output.superseded, body }
+    }
+}
+
+fn artifact(workflow: Option<&CompiledWorkflow>, bytes: &[u8], budget: &mut Budget) -> (String, Shown) {
+    let Ok(value) = strict_json::parse(bytes) else {
+        let text = String::from_utf8_lossy(bytes);
+        return ("(not JSON)".to_owned(), Shown::Text { text: cut(&text) });
+    };
+    let kind = kind_of(&value).to_owned();
+    if !budget.take(bytes.len().min(ARTIFACT_BYTES_MAX)) {
+        budget.remark("The session holds more text than one report takes in; long texts are cut.".to_owned());
+        return (kind, Shown::Text { text: TRUNCATION_MARKER.trim().to_owned() });
+    }
+    match table::shown(workflow, &kind, value) {
+        Shown::Json { value } if bytes.len() > ARTIFACT_BYTES_MAX => {
+            (kind, Shown::Text { text: cut(&value.to_string()) })
+        }
+        shown @ (Shown::Tables { .. } | Shown::Json { .. } | Shown::Text { .. } | Shown::Unreadable) => {
+            (kind, shown)
+        }
+    }
+}
+
+fn cut(text: &str) -> String {
+    truncate_with_marker(text, ARTIFACT_BYTES_MAX).into_owned()
+}
+
+pub(super) fn actor_of(source: PreferenceSource) -> Actor {
+    match source {
+        PreferenceSource::User => Actor::User,
+        PreferenceSource::WorkflowRecommendation => Actor::Workflow,
+        PreferenceSource::System => Actor::System,
+    }
+}
+
+/// The beginning of notes on one line.
+pub(super) fn first_words(payload: &OutputPayload) -> Option<String> {
+    let OutputPayload::Notes { notes_markdown, .. } = payload else { return None };
+    let text = notes_markdown.as_str().replace(TRUNCATION_MARKER, " ");
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let keep = line.floor_char_boundary(SUMMARY_BYTES_MAX);
+    let more = if keep < line.len() { "…" } else { "" };
+    Some(format!("{}{more}", &line[..keep]))
+}

@@ -1,0 +1,166 @@
+//! Layout and tables on made-up reports; whole histories are told in the engine's tests.
+
+use serde_json::{Value, json};
+use workrail_model::compiled::{CompiledContract, CompiledWorkflow};
+use workrail_model::event::NodeKind;
+use workrail_model::id::NodeId;
+use workrail_model::name::ContractRef;
+
+use super::graph::{Extent, Point, Strokes, drawn, rows};
+use super::{NodeReport, Shown, Standing, StepReport, Table, table};
+use crate::builtins::contract;
+use crate::compile::{CompileInput, compile};
+
+fn node(number: u64, parent: Option<u64>, branch: u64) -> NodeReport {
+    let id = |n: u64| {
+        NodeId::from_bits([
+            0,
+            0,
+            n.to_be_bytes()[4],
+            n.to_be_bytes()[5],
+            n.to_be_bytes()[6],
+            n.to_be_bytes()[7],
+            0,
+            0,
+            0,
+            0,
+        ])
+    };
+    NodeReport {
+        number,
+        node_id: id(number),
+        link: String::new(),
+        kind: NodeKind::Step,
+        parent: parent.map(id),
+        branch,
+        reached_by: None,
+        at: None,
+        step: StepReport::Complete,
+        standing: Standing::Passed,
+        attempts: Vec::new(),
+        saved: Vec::new(),
+        decisions: Vec::new(),
+        approvals: Vec::new(),
+        context_keys: Vec::new(),
+    }
+}
+
+fn text(nodes: &[NodeReport], extent: Extent) -> Vec<String> {
+    let rows = rows(nodes, extent);
+    drawn(&rows, nodes, Strokes::Unicode)
+        .iter()
+        .map(|line| {
+            let number = match line.point {
+                Point::Node(place) => nodes[place].number.to_string(),
+                Point::Skipped(count) => format!("+{count}"),
+            };
+            format!("{} {number}", line.strokes)
+        })
+        .collect()
+}
+
+#[test]
+fn nested_forks_take_one_lane_each_and_give_it_back() {
+    let nodes = [
+        node(1, None, 0),
+        node(2, Some(1), 1),
+        node(3, Some(2), 1),
+        node(4, Some(2), 2),
+        node(5, Some(1), 3),
+        node(6, Some(1), 0),
+        node(7, Some(6), 0),
+    ];
+    assert_eq!(text(&nodes, Extent::Condensed), ["● 1", "├─● 2", "│ ├─● 4", "│ ● 3", "├─● 5", "● 6", "● 7"]);
+}
+
+#[test]
+fn a_long_way_is_drawn_by_its_ends_and_whole_on_request() {
+    let mut nodes: Vec<NodeReport> = (1..=1_000).map(|n| node(n, (n > 1).then_some(n - 1), 0)).collect();
+    nodes[999].standing = Standing::Tip;
+    assert_eq!(
+        text(&nodes, Extent::Condensed),
+        ["● 1", "● 2", "● 3", "⋮ +993", "● 997", "● 998", "● 999", "◉ 1000"]
+    );
+    assert_eq!(text(&nodes, Extent::Everything).len(), 1_000);
+}
+
+#[test]
+fn a_wide_fork_and_a_deep_nest_are_bounded() {
+    let wide: Vec<NodeReport> =
+        (1..=500).map(|n| node(n, (n > 1).then_some(1), if n <= 2 { 0 } else { n })).collect();
+    let lines = text(&wide, Extent::Condensed);
+    assert_eq!((lines.len(), lines[25].as_str(), lines[26].as_str()), (27, "├─⋮ +474", "● 2"));
+    // Every point forks from the one before: no stack and no width is used up.
+    let deep: Vec<NodeReport> = (1..=5_000).map(|n| node(n, (n > 1).then_some(n - 1), n - 1)).collect();
+    assert_eq!(text(&deep, Extent::Condensed).last().unwrap().trim_start(), "╰─⋮ +4984");
+    assert_eq!(text(&deep, Extent::Everything).len(), 5_000);
+}
+
+fn workflow() -> CompiledWorkflow {
+    let source = json!({
+        "id": "team.any", "name": "Any", "description": "Any.", "version": "1.0.0",
+        "steps": [{ "id": "a", "title": "A", "prompt": "Do a." }],
+    });
+    let mut workflow = compile(CompileInput::new(source.to_string().as_bytes(), "test.json")).unwrap();
+    for id in ["wr.contracts.changed_files", "wr.contracts.review_findings", "wr.contracts.gate_verdict"] {
+        let own = contract(id).unwrap();
+        workflow.contracts.push(CompiledContract {
+            contract_ref: ContractRef::parse(id).unwrap(),
+            artifact_kind: own.artifact_kind.to_owned(),
+            purpose: own.purpose.to_owned(),
+            schema: own.schema.clone(),
+            example: own.example.clone(),
+        });
+    }
+    workflow
+}
+
+fn tables(value: Value) -> Vec<Table> {
+    let kind = value["kind"].as_str().unwrap().to_owned();
+    match table::shown(Some(&workflow()), &kind, value) {
+        Shown::Tables { tables, .. } => tables,
+        other @ (Shown::Json { .. } | Shown::Text { .. } | Shown::Unreadable) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn changed_files_are_keyed_by_path_and_the_last_word_counts() {
+    let row = |path: &str, summary: &str| json!({ "path": path, "summary": summary, "risk": "L" });
+    let found = tables(
+        json!({ "kind": "wr.changed_files", "changedFiles": [row("b", "1"), row("a", "2"), row("b", "3")] }),
+    );
+    assert_eq!(found[0].title, "Changed files");
+    assert_eq!(found[0].columns, ["Risk", "Path", "Summary"]);
+    assert_eq!(found[0].rows, [["L", "a", "2"], ["L", "b", "3"]]);
+    let mut merged = found.clone();
+    let later = tables(json!({ "kind": "wr.changed_files", "changedFiles": [row("a", "4"), row("c", "5")] }));
+    table::merged(&mut merged, &later[0]);
+    assert_eq!(merged[0].rows, [["L", "a", "4"], ["L", "b", "3"], ["L", "c", "5"]]);
+}
+
+#[test]
+fn findings_stand_in_the_order_of_their_severity() {
+    let row = |severity: &str, title: &str| json!({ "severity": severity, "location": { "file": "f", "line": 3 }, "title": title, "rationale": "r" });
+    let found = tables(json!({
+        "kind": "wr.review_findings", "findings": [row("Nit", "1"), row("Critical", "2"), row("Nit", "0")],
+    }));
+    assert_eq!(found[0].columns, ["Severity", "Location", "Title", "Rationale"]);
+    assert_eq!(
+        found[0].rows,
+        [["Critical", "f:3", "2", "r"], ["Nit", "f:3", "1", "r"], ["Nit", "f:3", "0", "r"]]
+    );
+}
+
+#[test]
+fn without_a_contract_or_with_rows_that_are_none_nothing_is_guessed() {
+    let rows = json!({ "kind": "wr.changed_files", "changedFiles": [{ "path": "a" }] });
+    assert_eq!(table::shown(None, "wr.changed_files", rows.clone()), Shown::Json { value: rows });
+    for odd in [
+        json!({ "kind": "wr.changed_files", "changedFiles": ["a"] }),
+        json!({ "kind": "wr.changed_files", "changedFiles": 3 }),
+        json!({ "kind": "wr.gate_verdict", "verdict": "approved" }),
+    ] {
+        let kind = odd["kind"].as_str().unwrap().to_owned();
+        assert_eq!(table::shown(Some(&workflow()), &kind, odd.clone()), Shown::Json { value: odd });
+    }
+}

@@ -1,0 +1,123 @@
+//! Which sessions are old enough to go: the one place where a clock decides something (G6, G25).
+//!
+//! Whatever speaks for a session keeps it: a mark, an unfinished run, a time that is missing or makes no sense,
+//! a clock that stands before what the store has already seen.
+
+use workrail_model::retention::Ttl;
+use workrail_model::time::Timestamp;
+
+/// What is known of a session when its age is judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionFacts<'a> {
+    /// The newest time of any of its events.
+    pub newest_at: Option<&'a Timestamp>,
+    pub unfinished_runs: usize,
+    pub is_kept: bool,
+}
+
+/// Why a session stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stays {
+    Kept,
+    Unfinished,
+    Young,
+    /// None of its events says when it was.
+    Timeless,
+    /// The clock stands before the newest event of the store: it cannot tell how old anything is.
+    ClockBehind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Stays(Stays),
+    Expired { age_ms: u64 },
+}
+
+/// What time it is, as far as the store can believe the clock.
+#[derive(Clone, Debug)]
+pub struct Now {
+    /// `None` when the clock cannot be right.
+    ms: Option<i64>,
+}
+
+impl Now {
+    /// `newest_of_store` is the newest time of any event of any session.
+    pub fn new(clock: &Timestamp, newest_of_store: Option<&Timestamp>) -> Self {
+        let newest_ms = newest_of_store.and_then(Timestamp::epoch_ms);
+        let ms = clock.epoch_ms().filter(|now| newest_ms.is_none_or(|newest| newest <= *now));
+        Self { ms }
+    }
+
+    pub fn is_believed(&self) -> bool {
+        self.ms.is_some()
+    }
+}
+
+pub fn judge(session: &SessionFacts<'_>, ttl: Ttl, now: &Now) -> Verdict {
+    if session.is_kept {
+        return Verdict::Stays(Stays::Kept);
+    }
+    if session.unfinished_runs > 0 {
+        return Verdict::Stays(Stays::Unfinished);
+    }
+    let Some(newest) = session.newest_at.and_then(Timestamp::epoch_ms) else {
+        return Verdict::Stays(Stays::Timeless);
+    };
+    // Not negative: a believed clock stands at or behind every event.
+    let age_ms = now.ms.and_then(|now| u64::try_from(now - newest).ok());
+    match age_ms {
+        None => Verdict::Stays(Stays::ClockBehind),
+        Some(age_ms) if age_ms >= ttl.ms() => Verdict::Expired { age_ms },
+        Some(_) => Verdict::Stays(Stays::Young),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse(text).unwrap()
+    }
+
+    #[test]
+    fn whatever_speaks_for_a_session_keeps_it() {
+        let (old, now) = (at("2026-01-01T00:00:00.000Z"), at("2026-04-01T00:00:00.000Z"));
+        let facts = SessionFacts { newest_at: Some(&old), unfinished_runs: 0, is_kept: false };
+        let ttl = Ttl::parse("90d").unwrap();
+        let clock = Now::new(&now, Some(&old));
+        assert!(matches!(judge(&facts, ttl, &clock), Verdict::Expired { age_ms } if age_ms == ttl.ms()));
+        let stays = |facts: &SessionFacts<'_>, clock: &Now| judge(facts, ttl, clock);
+        assert_eq!(
+            stays(&SessionFacts { is_kept: true, ..facts.clone() }, &clock),
+            Verdict::Stays(Stays::Kept)
+        );
+        assert_eq!(
+            stays(&SessionFacts { unfinished_runs: 1, ..facts.clone() }, &clock),
+            Verdict::Stays(Stays::Unfinished)
+        );
+        assert_eq!(
+            stays(&SessionFacts { newest_at: None, ..facts.clone() }, &clock),
+            Verdict::Stays(Stays::Timeless)
+        );
+        let nonsense = at("2026-99-99T00:00:00.000Z");
+        assert_eq!(
+            stays(&SessionFacts { newest_at: Some(&nonsense), ..facts.clone() }, &clock),
+            Verdict::Stays(Stays::Timeless)
+        );
+        let a_millisecond_less = Now::new(&at("2026-03-31T23:59:59.999Z"), Some(&old));
+        assert_eq!(stays(&facts, &a_millisecond_less), Verdict::Stays(Stays::Young));
+        // One event of another session is ahead of the clock, and nothing at all goes.
+        let behind = Now::new(&now, Some(&at("2026-04-01T00:00:00.001Z")));
+        assert!(!behind.is_believed());
+        assert_eq!(stays(&facts, &behind), Verdict::Stays(Stays::ClockBehind));
+    }
+
+    #[test]
+    fn no_span_at_all_takes_what_is_finished_at_once() {
+        let now = at("2026-01-01T00:00:00.000Z");
+        let facts = SessionFacts { newest_at: Some(&now), unfinished_runs: 0, is_kept: false };
+        let verdict = judge(&facts, Ttl::parse("0d").unwrap(), &Now::new(&now, Some(&now)));
+        assert_eq!(verdict, Verdict::Expired { age_ms: 0 });
+    }
+}

@@ -1,0 +1,47 @@
+//! Why a bundle was not taken in, and what to do about it.
+
+use serde_json::json;
+use workrail_core::bundle::{BundleError, Problem};
+use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::limits::LOCK_RETRY_AFTER_MS;
+
+use super::{Boxed, envelope};
+
+pub(crate) fn bundle(cause: &BundleError) -> Boxed {
+    let (problem, at, position) = match cause {
+        BundleError::Source(error) => {
+            let message = format!("The bundle cannot be read: {error}. Nothing was imported.");
+            let suggestion = "Check the file and the disk that it is on, then import it again.";
+            return envelope(ErrorCode::StoreIo, Retry::NotRetryable, message, suggestion);
+        }
+        BundleError::Refused { problem, at, position, .. } => (*problem, at, *position),
+    };
+    let suggestion = match problem {
+        Problem::UnsupportedVersion => "Update WorkRail, then import the bundle again.",
+        Problem::InvalidFormat | Problem::IntegrityFailed => {
+            "Copy the file again from where it was made, or export the session again there."
+        }
+        Problem::MissingSnapshot | Problem::MissingPinnedWorkflow => {
+            "Export the session again on the machine that has it."
+        }
+        Problem::EventOrderInvalid | Problem::ManifestOrderInvalid => {
+            "Export the session again. If the bundle comes from elsewhere, do not trust it: its digests fit, its \
+             history does not."
+        }
+    };
+    let message = format!("The bundle is refused: {cause}. Nothing was imported.");
+    let mut error = envelope(problem.code(), Retry::NotRetryable, message, suggestion);
+    let (line, column) = position.unzip();
+    error.details = Some(json!({ "at": at, "line": line, "column": column }));
+    error
+}
+
+/// Another import holds the store, or took the id a moment ago.
+pub(crate) fn import_busy() -> Boxed {
+    envelope(
+        ErrorCode::StoreIo,
+        Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+        "Another import or a clean-up of this data directory is under way. Nothing was imported.".to_owned(),
+        "Import the bundle again in a moment.",
+    )
+}

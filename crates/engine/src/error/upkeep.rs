@@ -1,0 +1,104 @@
+//! What people ask of a store, and why it is not done (G24, G25).
+
+use serde_json::json;
+use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::limits::LOCK_RETRY_AFTER_MS;
+use workrail_ports::session_store::StoreError;
+use workrail_ports::upkeep::{Doubt, UpkeepError};
+
+use super::{Boxed, envelope, health, invalid, sentence, store, unknown_reference};
+
+/// Doubts named in one message; the rest is counted.
+const DOUBTS_SHOWN_MAX: usize = 5;
+
+pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
+    match cause {
+        UpkeepError::Kept { session } => invalid(
+            format!("Session {session} is marked to be kept. Nothing was changed."),
+            "If it may go all the same, take the mark away with `workrail sessions unkeep` first.",
+        ),
+        UpkeepError::Changed { session } => envelope(
+            ErrorCode::SessionLocked,
+            Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+            format!("Session {session} was used in the meantime. Nothing was changed."),
+            "Look at it again, then repeat the command.",
+        ),
+        UpkeepError::Busy => envelope(
+            ErrorCode::StoreBusy,
+            Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+            "Other processes kept writing to the store, so it could not be had without them for a moment."
+                .to_owned(),
+            "Run the same command again in a moment. Nothing that was needed is gone.",
+        ),
+        UpkeepError::InDoubt(doubts) => safe_mode(&doubts),
+        UpkeepError::NotMendable { session, health: found } => not_mendable(session, &found),
+        UpkeepError::NotCopied { .. } => envelope(
+            ErrorCode::StoreIo,
+            Retry::NotRetryable,
+            format!("{}. Nothing was changed.", sentence(&cause.to_string())),
+            "Make the file readable, or move it out of the data directory, then repeat the command.",
+        ),
+        UpkeepError::Store(StoreError::Locked { session }) => session_locked(session),
+        UpkeepError::Store(StoreError::NotFound { session }) => unknown_reference(&session.to_string()),
+        UpkeepError::Store(cause) => store(cause),
+    }
+}
+
+fn session_locked(session: SessionId) -> Boxed {
+    envelope(
+        ErrorCode::SessionLocked,
+        Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+        format!("Another process is writing to session {session}. Nothing was changed."),
+        "Run the same command again in a moment. If it persists, look for a WorkRail process that hangs.",
+    )
+}
+
+/// Why nothing is removed at all.
+pub(crate) fn safe_mode(doubts: &[Doubt]) -> Boxed {
+    let shown = doubts.iter().take(DOUBTS_SHOWN_MAX).map(|doubt| format!("{} ({})", doubt.what, doubt.why));
+    let mut named = shown.collect::<Vec<_>>().join("; ");
+    if doubts.len() > DOUBTS_SHOWN_MAX {
+        named.push_str(&format!("; and {} more", doubts.len() - DOUBTS_SHOWN_MAX));
+    }
+    let mut error = envelope(
+        ErrorCode::StoreSafeMode,
+        Retry::NotRetryable,
+        format!("What the store still needs cannot be known: {named}. So nothing was removed."),
+        "`workrail verify` says what is wrong with each; `workrail repair SESSION` mends what can be mended. Then \
+         run the command again.",
+    );
+    error.details =
+        Some(doubts.iter().map(|doubt| json!({ "what": doubt.what, "why": doubt.why })).collect());
+    error
+}
+
+fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
+    let mut error = health(session, found);
+    let (message, suggestion) = match found {
+        SessionHealth::UnknownVersion { record, version } => (
+            format!(
+                "Session {session} is not damaged: it was written by a newer WorkRail ({record}, version {version})."
+            ),
+            "Update WorkRail. Cutting the session back would give up what the newer one recorded.",
+        ),
+        SessionHealth::CorruptHead { reason } => (
+            format!(
+                "Session {session} is damaged from its beginning ({reason}), so there is nothing to cut back to."
+            ),
+            "Restore its folder from a backup of the data directory. Its files are as they were.",
+        ),
+        SessionHealth::CorruptTail { reason, .. } => (
+            format!("Session {session} is damaged ({reason}), and no whole part of it can be kept."),
+            "Restore its folder from a backup of the data directory. Its files are as they were.",
+        ),
+        SessionHealth::Healthy => (
+            format!("Session {session} has no damage that a repair could cut away."),
+            "`workrail verify SESSION` says what else may be wrong.",
+        ),
+    };
+    error.message = message;
+    suggestion.clone_into(&mut error.suggestion);
+    error
+}

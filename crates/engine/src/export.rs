@@ -1,0 +1,485 @@
+//! Export: a session as one document that another machine can go on from (G80, G81).
+//!
+//! The log is read as it was written, several times and one segment at a time, up to the point where the first
+//! reading found it; appends that come meanwhile are not part of the bundle.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+
+use serde_json::Value;
+use workrail_core::bundle::{BundleWriter, Gathering, KeyPatterns, Redactor, portable_event};
+use workrail_core::label::RunLabel;
+use workrail_core::project::SessionState;
+use workrail_model::bundle::{BlobText, Producer, Redaction, Salvage, Section};
+use workrail_model::canonical::{to_canonical, value_to_canonical};
+use workrail_model::digest::{BlobRef, SnapshotRef, WorkflowHash};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::{Event, EventData, OutputPayload};
+use workrail_model::health::SessionHealth;
+use workrail_model::id::{BundleId, RunId, SessionId};
+use workrail_model::manifest::{Cursor, ManifestIndex, commit_group};
+use workrail_model::name::WorkflowId;
+use workrail_model::plan::{AttachmentKind, RawSegment};
+use workrail_model::strict_json;
+
+use crate::mint::random;
+use crate::{Engine, Store, error};
+
+/// Why there is no bundle.
+#[derive(Debug)]
+pub enum ExportFailure {
+    Refused(Box<ErrorEnvelope>),
+    /// The bundle could not be written to where it goes.
+    Output(io::Error),
+}
+
+impl From<Box<ErrorEnvelope>> for ExportFailure {
+    fn from(refused: Box<ErrorEnvelope>) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<io::Error> for ExportFailure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// A run, as far as a summary shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSummary {
+    pub run: RunId,
+    pub label: String,
+    pub workflow: WorkflowId,
+}
+
+impl RunSummary {
+    pub(crate) fn new(run: RunId, workflow: WorkflowId) -> Self {
+        Self { run, label: RunLabel::of(run).to_string(), workflow }
+    }
+}
+
+/// What was exported.
+#[derive(Clone, Debug)]
+pub struct Exported {
+    pub bundle: BundleId,
+    pub session: SessionId,
+    pub runs: Vec<RunSummary>,
+    pub events: u64,
+    /// Snapshots, workflows, artifacts, stored replies and long notes.
+    pub contents: u64,
+    pub salvage: Option<Salvage>,
+    pub redaction: Option<Redaction>,
+}
+
+/// What the first reading found.
+struct Found {
+    state: SessionState,
+    end: Cursor,
+    salvage: Option<Salvage>,
+    snapshots: BTreeSet<SnapshotRef>,
+    workflows: BTreeSet<WorkflowHash>,
+    replies: BTreeSet<BlobRef>,
+    notes: BTreeSet<BlobRef>,
+    artifacts: BTreeSet<BlobRef>,
+}
+
+impl Found {
+    fn see(&mut self, event: &Event) {
+        self.snapshots.extend(event.data.snapshot_ref());
+        if let EventData::RunStarted(started) = &event.data {
+            self.workflows.insert(started.workflow_hash);
+        }
+        let blobs = event.data.blob_refs();
+        // What is no output of an agent is a reply of ours.
+        let EventData::NodeOutputAppended(output) = &event.data else {
+            self.replies.extend(blobs);
+            return;
+        };
+        match output.payload {
+            OutputPayload::Notes { .. } => self.notes.extend(blobs),
+            OutputPayload::ArtifactRef { .. } => self.artifacts.extend(blobs),
+        }
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// Writes a session's bundle to `out`. `progress` is told how many of how many items are written.
+    pub fn export(
+        &self,
+        session: SessionId,
+        redact: Option<KeyPatterns>,
+        out: &mut dyn Write,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Exported, ExportFailure> {
+        let mut gathering = redact.map(Gathering::new);
+        let found = self.look_through(session, gathering.as_mut())?;
+        let redactor = gathering.map(Gathering::into_redactor);
+        let mut export = Export {
+            engine: self,
+            replies: self.redacted_replies(&found, redactor.as_ref())?,
+            found,
+            redactor,
+            notes_with_values: 0,
+            artifacts_with_values: 0,
+        };
+        let bundle = BundleId::from_bits(random(&*self.around.entropy)?);
+        export.write(bundle, out, progress)
+    }
+
+    fn look_through(
+        &self,
+        session: SessionId,
+        mut gathering: Option<&mut Gathering>,
+    ) -> Result<Found, Box<ErrorEnvelope>> {
+        let mut found = Found {
+            state: SessionState::new(session),
+            end: Cursor::start(),
+            salvage: None,
+            snapshots: BTreeSet::new(),
+            workflows: BTreeSet::new(),
+            replies: BTreeSet::new(),
+            notes: BTreeSet::new(),
+            artifacts: BTreeSet::new(),
+        };
+        let mut look = |segment: &RawSegment| {
+            for event in segment.events() {
+                found.state.apply(event).map_err(|cause| error::fold(session, &cause))?;
+                found.see(event);
+            }
+            if let Some(gathering) = &mut gathering {
+                for line in segment.lines() {
+                    gathering.see(&parsed(line)?);
+                }
+            }
+            Ok(())
+        };
+        let (cursor, health) = self.each_segment(session, None, &mut look)?;
+        found.end = cursor;
+        found.salvage = match &health {
+            SessionHealth::Healthy => None,
+            SessionHealth::CorruptTail { reason, .. } => Some(Salvage {
+                why: reason.to_string(),
+                events_kept: found.state.next_event_index().get(),
+                health,
+            }),
+            SessionHealth::CorruptHead { .. } | SessionHealth::UnknownVersion { .. } => {
+                return Err(error::health(session, &health));
+            }
+        };
+        Ok(found)
+    }
+
+    /// Visits segments with a closure that may fail.
+    fn each_segment(
+        &self,
+        session: SessionId,
+        until: Option<&Cursor>,
+        visit: &mut dyn FnMut(&RawSegment) -> Result<(), Box<ErrorEnvelope>>,
+    ) -> Result<(Cursor, SessionHealth), Box<ErrorEnvelope>> {
+        let mut failed = None;
+        let read = self.store.segments(session, until, &mut |segment| match visit(&segment) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(refused) => {
+                failed = Some(refused);
+                ControlFlow::Break(())
+            }
+        });
+        match failed {
+            Some(refused) => Err(refused),
+            None => read.map(|read| (read.cursor, read.health)).map_err(error::store),
+        }
+    }
+
+    /// The replies that hold a dropped value, and what they are called without it.
+    fn redacted_replies(
+        &self,
+        found: &Found,
+        redactor: Option<&Redactor>,
+    ) -> Result<BTreeMap<BlobRef, BlobRef>, Box<ErrorEnvelope>> {
+        let mut renamed = BTreeMap::new();
+        let Some(redactor) = redactor.filter(|redactor| redactor.finds_anything()) else {
+            return Ok(renamed);
+        };
+        for reference in &found.replies {
+            let bytes = self.raw(AttachmentKind::Blob, *reference)?;
+            if let Some(changed) = redactor.reply(&bytes) {
+                renamed.insert(*reference, BlobRef::of(&changed));
+            }
+        }
+        Ok(renamed)
+    }
+
+    fn raw(&self, kind: AttachmentKind, blob: BlobRef) -> Result<Vec<u8>, Box<ErrorEnvelope>> {
+        workrail_ports::archive::SessionArchive::content(&*self.store, kind, blob.digest())
+            .map_err(error::content)
+    }
+}
+
+fn parsed(bytes: &[u8]) -> Result<Value, Box<ErrorEnvelope>> {
+    strict_json::parse(bytes).map_err(|cause| error::internal(&cause.to_string()))
+}
+
+fn canonical(value: &Value) -> Result<Vec<u8>, Box<ErrorEnvelope>> {
+    value_to_canonical(value).map_err(|cause| error::internal(&cause.to_string()))
+}
+
+struct Export<'e, S: Store> {
+    engine: &'e Engine<S>,
+    found: Found,
+    redactor: Option<Redactor>,
+    replies: BTreeMap<BlobRef, BlobRef>,
+    notes_with_values: u64,
+    artifacts_with_values: u64,
+}
+
+impl<S: Store> Export<'_, S> {
+    fn write(
+        &mut self,
+        bundle: BundleId,
+        out: &mut dyn Write,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Exported, ExportFailure> {
+        let session = self.found.state.session_id();
+        let around = &self.engine.around;
+        let producer = Producer {
+            app_version: around.producer.app_version.clone(),
+            applied_config_hash: around.producer.applied_config_hash,
+        };
+        let events = self.found.state.next_event_index().get();
+        let blobs: BTreeSet<BlobRef> = self
+            .found
+            .replies
+            .iter()
+            .chain(&self.found.notes)
+            .chain(&self.found.artifacts)
+            .copied()
+            .collect();
+        let contents = (self.found.snapshots.len() + self.found.workflows.len() + blobs.len()) as u64;
+        let mut done = Done { count: 0, of: events + contents, progress };
+        let mut writer = BundleWriter::begin(out, bundle, &around.clock.now(), &producer, session)?;
+        self.events(&mut writer, &mut done)?;
+        self.manifest(&mut writer)?;
+        self.json_contents(&mut writer, &mut done)?;
+        self.blobs(&blobs, &mut writer, &mut done)?;
+        let redaction = self.redaction();
+        writer.finish(self.found.salvage.as_ref(), redaction.as_ref())?;
+        let runs = self.found.state.runs().map(|run| RunSummary::new(run.run_id, run.workflow_id.clone()));
+        Ok(Exported {
+            bundle,
+            session,
+            runs: runs.collect(),
+            events,
+            contents,
+            salvage: self.found.salvage.clone(),
+            redaction,
+        })
+    }
+
+    /// Reads the log once more and fails when it is not the one that was looked through.
+    fn again(
+        &self,
+        visit: &mut dyn FnMut(&RawSegment) -> Result<(), ExportFailure>,
+    ) -> Result<(), ExportFailure> {
+        let mut failed = None;
+        let (end, _) = self
+            .engine
+            .each_segment(self.found.state.session_id(), Some(&self.found.end), &mut |segment| {
+                visit(segment).map_err(|failure| {
+                    failed = Some(failure);
+                    error::internal("the export ended early")
+                })
+            })
+            .or_else(|refused| failed.take().map_or(Err(ExportFailure::Refused(refused)), Err))?;
+        if end != self.found.end {
+            return Err(error::internal("the log changed while it was exported").into());
+        }
+        Ok(())
+    }
+
+    fn events<W: Write>(
+        &mut self,
+        writer: &mut BundleWriter<W>,
+        done: &mut Done<'_>,
+    ) -> Result<(), ExportFailure> {
+        let mut redactor = self.redactor.take();
+        let mut notes = 0;
+        let written = writer.list(Section::Events, |list| {
+            self.again(&mut |segment| {
+                for (line, event) in segment.lines().zip(segment.events()) {
+                    list.item(&self.portable(line, redactor.as_mut())?)?;
+                    notes += u64::from(self.notes_hold_values(event, redactor.as_ref())?);
+                    done.one_more();
+                }
+                Ok(())
+            })
+        });
+        self.redactor = redactor;
+        self.notes_with_values = notes;
+        written
+    }
+
+    /// An event as it goes into the bundle.
+    fn portable(&self, line: &[u8], redactor: Option<&mut Redactor>) -> Result<Vec<u8>, Box<ErrorEnvelope>> {
+        let mut event = parsed(line)?;
+        portable_event(&mut event);
+        if let Some(redactor) = redactor {
+            redactor.event(&mut event);
+        }
+        for place in ["/data/replyRef", "/data/checkpoint/replyRef"] {
+            if let Some(reference) = event.pointer_mut(place)
+                && let Ok(known) = serde_json::from_value::<BlobRef>(reference.clone())
+                && let Some(renamed) = self.replies.get(&known)
+            {
+                *reference = Value::from(renamed.to_string());
+            }
+        }
+        canonical(&event)
+    }
+
+    fn notes_hold_values(
+        &self,
+        event: &Event,
+        redactor: Option<&Redactor>,
+    ) -> Result<bool, Box<ErrorEnvelope>> {
+        let Some(redactor) = redactor.filter(|redactor| redactor.finds_anything()) else { return Ok(false) };
+        let EventData::NodeOutputAppended(output) = &event.data else { return Ok(false) };
+        let OutputPayload::Notes { notes_markdown, full_text_ref } = &output.payload else {
+            return Ok(false);
+        };
+        if redactor.is_in(notes_markdown.as_str()) {
+            return Ok(true);
+        }
+        let Some(whole) = full_text_ref else { return Ok(false) };
+        let bytes = self.engine.raw(AttachmentKind::Blob, *whole)?;
+        Ok(std::str::from_utf8(&bytes).is_ok_and(|text| redactor.is_in(text)))
+    }
+
+    /// Computed anew from the events as they are in the bundle: redacted ones have other digests.
+    fn manifest<W: Write>(&self, writer: &mut BundleWriter<W>) -> Result<(), ExportFailure> {
+        // What was dropped has been counted.
+        let mut redactor = self.redactor.clone();
+        let mut next = ManifestIndex::ZERO;
+        writer.list(Section::Manifest, |list| {
+            self.again(&mut |segment| {
+                let mut bytes = Vec::with_capacity(segment.bytes().len());
+                for line in segment.lines() {
+                    bytes.extend_from_slice(&self.portable(line, redactor.as_mut())?);
+                    bytes.push(b'\n');
+                }
+                let segment =
+                    RawSegment::parse(bytes).map_err(|cause| error::internal(&cause.to_string()))?;
+                for record in commit_group(next, segment.events(), segment.bytes()) {
+                    let bytes = record.to_canonical().map_err(|cause| error::internal(&cause.to_string()))?;
+                    list.item(&bytes)?;
+                    next = next.plus(1);
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn json_contents<W: Write>(
+        &self,
+        writer: &mut BundleWriter<W>,
+        done: &mut Done<'_>,
+    ) -> Result<(), ExportFailure> {
+        let json = |kind, digest| {
+            let store = &*self.engine.store;
+            let bytes = workrail_ports::archive::SessionArchive::content(store, kind, digest);
+            let bytes = bytes.map_err(error::content)?;
+            // Only canonical JSON has the same digest as a JSON value and as a file.
+            match canonical(&parsed(&bytes)?)? == bytes {
+                true => Ok(bytes),
+                false => Err(error::internal("stored content is not canonical JSON")),
+            }
+        };
+        writer.table::<ExportFailure>("snapshots", false, |table| {
+            for reference in &self.found.snapshots {
+                let bytes = json(AttachmentKind::Snapshot, reference.digest())?;
+                table.item(Section::Snapshot(*reference), &reference.to_string(), &bytes)?;
+                done.one_more();
+            }
+            Ok(())
+        })?;
+        writer.table::<ExportFailure>("pinnedWorkflows", false, |table| {
+            for hash in &self.found.workflows {
+                let bytes = json(AttachmentKind::Workflow, hash.digest())?;
+                table.item(Section::Workflow(*hash), &hash.to_string(), &bytes)?;
+                done.one_more();
+            }
+            Ok(())
+        })
+    }
+
+    fn blobs<W: Write>(
+        &mut self,
+        blobs: &BTreeSet<BlobRef>,
+        writer: &mut BundleWriter<W>,
+        done: &mut Done<'_>,
+    ) -> Result<(), ExportFailure> {
+        let mut written = BTreeSet::new();
+        let mut artifacts = 0;
+        writer.table::<ExportFailure>("blobs", true, |table| {
+            for reference in blobs {
+                let bytes = self.engine.raw(AttachmentKind::Blob, *reference)?;
+                let mut put = |bytes: &[u8]| {
+                    let reference = BlobRef::of(bytes);
+                    if !written.insert(reference) {
+                        return Ok(());
+                    }
+                    let text = to_canonical(&BlobText::of(bytes));
+                    let text = text.map_err(|cause| error::internal(&cause.to_string()))?;
+                    table.item(Section::Blob(reference), &reference.to_string(), &text)?;
+                    Ok::<(), ExportFailure>(())
+                };
+                let is_artifact = self.found.artifacts.contains(reference);
+                if is_artifact
+                    || self.found.notes.contains(reference)
+                    || !self.replies.contains_key(reference)
+                {
+                    put(&bytes)?;
+                }
+                if let Some(redactor) = &self.redactor {
+                    if self.replies.contains_key(reference)
+                        && let Some(changed) = redactor.reply(&bytes)
+                    {
+                        put(&changed)?;
+                    }
+                    let holds = std::str::from_utf8(&bytes).is_ok_and(|text| redactor.is_in(text));
+                    artifacts += u64::from(is_artifact && holds);
+                }
+                done.one_more();
+            }
+            Ok(())
+        })?;
+        self.artifacts_with_values = artifacts;
+        Ok(())
+    }
+
+    fn redaction(&self) -> Option<Redaction> {
+        self.redactor.as_ref().map(|redactor| Redaction {
+            patterns: redactor.patterns().to_vec(),
+            removed: redactor.removed().clone(),
+            replies_changed: self.replies.len() as u64,
+            messages_changed: redactor.messages_changed(),
+            notes_with_values: self.notes_with_values,
+            artifacts_with_values: self.artifacts_with_values,
+        })
+    }
+}
+
+/// How much is written.
+struct Done<'p> {
+    count: u64,
+    of: u64,
+    progress: &'p mut dyn FnMut(u64, u64),
+}
+
+impl Done<'_> {
+    fn one_more(&mut self) {
+        self.count += 1;
+        (self.progress)(self.count, self.of);
+    }
+}

@@ -1,0 +1,183 @@
+//! Import: a bundle is checked whole, then becomes a session of its own; it is never merged (G80).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Seek};
+
+use workrail_core::bundle::{Checked, Identity, Renumbering, Sink, Stop, check, deliver, survey};
+use workrail_core::label::RunLabel;
+use workrail_model::bundle::{Redaction, Salvage};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::{Activity, ImportedFrom};
+use workrail_model::id::{BundleId, RunId, SessionId};
+use workrail_model::limits::ACTIVITY_LEAP_MAX;
+use workrail_model::plan::{Attachment, RawSegment};
+use workrail_ports::archive::StagedSession;
+use workrail_ports::session_store::StoreError;
+
+use crate::export::RunSummary;
+use crate::{Engine, Store, error};
+
+/// What is to be done with the bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImportMode {
+    /// Under its own id when that is free here, under a new one otherwise.
+    KeepIdIfFree,
+    /// Under a new id in any case.
+    AsNew,
+    /// Checked and nothing more.
+    CheckOnly,
+}
+
+/// What was imported, or would be.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    pub bundle: BundleId,
+    /// The session's id here.
+    pub session: SessionId,
+    /// Its id in the bundle.
+    pub original: SessionId,
+    /// Each with its id here.
+    pub runs: Vec<RunSummary>,
+    /// The runs that got another id, by the one they had.
+    pub renamed_runs: BTreeMap<RunId, RunId>,
+    pub events: u64,
+    pub contents: u64,
+    pub salvage: Option<Salvage>,
+    pub redaction: Option<Redaction>,
+    /// Whether the activity numbers were too large for this store and were counted anew.
+    pub renumbered: bool,
+    /// Members of the bundle that this version does not know; they were left out.
+    pub unknown_members: Vec<String>,
+}
+
+/// How often a run's id is drawn so that its label is not taken; a shared label is allowed, not wanted.
+const LABEL_DRAWS_MAX: usize = 16;
+
+impl<S: Store> Engine<S> {
+    /// Checks a bundle and takes its session in. Nothing is written unless all of it holds.
+    pub fn import<R: Read + Seek>(
+        &self,
+        source: &mut R,
+        mode: ImportMode,
+    ) -> Result<Imported, Box<ErrorEnvelope>> {
+        let refused = |cause| error::bundle(&cause);
+        let surveyed = survey(source).map_err(refused)?;
+        let checked = check(source, surveyed).map_err(refused)?;
+        let identity = self.identity(&checked, mode)?;
+        if mode != ImportMode::CheckOnly {
+            self.take_in(source, &checked, &identity)?;
+        }
+        Ok(summary(checked, identity))
+    }
+
+    /// What the session is called here.
+    fn identity(&self, checked: &Checked, mode: ImportMode) -> Result<Identity, Box<ErrorEnvelope>> {
+        let original = checked.survey.session;
+        let taken = self.store.is_taken(original).map_err(error::store)?;
+        let mut session = original;
+        if taken || mode == ImportMode::AsNew {
+            session = self.fresh_session()?;
+            while self.store.is_taken(session).map_err(error::store)? {
+                session = self.fresh_session()?;
+            }
+        }
+        let last = self.store.newest_activity().map_err(error::store)?.get();
+        let activities = match checked.newest_activity() > last.saturating_add(ACTIVITY_LEAP_MAX) {
+            true => Renumbering::After(last),
+            false => Renumbering::Keep,
+        };
+        let from = ImportedFrom {
+            session_id: original,
+            bundle_id: checked.survey.bundle,
+            salvaged: checked.survey.salvage.is_some().then_some(true),
+        };
+        // The runs of a damaged session are not known: where the session is here, so are they.
+        Ok(Identity { session, runs: self.renamed_runs(checked, taken)?, from, activities })
+    }
+
+    /// New ids for all runs of the bundle, when one of them is in use here.
+    fn renamed_runs(
+        &self,
+        checked: &Checked,
+        in_use: bool,
+    ) -> Result<BTreeMap<RunId, RunId>, Box<ErrorEnvelope>> {
+        let known: BTreeSet<RunId> = self.reading().cards()?.runs().filter_map(|card| card.run()).collect();
+        if !in_use && checked.runs.iter().all(|(run, _)| !known.contains(run)) {
+            return Ok(BTreeMap::new());
+        }
+        let mut labels: BTreeSet<RunLabel> = known.iter().map(|run| RunLabel::of(*run)).collect();
+        let mut renamed = BTreeMap::new();
+        for (run, _) in &checked.runs {
+            let mut fresh = self.fresh_run()?;
+            for _ in 0..LABEL_DRAWS_MAX {
+                if !labels.contains(&RunLabel::of(fresh)) {
+                    break;
+                }
+                fresh = self.fresh_run()?;
+            }
+            labels.insert(RunLabel::of(fresh));
+            renamed.insert(*run, fresh);
+        }
+        Ok(renamed)
+    }
+
+    fn take_in<R: Read + Seek>(
+        &self,
+        source: &mut R,
+        checked: &Checked,
+        identity: &Identity,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        let mut staging = Staging(self.store.stage(identity.session).map_err(not_stored)?);
+        deliver(source, checked, identity, &mut staging).map_err(|stop| match stop {
+            Stop::Bundle(cause) => error::bundle(&cause),
+            Stop::Sink(cause) => not_stored(cause),
+        })?;
+        // First the counter: whoever comes after the session must come after its events.
+        if let Some(newest) = Activity::new(identity.newest_activity(checked)) {
+            self.store.raise_activity(newest).map_err(error::store)?;
+        }
+        staging.0.publish().map_err(not_stored)
+    }
+}
+
+fn not_stored(cause: StoreError) -> Box<ErrorEnvelope> {
+    let busy = matches!(cause, StoreError::Locked { .. } | StoreError::AlreadyExists { .. });
+    if busy { error::import_busy() } else { error::store(cause) }
+}
+
+/// The store's staged session as a delivery sees it.
+struct Staging<T>(T);
+
+impl<T: StagedSession> Sink for Staging<T> {
+    type Error = StoreError;
+
+    fn content(&mut self, attachment: Attachment) -> Result<(), StoreError> {
+        self.0.content(&attachment)
+    }
+
+    fn segment(&mut self, segment: RawSegment) -> Result<(), StoreError> {
+        self.0.segment(&segment)
+    }
+}
+
+fn summary(checked: Checked, identity: Identity) -> Imported {
+    let here = |run: RunId| identity.runs.get(&run).copied().unwrap_or(run);
+    let contents = checked.survey.content_count() as u64;
+    Imported {
+        bundle: checked.survey.bundle,
+        session: identity.session,
+        original: checked.survey.session,
+        runs: checked
+            .runs
+            .iter()
+            .map(|(run, workflow)| RunSummary::new(here(*run), workflow.clone()))
+            .collect(),
+        events: checked.event_count,
+        contents,
+        salvage: checked.survey.salvage,
+        redaction: checked.survey.redaction,
+        renumbered: identity.activities != Renumbering::Keep,
+        unknown_members: checked.survey.unknown_members,
+        renamed_runs: identity.runs,
+    }
+}

@@ -1,0 +1,61 @@
+//! A report on a session or a run, for the command line and the console: nothing is written (G36).
+//!
+//! The report is the core's projection; here it gets its content, and its one rendering that needs a
+//! sanitiser: HTML (`html.rs`, with notes in `notes.rs` and the drawn graph in `svg.rs`).
+
+mod html;
+mod notes;
+mod svg;
+
+use std::sync::Arc;
+
+use workrail_core::report::{ContextValues, Covers, Material, Report, Subject, build};
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::{BlobRef, WorkflowHash};
+use workrail_model::error::ErrorEnvelope;
+
+use crate::contents::Content;
+use crate::find::Found;
+use crate::gate::Reading;
+use crate::{Engine, Store};
+
+pub use html::render as render_html;
+
+impl Material for Content<'_> {
+    fn workflow(&self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
+        Content::workflow(self, hash).ok()
+    }
+
+    fn blob(&self, reference: BlobRef) -> Option<Vec<u8>> {
+        self.store.blob(reference).ok()
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// What was done in a session or a run. A damaged session is reported up to the damage.
+    pub fn report(&self, about: Found, context_values: ContextValues) -> Result<Report, Box<ErrorEnvelope>> {
+        self.reading().report(about, context_values)
+    }
+}
+
+impl Reading<'_> {
+    pub(crate) fn report(
+        &self,
+        about: Found,
+        context_values: ContextValues,
+    ) -> Result<Report, Box<ErrorEnvelope>> {
+        let salvaged = self.salvage(about.session)?.or_refuse()?;
+        let covers = match about.run {
+            Some(run_id) => Covers::Run { run_id },
+            None => Covers::Session,
+        };
+        Ok(build(&Subject {
+            facts: &salvaged.state,
+            events: &salvaged.events,
+            health: &salvaged.health,
+            covers,
+            material: &self.content,
+            context_values,
+        }))
+    }
+}

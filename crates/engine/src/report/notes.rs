@@ -1,0 +1,140 @@
+//! Notes as HTML. They are written by whoever the agent listened to, so nothing in them is trusted (G76).
+//!
+//! Raw HTML is shown as text. Links and images become text with their address beside it: a printed page keeps
+//! them readable, and nothing on the page loads or leads anywhere. What is left passes a sanitiser that knows
+//! only structure: no attribute survives it.
+
+use ammonia::Builder;
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use workrail_core::report::words::clean;
+
+/// Structure of text and nothing that acts, loads or leads away.
+const TAGS: [&str; 27] = [
+    "blockquote",
+    "br",
+    "code",
+    "del",
+    "dd",
+    "dl",
+    "dt",
+    "em",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "s",
+    "strong",
+    "sub",
+    "sup",
+    "table",
+    "tbody",
+    "td",
+    "th",
+    "thead",
+    "tr",
+    "ul",
+];
+
+pub(super) fn render(markdown: &str) -> String {
+    let text = clean(markdown);
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let mut addresses = Vec::new();
+    let events = Parser::new_ext(&text, options).flat_map(|event| harmless(event, &mut addresses));
+    let mut html = String::new();
+    pulldown_cmark::html::push_html(&mut html, events);
+    sanitiser().clean(&html).to_string()
+}
+
+fn sanitiser() -> Builder<'static> {
+    // Empty: what is not named here does not pass, and no attribute is.
+    let mut builder = Builder::empty();
+    builder.tags(TAGS.into_iter().collect()).link_rel(None);
+    builder
+}
+
+/// An event without anything active in it; `addresses` holds those of the links that are open.
+fn harmless<'a>(event: Event<'a>, addresses: &mut Vec<String>) -> Vec<Event<'a>> {
+    match event {
+        Event::Html(text) | Event::InlineHtml(text) => vec![Event::Text(text)],
+        Event::Start(Tag::HtmlBlock) => vec![Event::Start(Tag::Paragraph)],
+        Event::End(TagEnd::HtmlBlock) => vec![Event::End(TagEnd::Paragraph)],
+        Event::Start(Tag::Link { dest_url, .. }) => {
+            addresses.push(dest_url.to_string());
+            Vec::new()
+        }
+        Event::Start(Tag::Image { dest_url, .. }) => {
+            addresses.push(dest_url.to_string());
+            vec![Event::Text("[image: ".into())]
+        }
+        Event::End(TagEnd::Link) => vec![Event::Text(addressed(addresses).into())],
+        Event::End(TagEnd::Image) => vec![Event::Text(format!("]{}", addressed(addresses)).into())],
+        // The page's own headings end above these.
+        Event::Start(Tag::Heading { level, .. }) => vec![Event::Start(Tag::Heading {
+            level: lowered(level),
+            id: None,
+            classes: Vec::new(),
+            attrs: Vec::new(),
+        })],
+        Event::End(TagEnd::Heading(level)) => vec![Event::End(TagEnd::Heading(lowered(level)))],
+        Event::TaskListMarker(done) => vec![Event::Text(if done { "☑ " } else { "☐ " }.into())],
+        other @ (Event::Start(_)
+        | Event::End(_)
+        | Event::Text(_)
+        | Event::Code(_)
+        | Event::InlineMath(_)
+        | Event::DisplayMath(_)
+        | Event::FootnoteReference(_)
+        | Event::SoftBreak
+        | Event::HardBreak
+        | Event::Rule) => vec![other],
+    }
+}
+
+fn addressed(addresses: &mut Vec<String>) -> String {
+    addresses
+        .pop()
+        .filter(|address| !address.is_empty())
+        .map(|address| format!(" ({address})"))
+        .unwrap_or_default()
+}
+
+fn lowered(level: HeadingLevel) -> HeadingLevel {
+    match level {
+        HeadingLevel::H1 => HeadingLevel::H4,
+        HeadingLevel::H2 => HeadingLevel::H5,
+        HeadingLevel::H3 | HeadingLevel::H4 | HeadingLevel::H5 | HeadingLevel::H6 => HeadingLevel::H6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_note_acts_loads_or_leads_away() {
+        let hostile = "# Title\n\n<script>alert(1)</script>\n\nText <img src=x onerror=alert(2)> and <b onclick='x'>b</b>\n\n\
+                       [click](javascript:alert(3)) ![pixel](https://tracker.example/p.png) <https://auto.example>\n\n\
+                       | a | b |\n|---|---|\n| <svg/onload=alert(4)> | `</td><script>` |\n\n<!-- comment -->\n\n\
+                       <iframe src=\"https://x.example\"></iframe>\n\n&lt;script&gt;\n\n- [x] done\n";
+        let html = render(hostile);
+        for forbidden in ["<script", "<img", "<svg", "<iframe", "<b ", "<a", "<!--", "<input"] {
+            assert!(!html.contains(forbidden), "{forbidden} in {html}");
+        }
+        let mut tags = html.match_indices('<').map(|(at, _)| &html[at..]);
+        assert!(tags.all(|tag| !tag[..tag.find('>').unwrap()].contains('=')), "no attribute at all: {html}");
+        for kept in [
+            "<h4>Title</h4>",
+            "click (javascript:alert(3))",
+            "[image: pixel] (https://tracker.example/p.png)",
+            "&lt;script&gt;alert(1)",
+            "<td>",
+            "☑ done",
+        ] {
+            assert!(html.contains(kept), "{kept} in {html}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Reading a session whatever its health: what is whole, and a label on what is not (G20).
+//!
+//! Nothing here leads to an advance: a caller gets a state of its own, and no lock.
+
+use workrail_core::project::SessionState;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::Event;
+use workrail_model::health::{CorruptionReason, SessionHealth};
+use workrail_model::id::SessionId;
+
+use crate::error;
+use crate::gate::Reading;
+
+/// The readable part of a session.
+#[derive(Debug)]
+pub(crate) struct Salvaged {
+    pub state: SessionState,
+    /// Exactly those that the state was folded from.
+    pub events: Vec<Event>,
+    pub health: SessionHealth,
+}
+
+impl Salvaged {
+    /// Refuses a session of which nothing can be trusted.
+    pub(crate) fn or_refuse(self) -> Result<Self, Box<ErrorEnvelope>> {
+        match self.health {
+            SessionHealth::Healthy | SessionHealth::CorruptTail { .. } => Ok(self),
+            SessionHealth::CorruptHead { .. } | SessionHealth::UnknownVersion { .. } => {
+                Err(error::health(self.state.session_id(), &self.health))
+            }
+        }
+    }
+}
+
+impl Reading<'_> {
+    /// The validated events of a session, folded.
+    pub(crate) fn salvage(&self, session: SessionId) -> Result<Salvaged, Box<ErrorEnvelope>> {
+        let slice = self.sessions.read(session, None).map_err(error::store)?;
+        let mut events = slice.events;
+        let mut health = slice.health;
+        let mut state = SessionState::new(session);
+        let mut folded = 0;
+        for event in &events {
+            // Bytes that are whole can still contradict each other: that is damage from here on, too.
+            if let Err(cause) = state.apply(event) {
+                let detail = cause.to_string();
+                let (valid_until, event_index) = (event.event_index, event.event_index.get());
+                let reason = CorruptionReason::Event { segment: "events".to_owned(), event_index, detail };
+                health = SessionHealth::CorruptTail { valid_until, reason };
+                break;
+            }
+            folded += 1;
+        }
+        events.truncate(folded);
+        Ok(Salvaged { state, events, health })
+    }
+}

@@ -1,0 +1,49 @@
+//! The events of a session or a run, in order.
+
+use std::collections::BTreeMap;
+
+use workrail_core::overview::{LogLine, line};
+use workrail_core::reply::recovery::Snapshots as _;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::Event;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::NodeId;
+
+use crate::find::Found;
+use crate::{Engine, Store};
+
+#[derive(Clone, Debug)]
+pub struct SessionLog {
+    pub health: SessionHealth,
+    /// The newest that were asked for, in order.
+    pub events: Vec<Event>,
+    /// A line for each of them.
+    pub lines: Vec<LogLine>,
+    /// How many older ones are not among them.
+    pub left_out: u64,
+}
+
+impl<S: Store> Engine<S> {
+    /// The newest `limit` events, all without one.
+    pub fn session_log(&self, about: Found, limit: Option<usize>) -> Result<SessionLog, Box<ErrorEnvelope>> {
+        let reading = self.reading();
+        let read = reading.salvage(about.session)?.or_refuse()?;
+        let mut events: Vec<Event> = read
+            .events
+            .into_iter()
+            .filter(|event| about.run.is_none() || event.scope.run() == about.run)
+            .collect();
+        let left_out = events.len().saturating_sub(limit.unwrap_or(usize::MAX));
+        events.drain(..left_out);
+        let mut steps: BTreeMap<NodeId, String> = BTreeMap::new();
+        for node in events.iter().filter_map(|event| read.state.node(event.scope.node()?)) {
+            if !steps.contains_key(&node.node_id) {
+                let state = reading.content.state_at(node);
+                let step = state.as_ref().and_then(|state| state.pending_step());
+                steps.extend(step.map(|step| (node.node_id, step.step_id.to_string())));
+            }
+        }
+        let lines = events.iter().map(|event| line(event, &steps)).collect();
+        Ok(SessionLog { health: read.health, events, lines, left_out: left_out as u64 })
+    }
+}

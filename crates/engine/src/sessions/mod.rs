@@ -1,0 +1,16 @@
+//! What a person asks about sessions: which there are, what one holds, what was written where.
+//!
+//! Queries for the command line and the console. They read what is readable of a damaged session and say so
+//! (G20), and have no way to write (G36).
+
+mod list;
+mod log;
+mod search;
+mod show;
+
+pub use log::SessionLog;
+pub use search::Found as Notes;
+pub use show::{GoingOn, SessionView};
+
+/// How far a query over all sessions has come: how many are done, of how many.
+pub type Heard<'a> = &'a mut dyn FnMut(u64, u64);

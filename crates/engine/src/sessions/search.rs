@@ -1,0 +1,59 @@
+//! Full-text search over all notes of the store.
+
+use workrail_core::overview::{Hit, Wanted, hits, order};
+use workrail_core::reply::recovery::Snapshots as _;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::id::NodeId;
+
+use super::Heard;
+use crate::{Engine, Store, error};
+
+/// What was found, the newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub hits: Vec<Hit>,
+    /// Hits beyond the limit.
+    pub left_out: u64,
+    pub sessions: u64,
+    /// Sessions of which nothing can be read, and which were not searched.
+    pub unreadable: u64,
+}
+
+impl<S: Store> Engine<S> {
+    /// The newest `limit` notes that hold every word.
+    pub fn search_notes(
+        &self,
+        words: &str,
+        limit: usize,
+        heard: Heard<'_>,
+    ) -> Result<Found, Box<ErrorEnvelope>> {
+        let wanted = Wanted::new(words).ok_or_else(|| error::no_words(words))?;
+        let reading = self.reading();
+        let sessions = reading.sessions.sessions().map_err(error::store)?;
+        let mut found =
+            Found { hits: Vec::new(), left_out: 0, sessions: sessions.len() as u64, unreadable: 0 };
+        for (place, session) in (0..).zip(&sessions) {
+            heard(place, sessions.len() as u64);
+            let Ok(read) = reading.salvage(*session).and_then(|read| read.or_refuse()) else {
+                found.unreadable += 1;
+                continue;
+            };
+            let step = |node: NodeId| {
+                let state = reading.content.state_at(read.state.node(node)?)?;
+                state.pending_step().map(|step| step.step_id.to_string())
+            };
+            found.hits.extend(hits(
+                &read.state,
+                &read.events,
+                &read.health,
+                &wanted,
+                &reading.content,
+                &step,
+            ));
+        }
+        order(&mut found.hits);
+        found.left_out = found.hits.len().saturating_sub(limit) as u64;
+        found.hits.truncate(limit);
+        Ok(found)
+    }
+}

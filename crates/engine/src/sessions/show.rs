@@ -1,0 +1,93 @@
+//! One session or run: what it holds, and how to go on with it.
+
+use serde::Serialize;
+use workrail_core::label::RunLabel;
+use workrail_core::reply::look_call;
+use workrail_core::reply::recovery::Recovering;
+use workrail_core::report::{ContextValues, Covers, Report, Subject, build};
+use workrail_core::token::NodeFacts;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::id::{NodeId, RunId};
+use workrail_model::preferences::Preferences;
+use workrail_model::reply::{NextCall, Recap};
+
+use crate::find::Found;
+use crate::gate::Reading;
+use crate::salvage::Salvaged;
+use crate::{Engine, Store, error};
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionView {
+    pub report: Report,
+    pub going_on: Vec<GoingOn>,
+}
+
+/// How a run goes on.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GoingOn {
+    pub run_id: RunId,
+    pub label: String,
+    /// What was recorded on the way to where it stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recap: Option<Recap>,
+    /// Asked for, and applied by the next completed step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_preferences: Option<Preferences>,
+    /// The call that shows the step to an agent; absent for a damaged session, which cannot go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_call: Option<NextCall>,
+}
+
+impl<S: Store> Engine<S> {
+    pub fn show_session(&self, about: Found) -> Result<SessionView, Box<ErrorEnvelope>> {
+        self.reading().show(about)
+    }
+}
+
+impl Reading<'_> {
+    fn show(&self, about: Found) -> Result<SessionView, Box<ErrorEnvelope>> {
+        let read = self.salvage(about.session)?.or_refuse()?;
+        let covers = match about.run {
+            Some(run_id) => Covers::Run { run_id },
+            None => Covers::Session,
+        };
+        let report = build(&Subject {
+            facts: &read.state,
+            events: &read.events,
+            health: &read.health,
+            covers,
+            material: &self.content,
+            context_values: ContextValues::NotShown,
+        });
+        let mut going_on = Vec::new();
+        for run in &report.runs {
+            let tip = run.tip.ok_or_else(|| error::internal("a run has a first point"))?;
+            going_on.push(self.going_on(&read, run.run_id, tip)?);
+        }
+        Ok(SessionView { report, going_on })
+    }
+
+    fn going_on(&self, read: &Salvaged, run: RunId, tip: NodeId) -> Result<GoingOn, Box<ErrorEnvelope>> {
+        let facts = &read.state;
+        let node = facts.node(tip).ok_or_else(|| error::internal("a tip is folded"))?;
+        let state = facts.run(run).ok_or_else(|| error::internal("a reported run is folded"))?;
+        let context = facts.context_at(tip).unwrap_or_default();
+        let recap = self.content.workflow(state.workflow_hash).ok().and_then(|workflow| {
+            let told = Recovering { facts, workflow: &workflow, context: &context, snapshots: &self.content };
+            told.recap(tip)
+        });
+        let wish = self.wishes.wished_preferences(facts.session_id(), run);
+        let at = NodeFacts { node: tip, run, node_event: node.created_index, workflow: state.workflow_hash };
+        let label = RunLabel::of(run);
+        let bookmark = || look_call(&self.signer.state(facts.session_id(), at), label);
+        Ok(GoingOn {
+            run_id: run,
+            label: label.to_string(),
+            recap,
+            pending_preferences: wish.filter(|wish| *wish != facts.preferences(tip)),
+            next_call: read.health.is_healthy().then(bookmark),
+        })
+    }
+}

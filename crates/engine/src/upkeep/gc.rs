@@ -1,0 +1,283 @@
+//! `gc`: old sessions by their age, then content that nothing needs (G25).
+//!
+//! First every session is judged, and one doubt ends it: nothing is removed. Then old sessions go, each under
+//! its lock and only while nobody has touched it since. Content is swept last, never before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use workrail_core::project::SessionState;
+use workrail_core::retention::{Now, SessionFacts, Stays, Verdict, judge};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::id::SessionId;
+use workrail_model::manifest::Cursor;
+use workrail_model::preferences::RunStatus;
+use workrail_model::retention::Ttl;
+use workrail_model::time::Timestamp;
+use workrail_ports::session_store::StoreError;
+use workrail_ports::upkeep::{Doubt, Sweep, Swept, Tally, Upkeep, UpkeepError};
+
+use super::{Watch, status_of, told};
+use crate::{Engine, Store, error};
+
+/// Sessions that are removed together: one sync for all of them, one open lock for each.
+const BATCH_SESSIONS: usize = 64;
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    DryRun,
+    Real,
+}
+
+/// What was done, or would be.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cleaned {
+    pub dry_run: bool,
+    pub ttl: String,
+    /// Present when the store is in doubt: nothing was removed, or nothing more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub safe_mode: Option<ErrorEnvelope>,
+    pub removed: Vec<CleanedSession>,
+    pub stayed: StayCounts,
+    pub freed: Freed,
+}
+
+/// A session that went because of its age.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanedSession {
+    pub session_id: SessionId,
+    pub last_worked_on: Option<Timestamp>,
+    pub age_days: u64,
+    pub files: u64,
+    pub bytes: u64,
+}
+
+/// How many sessions stay, by the reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StayCounts {
+    pub kept: u64,
+    pub unfinished: u64,
+    pub young: u64,
+    pub timeless: u64,
+    pub clock_behind: u64,
+    /// Old, but used or held by another process just now.
+    pub in_use: u64,
+}
+
+impl StayCounts {
+    fn count(&mut self, why: Stays) {
+        *match why {
+            Stays::Kept => &mut self.kept,
+            Stays::Unfinished => &mut self.unfinished,
+            Stays::Young => &mut self.young,
+            Stays::Timeless => &mut self.timeless,
+            Stays::ClockBehind => &mut self.clock_behind,
+        } += 1;
+    }
+
+    pub fn total(&self) -> u64 {
+        self.kept + self.unfinished + self.young + self.timeless + self.clock_behind + self.in_use
+    }
+}
+
+/// Files and bytes by what they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Freed {
+    pub sessions: Sum,
+    pub snapshots: Sum,
+    pub blobs: Sum,
+    pub workflows: Sum,
+    pub leftovers: Sum,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sum {
+    pub files: u64,
+    pub bytes: u64,
+}
+
+impl From<Tally> for Sum {
+    fn from(tally: Tally) -> Self {
+        Self { files: tally.files, bytes: tally.bytes }
+    }
+}
+
+impl Freed {
+    pub fn total(&self) -> Sum {
+        let all = [self.sessions, self.snapshots, self.blobs, self.workflows, self.leftovers];
+        Sum { files: all.iter().map(|sum| sum.files).sum(), bytes: all.iter().map(|sum| sum.bytes).sum() }
+    }
+
+    fn swept(&mut self, swept: &Swept) {
+        self.snapshots = swept.snapshots.into();
+        self.blobs = swept.blobs.into();
+        self.workflows = swept.workflows.into();
+        self.leftovers = swept.leftovers.into();
+    }
+}
+
+/// A session as it was when it was judged.
+struct Seen {
+    cursor: Cursor,
+    newest_at: Option<Timestamp>,
+    unfinished_runs: usize,
+    is_kept: bool,
+}
+
+/// All sessions of the store.
+enum Survey {
+    Sound(BTreeMap<SessionId, Seen>),
+    InDoubt(Vec<Doubt>),
+}
+
+impl Cleaned {
+    /// Notes what became of a session that is old; whether it is gone.
+    fn answered(
+        &mut self,
+        session: SessionId,
+        facts: &Seen,
+        age_ms: u64,
+        answer: Result<Tally, UpkeepError>,
+    ) -> Result<bool, Box<ErrorEnvelope>> {
+        match answer {
+            Ok(tally) => {
+                self.freed.sessions.files += tally.files;
+                self.freed.sessions.bytes += tally.bytes;
+                self.removed.push(CleanedSession {
+                    session_id: session,
+                    last_worked_on: facts.newest_at.clone(),
+                    age_days: age_ms / DAY_MS,
+                    files: tally.files,
+                    bytes: tally.bytes,
+                });
+                return Ok(true);
+            }
+            Err(UpkeepError::Store(StoreError::NotFound { .. })) => {}
+            Err(UpkeepError::Kept { .. }) => self.stayed.kept += 1,
+            Err(UpkeepError::Changed { .. } | UpkeepError::Store(StoreError::Locked { .. })) => {
+                self.stayed.in_use += 1;
+            }
+            Err(cause) => return Err(error::upkeep(cause)),
+        }
+        Ok(false)
+    }
+}
+
+impl<S: Store + Upkeep> Engine<S> {
+    /// Removes finished sessions that nobody worked on for `ttl`, then content that no session needs.
+    pub fn clean_up(&self, ttl: Ttl, mode: Mode, watch: Watch<'_>) -> Result<Cleaned, Box<ErrorEnvelope>> {
+        let mut cleaned = Cleaned {
+            dry_run: mode == Mode::DryRun,
+            ttl: ttl.to_string(),
+            safe_mode: None,
+            removed: Vec::new(),
+            stayed: StayCounts::default(),
+            freed: Freed::default(),
+        };
+        let seen = match self.see_all(watch)? {
+            Survey::Sound(seen) => seen,
+            Survey::InDoubt(doubts) => {
+                cleaned.safe_mode = Some(*error::safe_mode(&doubts));
+                return Ok(cleaned);
+            }
+        };
+        let expired = self.remove_expired(&seen, ttl, mode, &mut cleaned)?;
+        let sweep = match mode {
+            Mode::DryRun => Sweep::DryRun { without: &expired },
+            Mode::Real => Sweep::Real,
+        };
+        match self.store.sweep(sweep) {
+            Ok(swept) => cleaned.freed.swept(&swept),
+            Err(UpkeepError::InDoubt(doubts)) => {
+                cleaned.safe_mode = Some(*error::safe_mode(&doubts));
+            }
+            Err(cause) => return Err(error::upkeep(cause)),
+        }
+        Ok(cleaned)
+    }
+
+    /// Every session, or everything that stands against removing anything.
+    fn see_all(&self, watch: Watch<'_>) -> Result<Survey, Box<ErrorEnvelope>> {
+        let sessions = self.store.sessions().map_err(error::store)?;
+        let total = sessions.len() as u64;
+        let (mut seen, mut doubts) = (BTreeMap::new(), Vec::new());
+        for (done, session) in sessions.into_iter().enumerate() {
+            watch(done as u64, total);
+            match self.see(session) {
+                Ok(Some(facts)) => {
+                    seen.insert(session, facts);
+                }
+                Ok(None) => {}
+                Err(why) => doubts.push(Doubt { what: session.to_string(), why }),
+            }
+        }
+        Ok(if doubts.is_empty() { Survey::Sound(seen) } else { Survey::InDoubt(doubts) })
+    }
+
+    /// What there is to know about one session; `None` when it is gone, an error when that cannot be known.
+    fn see(&self, session: SessionId) -> Result<Option<Seen>, String> {
+        let slice = match self.store.read(session, None) {
+            Err(StoreError::NotFound { .. }) => return Ok(None),
+            read => read.map_err(|cause| cause.to_string())?,
+        };
+        if !slice.health.is_healthy() {
+            return Err(told(&slice.health));
+        }
+        let facts = SessionState::from_events(session, &slice.events).map_err(|cause| cause.to_string())?;
+        let mut unfinished_runs = 0;
+        for run in facts.runs() {
+            let status = status_of(&facts, run.run_id, &*self.store).map_err(|cause| cause.to_string())?;
+            match status {
+                Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => {}
+                Some(RunStatus::InProgress | RunStatus::Blocked) | None => unfinished_runs += 1,
+            }
+        }
+        let newest_at = slice.events.iter().filter_map(|event| event.at.as_ref()).max().cloned();
+        let is_kept = self.store.is_kept(session);
+        Ok(Some(Seen { cursor: slice.cursor, newest_at, unfinished_runs, is_kept }))
+    }
+
+    fn remove_expired(
+        &self,
+        seen: &BTreeMap<SessionId, Seen>,
+        ttl: Ttl,
+        mode: Mode,
+        cleaned: &mut Cleaned,
+    ) -> Result<BTreeSet<SessionId>, Box<ErrorEnvelope>> {
+        let newest = seen.values().filter_map(|session| session.newest_at.as_ref()).max();
+        let now = Now::new(&self.around.clock.now(), newest);
+        let mut old = Vec::new();
+        for (session, facts) in seen {
+            let judged = SessionFacts {
+                newest_at: facts.newest_at.as_ref(),
+                unfinished_runs: facts.unfinished_runs,
+                is_kept: facts.is_kept,
+            };
+            match judge(&judged, ttl, &now) {
+                Verdict::Stays(why) => cleaned.stayed.count(why),
+                Verdict::Expired { age_ms } => old.push((*session, facts, age_ms)),
+            }
+        }
+        let mut expired = BTreeSet::new();
+        for batch in old.chunks(BATCH_SESSIONS) {
+            let answers = match mode {
+                Mode::DryRun => batch.iter().map(|(session, ..)| self.store.weigh(*session)).collect(),
+                Mode::Real => {
+                    let judged = batch.iter().map(|(session, facts, _)| (*session, Some(facts.cursor)));
+                    self.store.remove_all(&judged.collect::<Vec<_>>())
+                }
+            };
+            for ((session, facts, age_ms), answer) in batch.iter().zip(answers) {
+                if cleaned.answered(*session, facts, *age_ms, answer)? {
+                    expired.insert(*session);
+                }
+            }
+        }
+        Ok(expired)
+    }
+}

@@ -1,0 +1,123 @@
+//! `repair`: a damaged session back to its validated prefix, with a backup of all of it (G24).
+
+use serde::Serialize;
+use workrail_core::project::{FoldError, SessionState};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::Event;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_ports::upkeep::{Diagnosis, LostSegment, Upkeep};
+
+use super::{Mode, told};
+use crate::{Engine, Store, error};
+
+/// What a repair found and did.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum MendOutcome {
+    /// Nothing is wrong with the log.
+    #[serde(rename_all = "camelCase")]
+    Healthy {
+        session_id: SessionId,
+        events: u64,
+    },
+    WouldRepair(Mended),
+    Repaired(Mended),
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mended {
+    pub session_id: SessionId,
+    /// What was wrong, in a sentence.
+    pub damage: String,
+    /// The events that stay: all before this index.
+    pub events_kept: u64,
+    pub gives_up: GivenUp,
+    /// Beneath the data directory: the session as it was, whole.
+    pub backup: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GivenUp {
+    pub segments: Vec<GivenUpSegment>,
+    /// Events that can still be read in the backup.
+    pub readable_events: u64,
+    pub readable_notes: u64,
+    pub manifest_bytes: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GivenUpSegment {
+    pub path: String,
+    pub first_event: Option<u64>,
+    pub last_event: Option<u64>,
+    pub is_there: bool,
+    pub unreadable_lines: u64,
+    /// Index and kind of each event that can still be read.
+    pub events: Vec<String>,
+}
+
+impl From<&LostSegment> for GivenUpSegment {
+    fn from(lost: &LostSegment) -> Self {
+        Self {
+            path: lost.path.clone(),
+            first_event: lost.indexes.map(|(first, _)| first),
+            last_event: lost.indexes.map(|(_, last)| last),
+            is_there: lost.is_there,
+            unreadable_lines: lost.unreadable_lines,
+            events: lost.events.iter().map(|event| format!("{} {}", event.index, event.kind)).collect(),
+        }
+    }
+}
+
+impl<S: Store + Upkeep> Engine<S> {
+    /// Cuts a damaged session back to what can be trusted, or says what that would do.
+    pub fn repair(&self, session: SessionId, mode: Mode) -> Result<MendOutcome, Box<ErrorEnvelope>> {
+        let slice = self.store.read(session, None).map_err(|cause| error::upkeep(cause.into()))?;
+        let nonsense = first_nonsense(session, &slice.events);
+        let damage = match (&slice.health, &nonsense) {
+            (SessionHealth::Healthy, None) => {
+                let events = slice.cursor.next_event_index.get();
+                return Ok(MendOutcome::Healthy { session_id: session, events });
+            }
+            (SessionHealth::Healthy, Some(cause)) => cause.to_string(),
+            (health, _) => told(health),
+        };
+        let trusted_until = nonsense.map(|cause| cause.index());
+        match mode {
+            Mode::DryRun => {
+                let found = self.store.diagnose(session, trusted_until).map_err(error::upkeep)?;
+                Ok(MendOutcome::WouldRepair(mended(session, damage, &found)))
+            }
+            Mode::Real => {
+                let done = self.store.repair(session, trusted_until).map_err(error::upkeep)?;
+                Ok(MendOutcome::Repaired(mended(session, damage, &done)))
+            }
+        }
+    }
+}
+
+/// The first event that contradicts those before it, though its bytes are sound.
+fn first_nonsense(session: SessionId, events: &[Event]) -> Option<FoldError> {
+    let mut facts = SessionState::new(session);
+    events.iter().find_map(|event| facts.apply(event).err())
+}
+
+fn mended(session: SessionId, damage: String, found: &Diagnosis) -> Mended {
+    let events = || found.gives_up.iter().flat_map(|segment| &segment.events);
+    Mended {
+        session_id: session,
+        damage,
+        events_kept: found.keeps_until.get(),
+        gives_up: GivenUp {
+            segments: found.gives_up.iter().map(GivenUpSegment::from).collect(),
+            readable_events: events().count() as u64,
+            readable_notes: events().filter(|event| event.has_notes).count() as u64,
+            manifest_bytes: found.manifest_bytes,
+        },
+        backup: found.backup.clone(),
+    }
+}

@@ -1,0 +1,49 @@
+//! What a person asks of a whole store: checking, cleaning, keeping, removing, mending, rotating keys
+//! (G24, G25, G33). No tool of an agent leads here.
+
+mod gc;
+mod keys;
+mod mend;
+mod sessions;
+mod verify;
+
+use workrail_core::project::SessionState;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::RunId;
+use workrail_model::preferences::RunStatus;
+use workrail_ports::content::{ContentError, ContentStore};
+
+pub use gc::{Cleaned, CleanedSession, Freed, Mode, StayCounts, Sum};
+pub use keys::{KeyFacts, Keys};
+pub use mend::{GivenUp, GivenUpSegment, MendOutcome, Mended};
+pub use sessions::{Overview, RunOverview};
+pub use verify::{Counts, Note, Problem, Scope, Verified};
+
+/// Is told how far a long use case has come: done, and of how many.
+pub type Watch<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// Where a run stands. Whether its tip is complete is in a snapshot, which may be damaged.
+fn status_of(
+    facts: &SessionState,
+    run: RunId,
+    content: &dyn ContentStore,
+) -> Result<Option<RunStatus>, ContentError> {
+    let tip = facts.preferred_tip(run).and_then(|tip| facts.node(tip));
+    let Some(tip) = tip else { return Ok(None) };
+    let is_complete = content.snapshot(tip.snapshot_ref)?.state().is_complete();
+    Ok(facts.run_status(run, is_complete))
+}
+
+/// A health in words.
+fn told(health: &SessionHealth) -> String {
+    match health {
+        SessionHealth::Healthy => "it is healthy".to_owned(),
+        SessionHealth::CorruptTail { valid_until, reason } => {
+            format!("damaged behind its first {} events: {reason}", valid_until.get())
+        }
+        SessionHealth::CorruptHead { reason } => format!("damaged from its beginning: {reason}"),
+        SessionHealth::UnknownVersion { record, version } => {
+            format!("written by a newer version: {record} has version {version}")
+        }
+    }
+}

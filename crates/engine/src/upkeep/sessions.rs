@@ -1,0 +1,100 @@
+//! One session as a person sees it before deciding on it, and the decision: keep it, or remove it (G25).
+
+use serde::Serialize;
+use workrail_core::label::RunLabel;
+use workrail_core::project::SessionState;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::name::WorkflowId;
+use workrail_model::preferences::RunStatus;
+use workrail_model::time::Timestamp;
+use workrail_ports::session_store::StoreError;
+use workrail_ports::upkeep::{Upkeep, UpkeepError};
+
+use super::gc::Sum;
+use super::status_of;
+use crate::{Engine, Store, error};
+
+/// Enough of a session to know which one it is.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Overview {
+    pub session_id: SessionId,
+    pub health: SessionHealth,
+    pub is_kept: bool,
+    /// Of the validated part, when the session is damaged.
+    pub events: u64,
+    pub last_worked_on: Option<Timestamp>,
+    pub runs: Vec<RunOverview>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunOverview {
+    pub run_id: RunId,
+    pub label: String,
+    pub workflow_id: WorkflowId,
+    pub goal: Option<String>,
+    /// Absent when it cannot be told, because content is damaged.
+    pub status: Option<RunStatus>,
+}
+
+impl<S: Store + Upkeep> Engine<S> {
+    /// What a session is, damaged or not.
+    pub fn overview(&self, session: SessionId) -> Result<Overview, Box<ErrorEnvelope>> {
+        let slice = self.store.read(session, None).map_err(|cause| error::upkeep(cause.into()))?;
+        let mut facts = SessionState::new(session);
+        // As far as it makes sense: a damaged session is shown, too.
+        let _ = slice.events.iter().try_for_each(|event| facts.apply(event));
+        let runs = facts.runs().map(|run| {
+            let tip = facts.preferred_tip(run.run_id);
+            let context = tip.and_then(|tip| facts.context_at(tip).ok());
+            let goal = context.and_then(|context| context.get("goal")?.as_str().map(str::to_owned));
+            RunOverview {
+                run_id: run.run_id,
+                label: RunLabel::of(run.run_id).to_string(),
+                workflow_id: run.workflow_id.clone(),
+                goal,
+                status: status_of(&facts, run.run_id, &*self.store).ok().flatten(),
+            }
+        });
+        Ok(Overview {
+            session_id: session,
+            runs: runs.collect(),
+            is_kept: self.store.is_kept(session),
+            events: slice.cursor.next_event_index.get(),
+            last_worked_on: slice.events.iter().filter_map(|event| event.at.as_ref()).max().cloned(),
+            health: slice.health,
+        })
+    }
+
+    /// Exempts a session from retention.
+    pub fn keep(&self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
+        self.store.keep(session).map_err(error::upkeep)
+    }
+
+    pub fn unkeep(&self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
+        self.store.unkeep(session).map_err(error::upkeep)
+    }
+
+    /// Removes a session that the person has seen as `seen`; its content goes with the next clean-up.
+    pub fn delete(&self, seen: &Overview) -> Result<Sum, Box<ErrorEnvelope>> {
+        let session = seen.session_id;
+        let judged = match self.store.read(session, None) {
+            Err(StoreError::NotFound { .. }) => {
+                return Err(error::upkeep(StoreError::NotFound { session }.into()));
+            }
+            Ok(slice) if slice.health.is_healthy() => {
+                if slice.cursor.next_event_index.get() != seen.events {
+                    return Err(error::upkeep(UpkeepError::Changed { session }));
+                }
+                Some(slice.cursor)
+            }
+            // What is damaged, or cannot be read, has no end to compare: nobody can append to it.
+            Ok(_) | Err(_) => None,
+        };
+        let removed = self.store.remove(session, judged.as_ref());
+        removed.map(Sum::from).map_err(error::upkeep)
+    }
+}

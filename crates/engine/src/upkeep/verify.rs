@@ -1,0 +1,378 @@
+//! `verify`: every digest and every rule again, session by session (G11, G12, G17, G20).
+//!
+//! Nothing is taken from memory. One session is held at a time, and what was found sound is remembered up to a
+//! limit, so that the cost in memory does not follow the size of the store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::Serialize;
+use workrail_core::project::SessionState;
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::{Event, EventData, NodeCreated, OutputPayload};
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::plan::AttachmentKind;
+use workrail_model::reply::StoredReply;
+use workrail_model::strict_json;
+use workrail_ports::content::{ContentError, ContentStore};
+use workrail_ports::session_store::StoreError;
+use workrail_ports::upkeep::{StrayKind, Upkeep};
+
+use super::{Watch, told};
+use crate::{Engine, Store, error};
+
+/// Problems told in full; the rest is counted.
+const PROBLEMS_MAX: usize = 1000;
+const NOTES_MAX: usize = 100;
+/// Digests remembered as sound: 10 MB at most.
+const SOUND_MAX: usize = 100_000;
+const WORKFLOWS_MAX: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    All,
+    One(SessionId),
+}
+
+/// What was checked and what is wrong.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verified {
+    pub counts: Counts,
+    /// The first of them; `counts.problems` has all.
+    pub problems: Vec<Problem>,
+    /// Things that lie around and harm nothing.
+    pub notes: Vec<Note>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    pub sessions: u64,
+    pub events: u64,
+    pub segments: u64,
+    pub snapshots: u64,
+    pub blobs: u64,
+    pub workflows: u64,
+    pub stored_replies: u64,
+    pub problems: u64,
+    pub notes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Problem {
+    /// The session, or the file beneath the data directory.
+    pub what: String,
+    pub problem: String,
+    pub fix: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Note {
+    pub path: String,
+    pub note: String,
+}
+
+const RESTORE: &str = "Restore the file from a backup of the data directory.";
+
+/// Works through the store and remembers what it has seen.
+struct Check<'a> {
+    content: &'a dyn ContentStore,
+    report: Verified,
+    sound: BTreeSet<(AttachmentKind, Sha256)>,
+    /// Content that was reported already.
+    damaged: BTreeSet<(AttachmentKind, Sha256)>,
+    workflows: BTreeMap<WorkflowHash, Arc<CompiledWorkflow>>,
+}
+
+impl<S: Store + Upkeep> Engine<S> {
+    /// Checks everything there is to check, and changes nothing.
+    pub fn verify(&self, scope: Scope, watch: Watch<'_>) -> Result<Verified, Box<ErrorEnvelope>> {
+        let mut check = Check {
+            content: &*self.store,
+            report: Verified::default(),
+            sound: BTreeSet::new(),
+            damaged: BTreeSet::new(),
+            workflows: BTreeMap::new(),
+        };
+        let sessions = match scope {
+            Scope::One(session) => vec![session],
+            Scope::All => self.store.sessions().map_err(error::store)?,
+        };
+        let total = sessions.len() as u64;
+        for (done, session) in sessions.into_iter().enumerate() {
+            watch(done as u64, total);
+            self.verify_session(session, scope, &mut check)?;
+        }
+        if scope == Scope::All {
+            self.verify_content(&mut check, watch)?;
+            self.note_strays(&mut check)?;
+        }
+        Ok(check.report)
+    }
+
+    fn verify_session(
+        &self,
+        session: SessionId,
+        scope: Scope,
+        check: &mut Check<'_>,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        let what = session.to_string();
+        let slice = match self.store.read(session, None) {
+            // Removed since it was listed; asked for by name, its absence is the answer.
+            Err(StoreError::NotFound { .. }) if scope == Scope::All => return Ok(()),
+            Err(cause @ StoreError::NotFound { .. }) => return Err(error::upkeep(cause.into())),
+            Err(cause) => {
+                check.problem(
+                    what,
+                    cause.to_string(),
+                    "Check the disk and the rights of the data directory.",
+                );
+                return Ok(());
+            }
+            Ok(slice) => slice,
+        };
+        check.report.counts.sessions += 1;
+        check.report.counts.events += slice.cursor.next_event_index.get();
+        check.report.counts.segments += self.store.segment_count(session).unwrap_or(0);
+        if let Some(fix) = remedy(&slice.health) {
+            check.problem(what.clone(), told(&slice.health), fix);
+        }
+        let mut facts = SessionState::new(session);
+        for event in &slice.events {
+            if let Err(cause) = facts.apply(event) {
+                check.problem(
+                    what,
+                    format!("event {} contradicts the log before it: {cause}", event.event_index.get()),
+                    "`workrail repair SESSION --dry-run` shows what a repair would keep.",
+                );
+                return Ok(());
+            }
+            check.event(&what, &facts, event);
+        }
+        Ok(())
+    }
+
+    /// Content that no event led to has its digest as well.
+    fn verify_content(&self, check: &mut Check<'_>, watch: Watch<'_>) -> Result<(), Box<ErrorEnvelope>> {
+        for kind in [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow] {
+            let contents = self.store.contents(kind).map_err(|cause| error::io(&cause))?;
+            let total = contents.len() as u64;
+            for (done, digest) in contents.into_iter().enumerate() {
+                watch(done as u64, total);
+                check.content(kind, digest, "this file");
+            }
+        }
+        Ok(())
+    }
+
+    fn note_strays(&self, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
+        let (strays, count) = self.store.strays(NOTES_MAX).map_err(|cause| error::io(&cause))?;
+        check.report.counts.notes = count;
+        check.report.notes = strays
+            .into_iter()
+            .map(|stray| Note {
+                path: stray.path,
+                note: match stray.kind {
+                    StrayKind::Leftover => {
+                        "left by an interrupted write; `workrail gc` removes it".to_owned()
+                    }
+                    StrayKind::Unknown => "nothing of WorkRail's; ignored".to_owned(),
+                },
+            })
+            .collect();
+        Ok(())
+    }
+}
+
+/// What to do about a log that is not healthy; nothing for one that is.
+fn remedy(health: &SessionHealth) -> Option<&'static str> {
+    match health {
+        SessionHealth::Healthy => None,
+        SessionHealth::CorruptTail { .. } => {
+            Some("`workrail repair SESSION --dry-run` shows what a repair would keep and give up.")
+        }
+        SessionHealth::CorruptHead { .. } => {
+            Some("Restore the session's folder from a backup of the data directory.")
+        }
+        SessionHealth::UnknownVersion { .. } => Some("Update WorkRail."),
+    }
+}
+
+impl Check<'_> {
+    fn problem(&mut self, what: String, problem: String, fix: &str) {
+        self.report.counts.problems += 1;
+        if self.report.problems.len() < PROBLEMS_MAX {
+            let fix = fix.replace("SESSION", &what);
+            self.report.problems.push(Problem { what, problem, fix });
+        }
+    }
+
+    /// Everything that one event refers to, and what it says about it.
+    fn event(&mut self, session: &str, facts: &SessionState, event: &Event) {
+        for blob in event.data.blob_refs() {
+            self.content(AttachmentKind::Blob, blob.digest(), session);
+        }
+        match &event.data {
+            EventData::RunStarted(run) => {
+                self.content(AttachmentKind::Workflow, run.workflow_hash.digest(), session);
+            }
+            EventData::NodeCreated(node) => {
+                self.node(session, facts, event, node);
+                if let Some(made) = node.checkpoint {
+                    self.stored_reply(session, made.reply_ref);
+                }
+            }
+            EventData::AdvanceRecorded(advance) => {
+                if let Some(reference) = advance.reply_ref {
+                    self.stored_reply(session, reference);
+                }
+            }
+            EventData::NodeOutputAppended(output) => self.output(session, event, &output.payload),
+            EventData::SessionCreated(_)
+            | EventData::ObservationRecorded(_)
+            | EventData::EdgeCreated(_)
+            | EventData::ContextSet(_)
+            | EventData::PreferencesChanged(_)
+            | EventData::CapabilityObserved(_)
+            | EventData::GapRecorded(_)
+            | EventData::DivergenceRecorded(_)
+            | EventData::DecisionTraceAppended(_)
+            | EventData::ValidationPerformed(_)
+            | EventData::AssessmentRecorded(_)
+            | EventData::AssessmentConsequenceApplied(_)
+            | EventData::ApprovalRecorded(_) => {}
+        }
+    }
+
+    /// Reads content once; whether it is sound.
+    fn content(&mut self, kind: AttachmentKind, digest: Sha256, needed_by: &str) -> bool {
+        if self.sound.contains(&(kind, digest)) {
+            return true;
+        }
+        if self.damaged.contains(&(kind, digest)) {
+            return false;
+        }
+        let counts = &mut self.report.counts;
+        let read = match kind {
+            AttachmentKind::Snapshot => {
+                counts.snapshots += 1;
+                self.content.snapshot(SnapshotRef::new(digest)).map(|_| ())
+            }
+            AttachmentKind::Blob => {
+                counts.blobs += 1;
+                self.content.blob(BlobRef::new(digest)).map(|_| ())
+            }
+            AttachmentKind::Workflow => {
+                counts.workflows += 1;
+                self.content.workflow(WorkflowHash::new(digest)).map(|_| ())
+            }
+        };
+        match read {
+            Ok(()) => {
+                if self.sound.len() < SOUND_MAX {
+                    self.sound.insert((kind, digest));
+                }
+                true
+            }
+            Err(cause) => {
+                self.damaged.insert((kind, digest));
+                let (what, problem) = described(&cause, digest);
+                self.problem(what, format!("{problem} (needed by {needed_by})"), RESTORE);
+                false
+            }
+        }
+    }
+
+    /// A node's snapshot belongs to the workflow that its run is pinned to, and waits at a step of it.
+    fn node(&mut self, session: &str, facts: &SessionState, event: &Event, node: &NodeCreated) {
+        let index = event.event_index.get();
+        let run = event.scope.run().and_then(|run| facts.run(run));
+        if run.is_some_and(|run| run.workflow_hash != node.workflow_hash) {
+            let problem = format!("the node of event {index} names another workflow than its run");
+            self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
+        }
+        if !self.content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
+            return;
+        }
+        let (Ok(snapshot), Some(workflow)) =
+            (self.content.snapshot(node.snapshot_ref), self.workflow(node.workflow_hash))
+        else {
+            return;
+        };
+        let step = snapshot.state().pending_step();
+        let problem = if snapshot.workflow_hash != node.workflow_hash {
+            "belongs to another workflow than its node"
+        } else if step.is_some_and(|step| workflow.step(&step.step_id).is_none()) {
+            "waits at a step that its workflow does not have"
+        } else {
+            return;
+        };
+        let problem = format!("the snapshot of event {index} {problem}");
+        self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
+    }
+
+    /// A workflow that was found sound; some are remembered, because many sessions pin the same.
+    fn workflow(&mut self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
+        if let Some(known) = self.workflows.get(&hash) {
+            return Some(Arc::clone(known));
+        }
+        let read = Arc::new(self.content.workflow(hash).ok()?);
+        if self.workflows.len() >= WORKFLOWS_MAX {
+            self.workflows.pop_first();
+        }
+        self.workflows.insert(hash, Arc::clone(&read));
+        Some(read)
+    }
+
+    fn stored_reply(&mut self, session: &str, reference: BlobRef) {
+        if !self.content(AttachmentKind::Blob, reference.digest(), session) {
+            return;
+        }
+        self.report.counts.stored_replies += 1;
+        let Ok(bytes) = self.content.blob(reference) else { return };
+        let parsed = strict_json::parse(&bytes).map_err(|cause| cause.to_string()).and_then(|value| {
+            serde_json::from_value::<StoredReply>(value).map_err(|cause| cause.to_string())
+        });
+        if let Err(cause) = parsed {
+            let problem = format!("the stored reply {reference} cannot be read: {cause}");
+            self.problem(session.to_owned(), problem, "Update WorkRail, or restore from a backup.");
+        }
+    }
+
+    /// The event's words about its content are true.
+    fn output(&mut self, session: &str, event: &Event, payload: &OutputPayload) {
+        let Some(reference) = payload.blob_ref() else { return };
+        if !self.content(AttachmentKind::Blob, reference.digest(), session) {
+            return;
+        }
+        let Ok(bytes) = self.content.blob(reference) else { return };
+        let holds = match payload {
+            OutputPayload::Notes { .. } => std::str::from_utf8(&bytes).is_ok(),
+            OutputPayload::ArtifactRef { byte_length, .. } => bytes.len() as u64 == *byte_length,
+        };
+        if !holds {
+            let index = event.event_index.get();
+            let problem = format!("the content of event {index} is not what the event says of it");
+            self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
+        }
+    }
+}
+
+/// The file that cannot be used, and why.
+fn described(cause: &ContentError, digest: Sha256) -> (String, String) {
+    match cause {
+        ContentError::Missing { path } => (path.clone(), "is missing".to_owned()),
+        ContentError::Damaged { path } => (path.clone(), "does not have its digest".to_owned()),
+        ContentError::Snapshot { path, source } => (path.clone(), format!("is no valid snapshot: {source}")),
+        ContentError::Workflow { path, source } => {
+            (path.clone(), format!("is no valid compiled workflow: {source}"))
+        }
+        ContentError::Io(cause) => (digest.to_string(), cause.to_string()),
+    }
+}

@@ -1,0 +1,101 @@
+//! Lists, logs, trees and searches over a store with something of everything.
+
+use workrail_core::overview::{Finished, Stage};
+use workrail_core::report::ContextValues;
+use workrail_core::report::graph::{Extent, Strokes, drawn, rows};
+use workrail_model::error::ErrorCode;
+
+use crate::rich::Rich;
+
+fn drawing(rich: &Rich, strokes: Strokes) -> String {
+    let report = rich.scene.engine.report(rich.session, ContextValues::NotShown).unwrap();
+    let mut text = String::new();
+    for run in &report.runs {
+        for line in drawn(&rows(&run.nodes, Extent::Condensed), &run.nodes, strokes) {
+            text.push_str(&format!("{} {}\n", line.strokes, line.text));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn branches_and_checkpoints_are_drawn_beside_the_way_that_goes_on() {
+    let rich = Rich::play("Plan.");
+    insta::assert_snapshot!(drawing(&rich, Strokes::Unicode));
+    insta::assert_snapshot!("ascii_drawing", drawing(&rich, Strokes::Ascii));
+}
+
+#[test]
+fn the_list_has_a_row_for_every_run() {
+    let rich = Rich::play("Plan.");
+    let mut heard = Vec::new();
+    let list =
+        rich.scene.engine.sessions(Finished::Newest, &mut |done, total| heard.push((done, total))).unwrap();
+    assert_eq!((list.sessions, list.left_out, heard), (1, 0, vec![(0, 1)]));
+    let shown: Vec<_> = list.runs.iter().map(|row| (row.label.clone().unwrap(), row.stage)).collect();
+    let [outer, nested] = rich.labels.clone();
+    assert_eq!(shown, [(outer, Stage::InProgress), (nested, Stage::CompleteWithGaps)]);
+    let step = list.runs[0].step.as_ref().unwrap();
+    assert_eq!((step.number, step.count, step.title.as_str()), (Some(5), 5, "Close"));
+    assert_eq!(list.runs[0].goal.as_deref(), Some("the June release"));
+}
+
+#[test]
+fn what_is_shown_of_a_run_leads_on() {
+    let rich = Rich::play("Plan.");
+    let view = rich.scene.engine.show_session(rich.session).unwrap();
+    let outer = &view.going_on[0];
+    assert_eq!(outer.pending_preferences.unwrap().autonomy.as_str(), "full_auto_stop_on_user_deps");
+    let recap = outer.recap.as_ref().unwrap();
+    assert_eq!(recap.entries.last().unwrap().notes, "Agreed.");
+    let call = outer.next_call.as_ref().unwrap();
+    assert_eq!(call.tool, "continue_workflow");
+    let token = call.arguments["stateToken"].as_str().unwrap().to_owned();
+    let request = workrail_engine::request::ContinueWorkflow {
+        state_token: Some(token),
+        ..workrail_engine::request::ContinueWorkflow::default()
+    };
+    let reply = rich.scene.engine.continue_workflow(request).unwrap().into_structured();
+    assert_eq!(reply["run"]["stepId"], "done");
+}
+
+#[test]
+fn the_log_is_every_event_in_order() {
+    let rich = Rich::play("Plan.");
+    let log = rich.scene.engine.session_log(rich.session, None).unwrap();
+    assert!(log.lines.iter().zip(0..).all(|(line, index)| line.event_index == index));
+    let text: Vec<String> = log
+        .lines
+        .iter()
+        .map(|line| format!("{} {} {}", line.kind, line.step.as_deref().unwrap_or("-"), line.summary))
+        .collect();
+    insta::assert_snapshot!(text.join("\n"));
+    let newest = rich.scene.engine.session_log(rich.session, Some(3)).unwrap();
+    assert_eq!((newest.lines.len() as u64, newest.left_out), (3, log.lines.len() as u64 - 3));
+    assert_eq!(newest.lines, log.lines[log.lines.len() - 3..]);
+}
+
+#[test]
+fn notes_are_found_on_every_branch_and_in_checkpoints_whole() {
+    let rich = Rich::play(&format!("{} haystackneedle", "word ".repeat(4_000)));
+    let found = |words: &str| -> Vec<(Option<String>, String)> {
+        let found = rich.scene.engine.search_notes(words, 50, &mut |_, _| {}).unwrap();
+        found.hits.into_iter().map(|hit| (hit.step, hit.excerpt)).collect()
+    };
+    assert_eq!(
+        found("half PLAN"),
+        [(Some("plan".to_owned()), "Half of the plan.".to_owned())],
+        "a checkpoint"
+    );
+    assert_eq!(found("nothing list").len(), 1, "an abandoned branch");
+    assert_eq!(found("haystackneedle").len(), 1, "beyond what the event holds");
+    assert_eq!(found("afternoon")[0].0, None, "notes of the session");
+    assert!(found("forgot artifact").is_empty(), "what a retry corrected is not searched");
+    assert!(found("needle").is_empty(), "words, not parts of words");
+    let several = rich.scene.engine.search_notes("plan", 1, &mut |_, _| {}).unwrap();
+    assert_eq!((several.hits.len(), several.left_out), (1, 1));
+    assert_eq!(several.hits[0].excerpt, "Second plan: smaller steps.", "the newest first");
+    let nothing = rich.scene.engine.search_notes("?!", 50, &mut |_, _| {}).unwrap_err();
+    assert_eq!(nothing.code, ErrorCode::ValidationError);
+}

@@ -1,0 +1,183 @@
+//! Keeping, removing and mending what is stored: what people ask for, and never an agent (G24, G25).
+//!
+//! The adapter guarantees that a session is whole or gone, that no reachable byte is removed, and that damage
+//! is backed up before it is touched. Which sessions are old is not its question.
+
+use std::collections::BTreeSet;
+
+use workrail_model::digest::Sha256;
+use workrail_model::event::EventIndex;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::manifest::Cursor;
+use workrail_model::plan::AttachmentKind;
+
+use crate::file_system::FsError;
+use crate::session_store::{SessionReader, StoreError};
+
+/// Why nothing may be removed: something whose needs are not known.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Doubt {
+    /// A session's id, or a path beneath the data directory.
+    pub what: String,
+    pub why: String,
+}
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum UpkeepError {
+    #[error("session {session} is marked to be kept")]
+    Kept { session: SessionId },
+    #[error("session {session} was used since it was looked at")]
+    Changed { session: SessionId },
+    #[error("other processes are writing to the store")]
+    Busy,
+    #[error("the store is in doubt in {} places", .0.len())]
+    InDoubt(Vec<Doubt>),
+    #[error("session {session} cannot be mended")]
+    NotMendable { session: SessionId, health: SessionHealth },
+    #[error("`{path}` cannot be copied to a backup: {detail}")]
+    NotCopied { path: String, detail: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<FsError> for UpkeepError {
+    fn from(error: FsError) -> Self {
+        Self::Store(StoreError::Io(error))
+    }
+}
+
+/// Files and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub files: u64,
+    pub bytes: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, bytes: u64) {
+        self.files += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// What a sweep removed, or would remove.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    pub snapshots: Tally,
+    pub blobs: Tally,
+    pub workflows: Tally,
+    /// What interrupted writers, removals and imports left behind.
+    pub leftovers: Tally,
+}
+
+impl Swept {
+    pub fn of(&mut self, kind: AttachmentKind) -> &mut Tally {
+        match kind {
+            AttachmentKind::Snapshot => &mut self.snapshots,
+            AttachmentKind::Blob => &mut self.blobs,
+            AttachmentKind::Workflow => &mut self.workflows,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Sweep<'a> {
+    /// Counts what would go if these sessions were gone; touches nothing and takes no lock.
+    DryRun {
+        without: &'a BTreeSet<SessionId>,
+    },
+    Real,
+}
+
+/// Something that lies in the data directory and is no part of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stray {
+    pub path: String,
+    pub kind: StrayKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StrayKind {
+    /// A write that was interrupted; overwritten or swept some day.
+    Leftover,
+    /// Nothing of ours.
+    Unknown,
+}
+
+/// An event that a repair gives up, as far as it can still be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostEvent {
+    pub index: u64,
+    pub kind: String,
+    pub has_notes: bool,
+}
+
+/// Events that a repair gives up together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostSegment {
+    /// Relative to the session's folder.
+    pub path: String,
+    /// What the name of the segment says it holds; absent when that cannot be read.
+    pub indexes: Option<(u64, u64)>,
+    pub is_there: bool,
+    pub events: Vec<LostEvent>,
+    pub unreadable_lines: u64,
+}
+
+/// What is wrong with a session, what a repair keeps and what it gives up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnosis {
+    pub health: SessionHealth,
+    /// The events before this index stay.
+    pub keeps_until: EventIndex,
+    pub gives_up: Vec<LostSegment>,
+    /// Bytes of the manifest behind what stays.
+    pub manifest_bytes: u64,
+    /// The backup that was made, or would be the next; relative to the data directory.
+    pub backup: String,
+}
+
+pub trait Upkeep: SessionReader {
+    /// Marks a session to be kept, durably.
+    fn keep(&self, session: SessionId) -> Result<(), UpkeepError>;
+    fn unkeep(&self, session: SessionId) -> Result<(), UpkeepError>;
+    /// Whether it is marked; a mark that cannot be looked at counts.
+    fn is_kept(&self, session: SessionId) -> bool;
+
+    /// Removes the storage of sessions, each whole or not at all; content stays until a sweep. With a cursor, only
+    /// while the log still ends there. Never one that is marked to be kept. One answer for each, in order.
+    fn remove_all(&self, sessions: &[(SessionId, Option<Cursor>)]) -> Vec<Result<Tally, UpkeepError>>;
+
+    /// Removes one session.
+    fn remove(&self, session: SessionId, judged: Option<&Cursor>) -> Result<Tally, UpkeepError> {
+        let answers = self.remove_all(&[(session, judged.copied())]);
+        answers.into_iter().next().unwrap_or(Err(UpkeepError::Busy))
+    }
+
+    /// What `remove` would remove.
+    fn weigh(&self, session: SessionId) -> Result<Tally, UpkeepError>;
+
+    /// Removes content that no session and no backup needs. Any doubt about any session, and nothing goes.
+    fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError>;
+
+    /// How many segments a session's manifest attests.
+    fn segment_count(&self, session: SessionId) -> Result<u64, FsError>;
+
+    /// Every piece of content of one kind, by its name alone.
+    fn contents(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, FsError>;
+
+    /// What lies around and is no truth: the first `max` of them, and how many there are.
+    fn strays(&self, max: usize) -> Result<(Vec<Stray>, u64), FsError>;
+
+    /// What a repair would do. `trusted_until` is where the log stops making sense, when its bytes still do.
+    fn diagnose(
+        &self,
+        session: SessionId,
+        trusted_until: Option<EventIndex>,
+    ) -> Result<Diagnosis, UpkeepError>;
+
+    /// Backs the session up, then cuts it back to its validated prefix.
+    fn repair(&self, session: SessionId, trusted_until: Option<EventIndex>)
+    -> Result<Diagnosis, UpkeepError>;
+}

@@ -1,0 +1,194 @@
+//! Takes in a whole session: content first, then the log in a folder that nobody sees, then one rename (G80).
+//!
+//! A power cut or a kill at any moment leaves the session whole or absent. What a killed import leaves behind is
+//! never read: the folder is swept by the next import, the content is garbage like any other that nothing refers
+//! to. The store's lock is held from the first byte to the last fsync, so that no sweep takes the content away.
+
+use std::collections::BTreeSet;
+
+use workrail_model::event::Activity;
+use workrail_model::id::SessionId;
+use workrail_model::limits::MANIFEST_BYTES_MAX;
+use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_rel_path};
+use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
+use workrail_ports::archive::{SessionImport, StagedSession};
+use workrail_ports::file_system::{
+    FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath, WritableFile,
+};
+use workrail_ports::session_store::StoreError;
+
+use crate::content::write_temp;
+use crate::store::{LOCK_WAIT, LocalStore};
+use crate::{layout, load, suspect};
+
+const KINDS: [AttachmentKind; 3] = [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
+
+impl<F: FileSystem> SessionImport for LocalStore<F> {
+    type Staged<'a> = Staged<'a, F>;
+
+    fn is_taken(&self, session: SessionId) -> Result<bool, StoreError> {
+        match self.fs().stat(&layout::session(session)) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind == FsErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn stage(&self, session: SessionId) -> Result<Staged<'_, F>, StoreError> {
+        let fs = self.fs();
+        let lock =
+            |path: RelPath, mode| fs.lock(&path, mode, LOCK_WAIT)?.ok_or(StoreError::Locked { session });
+        let import_lock = lock(layout::import_lock(), LockMode::Exclusive)?;
+        let store_lock = lock(layout::store_lock(), LockMode::Shared)?;
+        if self.is_taken(session)? {
+            return Err(StoreError::AlreadyExists { session });
+        }
+        sweep(fs)?;
+        let staged = Staged {
+            store: self,
+            session,
+            import_lock,
+            store_lock,
+            folders: BTreeSet::new(),
+            cursor: Cursor::start(),
+            manifest: Vec::new(),
+            published: false,
+        };
+        fs.create_dir(&layout::import())?;
+        fs.create_dir(&layout::import_events())?;
+        Ok(staged)
+    }
+
+    fn newest_activity(&self) -> Result<Activity, StoreError> {
+        self.counted_so_far()
+    }
+
+    fn raise_activity(&self, at_least: Activity) -> Result<(), StoreError> {
+        self.raise_counter(at_least)
+    }
+}
+
+/// Removes what an import that was killed left behind.
+fn sweep<F: FileSystem>(fs: &F) -> Result<(), FsError> {
+    for kind in KINDS {
+        absent_is_fine(fs.remove_file(&layout::import_content_temp(kind)))?;
+    }
+    for folder in [layout::import_events(), layout::import()] {
+        let entries = match fs.list(&folder) {
+            Err(error) if error.kind == FsErrorKind::NotFound => continue,
+            listed => listed?,
+        };
+        for entry in entries.iter().filter(|entry| entry.kind != FileKind::Directory) {
+            if let Some(path) = folder.child(&entry.name) {
+                fs.remove_file(&path)?;
+            }
+        }
+        fs.remove_dir(&folder)?;
+    }
+    Ok(())
+}
+
+fn absent_is_fine(result: Result<(), FsError>) -> Result<(), FsError> {
+    match result {
+        Err(error) if error.kind == FsErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// A session on its way in. Dropped before it is published, it is removed again.
+pub struct Staged<'a, F: FileSystem> {
+    store: &'a LocalStore<F>,
+    session: SessionId,
+    #[expect(dead_code, reason = "held for its drop, which releases the lock")]
+    import_lock: F::Lock,
+    #[expect(dead_code, reason = "held for its drop, which releases the lock")]
+    store_lock: F::Lock,
+    /// The folders of content whose names are not durable yet.
+    folders: BTreeSet<RelPath>,
+    cursor: Cursor,
+    /// Written last, when all that it attests is durable.
+    manifest: Vec<u8>,
+    published: bool,
+}
+
+impl<F: FileSystem> std::fmt::Debug for Staged<'_, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Staged").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl<F: FileSystem> StagedSession for Staged<'_, F> {
+    /// Written also when it is there already: whoever wrote that may have failed to sync it (G14).
+    fn content(&mut self, attachment: &Attachment) -> Result<(), StoreError> {
+        let (fs, kind) = (self.store.fs(), attachment.kind());
+        let temp = layout::import_content_temp(kind);
+        write_temp(fs, &temp, attachment.bytes())?;
+        fs.rename(&temp, &layout::content(kind, attachment.digest()))?;
+        self.folders.insert(layout::content_dir(kind));
+        Ok(())
+    }
+
+    fn segment(&mut self, segment: &RawSegment) -> Result<(), StoreError> {
+        let events = segment.events();
+        let (expected, session) = (self.cursor.next_event_index, self.session);
+        let (Some(first), Some(last)) = (events.first(), events.last()) else {
+            return Ok(());
+        };
+        if first.event_index != expected {
+            return Err(StoreError::Stale { expected, found: first.event_index });
+        }
+        if first.session_id != session {
+            return Err(StoreError::WrongSession { expected: session, found: first.session_id });
+        }
+        let next = self.cursor.next_manifest_index;
+        let records = commit_group(next, events, segment.bytes());
+        let too_long = || StoreError::Io(load::too_long(session, next));
+        let group = group_bytes(&records).map_err(|_| too_long())?;
+        if (self.manifest.len() + group.len()) as u64 > MANIFEST_BYTES_MAX {
+            return Err(too_long());
+        }
+        let name = segment_rel_path(first.event_index, last.event_index);
+        // A name made of two numbers is always plain.
+        let path = layout::in_import(&name).expect("segment names are plain");
+        write_temp(self.store.fs(), &path, segment.bytes())?;
+        self.cursor = self.cursor.after(&records, &group, events.len() as u64);
+        self.manifest.extend_from_slice(&group);
+        Ok(())
+    }
+
+    fn publish(mut self) -> Result<(), StoreError> {
+        let fs = self.store.fs();
+        for folder in &self.folders {
+            fs.sync_dir(folder)?;
+        }
+        fs.sync_dir(&layout::import_events())?;
+        let mut manifest = fs.create_file(&layout::import_manifest())?;
+        manifest.append(&self.manifest)?;
+        manifest.sync()?;
+        drop(manifest);
+        // Killed behind the rename, nobody would know that its name is not durable: whoever finds the mark makes it so
+        // before anything is appended.
+        fs.create_file(&layout::suspect(&layout::import()))?;
+        fs.sync_dir(&layout::import())?;
+        let home = layout::session(self.session);
+        fs.rename(&layout::import(), &home)?;
+        if let Err(error) = fs.sync_dir(&layout::sessions()) {
+            // Its name may be lost by a power cut while later appends rely on it: back out of sight.
+            let _ = fs.rename(&home, &layout::import());
+            return Err(error.into());
+        }
+        suspect::clear(fs, &home);
+        self.published = true;
+        fs.about_to_acknowledge();
+        Ok(())
+    }
+}
+
+impl<F: FileSystem> Drop for Staged<'_, F> {
+    fn drop(&mut self) {
+        if !self.published {
+            // What cannot be removed now is swept by the next import.
+            let _ = sweep(self.store.fs());
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What is reachable: everything that committed events and backups refer to (G25).
+//!
+//! A session whose log does not validate gives no marks but a doubt, and with one doubt nothing is swept.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use workrail_model::digest::Sha256;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::limits::MANIFEST_BYTES_MAX;
+use workrail_model::manifest::Cursor;
+use workrail_model::plan::AttachmentKind;
+use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, RelPath};
+use workrail_ports::upkeep::Doubt;
+
+use crate::content::references;
+use crate::{layout, load, tree};
+
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    reachable: BTreeSet<(AttachmentKind, Sha256)>,
+    /// Digests that stand in backups, of whatever kind they are.
+    in_backups: BTreeSet<Sha256>,
+    /// How far each session was read: the next look reads only what came since.
+    ends: BTreeMap<SessionId, Cursor>,
+    backups_read: BTreeSet<String>,
+}
+
+impl Marks {
+    pub(crate) fn reach(&self, kind: AttachmentKind, digest: Sha256) -> bool {
+        self.reachable.contains(&(kind, digest)) || self.in_backups.contains(&digest)
+    }
+
+    /// Marks what was appended since the last look. Marks are only ever added.
+    pub(crate) fn look<F: FileSystem>(
+        &mut self,
+        fs: &F,
+        without: &BTreeSet<SessionId>,
+    ) -> Result<(), Vec<Doubt>> {
+        let mut doubts = Vec::new();
+        match fs.list(&layout::sessions()) {
+            Ok(entries) => {
+                for entry in entries {
+                    doubts.extend(self.look_at(fs, &entry, without));
+                }
+            }
+            Err(error) => doubts.push(unreadable(&layout::sessions(), &error)),
+        }
+        self.look_at_backups(fs).unwrap_or_else(|doubt| doubts.push(doubt));
+        if doubts.is_empty() { Ok(()) } else { Err(doubts) }
+    }
+
+    fn look_at<F: FileSystem>(
+        &mut self,
+        fs: &F,
+        entry: &DirEntry,
+        without: &BTreeSet<SessionId>,
+    ) -> Option<Doubt> {
+        let doubt = |why: String| Some(Doubt { what: entry.name.clone(), why });
+        if layout::is_temporary(&entry.name) || layout::is_suspect_mark(&entry.name) {
+            return None;
+        }
+        let Ok(session) = SessionId::parse(&entry.name) else {
+            // A newer build may name sessions otherwise; a file is no session in any build.
+            return match entry.kind {
+                FileKind::Directory => doubt("a folder among the sessions that is no session".to_owned()),
+                FileKind::Regular | FileKind::Other => None,
+            };
+        };
+        if without.contains(&session) {
+            return None;
+        }
+        if entry.kind != FileKind::Directory {
+            return doubt("a file or a link stands where a session's folder must be".to_owned());
+        }
+        let loaded = match load::load(fs, session, self.ends.get(&session)) {
+            // Begun, and nothing committed: it needs nothing. Gone since the listing: the same.
+            Ok(None) => return None,
+            Ok(Some(loaded)) => loaded,
+            Err(error) => return doubt(error.to_string()),
+        };
+        if !loaded.health.is_healthy() {
+            return doubt(told(&loaded.health));
+        }
+        self.reachable.extend(loaded.events.iter().flat_map(references));
+        self.ends.insert(session, loaded.cursor);
+        None
+    }
+
+    /// A backup is of a damaged session, so it is not read as one: every digest that stands in it counts.
+    fn look_at_backups<F: FileSystem>(&mut self, fs: &F) -> Result<(), Doubt> {
+        let folder = layout::backups();
+        let entries = match fs.list(&folder) {
+            Err(error) if error.kind == FsErrorKind::NotFound => return Ok(()),
+            listed => listed.map_err(|error| unreadable(&folder, &error))?,
+        };
+        for entry in entries {
+            let Some(path) = folder.child(&entry.name) else { continue };
+            if layout::is_temporary(&entry.name) || self.backups_read.contains(&entry.name) {
+                continue;
+            }
+            let mut found = BTreeSet::new();
+            tree::each_file(fs, &path, &mut |file, kind| match kind {
+                FileKind::Regular => {
+                    found.extend(digests(&fs.read(file, 0, MANIFEST_BYTES_MAX)?));
+                    Ok(())
+                }
+                FileKind::Directory | FileKind::Other => Ok(()),
+            })
+            .map_err(|error| unreadable(&path, &error))?;
+            self.in_backups.extend(found);
+            self.backups_read.insert(entry.name);
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(path: &RelPath, error: &FsError) -> Doubt {
+    Doubt { what: path.to_string(), why: error.to_string() }
+}
+
+/// A health in words.
+fn told(health: &SessionHealth) -> String {
+    match health {
+        SessionHealth::Healthy => "healthy".to_owned(),
+        SessionHealth::CorruptTail { reason, .. } | SessionHealth::CorruptHead { reason } => {
+            format!("damaged: {reason}")
+        }
+        SessionHealth::UnknownVersion { record, version } => {
+            format!("written by a newer version: {record} has version {version}")
+        }
+    }
+}
+
+/// Every `sha256:` with 64 digits behind it.
+fn digests(bytes: &[u8]) -> impl Iterator<Item = Sha256> {
+    const PREFIX: &[u8] = b"sha256:";
+    const HEX: usize = 64;
+    bytes.windows(PREFIX.len() + HEX).filter(|window| window.starts_with(PREFIX)).filter_map(|window| {
+        std::str::from_utf8(&window[PREFIX.len()..]).ok().and_then(|hex| Sha256::from_hex(hex).ok())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_whole_digest_of_a_damaged_file_is_found() {
+        let (one, two) = (Sha256::of(b"1"), Sha256::of(b"2"));
+        let text = format!("x{one}\",{two}sha256:abc sha256:sha256:{}", one.hex().to_uppercase());
+        assert_eq!(digests(text.as_bytes()).collect::<Vec<_>>(), [one, two]);
+        assert_eq!(digests(b"").count(), 0);
+    }
+}

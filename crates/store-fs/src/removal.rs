@@ -1,0 +1,121 @@
+//! Removing a session: whole or not at all, and for good before its content may go (G25).
+//!
+//! The folder is moved to a name that nobody reads, the move is made durable, and only then are the files
+//! taken away. A crash leaves the session, or a leftover that the next sweep removes. All of it happens under
+//! the session's lock, so that no writer loses what it was told; one that waited for the lock finds the
+//! session gone.
+
+use workrail_model::id::SessionId;
+use workrail_model::manifest::Cursor;
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, LockMode, RelPath};
+use workrail_ports::session_store::StoreError;
+use workrail_ports::upkeep::{Tally, UpkeepError};
+
+use crate::store::{LOCK_WAIT, LocalStore};
+use crate::{layout, load, suspect, tree};
+
+/// A session that may go: its lock is held, and nothing speaks for it.
+struct Condemned<L> {
+    session: SessionId,
+    freed: Tally,
+    grave: RelPath,
+    /// Held until the session is gone, so that no writer is told that something was recorded in it.
+    _lock: L,
+}
+
+impl<F: FileSystem> LocalStore<F> {
+    /// Removes sessions together, with one sync for all of them; each has its own answer.
+    pub(crate) fn remove_sessions(
+        &self,
+        sessions: &[(SessionId, Option<Cursor>)],
+    ) -> Vec<Result<Tally, UpkeepError>> {
+        let condemned = sessions.iter().map(|(session, judged)| self.condemn(*session, judged.as_ref()));
+        let mut condemned: Vec<_> = condemned.collect();
+        // Shared, as a writer: a sweep must see a session here or durably gone, and nothing between.
+        let moved = self.shared_store_lock().and_then(|_lock| {
+            for one in &mut condemned {
+                if let Ok(may_go) = one
+                    && let Err(error) = self.fs().rename(&layout::session(may_go.session), &may_go.grave)
+                {
+                    *one = Err(error.into());
+                }
+            }
+            let graves = condemned.iter().flatten().map(|one| (layout::session(one.session), &one.grave));
+            settle(self.fs(), &graves.collect::<Vec<_>>()).map_err(UpkeepError::from)
+        });
+        let answers = condemned.into_iter().map(|one| {
+            let one = one?;
+            moved.clone()?;
+            self.forget(one.session);
+            // It is gone already; what cannot be taken away now is a leftover, and the next sweep tries again.
+            let _ = tree::remove(self.fs(), &one.grave);
+            Ok(one.freed)
+        });
+        answers.collect()
+    }
+
+    fn shared_store_lock(&self) -> Result<F::Lock, UpkeepError> {
+        self.fs().lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?.ok_or(UpkeepError::Busy)
+    }
+
+    /// Locks a session and asks everything that may speak for it.
+    fn condemn(
+        &self,
+        session: SessionId,
+        judged: Option<&Cursor>,
+    ) -> Result<Condemned<F::Lock>, UpkeepError> {
+        let folder = layout::session(session);
+        // Asked first: taking a lock would make the lock's file.
+        match self.fs().stat(&folder) {
+            Err(error) if error.kind == FsErrorKind::NotFound => {
+                return Err(StoreError::NotFound { session }.into());
+            }
+            stat => stat?,
+        };
+        let lock = self.take_lock(session)?;
+        if self.is_marked_to_keep(session) {
+            return Err(UpkeepError::Kept { session });
+        }
+        if let Some(judged) = judged {
+            let loaded = load::load(self.fs(), session, Some(judged))?;
+            let unchanged = |loaded: load::Loaded| {
+                loaded.health.is_healthy() && loaded.continues && loaded.cursor == *judged
+            };
+            if !loaded.is_some_and(unchanged) {
+                return Err(UpkeepError::Changed { session });
+            }
+        }
+        let freed = tree::tally(self.fs(), &folder)?;
+        let [grave, other] = layout::graves(&session.to_string());
+        tree::remove(self.fs(), &grave)?;
+        tree::remove(self.fs(), &other)?;
+        Ok(Condemned { session, freed, grave, _lock: lock })
+    }
+
+    pub(crate) fn is_marked_to_keep(&self, session: SessionId) -> bool {
+        match self.fs().stat(&layout::keep(session)) {
+            Ok(_) => true,
+            // A mark that cannot be looked at may be there.
+            Err(error) => error.kind != FsErrorKind::NotFound,
+        }
+    }
+}
+
+/// Moves a folder of `sessions/` out of sight, durably, or leaves it where it is.
+pub(crate) fn bury<F: FileSystem>(fs: &F, folder: &RelPath, grave: &RelPath) -> Result<(), FsError> {
+    tree::remove(fs, grave)?;
+    fs.rename(folder, grave)?;
+    settle(fs, &[(folder.clone(), grave)])
+}
+
+/// Makes moves within `sessions/` durable, or takes them back.
+fn settle<F: FileSystem>(fs: &F, moves: &[(RelPath, &RelPath)]) -> Result<(), FsError> {
+    fs.sync_dir(&layout::sessions()).inspect_err(|_| {
+        for (folder, grave) in moves {
+            // Nobody knows which of the two names the disk has. Whoever writes to the session next makes sure
+            // of the first before it tells anybody that something is recorded.
+            let _ = fs.rename(grave, folder);
+            suspect::mark(fs, folder);
+        }
+    })
+}

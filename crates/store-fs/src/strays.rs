@@ -1,0 +1,89 @@
+//! What lies in the data directory and is no part of it: leftovers, and things nobody of us put there.
+
+use workrail_model::id::SessionId;
+use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, RelPath};
+use workrail_ports::upkeep::{Stray, StrayKind};
+
+use crate::layout::{self, CONTENT_KINDS, content_digest, content_dir, is_temporary};
+
+/// Names of the root that belong to us; others of our own making are added by who makes them.
+const ROOT_NAMES: [&str; 16] = [
+    "sessions",
+    "snapshots",
+    "blobs",
+    "workflows",
+    "keys",
+    "backups",
+    "sources",
+    "activity",
+    "activity.lock",
+    "import.lock",
+    "store.lock",
+    "servers",
+    "logs",
+    "config.toml",
+    "cache",
+    ".suspect",
+];
+const SESSION_NAMES: [&str; 8] =
+    [".lock", "manifest.jsonl", "manifest.torn", ".suspect", "control.json", "keep", "events", "cache"];
+const KEY_NAMES: [&str; 3] = ["keyring.json", ".lock", ".suspect"];
+
+/// Collects what is found, up to a limit, and counts the rest.
+struct Found {
+    strays: Vec<Stray>,
+    count: u64,
+    max: usize,
+}
+
+impl Found {
+    fn add(&mut self, folder: &RelPath, entry: &DirEntry) {
+        self.count += 1;
+        if self.strays.len() < self.max
+            && let Some(path) = folder.child(&entry.name)
+        {
+            let kind = if is_temporary(&entry.name) { StrayKind::Leftover } else { StrayKind::Unknown };
+            self.strays.push(Stray { path: path.to_string(), kind });
+        }
+    }
+}
+
+pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u64), FsError> {
+    let mut found = Found { strays: Vec::new(), count: 0, max };
+    let mut look = |folder: RelPath, belongs: &dyn Fn(&DirEntry) -> bool| -> Result<(), FsError> {
+        for entry in listed(fs, &folder)? {
+            if !belongs(&entry) {
+                found.add(&folder, &entry);
+            }
+        }
+        Ok(())
+    };
+    look(RelPath::root(), &|entry| ROOT_NAMES.contains(&entry.name.as_str()))?;
+    look(layout::keys_dir(), &|entry| KEY_NAMES.contains(&entry.name.as_str()))?;
+    look(layout::sessions(), &|entry| {
+        let is_session = entry.kind == FileKind::Directory && SessionId::parse(&entry.name).is_ok();
+        is_session || layout::is_suspect_mark(&entry.name)
+    })?;
+    for kind in CONTENT_KINDS {
+        look(content_dir(kind), &|entry| {
+            entry.kind == FileKind::Regular && content_digest(kind, &entry.name).is_some()
+        })?;
+    }
+    for entry in listed(fs, &layout::sessions())? {
+        let Ok(session) = SessionId::parse(&entry.name) else { continue };
+        look(layout::session(session), &|entry| SESSION_NAMES.contains(&entry.name.as_str()))?;
+        look(layout::events(session), &|entry| {
+            entry.kind == FileKind::Regular && entry.name.ends_with(".jsonl") && !is_temporary(&entry.name)
+        })?;
+    }
+    look(layout::backups(), &|entry| !is_temporary(&entry.name))?;
+    Ok((found.strays, found.count))
+}
+
+/// A folder that is not there, or is none, holds nothing; that it is none is seen where it stands.
+fn listed<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<Vec<DirEntry>, FsError> {
+    match fs.list(folder) {
+        Err(error) if matches!(error.kind, FsErrorKind::NotFound | FsErrorKind::WrongKind) => Ok(Vec::new()),
+        listed => listed,
+    }
+}

@@ -1,0 +1,240 @@
+//! The sweep: removes content that nothing refers to, and what interrupted work left behind (G25).
+//!
+//! What is reachable is marked without any lock first. Then, a bounded number of files at a time, the store
+//! is locked against writers, what they appended meanwhile is marked too, and what is still unmarked goes.
+//! Writers hold the same lock, shared, from their first byte of content to their last fsync, so that nothing
+//! they are about to refer to is ever taken.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use workrail_model::digest::Sha256;
+use workrail_model::id::SessionId;
+use workrail_model::plan::AttachmentKind;
+use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
+use workrail_ports::upkeep::{Sweep, Swept, Tally, UpkeepError};
+
+use crate::layout::{CONTENT_KINDS, content, content_digest, content_dir, is_temporary};
+use crate::marks::Marks;
+use crate::removal::bury;
+use crate::store::{LOCK_WAIT, LocalStore};
+use crate::{layout, load, tree};
+
+/// Files that go while writers wait: some milliseconds of work.
+const BATCH_FILES_MAX: usize = 256;
+
+impl<F: FileSystem> LocalStore<F> {
+    pub(crate) fn sweep_content(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError> {
+        let nobody = BTreeSet::new();
+        let without = match sweep {
+            Sweep::DryRun { without } => without,
+            Sweep::Real => &nobody,
+        };
+        let mut marks = Marks::default();
+        marks.look(self.fs(), without).map_err(UpkeepError::InDoubt)?;
+        let unmarked = self.unmarked(&marks)?;
+        let mut swept = Swept::default();
+        match sweep {
+            Sweep::DryRun { .. } => {
+                for (kind, digest) in unmarked {
+                    swept.of(kind).add(self.len_of(&content(kind, digest)));
+                }
+                self.leftovers(&mut |path| swept.leftovers.add(self.len_of(path)))?;
+            }
+            Sweep::Real => {
+                self.sweep_leftovers(&mut marks, &mut swept.leftovers)?;
+                for batch in unmarked.chunks(BATCH_FILES_MAX) {
+                    self.sweep_batch(&mut marks, batch, &mut swept)?;
+                }
+                for kind in CONTENT_KINDS {
+                    self.fs().sync_dir(&content_dir(kind))?;
+                }
+            }
+        }
+        Ok(swept)
+    }
+
+    /// The store without writers, and everything marked that they have appended.
+    fn without_writers(&self, marks: &mut Marks) -> Result<F::Lock, UpkeepError> {
+        let lock = self.fs().lock(&layout::store_lock(), LockMode::Exclusive, LOCK_WAIT)?;
+        let lock = lock.ok_or(UpkeepError::Busy)?;
+        marks.look(self.fs(), &BTreeSet::new()).map_err(UpkeepError::InDoubt)?;
+        Ok(lock)
+    }
+
+    fn sweep_batch(
+        &self,
+        marks: &mut Marks,
+        batch: &[(AttachmentKind, Sha256)],
+        swept: &mut Swept,
+    ) -> Result<(), UpkeepError> {
+        let _lock = self.without_writers(marks)?;
+        for (kind, digest) in batch {
+            if !marks.reach(*kind, *digest) {
+                self.remove_counted(&content(*kind, *digest), swept.of(*kind))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every piece of content that nothing is known to refer to.
+    fn unmarked(&self, marks: &Marks) -> Result<Vec<(AttachmentKind, Sha256)>, FsError> {
+        let mut unmarked = Vec::new();
+        for kind in CONTENT_KINDS {
+            let found = self.contents_of(kind)?.into_iter().filter(|digest| !marks.reach(kind, *digest));
+            unmarked.extend(found.map(|digest| (kind, digest)));
+        }
+        Ok(unmarked)
+    }
+
+    pub(crate) fn contents_of(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, FsError> {
+        let entries = self.fs().list(&content_dir(kind))?.into_iter();
+        let files = entries.filter(|entry| entry.kind == FileKind::Regular);
+        Ok(files.filter_map(|entry| content_digest(kind, &entry.name)).collect())
+    }
+
+    fn len_of(&self, path: &RelPath) -> u64 {
+        self.fs().stat(path).map_or(0, |stat| stat.len)
+    }
+
+    fn remove_counted(&self, path: &RelPath, tally: &mut Tally) -> Result<(), FsError> {
+        let len = self.len_of(path);
+        match self.fs().remove_file(path) {
+            Ok(()) => tally.add(len),
+            Err(error) if error.kind == FsErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// What a real sweep would find left behind; what is in use counts as well, because nobody is asked.
+    fn leftovers(&self, found: &mut dyn FnMut(&RelPath)) -> Result<(), FsError> {
+        for folder in CONTENT_KINDS.map(content_dir) {
+            for path in temporaries(self.fs(), &folder, FileKind::Regular)? {
+                found(&path);
+            }
+        }
+        for folder in [layout::sessions(), layout::backups()] {
+            for path in temporaries(self.fs(), &folder, FileKind::Directory)? {
+                tree::each_file(self.fs(), &path, &mut |file, _| {
+                    found(file);
+                    Ok(())
+                })?;
+            }
+        }
+        for session in self.folders()? {
+            if !load::is_begun(self.fs(), session)? {
+                tree::each_file(self.fs(), &layout::session(session), &mut |file, _| {
+                    found(file);
+                    Ok(())
+                })?;
+                continue;
+            }
+            for path in temporaries_of(self.fs(), session)? {
+                found(&path);
+            }
+        }
+        Ok(())
+    }
+
+    fn folders(&self) -> Result<Vec<SessionId>, FsError> {
+        let entries = self.fs().list(&layout::sessions())?.into_iter();
+        let folders = entries.filter(|entry| entry.kind == FileKind::Directory);
+        Ok(folders.filter_map(|entry| SessionId::parse(&entry.name).ok()).collect())
+    }
+
+    /// First of all, because it makes sure that what was removed is durably gone: no crash may bring back a
+    /// session whose content is swept after this.
+    fn sweep_leftovers(&self, marks: &mut Marks, tally: &mut Tally) -> Result<(), UpkeepError> {
+        let _lock = self.without_writers(marks)?;
+        self.fs().sync_dir(&layout::sessions())?;
+        for folder in CONTENT_KINDS.map(content_dir) {
+            for path in temporaries(self.fs(), &folder, FileKind::Regular)? {
+                self.remove_counted(&path, tally)?;
+            }
+        }
+        for path in temporaries(self.fs(), &layout::sessions(), FileKind::Directory)? {
+            self.remove_leftover_folder(&path, tally)?;
+        }
+        for path in temporaries(self.fs(), &layout::backups(), FileKind::Directory)? {
+            self.count_and_remove(&path, tally)?;
+        }
+        for session in self.folders()? {
+            self.tidy(session, tally)?;
+        }
+        Ok(())
+    }
+
+    fn count_and_remove(&self, folder: &RelPath, tally: &mut Tally) -> Result<(), FsError> {
+        let sum = tree::tally(self.fs(), folder)?;
+        // What is not ours inside keeps the folder; it is counted when it goes.
+        if tree::remove(self.fs(), folder).is_ok() {
+            tally.files += sum.files;
+            tally.bytes += sum.bytes;
+        }
+        Ok(())
+    }
+
+    /// A removed session whose files are still there, or an import that was not finished.
+    fn remove_leftover_folder(&self, folder: &RelPath, tally: &mut Tally) -> Result<(), FsError> {
+        // Whoever stages a session here may hold a lock in it; a free one shows that nobody is at work.
+        let lock_path = folder.child(".lock").filter(|path| self.fs().stat(path).is_ok());
+        let lock = lock_path.map(|path| self.fs().lock(&path, LockMode::Exclusive, Duration::ZERO));
+        let _held = match lock.transpose() {
+            Ok(Some(None)) => return Ok(()),
+            Err(error) if error.kind == FsErrorKind::NotFound => return Ok(()),
+            free => free?,
+        };
+        let name = folder.file_name();
+        let id = name.strip_prefix(".tmp-deleted-").or_else(|| name.strip_prefix(".tmp-removed-"));
+        let Some(id) = id else { return self.count_and_remove(folder, tally) };
+        // Who moved it here may have failed to make that durable: moved once more, it is (G14).
+        let [first, second] = layout::graves(id);
+        let grave = if *folder == first { second } else { first };
+        bury(self.fs(), folder, &grave)?;
+        self.count_and_remove(&grave, tally)
+    }
+
+    /// Takes what interrupted writes left in a session's folder, and the folder when nothing was ever committed.
+    fn tidy(&self, session: SessionId, tally: &mut Tally) -> Result<(), FsError> {
+        let begun = load::is_begun(self.fs(), session)?;
+        if begun && temporaries_of(self.fs(), session)?.is_empty() {
+            return Ok(());
+        }
+        let lock = match self.fs().lock(&layout::session_lock(session), LockMode::Exclusive, Duration::ZERO) {
+            Ok(Some(lock)) => lock,
+            // Somebody is at work in it, or has removed it.
+            Ok(None) => return Ok(()),
+            Err(error) if error.kind == FsErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        // Asked again: a writer may have committed before we had the lock.
+        if load::is_begun(self.fs(), session)? {
+            for path in temporaries_of(self.fs(), session)? {
+                self.remove_counted(&path, tally)?;
+            }
+        } else {
+            let [grave, _] = layout::graves(&session.to_string());
+            bury(self.fs(), &layout::session(session), &grave)?;
+            self.forget(session);
+            self.count_and_remove(&grave, tally)?;
+        }
+        drop(lock);
+        Ok(())
+    }
+}
+
+fn temporaries<F: FileSystem>(fs: &F, folder: &RelPath, kind: FileKind) -> Result<Vec<RelPath>, FsError> {
+    let entries = match fs.list(folder) {
+        Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
+        listed => listed?,
+    };
+    let ours = |entry: &DirEntry| entry.kind == kind && is_temporary(&entry.name);
+    Ok(entries.into_iter().filter(ours).filter_map(|entry| folder.child(&entry.name)).collect())
+}
+
+/// Temporaries that only the holder of the session's lock writes.
+fn temporaries_of<F: FileSystem>(fs: &F, session: SessionId) -> Result<Vec<RelPath>, FsError> {
+    let paths = [layout::manifest_temp(session), layout::segment_temp(session), layout::keep_temp(session)];
+    Ok(paths.into_iter().filter(|path| fs.stat(path).is_ok()).collect())
+}

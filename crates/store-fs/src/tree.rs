@@ -1,0 +1,112 @@
+//! Whole folders: counted, copied durably, removed. Never deeper than our own layout goes (G22).
+
+use workrail_model::limits::MANIFEST_BYTES_MAX;
+use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, RelPath};
+use workrail_ports::upkeep::{Tally, UpkeepError};
+
+use crate::content::write_temp;
+
+/// Sessions have two levels of folders, and backups one more above them.
+const DEPTH_MAX: usize = 4;
+
+fn ignore_absent<T: Default>(result: Result<T, FsError>) -> Result<T, FsError> {
+    match result {
+        Err(error) if error.kind == FsErrorKind::NotFound => Ok(T::default()),
+        other => other,
+    }
+}
+
+/// The files beneath a folder that are not folders themselves.
+pub(crate) fn tally<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<Tally, FsError> {
+    let mut sum = Tally::default();
+    each_file(fs, folder, &mut |path, _| {
+        if let Ok(stat) = fs.stat(path) {
+            sum.add(stat.len);
+        }
+        Ok(())
+    })?;
+    Ok(sum)
+}
+
+/// Visits every entry that is no folder; one that vanished meanwhile is as if it had not been.
+pub(crate) fn each_file<F: FileSystem>(
+    fs: &F,
+    folder: &RelPath,
+    visit: &mut dyn FnMut(&RelPath, FileKind) -> Result<(), FsError>,
+) -> Result<(), FsError> {
+    each_to(fs, folder, DEPTH_MAX, visit)
+}
+
+fn each_to<F: FileSystem>(
+    fs: &F,
+    folder: &RelPath,
+    depth: usize,
+    visit: &mut dyn FnMut(&RelPath, FileKind) -> Result<(), FsError>,
+) -> Result<(), FsError> {
+    for entry in ignore_absent(fs.list(folder))? {
+        let Some(path) = folder.child(&entry.name) else { continue };
+        match entry.kind {
+            FileKind::Directory if depth > 0 => each_to(fs, &path, depth - 1, visit)?,
+            FileKind::Directory => {}
+            FileKind::Regular | FileKind::Other => visit(&path, entry.kind)?,
+        }
+    }
+    Ok(())
+}
+
+/// Removes a folder with everything in it. What somebody else removes at the same time is removed.
+pub(crate) fn remove<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<(), FsError> {
+    remove_to(fs, folder, DEPTH_MAX)
+}
+
+fn remove_to<F: FileSystem>(fs: &F, folder: &RelPath, depth: usize) -> Result<(), FsError> {
+    for entry in ignore_absent(fs.list(folder))? {
+        let Some(path) = folder.child(&entry.name) else { continue };
+        match entry.kind {
+            FileKind::Directory if depth > 0 => remove_to(fs, &path, depth - 1)?,
+            // Not ours: the folder stays, and the removal of its parent says so.
+            FileKind::Directory => {}
+            FileKind::Regular | FileKind::Other => ignore_absent(fs.remove_file(&path))?,
+        }
+    }
+    ignore_absent(fs.remove_dir(folder))
+}
+
+/// Copies a folder to a new one, every byte and name of it synced but the new folder's own name. Whatever
+/// cannot be copied ends it: a backup that leaves something out is none.
+pub(crate) fn copy<F: FileSystem>(
+    fs: &F,
+    from: &RelPath,
+    to: &RelPath,
+    leave_out: &[&str],
+) -> Result<(), UpkeepError> {
+    copy_to(fs, from, to, leave_out, DEPTH_MAX)
+}
+
+fn copy_to<F: FileSystem>(
+    fs: &F,
+    from: &RelPath,
+    to: &RelPath,
+    leave_out: &[&str],
+    depth: usize,
+) -> Result<(), UpkeepError> {
+    fs.create_dir(to)?;
+    for entry in fs.list(from)? {
+        let (Some(source), Some(target)) = (from.child(&entry.name), to.child(&entry.name)) else { continue };
+        let not_copied =
+            |detail: &str| UpkeepError::NotCopied { path: source.to_string(), detail: detail.to_owned() };
+        match entry.kind {
+            FileKind::Regular if leave_out.contains(&entry.name.as_str()) => {}
+            FileKind::Regular => {
+                let bytes = fs.read(&source, 0, MANIFEST_BYTES_MAX);
+                let bytes = bytes.map_err(|error| not_copied(&error.detail))?;
+                write_temp(fs, &target, &bytes)?;
+            }
+            FileKind::Directory if depth > 0 => copy_to(fs, &source, &target, &[], depth - 1)?,
+            FileKind::Directory => return Err(not_copied("folders are nested too deeply")),
+            FileKind::Other => return Err(not_copied("it is a link or a device")),
+        }
+    }
+    fs.sync_dir(to)?;
+    Ok(())
+}
