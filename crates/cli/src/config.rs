@@ -86,7 +86,7 @@ fn shown(key: Key, settings: &Settings) -> Json {
     json!({
         "key": key.as_str(), "value": setting.map(|setting| setting.value.to_json()),
         "origin": setting.map(|setting| setting.origin), "default": key.default().map(|value| value.to_json()),
-        "variable": variable(key).name, "restart": restart, "what": key.what(),
+        "variable": variable(key).map(|variable| variable.name), "restart": restart, "what": key.what(),
     })
 }
 
@@ -138,7 +138,7 @@ fn list(format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-fn warn(behind: &Behind) {
+pub(crate) fn warn(behind: &Behind) {
     for difference in &behind.differences {
         let Some(trigger) = difference.restart else { continue };
         output::toned(
@@ -186,8 +186,7 @@ fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
         return Ok(());
     }
     output::toned(Tone::Good, &format!("Written to {}", place.path));
-    if let Some(overriding) = variable(key).get() {
-        let name = variable(key).name;
+    if let Some((name, overriding)) = variable(key).and_then(|own| Some((own.name, own.get()?))) {
         output::toned(
             Tone::Warning,
             &format!("Here `{name}` is set to `{overriding}` and wins over the file."),

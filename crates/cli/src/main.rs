@@ -2,6 +2,7 @@
 
 mod author;
 mod bundle;
+mod catalog;
 mod config;
 mod confirm;
 mod demo;
@@ -17,6 +18,7 @@ mod sessions;
 mod settings;
 mod setup;
 mod shell;
+mod sources;
 mod steer;
 mod upkeep;
 mod version;
@@ -65,6 +67,10 @@ enum Command {
     /// The settings: one file, a closed set of keys.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Where workflows come from: folders, plugins, git repositories.
+    Sources(sources::SourcesArguments),
+    #[command(flatten)]
+    Catalog(catalog::CatalogCommand),
     #[command(flatten)]
     Setup(setup::SetupCommand),
     /// Look at everything around your sessions, and say what to fix and how.
@@ -97,6 +103,8 @@ fn main() -> ExitCode {
         Command::Steer(command) => steer::run(command),
         Command::Prefs(command) => prefs::run(command),
         Command::Config(command) => config::run(command),
+        Command::Sources(arguments) => sources::run(arguments),
+        Command::Catalog(command) => catalog::run(command),
         Command::Setup(command) => setup::run(&command),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Shell(command) => shell::run(command, Arguments::command()),

@@ -12,6 +12,7 @@ use workrail_engine::request::{
 use workrail_engine::{Answer, Reply};
 use workrail_host::clock::SystemClock;
 use workrail_host::entropy::OsEntropy;
+use workrail_host::sources::{Sources, refresh_in_background};
 use workrail_mcp::catalogue::ToolName;
 use workrail_mcp::{Execution, LoopbackAddress};
 use workrail_model::config::Settings;
@@ -107,8 +108,14 @@ fn serve(transport: Transport, run: impl FnOnce(Arc<dyn Execution>) -> io::Resul
 
 fn served(transport: Transport) -> Result<Served, Failure> {
     let current = settings::current()?;
-    let Opened { engine, store } = wiring::open(current)?;
+    let sources = Sources::from_settings(&current.settings).watched();
+    let mirrors = sources.mirrors().to_vec();
+    let Opened { engine, store } = wiring::open_with(current, sources)?;
     let settings = current.settings.clone();
+    refresh_in_background(mirrors, |mirror, done| match done {
+        Ok(done) => tracing::info!("git source {}: {done:?}", mirror.name),
+        Err(error) => tracing::warn!("git source {}: {error}", mirror.name),
+    });
     let registered = record(transport, &settings).and_then(|record| match store.register(&record) {
         Ok(registered) => Some(registered),
         Err(error) => {

@@ -30,6 +30,11 @@ pub(crate) struct Opened {
 
 /// Opens the engine over the data directory that the settings name.
 pub(crate) fn open(current: &Current) -> Result<Opened, Failure> {
+    open_with(current, Sources::from_settings(&current.settings))
+}
+
+/// The same, with the sources as the caller wants them.
+pub(crate) fn open_with(current: &Current, sources: Sources) -> Result<Opened, Failure> {
     let unusable = |error: FsError| Failure::Environment(error.to_string());
     let root = data_dir(&current.settings).map_err(|error| Failure::Environment(error.to_string()))?;
     let disk = Disk::open(&root).map_err(unusable)?;
@@ -38,7 +43,7 @@ pub(crate) fn open(current: &Current) -> Result<Opened, Failure> {
     let around = Surroundings {
         clock: Box::new(SystemClock),
         entropy: Box::new(OsEntropy),
-        workflows: Arc::new(Sources::from_settings(&current.settings)),
+        workflows: Arc::new(sources),
         observer: Box::new(GitObserver),
         workspace: default_workspace(),
         default_preferences: current.default_preferences(),

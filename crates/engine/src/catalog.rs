@@ -1,36 +1,45 @@
 //! Every workflow that can be run, found on each call and read only when it changed (G90).
 //!
 //! Listing, inspecting and starting go through here, so that the hash that is shown is the hash that a
-//! run is pinned to. A warm call costs one look at each file's metadata and parses nothing.
+//! run is pinned to. A warm call parses nothing; where changes are watched it does not even look at the files
+//! (G93), and elsewhere it costs one look at each file's metadata.
 
 mod cache;
+mod known;
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use workrail_core::compile::{
     Bindings, CompileInput, Diagnostics, Origin, Severity, authored_id, bindings_for, check, nearest,
 };
-use workrail_core::discover::{Choice, Claim, Selection, Summary, select};
+pub use workrail_core::discover::{Choice, Filter};
+use workrail_core::discover::{Claim, Selection, Summary, chosen, list, select};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{
-    KNOWN_IDS_MAX, LISTED_ERROR_BYTES_MAX, LISTED_ERRORS_MAX, Precedence, UnusableFile,
+    KNOWN_IDS_MAX, LISTED_ERROR_BYTES_MAX, LISTED_ERRORS_MAX, ListedWorkflow, Precedence, UnusableFile,
+    WorkflowList,
 };
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::WorkflowId;
 use workrail_model::text::truncate_with_marker;
-use workrail_ports::workflow_source::{BindingsFile, Candidate, SourceFile, WorkflowSource};
+use workrail_ports::workflow_source::{
+    BindingsFile, Candidate, SourceError, SourceFile, Survey, WorkflowSource,
+};
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::error;
 use cache::{Cache, Compiled, Head, Verdict};
+use known::{Known, Listings};
 
 type Failure = Box<ErrorEnvelope>;
 
 pub struct Catalog {
     source: Arc<dyn WorkflowSource>,
     cache: Cache,
+    listings: Listings,
 }
 
 impl std::fmt::Debug for Catalog {
@@ -66,6 +75,37 @@ pub(crate) struct Listing {
     bindings: Option<BindingsFile>,
     /// Why the workspace's bindings cannot be used: nothing starts until they can.
     broken_bindings: Option<Failure>,
+    lasting: Lasting,
+}
+
+/// Whether the same files would give the same again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lasting {
+    Yes,
+    /// Something could not be read, which may pass without any file changing.
+    No,
+}
+
+impl Lasting {
+    fn and(self, other: Self) -> Self {
+        if self == Self::Yes { other } else { Self::No }
+    }
+}
+
+/// A file that claims an id, and what became of the claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimant {
+    pub precedence: Precedence,
+    pub folder: usize,
+    pub reference: String,
+    pub choice: Choice,
+}
+
+/// How many files of one source there are, and how many of them can be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceCount {
+    pub files: usize,
+    pub usable: usize,
 }
 
 impl Listing {
@@ -77,7 +117,7 @@ impl Listing {
 
 impl Catalog {
     pub fn new(source: Arc<dyn WorkflowSource>) -> Self {
-        Self { source, cache: Cache::default() }
+        Self { source, cache: Cache::default(), listings: Listings::default() }
     }
 
     /// The workflow that an id means in a workspace, compiled with the workspace's bindings.
@@ -86,8 +126,9 @@ impl Catalog {
         id: &WorkflowId,
         workspace: Option<&WorkspacePath>,
     ) -> Result<CatalogEntry, Failure> {
-        let listing = self.listing(workspace);
-        let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(&listing, id))?;
+        let known = self.known(workspace);
+        let listing = &known.listing;
+        let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
         if let Some(error) = &listing.broken_bindings {
             return Err(error.clone());
         }
@@ -110,25 +151,112 @@ impl Catalog {
 
     /// How many workflows can be started in a workspace, and every file that cannot be used.
     pub fn counted(&self, workspace: Option<&WorkspacePath>) -> (usize, Vec<UnusableFile>) {
-        let (usable, unusable) = self.everything(&self.listing(workspace));
-        (usable.len(), unusable)
+        let known = self.known(workspace);
+        let (usable, unusable) = &*self.everything(&known);
+        (usable.len(), unusable.clone())
+    }
+
+    /// Every workflow that can be started and that the filter lets through, in the order of listings, and every
+    /// file that cannot be used.
+    pub fn all(
+        &self,
+        workspace: Option<&WorkspacePath>,
+        filter: &Filter,
+    ) -> (Vec<ListedWorkflow>, Vec<UnusableFile>) {
+        let known = self.known(workspace);
+        let (usable, unusable) = &*self.everything(&known);
+        let summaries: Vec<&Summary> = usable.iter().map(|summary| &**summary).collect();
+        (chosen(&summaries, filter, |id| known.listing.has(id)), unusable.clone())
+    }
+
+    /// The answer of `list_workflows`; without a filter it is made once for as long as nothing changes.
+    pub fn list(&self, workspace: Option<&WorkspacePath>, filter: &Filter) -> WorkflowList {
+        let known = self.known(workspace);
+        let made = || {
+            let (usable, unusable) = &*self.everything(&known);
+            let summaries: Vec<&Summary> = usable.iter().map(|summary| &**summary).collect();
+            list(&summaries, unusable.clone(), filter, |id| known.listing.has(id))
+        };
+        if filter.is_empty() { known.plain(made) } else { made() }
+    }
+
+    /// Every file that claims an id, the one that has it first, then by falling precedence.
+    pub fn claimants(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Vec<Claimant> {
+        let known = self.known(workspace);
+        let listing = &known.listing;
+        let owner = listing.selection.owner(&listing.claims, id).map(|owner| &listing.claims[owner].id);
+        let wanted = owner.unwrap_or(id);
+        let claims = listing.claims.iter().zip(&listing.selection.choices);
+        let mut claimants: Vec<Claimant> = claims
+            .filter(|(claim, _)| claim.id == *wanted)
+            .map(|(claim, choice)| Claimant {
+                precedence: claim.precedence,
+                folder: claim.folder,
+                reference: claim.reference.clone(),
+                choice: *choice,
+            })
+            .collect();
+        claimants.sort_by(|a, b| {
+            let place =
+                |own: &Claimant| (own.choice != Choice::Chosen, Reverse((own.precedence, own.folder)));
+            (place(a), &a.reference).cmp(&(place(b), &b.reference))
+        });
+        claimants
+    }
+
+    /// How many files each source has, by precedence and position.
+    pub fn by_source(&self, workspace: Option<&WorkspacePath>) -> BTreeMap<(Precedence, usize), SourceCount> {
+        let known = self.known(workspace);
+        let mut counts: BTreeMap<(Precedence, usize), SourceCount> = BTreeMap::new();
+        for (position, file) in known.listing.files.iter().enumerate() {
+            let count = counts.entry((file.precedence, file.folder)).or_default();
+            count.files += 1;
+            let granted = match known.listing.selection.choices[position] {
+                Choice::Chosen | Choice::Shadowed => true,
+                Choice::Duplicate { .. } | Choice::Reserved | Choice::BundledCopy => false,
+            };
+            let (verdict, _) = self.verdict(&known.listing, position);
+            count.usable += usize::from(granted && matches!(verdict, Verdict::Usable(_)));
+        }
+        counts
     }
 
     /// Every workflow that can be started, and every file that cannot be used.
-    pub(crate) fn everything(&self, listing: &Listing) -> (Vec<Arc<Summary>>, Vec<UnusableFile>) {
-        let mut usable = Vec::new();
-        let mut unusable = listing.unusable.clone();
-        for position in listing.selection.owners.values() {
-            match self.verdict(listing, *position) {
-                Verdict::Usable(summary) => usable.push(summary),
-                Verdict::Unusable(file) => unusable.push((*file).clone()),
+    fn everything(&self, known: &Known) -> Arc<known::Everything> {
+        known.everything(|| {
+            let mut usable = Vec::new();
+            let mut unusable = known.listing.unusable.clone();
+            let mut lasting = Lasting::Yes;
+            for position in known.listing.selection.owners.values() {
+                let (verdict, lasts) = self.verdict(&known.listing, *position);
+                lasting = lasting.and(lasts);
+                match verdict {
+                    Verdict::Usable(summary) => usable.push(summary),
+                    Verdict::Unusable(file) => unusable.push((*file).clone()),
+                }
             }
-        }
-        (usable, unusable)
+            if lasting == Lasting::No {
+                self.listings.forget(known);
+            }
+            (usable, unusable)
+        })
     }
 
-    pub(crate) fn listing(&self, workspace: Option<&WorkspacePath>) -> Listing {
+    /// What a workspace has to offer now; looked for again only when something may have changed.
+    fn known(&self, workspace: Option<&WorkspacePath>) -> Arc<Known> {
+        let bindings = self.source.bindings(workspace);
+        let mark = self.source.mark(workspace);
+        if let Some(known) = mark.and_then(|mark| self.listings.get(workspace, mark, &bindings)) {
+            return known;
+        }
         let survey = self.source.survey(workspace);
+        let mark = survey.mark;
+        let listing = self.listing(survey, bindings.clone());
+        let mark = mark.filter(|_| listing.lasting == Lasting::Yes);
+        self.listings.keep(workspace, mark, bindings, listing)
+    }
+
+    fn listing(&self, survey: Survey, bindings: Result<Option<BindingsFile>, SourceError>) -> Listing {
         let mut unusable: Vec<UnusableFile> = survey
             .problems
             .iter()
@@ -136,7 +264,7 @@ impl Catalog {
                 refused(own.precedence, &own.reference, None, &[format!("{}; {}", own.problem, own.fix)])
             })
             .collect();
-        let (bindings, broken_bindings) = match self.bindings(workspace) {
+        let (bindings, broken_bindings) = match usable_bindings(bindings) {
             Ok(bindings) => (bindings, None),
             Err(error) => {
                 let why = error.message.clone();
@@ -144,20 +272,28 @@ impl Catalog {
                 (None, Some(error))
             }
         };
+        let mut lasting = Lasting::Yes;
         let (mut claims, mut files) = (Vec::new(), Vec::new());
         for file in survey.files {
             match self.head(&file) {
-                Err(why) => unusable.push(refused(file.precedence, &file.reference, None, &[why])),
+                Err(why) => {
+                    lasting = Lasting::No;
+                    unusable.push(refused(file.precedence, &file.reference, None, &[why]));
+                }
                 Ok(Head { digest, id: Some(id) }) => {
                     let (precedence, folder) = (file.precedence, file.folder);
                     claims.push(Claim { id, precedence, folder, reference: file.reference.clone(), digest });
                     files.push(file);
                 }
                 // Without an id nobody can ask for it; what is wrong is the compiler's to say.
-                Ok(Head { digest, id: None }) => match self.judge(&file, digest, None, None) {
-                    Verdict::Unusable(why) => unusable.push((*why).clone()),
-                    Verdict::Usable(_) => {}
-                },
+                Ok(Head { digest, id: None }) => {
+                    let (verdict, lasts) = self.judge(&file, digest, None, None);
+                    lasting = lasting.and(lasts);
+                    match verdict {
+                        Verdict::Unusable(why) => unusable.push((*why).clone()),
+                        Verdict::Usable(_) => {}
+                    }
+                }
             }
         }
         let selection = select(&claims);
@@ -167,16 +303,7 @@ impl Catalog {
                 unusable.push(refused(claim.precedence, &claim.reference, id, &[why]));
             }
         }
-        Listing { claims, files, selection, unusable, bindings, broken_bindings }
-    }
-
-    /// The workspace's bindings, when they are usable as a whole; a wrong section is its workflow's affair.
-    fn bindings(&self, workspace: Option<&WorkspacePath>) -> Result<Option<BindingsFile>, Failure> {
-        let file = self.source.bindings(workspace).map_err(|cause| error::source(&cause))?;
-        if let Some(file) = &file {
-            bindings_for(&file.bytes, "").map_err(|cause| error::bindings(&file.reference, &cause))?;
-        }
-        Ok(file)
+        Listing { claims, files, selection, unusable, bindings, broken_bindings, lasting }
     }
 
     /// What a file's bytes are, and whose it says it is.
@@ -194,7 +321,7 @@ impl Catalog {
         Ok(head)
     }
 
-    fn verdict(&self, listing: &Listing, position: usize) -> Verdict {
+    fn verdict(&self, listing: &Listing, position: usize) -> (Verdict, Lasting) {
         let (file, claim) = (&listing.files[position], &listing.claims[position]);
         self.judge(file, claim.digest, Some(&claim.id), listing.bindings.as_ref())
     }
@@ -206,10 +333,10 @@ impl Catalog {
         digest: Sha256,
         id: Option<&WorkflowId>,
         bindings: Option<&BindingsFile>,
-    ) -> Verdict {
+    ) -> (Verdict, Lasting) {
         let key = key(file, digest, bindings);
         if let Some(verdict) = self.cache.verdict(&key) {
-            return verdict;
+            return (verdict, Lasting::Yes);
         }
         let verdict = match self.checked(file, digest, id, bindings) {
             Ok((_, summary, _)) => Verdict::Usable(summary),
@@ -219,11 +346,12 @@ impl Catalog {
             // Not a property of the bytes, so not worth remembering.
             Err(Trouble::Outside(error)) => {
                 let why = error.message.clone();
-                return Verdict::Unusable(Arc::new(refused(file.precedence, &file.reference, id, &[why])));
+                let file = refused(file.precedence, &file.reference, id, &[why]);
+                return (Verdict::Unusable(Arc::new(file)), Lasting::No);
             }
         };
         self.cache.keep_verdict(key, verdict.clone());
-        verdict
+        (verdict, Lasting::Yes)
     }
 
     fn compile(
@@ -282,6 +410,17 @@ impl Catalog {
         let summary = Arc::new(Summary::new(&workflow, hash, kind, &file.reference, digest));
         Ok((workflow, summary, checked.diagnostics))
     }
+}
+
+/// The workspace's bindings, when they are usable as a whole; a wrong section is its workflow's affair.
+fn usable_bindings(
+    found: Result<Option<BindingsFile>, SourceError>,
+) -> Result<Option<BindingsFile>, Failure> {
+    let file = found.map_err(|cause| error::source(&cause))?;
+    if let Some(file) = &file {
+        bindings_for(&file.bytes, "").map_err(|cause| error::bindings(&file.reference, &cause))?;
+    }
+    Ok(file)
 }
 
 /// Why a file could not be compiled.

@@ -7,7 +7,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::WorkflowId;
 use workrail_ports::workspace::WorkspacePath;
 
-use crate::catalog::CatalogEntry;
+use crate::catalog::{CatalogEntry, Claimant};
 use crate::{Engine, Store, error, references};
 
 #[derive(Clone, Debug, Default)]
@@ -40,6 +40,16 @@ impl<S: Store> Engine<S> {
             references,
         };
         Ok(inspect(input, request.mode))
+    }
+
+    /// Every file that claims the id of a workflow, the one that has it first.
+    pub fn claimants(
+        &self,
+        id: &WorkflowId,
+        workspace: Option<&str>,
+    ) -> Result<Vec<Claimant>, Box<ErrorEnvelope>> {
+        let workspace = self.workspace(workspace)?;
+        Ok(self.catalog.claimants(id, workspace.as_ref()))
     }
 
     fn reference(

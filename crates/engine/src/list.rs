@@ -1,6 +1,6 @@
 //! `list_workflows`: what can be started in a workspace. Reads the catalog and nothing else (G36).
 
-use workrail_core::discover::{Filter, list};
+use workrail_core::discover::Filter;
 use workrail_model::discovery::WorkflowList;
 use workrail_model::error::ErrorEnvelope;
 
@@ -30,9 +30,6 @@ impl<S: Store> Engine<S> {
         if tags.len() > TAGS_MAX || tag_bytes > QUERY_BYTES_MAX {
             return Err(error::query("tags", tag_bytes, QUERY_BYTES_MAX));
         }
-        let listing = self.catalog.listing(workspace.as_ref());
-        let (usable, unusable) = self.catalog.everything(&listing);
-        let summaries: Vec<_> = usable.iter().map(|summary| &**summary).collect();
-        Ok(list(&summaries, unusable, &Filter { tags, query }, |id| listing.has(id)))
+        Ok(self.catalog.list(workspace.as_ref(), &Filter { tags, query }))
     }
 }

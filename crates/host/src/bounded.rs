@@ -1,15 +1,23 @@
 //! Reads a small file that somebody else wrote: never more than asked for, never through a link, never
 //! waiting.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 
 use camino::Utf8Path;
 use rustix::fs::OFlags;
 
-/// The bytes of a regular file of at most `max` bytes.
-pub(crate) fn read(path: &Utf8Path, max: u64) -> io::Result<Vec<u8>> {
+/// So many bytes of a regular file, from an offset on; fewer are an error.
+pub(crate) fn read_part(path: &Utf8Path, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
+    let (mut file, _) = open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut part = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
+    file.read_exact(&mut part)?;
+    Ok(part)
+}
+
+fn open(path: &Utf8Path) -> io::Result<(File, u64)> {
     // Not blocking: opening a pipe that took the file's place would wait for a writer for ever.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
@@ -18,8 +26,14 @@ pub(crate) fn read(path: &Utf8Path, max: u64) -> io::Result<Vec<u8>> {
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
+    Ok((file, metadata.len()))
+}
+
+/// The bytes of a regular file of at most `max` bytes.
+pub(crate) fn read(path: &Utf8Path, max: u64) -> io::Result<Vec<u8>> {
+    let (file, length) = open(path)?;
     let too_large = || io::Error::other(format!("it has more than {max} bytes"));
-    if metadata.len() > max {
+    if length > max {
         return Err(too_large());
     }
     let mut bytes = Vec::new();

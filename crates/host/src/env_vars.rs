@@ -22,6 +22,11 @@ pub const STORAGE_PATH: EnvVar = EnvVar {
     what: "Folders with workflow files, separated like PATH; later folders win.",
 };
 
+pub const PLUGINS: EnvVar = EnvVar {
+    name: "WORKRAIL_PLUGINS",
+    what: "Folders with a `workrail-plugin.json`, separated like PATH; later folders win.",
+};
+
 pub const PROJECT_DIR: EnvVar = EnvVar {
     name: "CLAUDE_PROJECT_DIR",
     what: "The workspace of calls that name none, when it is an existing absolute path. Set by Claude Code. \
@@ -94,10 +99,11 @@ pub const BROWSER: EnvVar = EnvVar {
     what: "The Chromium or Chrome that prints reports to PDF. Default: the first one found under its usual names.",
 };
 
-pub const ALL: [EnvVar; 17] = [
+pub const ALL: [EnvVar; 18] = [
     CONFIG,
     DATA_DIR,
     STORAGE_PATH,
+    PLUGINS,
     PROJECT_DIR,
     HOME,
     LOG,

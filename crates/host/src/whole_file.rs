@@ -9,8 +9,17 @@ pub(crate) fn write(path: &Utf8Path, text: &str) -> io::Result<()> {
     write_like(path, text, path)
 }
 
+/// The same for what is no text.
+pub(crate) fn write_bytes(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
+    put(path, bytes, path)
+}
+
 /// The same, with the permissions of another file.
 pub(crate) fn write_like(path: &Utf8Path, text: &str, like: &Utf8Path) -> io::Result<()> {
+    put(path, text.as_bytes(), like)
+}
+
+fn put(path: &Utf8Path, bytes: &[u8], like: &Utf8Path) -> io::Result<()> {
     let path = path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
     let folder = match path.parent() {
         Some(folder) if !folder.as_str().is_empty() => folder.to_owned(),
@@ -18,7 +27,7 @@ pub(crate) fn write_like(path: &Utf8Path, text: &str, like: &Utf8Path) -> io::Re
     };
     std::fs::create_dir_all(&folder)?;
     let mut file = tempfile::NamedTempFile::new_in(&folder)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(bytes)?;
     if let Ok(metadata) = std::fs::metadata(like) {
         file.as_file().set_permissions(metadata.permissions())?;
     }

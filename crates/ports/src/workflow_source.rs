@@ -52,12 +52,18 @@ pub struct SourceProblem {
     pub fix: String,
 }
 
+/// Names one survey: no two surveys of a process have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(pub u64);
+
 /// Everything there is to find, without having read any of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// By precedence, folder and reference.
     pub files: Vec<Candidate>,
     pub problems: Vec<SourceProblem>,
+    /// Absent when nobody would notice a change.
+    pub mark: Option<Mark>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,6 +87,12 @@ pub trait WorkflowSource: Send + Sync {
     /// Finds files: the sources that are always there, and those of the workspace. Costs one look at each
     /// file's metadata and never fails: what goes wrong is in the survey.
     fn survey(&self, workspace: Option<&WorkspacePath>) -> Survey;
+
+    /// The mark of the workspace's latest survey, while nothing that it found or read has changed. `None` when
+    /// something did, or when that is not known; costs the same whatever the number of files.
+    fn mark(&self, _workspace: Option<&WorkspacePath>) -> Option<Mark> {
+        None
+    }
 
     fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError>;
 

@@ -28,11 +28,12 @@ pub(super) fn artifact() -> Artifact {
             Applies::Live => "at once".to_owned(),
             Applies::AtRestart(trigger) => format!("when a server starts: it is {}", trigger.what()),
         };
-        let (takes, variable) = (key.kind().what(), variable(*key).name);
+        let takes = key.kind().what();
+        let variable = variable(*key).map_or("none", |own| own.name);
         writeln!(page, "| {takes} | {default} | `{variable}` | {applies} |").expect("string write");
     }
     page.push_str("\n## Other variables\n\n| variable | what |\n| --- | --- |\n");
-    let of_a_key = |name: &str| Key::ALL.iter().any(|key| variable(*key).name == name);
+    let of_a_key = |name: &str| Key::ALL.iter().any(|key| variable(*key).is_some_and(|own| own.name == name));
     for known in env_vars::ALL.iter().filter(|known| !of_a_key(known.name)) {
         writeln!(page, "| `{}` | {} |", known.name, known.what).expect("string write");
     }

@@ -5,6 +5,7 @@ use workrail_engine::catalog::Catalog;
 use workrail_host::config::{ConfigError, load, nearest_variable};
 use workrail_host::env_vars;
 use workrail_host::machine::{program, version_of};
+use workrail_host::sources::SourceState;
 use workrail_host::workspace::default_workspace;
 
 use super::Findings;
@@ -136,6 +137,13 @@ fn starts(command: &str) -> bool {
 
 fn workflows(findings: &mut Findings) {
     let Ok(sources) = settings::sources() else { return };
+    for mirror in sources.mirrors() {
+        let known = mirror.state();
+        // The other troubles of a source are among the files that cannot be used.
+        if let (SourceState::Stale, Some(problem)) = (known.state, known.problem) {
+            findings.warning(WORKFLOWS, format!("{}: {problem}", mirror.name), known.fix.unwrap_or_default());
+        }
+    }
     let catalog = Catalog::new(std::sync::Arc::new(sources));
     let (usable, unusable) = catalog.counted(default_workspace().as_ref());
     findings.good(WORKFLOWS, format!("{usable} can be started from here"));

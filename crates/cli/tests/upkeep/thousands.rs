@@ -114,7 +114,7 @@ impl WorkflowSource for Shelf {
             package: None,
             stamp: Some(workrail_ports::workflow_source::Stamp([1, 0, 0, 0])),
         };
-        Survey { files: vec![file], problems: Vec::new() }
+        Survey { files: vec![file], problems: Vec::new(), mark: None }
     }
 
     fn read(&self, _: &Candidate) -> Result<Vec<u8>, SourceError> {

@@ -94,7 +94,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    fn is_empty(&self) -> bool {
+    /// Whether it lets everything through.
+    pub fn is_empty(&self) -> bool {
         self.tags.is_empty() && self.query.as_deref().is_none_or(|query| query.trim().is_empty())
     }
 
@@ -112,14 +113,7 @@ pub fn list(
     filter: &Filter,
     is_taken: impl Fn(&str) -> bool,
 ) -> WorkflowList {
-    let query = filter.query.as_deref().unwrap_or_default();
-    let words = search::tokens(query);
-    // A query in another script has no words to compare, and must not match everything.
-    let has_no_words = words.is_empty() && !query.trim().is_empty();
-    let mut matched: Vec<&Summary> =
-        summaries.iter().copied().filter(|summary| !has_no_words && filter.admits(summary, &words)).collect();
-    matched.sort_by(|a, b| a.order().cmp(&b.order()));
-
+    let matched = matched(summaries, filter);
     let workflows: Vec<ListedWorkflow> = matched.iter().map(|summary| listed(summary, &is_taken)).collect();
     let warnings: Vec<DiscoveryWarning> = workflows.iter().filter_map(legacy_warning).collect();
     unusable.sort_by(|a, b| (a.source_kind, &a.file).cmp(&(b.source_kind, &b.file)));
@@ -173,6 +167,26 @@ pub fn list(
         unusable_left_out,
         next_call,
     }
+}
+
+/// Those that the filter lets through, all of them and in the order of listings.
+pub fn chosen(
+    summaries: &[&Summary],
+    filter: &Filter,
+    is_taken: impl Fn(&str) -> bool,
+) -> Vec<ListedWorkflow> {
+    matched(summaries, filter).iter().map(|summary| listed(summary, &is_taken)).collect()
+}
+
+fn matched<'s>(summaries: &[&'s Summary], filter: &Filter) -> Vec<&'s Summary> {
+    let query = filter.query.as_deref().unwrap_or_default();
+    let words = search::tokens(query);
+    // A query in another script has no words to compare, and must not match everything.
+    let has_no_words = words.is_empty() && !query.trim().is_empty();
+    let admitted = summaries.iter().copied().filter(|own| !has_no_words && filter.admits(own, &words));
+    let mut matched: Vec<&Summary> = admitted.collect();
+    matched.sort_by(|a, b| a.order().cmp(&b.order()));
+    matched
 }
 
 fn listed(summary: &Summary, is_taken: impl Fn(&str) -> bool) -> ListedWorkflow {

@@ -8,7 +8,7 @@ mod select;
 
 pub use alias::older_names;
 pub use inspect::{Inspected, inspect};
-pub use list::{Filter, Summary, list};
+pub use list::{Filter, Summary, chosen, list};
 pub use outline::{condition_text, plan};
 pub use select::{Choice, Claim, Selection, kind_of, select};
 

@@ -78,7 +78,7 @@ impl WorkflowSource for Shelf {
             package: None,
             stamp: Some(Stamp([*stamp, 0, 0, 0])),
         });
-        Survey { files: files.collect(), problems: self.problems.lock().unwrap().clone() }
+        Survey { files: files.collect(), problems: self.problems.lock().unwrap().clone(), mark: None }
     }
 
     fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {

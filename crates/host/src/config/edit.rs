@@ -1,13 +1,16 @@
 //! Changes one setting in the file and leaves all the rest of it as it stands: comments, order, spacing.
 
 use toml_edit::{Array, DocumentMut, Item, Table, value};
-use workrail_model::config::{Key, Value};
+use workrail_model::config::{GitSource, Key, SYNC_HOURS_DEFAULT, Value, ValueKind};
 
 use super::{ConfigError, ConfigPath, read};
 use crate::whole_file;
 
 /// Writes a value; the file and its folder are made when they are not there.
 pub fn set(place: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError> {
+    if let Value::Git(sources) = new {
+        return sources.iter().try_for_each(|(name, source)| add_git(place, name, source));
+    }
     change(place, |document| {
         let (table, name) = spot(document, key);
         let item = match new {
@@ -15,6 +18,8 @@ pub fn set(place: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError>
             Value::Count(count) => value(i64::from(*count)),
             Value::Text(text) => value(text),
             Value::List(entries) => value(entries.iter().collect::<Array>()),
+            // Written above, one table each.
+            Value::Git(_) => return,
         };
         match table.get_mut(name) {
             // A comment behind the old value stays behind the new one.
@@ -38,11 +43,55 @@ pub fn unset(place: &ConfigPath, key: Key) -> Result<(), ConfigError> {
     change(place, |document| {
         let (table, name) = spot(document, key);
         table.remove(name);
-        if let Some((outer, _)) = key.as_str().split_once('.')
-            && document.get(outer).and_then(Item::as_table).is_some_and(Table::is_empty)
-        {
-            document.remove(outer);
+        if let Some((outer, _)) = key.as_str().split_once('.') {
+            drop_if_empty(document, outer);
         }
+    })
+}
+
+/// Writes `[sources.git.NAME]`, in the place of one of that name when there is one.
+pub fn add_git(place: &ConfigPath, name: &str, source: &GitSource) -> Result<(), ConfigError> {
+    change(place, |document| {
+        let is_new = !document.contains_key("sources");
+        let (sources, member) = spot(document, Key::SourceGit);
+        let git = sources.entry(member).or_insert_with(|| {
+            let mut table = Table::new();
+            // `[sources.git]` alone says nothing and is not written.
+            table.set_implicit(true);
+            Item::Table(table)
+        });
+        let Some(git) = git.as_table_like_mut() else { return };
+        let mut table = Table::new();
+        table.insert("url", value(&source.url));
+        if let Some(pin) = &source.r#ref {
+            table.insert("ref", value(pin));
+        }
+        if let Some(folder) = &source.folder {
+            table.insert("folder", value(folder));
+        }
+        if source.sync_hours != SYNC_HOURS_DEFAULT {
+            table.insert("sync_hours", value(i64::from(source.sync_hours)));
+        }
+        if source.allow_local {
+            table.insert("allow_local", value(true));
+        }
+        git.insert(name, Item::Table(table));
+        if let Some(sources) = document.get_mut("sources").and_then(Item::as_table_mut).filter(|_| is_new) {
+            sources.set_implicit(true);
+        }
+    })
+}
+
+/// Takes `[sources.git.NAME]` out.
+pub fn remove_git(place: &ConfigPath, name: &str) -> Result<(), ConfigError> {
+    change(place, |document| {
+        let (sources, member) = spot(document, Key::SourceGit);
+        let Some(git) = sources.get_mut(member).and_then(Item::as_table_like_mut) else { return };
+        git.remove(name);
+        if git.is_empty() {
+            sources.remove(member);
+        }
+        drop_if_empty(document, "sources");
     })
 }
 
@@ -60,6 +109,10 @@ pub fn prepare(place: &ConfigPath) -> Result<(), ConfigError> {
             text.push_str(&format!("\n[{outer}]\n"));
             table = outer;
         }
+        if key.kind() == ValueKind::GitSources {
+            text.push_str(&format!("# {}\n", key.what()));
+            continue;
+        }
         let default = key.default().map_or_else(|| "\"\"".to_owned(), |value| value.to_json().to_string());
         text.push_str(&format!("# {}\n# {name} = {default}\n", key.what()));
     }
@@ -68,6 +121,12 @@ pub fn prepare(place: &ConfigPath) -> Result<(), ConfigError> {
         ConfigError::Unwritable { path, detail }
     };
     whole_file::write(&place.path, &text).map_err(unwritable)
+}
+
+fn drop_if_empty(document: &mut DocumentMut, outer: &str) {
+    if document.get(outer).and_then(Item::as_table).is_some_and(Table::is_empty) {
+        document.remove(outer);
+    }
 }
 
 /// The table that holds the key, and the key's name there.

@@ -1,7 +1,9 @@
 //! Reads the settings file: every key known, every value of its kind, or a reason with its place.
 
 use toml::Table;
-use workrail_model::config::{Key, Origin, Value, ValueProblem};
+use workrail_model::config::{
+    GitSource, GitSources, Key, Origin, Value, ValueKind, ValueProblem, is_source_name,
+};
 
 use super::{ConfigError, ConfigPath, Given};
 use crate::bounded;
@@ -58,12 +60,73 @@ fn entry(place: &ConfigPath, name: &str, value: &toml::Value) -> Result<(Key, Va
         let key = name.chars().take(80).collect();
         return Err(ConfigError::UnknownKey { path: place.path.clone(), key, nearest: nearest(name) });
     };
+    if let (ValueKind::GitSources, toml::Value::Table(table)) = (key.kind(), value) {
+        return Ok((key, Value::Git(git_sources(place, table)?), Origin::File));
+    }
     let problem = |problem| ConfigError::WrongValue { path: place.path.clone(), key, problem };
     let plain = plain(value).ok_or_else(|| {
         let found = value.to_string().chars().filter(|c| !c.is_control()).take(80).collect();
         problem(ValueProblem { wanted: key.kind().what(), found })
     })?;
     Ok((key, key.kind().checked(plain).map_err(problem)?, Origin::File))
+}
+
+/// The tables `[sources.git.NAME]`. Whether an address may be used is not decided here: one that may not is
+/// listed with the reason and must not keep everything else from working.
+fn git_sources(place: &ConfigPath, table: &Table) -> Result<GitSources, ConfigError> {
+    let mut sources = GitSources::new();
+    for (name, value) in table {
+        let wrong = |member: &str, wanted: &str, found: &str| {
+            let shown = |text: &str| text.chars().filter(|c| !c.is_control()).take(80).collect::<String>();
+            let member = shown(&format!("sources.git.{name}{member}"));
+            let problem = ValueProblem { wanted: wanted.to_owned(), found: shown(found) };
+            ConfigError::WrongSource { path: place.path.clone(), member, problem }
+        };
+        if !is_source_name(name) {
+            return Err(wrong("", "a name of lower-case letters, digits, `-` and `_`, a letter first", name));
+        }
+        let toml::Value::Table(members) = value else {
+            return Err(wrong("", "a table with `url`", &value.to_string()));
+        };
+        for member in members.keys() {
+            if !GitSource::MEMBERS.contains(&member.as_str()) {
+                let key = format!("sources.git.{name}.{member}").chars().take(80).collect();
+                let nearest = nearest_of(member, GitSource::MEMBERS.into_iter());
+                return Err(ConfigError::UnknownKey { path: place.path.clone(), key, nearest });
+            }
+        }
+        let text = |member: &'static str| match members.get(member) {
+            None => Ok(None),
+            Some(toml::Value::String(text)) => Ok(Some(text.as_str())),
+            Some(other) => Err(wrong(&format!(".{member}"), "a text", &other.to_string())),
+        };
+        let url = text("url")?.ok_or_else(|| wrong(".url", "the address of a repository", "missing"))?;
+        let mut source = GitSource::new(url);
+        source.r#ref = text("ref")?.map(str::to_owned);
+        source.folder = text("folder")?.map(str::to_owned);
+        if let Some(hours) = members.get("sync_hours") {
+            let read = hours.as_integer().and_then(|hours| u32::try_from(hours).ok());
+            let wanted = ValueKind::Count.what();
+            source.sync_hours = read
+                .filter(|hours| ValueKind::Count.accepts(&Value::Count(*hours)))
+                .ok_or_else(|| wrong(".sync_hours", &wanted, &hours.to_string()))?;
+        }
+        if let Some(switch) = members.get("allow_local") {
+            let read = switch.as_bool();
+            source.allow_local =
+                read.ok_or_else(|| wrong(".allow_local", "true or false", &switch.to_string()))?;
+        }
+        sources.insert(name.clone(), source);
+    }
+    let kept = Key::SourceGit.kind().checked(Value::Git(sources)).map_err(|_| {
+        let problem =
+            ValueProblem { wanted: "shorter texts and fewer sources".to_owned(), found: "…".to_owned() };
+        ConfigError::WrongValue { path: place.path.clone(), key: Key::SourceGit, problem }
+    })?;
+    match kept {
+        Value::Git(sources) => Ok(sources),
+        Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::List(_) => Ok(GitSources::new()),
+    }
 }
 
 fn plain(value: &toml::Value) -> Option<Value> {

@@ -28,7 +28,7 @@ fn below(base: &Utf8Path, declared: &str) -> Option<Located> {
 }
 
 /// The path without `.`; `None` when it is absolute, leads upward or is nothing at all.
-fn normal(declared: &str) -> Option<String> {
+pub(super) fn normal(declared: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in Utf8Path::new(declared).components() {
         match part {

@@ -1,25 +1,40 @@
-//! Where workflows come from: inside the binary, the user's folder, named folders, the workspace (G90).
+//! Where workflows come from: inside the binary, plugins, the user's folder, named folders, git repositories,
+//! the workspace (G90).
 //!
 //! What is found is handed on as found. Whether it is valid, and who owns an id, is decided elsewhere.
 
 mod bundled;
+mod git;
+mod health;
 mod locate;
+mod plugin;
+mod refresh;
 mod walk;
+mod watch;
+
+use std::sync::Arc;
 
 pub use bundled::{bundled, is_bundled};
+pub use git::{Mirror, MirrorState, SyncError, Synced};
+pub use health::{GitReport, SourceReport, SourceState};
+pub use plugin::{ManifestProblem, plugin_name};
+pub use refresh::refresh_in_background;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::compiled::ReferenceDeclaration;
-use workrail_model::config::{Key, Settings};
+use workrail_model::config::{GitSources, Key, Settings};
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, Located, SourceError, SourceFile, SourceProblem, Stamp, Survey, WorkflowSource,
+    BindingsFile, Candidate, Located, Mark, SourceError, SourceFile, SourceProblem, Stamp, Survey,
+    WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::bounded;
+use crate::data_dir::data_dir;
 use walk::{Root, Walk};
+use watch::{Identity, Walked, Watch};
 
 /// Where a workspace keeps its bindings.
 const BINDINGS: &str = ".workrail/bindings.json";
@@ -33,42 +48,90 @@ pub struct Sources {
     user: Option<Utf8PathBuf>,
     /// Later ones win.
     custom: Vec<Utf8PathBuf>,
+    plugins: Vec<Utf8PathBuf>,
+    git: Vec<Mirror>,
+    /// Only a process that answers many calls has one.
+    watch: Option<Arc<Watch>>,
+}
+
+/// A place that is looked into.
+#[derive(Clone, Debug)]
+enum Place {
+    Folder(Root),
+    Plugin { position: usize, folder: Utf8PathBuf },
+    Git(Mirror),
 }
 
 impl Sources {
     /// `home` is the user's home directory, `custom` the folders that the user names.
     pub fn new(home: Option<&Utf8Path>, custom: Vec<Utf8PathBuf>) -> Self {
-        Self { user: home.map(|home| home.join(USER_FOLDER)), custom }
+        Self { user: home.map(|home| home.join(USER_FOLDER)), custom, ..Self::default() }
     }
 
-    /// The home directory, and the folders that the settings name; a relative one stands beneath where the
-    /// process was started.
+    /// The home directory, and what the settings register; a relative folder stands beneath where the process
+    /// was started.
     pub fn from_settings(settings: &Settings) -> Self {
         let utf8 = |path| Utf8PathBuf::from_path_buf(path).ok();
         let here = std::env::current_dir().ok().and_then(utf8).unwrap_or_default();
-        let custom = settings.list(Key::SourcePaths).iter().map(|path| here.join(path)).collect();
-        Self::new(std::env::home_dir().and_then(utf8).as_deref(), custom)
+        let folders = |key: Key| settings.list(key).iter().map(|path| here.join(path)).collect();
+        let sources = Self::new(std::env::home_dir().and_then(utf8).as_deref(), folders(Key::SourcePaths));
+        let sources = sources.with_plugins(folders(Key::SourcePlugins));
+        match data_dir(settings) {
+            Ok(data) => sources.with_git(&settings.git_sources(), &data),
+            // Without a data directory nothing works, and every other call says so.
+            Err(_) => sources,
+        }
     }
 
-    fn roots(&self, workspace: Option<&WorkspacePath>) -> Vec<Root> {
-        let mut roots = Vec::new();
+    pub fn with_plugins(self, plugins: Vec<Utf8PathBuf>) -> Self {
+        Self { plugins, ..self }
+    }
+
+    /// `data` is the data directory, where fetched repositories are kept.
+    pub fn with_git(self, git: &GitSources, data: &Utf8Path) -> Self {
+        let git = git.iter().enumerate();
+        let git = git.map(|(folder, (name, source))| Mirror::new(name, source, folder, data)).collect();
+        Self { git, ..self }
+    }
+
+    /// For a process that answers many calls: folders are walked only after something changed in them.
+    pub fn watched(self) -> Self {
+        self.watched_up_to(watch::FOLDERS_MAX)
+    }
+
+    /// The same with another limit of watched folders; beyond it they are walked on every call.
+    pub fn watched_up_to(self, folders_max: usize) -> Self {
+        Self { watch: Some(Arc::new(Watch::new(folders_max))), ..self }
+    }
+
+    /// The git repositories that are registered.
+    pub fn mirrors(&self) -> &[Mirror] {
+        &self.git
+    }
+
+    /// By precedence, and among equals as registered.
+    fn places(&self, workspace: Option<&WorkspacePath>) -> Vec<Place> {
+        let mut places = Vec::new();
+        let plugins = self.plugins.iter().enumerate();
+        places.extend(plugins.map(|(position, folder)| Place::Plugin { position, folder: folder.clone() }));
         if let Some(user) = &self.user {
-            roots.push(Root::user(user));
+            places.push(Place::Folder(Root::user(user)));
         }
-        roots.extend(self.custom.iter().enumerate().map(|(folder, path)| Root::custom(folder, path)));
+        let custom = self.custom.iter().enumerate();
+        places.extend(custom.map(|(folder, path)| Place::Folder(Root::custom(folder, path))));
+        places.extend(self.git.iter().cloned().map(Place::Git));
         if let Some(workspace) = workspace {
             let workspace = Utf8Path::new(workspace.as_str());
             let folders = PROJECT_FOLDERS.iter().enumerate();
             // In the home directory the project's folder is the user's own, and stays the user's.
             let folders = folders.filter(|(_, name)| self.user.as_ref() != Some(&workspace.join(name)));
-            roots.extend(folders.map(|(folder, name)| Root::project(folder, workspace, name)));
+            places
+                .extend(folders.map(|(folder, name)| Place::Folder(Root::project(folder, workspace, name))));
         }
-        roots
+        places
     }
-}
 
-impl WorkflowSource for Sources {
-    fn survey(&self, workspace: Option<&WorkspacePath>) -> Survey {
+    fn walked(&self, workspace: Option<&WorkspacePath>) -> Walked {
         let mut survey = Survey::default();
         for (name, content) in bundled::ALL {
             survey.files.push(Candidate {
@@ -87,15 +150,55 @@ impl WorkflowSource for Sources {
             survey.problems.push(problem(Precedence::Project, path.as_str(), text, fix));
         }
         let mut walk = Walk::new(&mut survey);
-        for root in self.roots(workspace) {
-            walk.root(&root);
+        for place in self.places(workspace) {
+            match place {
+                Place::Folder(root) => {
+                    walk.root(&root);
+                }
+                Place::Plugin { position, folder } => {
+                    plugin::walk(&mut walk, position, &folder);
+                }
+                Place::Git(mirror) => mirror.survey(walk.survey()),
+            }
         }
-        survey
+        let folders = std::mem::take(&mut walk.folders);
+        Walked { survey, folders }
+    }
+
+    /// What the folders themselves are; their content is watched.
+    fn identity(&self, workspace: Option<&WorkspacePath>) -> Identity {
+        let mut parts: Vec<Utf8PathBuf> = workspace.map(|path| path.as_str().into()).into_iter().collect();
+        for place in self.places(workspace) {
+            match place {
+                Place::Folder(root) => parts.extend(root.parts()),
+                Place::Plugin { folder, .. } => parts.push(folder),
+                Place::Git(mirror) => parts.push(mirror.watched_file()),
+            }
+        }
+        parts.iter().map(|part| watch::identity(part)).collect()
+    }
+}
+
+impl WorkflowSource for Sources {
+    fn survey(&self, workspace: Option<&WorkspacePath>) -> Survey {
+        match &self.watch {
+            None => self.walked(workspace).survey,
+            Some(watch) => {
+                watch.survey(key(workspace), || self.identity(workspace), || self.walked(workspace))
+            }
+        }
+    }
+
+    fn mark(&self, workspace: Option<&WorkspacePath>) -> Option<Mark> {
+        self.watch.as_ref()?.mark(key(workspace), || self.identity(workspace))
     }
 
     fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {
         if let Some(content) = bundled::content(&file.place) {
             return Ok(content.as_bytes().to_vec());
+        }
+        if let Some(read) = self.git.iter().find_map(|mirror| mirror.read(file)) {
+            return read;
         }
         bounded::read(Utf8Path::new(&file.place), WORKFLOW_SOURCE_BYTES_MAX).map_err(|error| {
             SourceError::Unreadable { reference: file.reference.clone(), detail: error.to_string() }
@@ -129,6 +232,11 @@ impl WorkflowSource for Sources {
     ) -> Located {
         locate::locate(declaration, source, workspace)
     }
+}
+
+/// No path is empty.
+fn key(workspace: Option<&WorkspacePath>) -> &str {
+    workspace.map_or("", WorkspacePath::as_str)
 }
 
 /// Says that something was found and cannot be used.

@@ -10,26 +10,27 @@ use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use workrail_ports::workflow_source::{Candidate, Stamp, Survey};
 
+use super::health::SourceState;
 use super::problem;
 
 /// More files than this are a wrong folder, not a library of workflows.
 pub(super) const FILES_MAX: usize = 10_000;
 /// What is looked at in all, workflow files or not: a dependency folder must not stall every call.
 const ENTRIES_MAX: usize = 50_000;
-const DEPTH_MAX: usize = 16;
+pub(super) const DEPTH_MAX: usize = 16;
 /// A listing with more problems than this says enough.
-const PROBLEMS_MAX: usize = 1_000;
+pub(super) const PROBLEMS_MAX: usize = 1_000;
 /// A change within this time of another may leave the same modification time on coarse file systems.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// A folder to look into.
 #[derive(Clone, Debug)]
 pub(super) struct Root {
-    precedence: Precedence,
-    folder: usize,
-    path: Utf8PathBuf,
+    pub(super) precedence: Precedence,
+    pub(super) folder: usize,
+    pub(super) path: Utf8PathBuf,
     /// What references of its files start with.
-    prefix: &'static str,
+    prefix: String,
     package: Utf8PathBuf,
     missing: Missing,
     /// Links inside a checkout come from whoever wrote it; one outside was made by the user.
@@ -55,7 +56,7 @@ impl Root {
             precedence: Precedence::User,
             folder: 0,
             path: path.to_owned(),
-            prefix: "",
+            prefix: String::new(),
             package: path.to_owned(),
             missing: Missing::Fine,
             linked: Linked::Followed,
@@ -72,16 +73,38 @@ impl Root {
             precedence: Precedence::Project,
             folder,
             path: workspace.join(name),
-            prefix: name,
+            prefix: name.to_owned(),
             package: workspace.to_owned(),
             missing: Missing::Fine,
             linked: Linked::RefusedBelow(workspace.to_owned()),
         }
     }
 
+    /// The folder of a plugin, whose files its manifest names.
+    pub(super) fn plugin(folder: usize, path: &Utf8Path, name: &str) -> Self {
+        let named =
+            Self { precedence: Precedence::Plugin, folder, missing: Missing::Problem, ..Self::user(path) };
+        Self { prefix: name.to_owned(), ..named }
+    }
+
+    /// Whether it is there to be found without anybody having registered it.
+    pub(super) fn is_usual(&self) -> bool {
+        self.missing == Missing::Fine
+    }
+
+    /// Every path whose replacement by another changes what is found here.
+    pub(super) fn parts(&self) -> Vec<Utf8PathBuf> {
+        match &self.linked {
+            Linked::Followed => vec![self.path.clone()],
+            Linked::RefusedBelow(base) => {
+                self.path.ancestors().take_while(|path| path != base).map(Utf8Path::to_owned).collect()
+            }
+        }
+    }
+
     fn reference(&self, path: &Utf8Path) -> String {
         let below = path.strip_prefix(&self.path).unwrap_or(path);
-        Utf8Path::new(self.prefix).join(below).to_string()
+        Utf8Path::new(&self.prefix).join(below).to_string()
     }
 
     /// The first part below the workspace that is a link.
@@ -101,52 +124,93 @@ pub(super) struct Walk<'s> {
     survey: &'s mut Survey,
     /// Folders that are named twice, or lie within each other, hold each file once.
     seen: BTreeSet<(Precedence, Utf8PathBuf)>,
+    /// Every folder that was read.
+    pub(super) folders: Vec<Utf8PathBuf>,
     files: usize,
     entries: usize,
     now: SystemTime,
 }
 
 /// Whether the walk goes on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
     On,
     Stop,
 }
 
 impl<'s> Walk<'s> {
     pub(super) fn new(survey: &'s mut Survey) -> Self {
-        Self { survey, seen: BTreeSet::new(), files: 0, entries: 0, now: SystemTime::now() }
+        Self {
+            survey,
+            seen: BTreeSet::new(),
+            folders: Vec::new(),
+            files: 0,
+            entries: 0,
+            now: SystemTime::now(),
+        }
     }
 
-    pub(super) fn root(&mut self, root: &Root) {
+    pub(super) fn survey(&mut self) -> &mut Survey {
+        self.survey
+    }
+
+    /// Finds what lies beneath a root, and says how the root is.
+    pub(super) fn root(&mut self, root: &Root) -> SourceState {
+        let usable = self.usable(root);
+        if usable != SourceState::Ok {
+            return usable;
+        }
+        match self.folder(root, &root.path, 0) {
+            Step::On => SourceState::Ok,
+            Step::Stop => SourceState::TooManyFiles,
+        }
+    }
+
+    /// Whether a root can be looked into; when not, the reason is in the survey.
+    pub(super) fn usable(&mut self, root: &Root) -> SourceState {
         if let Some(link) = root.link() {
             let shown = link.file_name().unwrap_or_default().to_owned();
-            return self.problem(
-                root,
-                &shown,
-                "it is a link, and links in a workspace are not followed".to_owned(),
-                "put the files themselves there, or name their folder in WORKFLOW_STORAGE_PATH",
-            );
+            let text = "it is a link, and links in a workspace are not followed".to_owned();
+            let fix =
+                "put the files themselves there, or register their folder: workrail sources add folder PATH";
+            self.problem(root, &shown, text, fix);
+            return SourceState::Link;
         }
-        match std::fs::metadata(&root.path) {
-            Ok(metadata) if metadata.is_dir() => {}
-            Ok(_) => {
-                let text = "it is not a folder".to_owned();
-                return self.problem(root, root.path.as_str(), text, "name the folder that holds the files");
-            }
+        let (state, text, fix) = match std::fs::metadata(&root.path) {
+            Ok(metadata) if metadata.is_dir() => match std::fs::read_dir(&root.path) {
+                Ok(_) => return SourceState::Ok,
+                Err(error) => (
+                    SourceState::Unreadable,
+                    format!("the folder cannot be read: {error}"),
+                    "check its permissions",
+                ),
+            },
+            Ok(_) => (
+                SourceState::Unreadable,
+                "it is not a folder".to_owned(),
+                "name the folder that holds the files",
+            ),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if root.missing == Missing::Problem {
-                    let fix = "create it, or correct WORKFLOW_STORAGE_PATH (full paths, `~` is not expanded)";
-                    self.problem(root, root.path.as_str(), "the folder does not exist".to_owned(), fix);
+                if root.is_usual() {
+                    return SourceState::Absent;
                 }
-                return;
+                let fix = "create it, or correct `sources` in the settings or WORKFLOW_STORAGE_PATH (full paths, \
+                           `~` is not expanded)";
+                (SourceState::Missing, "the folder does not exist".to_owned(), fix)
             }
-            Err(error) => {
-                let text = format!("the folder cannot be read: {error}");
-                return self.problem(root, root.path.as_str(), text, "check its permissions");
-            }
-        }
-        self.folder(root, &root.path, 0);
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => (
+                SourceState::Loop,
+                "its links lead in a circle".to_owned(),
+                "make the link lead to the folder",
+            ),
+            Err(error) => (
+                SourceState::Unreadable,
+                format!("the folder cannot be read: {error}"),
+                "check its permissions",
+            ),
+        };
+        self.problem(root, root.path.as_str(), text, fix);
+        state
     }
 
     fn folder(&mut self, root: &Root, folder: &Utf8Path, depth: usize) -> Step {
@@ -164,6 +228,7 @@ impl<'s> Walk<'s> {
                 return Step::On;
             }
         };
+        self.folders.push(folder.to_owned());
         let mut names = Vec::new();
         for entry in entries.filter_map(Result::ok) {
             self.entries += 1;
@@ -201,7 +266,8 @@ impl<'s> Walk<'s> {
         }
         if metadata.is_symlink() {
             if is_workflow || std::fs::metadata(path).is_ok_and(|target| target.is_dir()) {
-                let fix = "put the file itself there, or name the folder in WORKFLOW_STORAGE_PATH";
+                let fix =
+                    "put the file itself there, or register its folder: workrail sources add folder PATH";
                 let text = "it is a link, and links are not followed".to_owned();
                 self.problem(root, &root.reference(path), text, fix);
             }
@@ -213,7 +279,7 @@ impl<'s> Walk<'s> {
         self.file(root, path, &metadata)
     }
 
-    fn file(&mut self, root: &Root, path: &Utf8Path, metadata: &Metadata) -> Step {
+    pub(super) fn file(&mut self, root: &Root, path: &Utf8Path, metadata: &Metadata) -> Step {
         if !self.seen.insert((root.precedence, path.to_owned())) {
             return Step::On;
         }
@@ -263,7 +329,7 @@ impl<'s> Walk<'s> {
         })
     }
 
-    fn problem(&mut self, root: &Root, reference: &str, text: String, fix: &str) {
+    pub(super) fn problem(&mut self, root: &Root, reference: &str, text: String, fix: &str) {
         if self.survey.problems.len() < PROBLEMS_MAX {
             self.survey.problems.push(problem(root.precedence, reference, text, fix));
         }

@@ -4,6 +4,7 @@
 //! of the file, `workrail config` and the reference all say the same (G82).
 
 mod compare;
+mod git;
 mod value;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,10 @@ use crate::preferences::{Autonomy, Preferences, RiskPolicy};
 use crate::token::TokenEncoding;
 
 pub use compare::{Difference, differences};
+pub use git::{
+    CheckedSource, GitProblem, GitRef, GitSource, GitSources, GitUrl, SYNC_HOURS_DEFAULT, Transport,
+    is_source_name,
+};
 pub use value::{Value, ValueKind, ValueProblem};
 
 /// How many days old a finished session may get before `workrail gc` takes it.
@@ -65,7 +70,9 @@ keys! {
     Autonomy = "preferences.autonomy",
     RiskPolicy = "preferences.risk_policy",
     RetentionTtl = "retention.ttl_days",
+    SourceGit = "sources.git",
     SourcePaths = "sources.paths",
+    SourcePlugins = "sources.plugins",
     TokenEncoding = "tokens.encoding",
     ToolsCheckpoint = "tools.checkpoint",
     ToolsExecution = "tools.execution",
@@ -128,7 +135,12 @@ impl Key {
             Self::RetentionTtl => {
                 "How many days after its last event a finished session may be removed by `workrail gc`."
             }
+            Self::SourceGit => {
+                "Git repositories with workflow files, by name: `[sources.git.NAME]` with `url`, `ref`, `folder`, \
+                 `sync_hours` and `allow_local`."
+            }
             Self::SourcePaths => "More folders with workflow files; later ones win.",
+            Self::SourcePlugins => "Folders with a `workrail-plugin.json` that names their workflow files.",
             Self::TokenEncoding => "Which tokens agents are given: short or long. Both are always accepted.",
             Self::ToolsCheckpoint => "Whether `checkpoint_workflow` is offered.",
             Self::ToolsExecution => "Whether tools that change anything are offered at all.",
@@ -140,7 +152,8 @@ impl Key {
     pub fn kind(self) -> ValueKind {
         match self {
             Self::DataDir => ValueKind::AbsolutePath,
-            Self::ExportRedactKeys | Self::SourcePaths => ValueKind::List,
+            Self::ExportRedactKeys | Self::SourcePaths | Self::SourcePlugins => ValueKind::List,
+            Self::SourceGit => ValueKind::GitSources,
             Self::LogFilter => ValueKind::Text,
             Self::Autonomy => {
                 ValueKind::Choice(&["guided", "full_auto_stop_on_user_deps", "full_auto_never_stop"])
@@ -166,7 +179,8 @@ impl Key {
             Self::Autonomy => text(Autonomy::Guided.as_str()),
             Self::RiskPolicy => text(RiskPolicy::Conservative.as_str()),
             Self::RetentionTtl => Some(Value::Count(RETENTION_DAYS_DEFAULT)),
-            Self::SourcePaths => Some(Value::List(Vec::new())),
+            Self::SourceGit => Some(Value::Git(GitSources::new())),
+            Self::SourcePaths | Self::SourcePlugins => Some(Value::List(Vec::new())),
             Self::TokenEncoding => text("v2"),
             Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume => Some(Value::Switch(true)),
             Self::ToolsStartSession => Some(Value::Switch(false)),
@@ -179,7 +193,9 @@ impl Key {
             Self::DataDir | Self::LogFilter | Self::TokenEncoding => {
                 Applies::AtRestart(RestartTrigger::Process)
             }
-            Self::SourcePaths => Applies::AtRestart(RestartTrigger::WorkflowSources),
+            Self::SourceGit | Self::SourcePaths | Self::SourcePlugins => {
+                Applies::AtRestart(RestartTrigger::WorkflowSources)
+            }
             Self::ToolsExecution => Applies::AtRestart(RestartTrigger::ToolSet),
             Self::ToolsCheckpoint | Self::ToolsResume | Self::ToolsStartSession => {
                 Applies::AtRestart(RestartTrigger::FeatureFlags)
@@ -257,21 +273,33 @@ impl Settings {
     pub fn text(&self, key: Key) -> Option<&str> {
         match &self.get(key)?.value {
             Value::Text(text) => Some(text),
-            Value::Switch(_) | Value::Count(_) | Value::List(_) => None,
+            Value::Switch(_) | Value::Count(_) | Value::List(_) | Value::Git(_) => None,
         }
     }
 
     pub fn list(&self, key: Key) -> &[String] {
         match self.get(key).map(|setting| &setting.value) {
             Some(Value::List(list)) => list,
-            Some(Value::Text(_) | Value::Switch(_) | Value::Count(_)) | None => &[],
+            Some(Value::Text(_) | Value::Switch(_) | Value::Count(_) | Value::Git(_)) | None => &[],
+        }
+    }
+
+    /// The git repositories that are registered, by name.
+    pub fn git_sources(&self) -> GitSources {
+        match self.get(Key::SourceGit).map(|setting| &setting.value) {
+            Some(Value::Git(sources)) => sources.clone(),
+            Some(Value::Text(_) | Value::Switch(_) | Value::Count(_) | Value::List(_)) | None => {
+                GitSources::new()
+            }
         }
     }
 
     pub fn retention_days(&self) -> u32 {
         match self.get(Key::RetentionTtl).map(|setting| &setting.value) {
             Some(Value::Count(days)) => *days,
-            Some(Value::Text(_) | Value::Switch(_) | Value::List(_)) | None => RETENTION_DAYS_DEFAULT,
+            Some(Value::Text(_) | Value::Switch(_) | Value::List(_) | Value::Git(_)) | None => {
+                RETENTION_DAYS_DEFAULT
+            }
         }
     }
 
@@ -296,7 +324,7 @@ impl Settings {
     pub fn hash(&self) -> Sha256 {
         let values: serde_json::Map<String, serde_json::Value> =
             self.iter().map(|(key, setting)| (key.as_str().to_owned(), setting.value.to_json())).collect();
-        // Strings, switches, small counts and lists of strings are always canonical.
+        // Strings, switches, small counts, and lists and maps of them are always canonical.
         let bytes = to_canonical(&serde_json::Value::Object(values)).expect("settings are plain JSON");
         Sha256::of(&bytes)
     }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::git::{self, GitSource, GitSources, is_source_name};
+
 /// A list longer than this is no setting any more.
 const LIST_ENTRIES_MAX: usize = 256;
 /// A century and more, in days.
@@ -17,6 +19,7 @@ pub enum Value {
     Count(u32),
     Text(String),
     List(Vec<String>),
+    Git(GitSources),
 }
 
 /// What a key takes.
@@ -28,6 +31,7 @@ pub enum ValueKind {
     AbsolutePath,
     Choice(&'static [&'static str]),
     List,
+    GitSources,
 }
 
 /// A value that its key does not take.
@@ -48,6 +52,9 @@ impl ValueKind {
             Self::AbsolutePath => "an absolute path".to_owned(),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
             Self::List => "a list of texts".to_owned(),
+            Self::GitSources => {
+                "tables `[sources.git.NAME]`, as `workrail sources add git` writes them".to_owned()
+            }
         }
     }
 
@@ -63,9 +70,25 @@ impl ValueKind {
                 entries.len() <= LIST_ENTRIES_MAX
                     && entries.iter().all(|entry| !entry.is_empty() && short(entry))
             }
+            (Self::GitSources, Value::Git(sources)) => {
+                let short = |text: &String| text.len() <= git::TEXT_BYTES_MAX;
+                sources.len() <= LIST_ENTRIES_MAX
+                    && sources.iter().all(|(name, source)| {
+                        let texts = [Some(&source.url), source.r#ref.as_ref(), source.folder.as_ref()];
+                        is_source_name(name)
+                            && source.sync_hours <= COUNT_MAX
+                            && texts.into_iter().flatten().all(short)
+                    })
+            }
             (
-                Self::Switch | Self::Count | Self::Text | Self::AbsolutePath | Self::Choice(_) | Self::List,
-                Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::List(_),
+                Self::Switch
+                | Self::Count
+                | Self::Text
+                | Self::AbsolutePath
+                | Self::Choice(_)
+                | Self::List
+                | Self::GitSources,
+                Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::List(_) | Value::Git(_),
             ) => false,
         }
     }
@@ -89,6 +112,8 @@ impl ValueKind {
                 let entries = text.split(':').filter(|entry| !entry.is_empty());
                 Some(Value::List(entries.map(str::to_owned).collect()))
             }
+            // Several facts about several sources: no line that a person would want to type.
+            Self::GitSources => None,
         };
         value.filter(|value| self.accepts(value)).ok_or_else(|| self.problem(text))
     }
@@ -106,6 +131,10 @@ impl Value {
             Self::Count(count) => (*count).into(),
             Self::Text(text) => text.as_str().into(),
             Self::List(entries) => entries.clone().into(),
+            Self::Git(sources) => {
+                let members = sources.iter().map(|(name, source)| (name.clone(), source.to_json()));
+                serde_json::Value::Object(members.collect())
+            }
         }
     }
 
@@ -119,7 +148,14 @@ impl Value {
                 let texts = entries.iter().map(|entry| entry.as_str().map(str::to_owned));
                 texts.collect::<Option<Vec<String>>>().map(Self::List)
             }
-            Json::Null | Json::Object(_) => None,
+            Json::Object(members) => {
+                let sources = members.iter().map(|(name, source)| {
+                    let source: GitSource = serde_json::from_value(source.clone()).ok()?;
+                    Some((name.clone(), source))
+                });
+                sources.collect::<Option<GitSources>>().map(Self::Git)
+            }
+            Json::Null => None,
         }
     }
 }
@@ -138,6 +174,11 @@ impl std::fmt::Display for Value {
             Self::Count(count) => write!(f, "{count}"),
             Self::Text(text) => f.write_str(text),
             Self::List(entries) => f.write_str(&entries.join(":")),
+            Self::Git(sources) => {
+                let shown: Vec<String> =
+                    sources.iter().map(|(name, source)| format!("{name}={}", source.url)).collect();
+                f.write_str(&shown.join(" "))
+            }
         }
     }
 }

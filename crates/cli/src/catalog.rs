@@ -1,0 +1,249 @@
+//! `workrail list` and `workrail inspect`: what can be started here, and what a workflow is.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value as Json, json};
+use workrail_engine::catalog::{Catalog, Choice, Claimant, Filter};
+use workrail_engine::request::InspectWorkflow;
+use workrail_host::workspace::default_workspace;
+use workrail_model::discovery::{
+    InspectMode, ListedWorkflow, PlanEntry, UnusableFile, WorkflowInspection, WorkflowKind,
+};
+use workrail_ports::workspace::WorkspacePath;
+
+use crate::outcome::{self, EXIT_CODES, Failure, Format};
+use crate::output::{self, Tone};
+use crate::sources::kind;
+use crate::{settings, wiring};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CatalogCommand {
+    /// List the workflows that can be started here.
+    #[command(after_help = format!(
+        "{EXIT_CODES}\n\nExamples:\n  workrail list\n  workrail list --query review --tag coding\n  workrail list --problems"
+    ))]
+    List(ListArguments),
+    /// Show what a workflow is, where it comes from, what it does and what it asks of you.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail inspect wr.code_review"))]
+    Inspect(InspectArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    /// Only those with all of these words in their id, name, description or tags.
+    #[arg(long)]
+    query: Option<String>,
+    /// Only those with this tag; may be given several times.
+    #[arg(long)]
+    tag: Vec<String>,
+    /// Files that cannot be used as well, with the reasons.
+    #[arg(long)]
+    all: bool,
+    /// Only the files that cannot be used; ends with 1 when there are any.
+    #[arg(long, conflicts_with_all = ["all", "query", "tag"])]
+    problems: bool,
+    /// The folder whose workflows are listed. Default: the one you are in.
+    #[arg(long, value_name = "FOLDER")]
+    workspace: Option<String>,
+    /// Print as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArguments {
+    /// The id of the workflow.
+    id: String,
+    /// The folder whose workflows are looked at. Default: the one you are in.
+    #[arg(long, value_name = "FOLDER")]
+    workspace: Option<String>,
+    /// Print as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: CatalogCommand) -> ExitCode {
+    let (done, json) = match command {
+        CatalogCommand::List(arguments) => {
+            let json = arguments.json;
+            (list(arguments), json)
+        }
+        CatalogCommand::Inspect(arguments) => (inspect(&arguments), arguments.json),
+    };
+    outcome::finish(done, Format::json_if(json))
+}
+
+/// The folder that was named, else the one of this process.
+fn workspace(named: Option<&str>) -> Result<Option<WorkspacePath>, Failure> {
+    let Some(named) = named else { return Ok(default_workspace()) };
+    let full = std::path::absolute(named).ok().and_then(|full| full.into_os_string().into_string().ok());
+    let path = full.and_then(|full| WorkspacePath::parse(&full).ok());
+    path.map(Some).ok_or_else(|| Failure::Call(format!("`{named}` is no folder.")))
+}
+
+fn list(arguments: ListArguments) -> Result<(), Failure> {
+    let workspace = workspace(arguments.workspace.as_deref())?;
+    let catalog = Catalog::new(Arc::new(settings::sources()?));
+    let filter = Filter { tags: arguments.tag, query: arguments.query };
+    let (workflows, unusable) = catalog.all(workspace.as_ref(), &filter);
+    let done = if arguments.problems && !unusable.is_empty() { Err(Failure::Problems) } else { Ok(()) };
+    if arguments.json {
+        let workflows = if arguments.problems { Vec::new() } else { workflows };
+        output::json(&json!({ "workflows": workflows, "unusable": unusable }));
+        return done;
+    }
+    if !arguments.problems {
+        output::table(
+            &["workflow", "name", "source", "version", "what it is for"],
+            workflows.iter().map(row),
+        );
+        if workflows.is_empty() {
+            output::line("No workflow matches. `workrail list` without --query and --tag shows all.");
+        }
+    }
+    if arguments.problems || arguments.all {
+        unusable.iter().for_each(problem);
+        if unusable.is_empty() {
+            output::toned(Tone::Good, "Every file that was found can be used.");
+        }
+    } else if !unusable.is_empty() {
+        let count = unusable.len();
+        output::toned(Tone::Warning, &format!("{count} more cannot be used: workrail list --problems"));
+    }
+    done
+}
+
+fn row(workflow: &ListedWorkflow) -> Vec<String> {
+    let routine = match workflow.kind {
+        WorkflowKind::Workflow => "",
+        WorkflowKind::Routine => " (routine)",
+    };
+    let rename = workflow.suggested_id.as_ref().map_or(String::new(), |new| format!(" (rename to {new})"));
+    vec![
+        format!("{}{routine}{rename}", workflow.workflow_id),
+        workflow.name.clone(),
+        word(&workflow.source_kind),
+        workflow.version.clone(),
+        workflow.description.clone(),
+    ]
+}
+
+/// A closed set in its written form.
+fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Json::String(text)) => text,
+        Ok(_) | Err(_) => String::new(),
+    }
+}
+
+fn problem(file: &UnusableFile) {
+    let id = file.workflow_id.as_ref().map_or(String::new(), |id| format!(" ({id})"));
+    output::toned(Tone::Bad, &format!("{} {}{id}", word(&file.source_kind), file.file));
+    for error in &file.errors {
+        output::line(&format!("  {error}"));
+    }
+    if file.errors_left_out > 0 {
+        output::line(&format!("  and {} more; `workrail validate FILE` shows all", file.errors_left_out));
+    }
+}
+
+fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
+    let workspace = workspace(arguments.workspace.as_deref())?.map(|path| path.as_str().to_owned());
+    let engine = wiring::open_default()?;
+    let request = InspectWorkflow {
+        workflow_id: arguments.id.clone(),
+        mode: InspectMode::Preview,
+        workspace: workspace.clone(),
+    };
+    let found = engine.inspect_workflow(request)?;
+    let claimants = engine.claimants(&found.workflow_id, workspace.as_deref())?;
+    if arguments.json {
+        return json_document(&found, &claimants);
+    }
+    show(&found, &claimants);
+    Ok(())
+}
+
+fn fate(choice: Choice) -> &'static str {
+    match choice {
+        Choice::Chosen => "used",
+        Choice::Shadowed => "shadowed",
+        Choice::Duplicate { .. } => "duplicate",
+        Choice::Reserved => "reserved",
+        Choice::BundledCopy => "copy",
+    }
+}
+
+fn json_document(found: &WorkflowInspection, claimants: &[Claimant]) -> Result<(), Failure> {
+    let whole = serde_json::to_value(found);
+    let mut whole = whole.map_err(|error| Failure::Environment(error.to_string()))?;
+    let claimants: Vec<Json> = claimants
+        .iter()
+        .map(
+            |own| json!({ "source": kind(own.precedence), "file": own.reference, "state": fate(own.choice) }),
+        )
+        .collect();
+    if let Json::Object(members) = &mut whole {
+        // Words for agents, whose next call is not a person's.
+        members.remove("text");
+        members.remove("nextCall");
+        members.insert("candidates".to_owned(), claimants.into());
+    }
+    output::json(&whole);
+    Ok(())
+}
+
+fn show(found: &WorkflowInspection, claimants: &[Claimant]) {
+    output::toned(Tone::Heading, &format!("{}  {} {}", found.workflow_id, found.name, found.version));
+    output::line(&found.description);
+    output::line("");
+    for own in claimants {
+        let text = format!("  {:<10} {} {}", fate(own.choice), kind(own.precedence), own.reference);
+        output::toned(if own.choice == Choice::Chosen { Tone::Good } else { Tone::Quiet }, &text);
+    }
+    output::line(&format!("  {:<10} {}", "hash", found.workflow_hash));
+    for warning in &found.warnings {
+        output::toned(Tone::Warning, &format!("  warning    {}", warning.message));
+    }
+    section("Before it starts, this should hold", found.preconditions.iter().cloned());
+    section("It asks of you", asked(found).into_iter());
+    let references = found.references.iter().map(|own| match &own.path {
+        Some(path) => format!("{}: {path}", own.title),
+        None => format!("{}: {} was not found", own.title, own.source),
+    });
+    section("References", references);
+    let owed = found.contracts.iter().map(|own| format!("{}: {}", own.contract_ref, own.purpose));
+    section("What steps must deliver", owed);
+    section("Steps", found.plan.iter().map(step));
+}
+
+fn section(title: &str, lines: impl Iterator<Item = String>) {
+    let mut lines = lines.peekable();
+    if lines.peek().is_none() {
+        return;
+    }
+    output::line("");
+    output::toned(Tone::Heading, title);
+    for line in lines {
+        output::line(&format!("  {line}"));
+    }
+}
+
+/// Everything that only a person can give, and where.
+fn asked(found: &WorkflowInspection) -> Vec<String> {
+    let mut asked: Vec<String> = found.clarification_prompts.clone();
+    for entry in &found.plan {
+        asked.extend(entry.confirmation.iter().map(|text| format!("{}: {text}", entry.title)));
+        asked.extend(entry.user_dependencies.iter().map(|text| format!("{}: {text}", entry.title)));
+    }
+    asked
+}
+
+fn step(entry: &PlanEntry) -> String {
+    let notes = [entry.runs_if.as_ref().map(|text| format!("if {text}")), entry.repeats.clone()];
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
+    let notes = if notes.is_empty() { String::new() } else { format!(" [{}]", notes.join("; ")) };
+    format!("{} {}{notes}", entry.number, entry.title)
+}

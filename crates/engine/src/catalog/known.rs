@@ -1,0 +1,89 @@
+//! What a workspace was found to offer, kept for as long as its source knows that nothing changed (G93).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use workrail_core::discover::Summary;
+use workrail_model::discovery::{UnusableFile, WorkflowList};
+use workrail_ports::workflow_source::{BindingsFile, Mark, SourceError};
+use workrail_ports::workspace::WorkspacePath;
+
+use super::Listing;
+
+/// A process serves a few workspaces; more are looked at afresh.
+const WORKSPACES_MAX: usize = 16;
+
+pub(super) type Everything = (Vec<Arc<Summary>>, Vec<UnusableFile>);
+type Bindings = Result<Option<BindingsFile>, SourceError>;
+
+/// One look at a workspace, and what was made of it so far.
+#[derive(Debug)]
+pub(super) struct Known {
+    mark: Option<Mark>,
+    bindings: Bindings,
+    pub(super) listing: Listing,
+    everything: OnceLock<Arc<Everything>>,
+    plain: OnceLock<WorkflowList>,
+}
+
+impl Known {
+    pub(super) fn everything(&self, made: impl FnOnce() -> Everything) -> Arc<Everything> {
+        Arc::clone(self.everything.get_or_init(|| Arc::new(made())))
+    }
+
+    pub(super) fn plain(&self, made: impl FnOnce() -> WorkflowList) -> WorkflowList {
+        self.plain.get_or_init(made).clone()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Listings(Mutex<BTreeMap<String, Arc<Known>>>);
+
+impl Listings {
+    /// A panic elsewhere leaves whole entries or none.
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Known>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn get(
+        &self,
+        workspace: Option<&WorkspacePath>,
+        mark: Mark,
+        bindings: &Bindings,
+    ) -> Option<Arc<Known>> {
+        let kept = self.kept();
+        let known = kept.get(key(workspace))?;
+        (known.mark == Some(mark) && known.bindings == *bindings).then(|| Arc::clone(known))
+    }
+
+    /// Keeps a look that somebody would notice to be out of date, and only such a one.
+    pub(super) fn keep(
+        &self,
+        workspace: Option<&WorkspacePath>,
+        mark: Option<Mark>,
+        bindings: Bindings,
+        listing: Listing,
+    ) -> Arc<Known> {
+        let known = Known { mark, bindings, listing, everything: OnceLock::new(), plain: OnceLock::new() };
+        let known = Arc::new(known);
+        let mut kept = self.kept();
+        if mark.is_none() {
+            kept.remove(key(workspace));
+        } else {
+            if kept.len() >= WORKSPACES_MAX && !kept.contains_key(key(workspace)) {
+                kept.clear();
+            }
+            kept.insert(key(workspace).to_owned(), Arc::clone(&known));
+        }
+        known
+    }
+
+    pub(super) fn forget(&self, gone: &Known) {
+        self.kept().retain(|_, known| known.mark != gone.mark);
+    }
+}
+
+/// No path is empty.
+fn key(workspace: Option<&WorkspacePath>) -> &str {
+    workspace.map_or("", WorkspacePath::as_str)
+}

@@ -1,0 +1,406 @@
+//! Git repositories as sources: fetched on command or in the background, served from what was fetched last (G91).
+//!
+//! ```text
+//! sources/git/KEY/lock          held while fetching
+//!                 repository/   bare, without hooks; never checked out
+//!                 ID.contents   the contents of all workflow files, one after the other
+//!                 record.json   which commit is served, since when, what went wrong
+//! ```
+//!
+//! Serving reads the record and the contents, and starts no process. A fetch that fails changes nothing but the
+//! record's reason: the last commit keeps being served (G92).
+
+mod program;
+mod record;
+mod tree;
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use workrail_model::config::{CheckedSource, GitProblem, GitSource};
+use workrail_model::digest::Sha256;
+use workrail_model::discovery::Precedence;
+use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
+use workrail_ports::workflow_source::{Candidate, SourceError, Stamp, Survey};
+
+use super::health::SourceState;
+use super::problem;
+use crate::{bounded, whole_file};
+use program::{Caps, Git, GitFailure, disk_bytes};
+use record::Record;
+use tree::Tree;
+
+/// Beneath the data directory.
+pub(super) const FOLDER: &str = "sources/git";
+/// What a place of a git source starts with; no path does.
+const PLACE: &str = "git:";
+const CONTENTS: &str = "contents";
+const FETCH_TIME_MAX: Duration = Duration::from_secs(120);
+const READ_TIME_MAX: Duration = Duration::from_secs(60);
+/// One commit of a repository that is worth fetching for its workflows.
+const REPOSITORY_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// A listing of 50,000 files with long names.
+const LISTING_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The ref under which the fetched commit is kept.
+const TIP: &str = "refs/workrail/tip";
+/// A source that failed is tried again after at most this.
+const RETRY: Duration = Duration::from_secs(3600);
+
+/// One registered repository and its place on this machine.
+#[derive(Clone, Debug)]
+pub struct Mirror {
+    pub name: String,
+    pub source: GitSource,
+    /// Its position among the git sources; a later one wins.
+    pub(super) folder: usize,
+    root: Utf8PathBuf,
+}
+
+/// How a fetch ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Synced {
+    /// The commit was served before.
+    Unchanged {
+        commit: String,
+        files: usize,
+    },
+    Updated {
+        commit: String,
+        files: usize,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SyncError {
+    #[error("{0}")]
+    Refused(GitProblem),
+    #[error("another process is fetching it right now")]
+    Busy,
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What is known of a source without asking anybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorState {
+    pub state: SourceState,
+    pub commit: Option<String>,
+    pub fetched_at_ms: Option<u64>,
+    pub tried_at_ms: Option<u64>,
+    pub problem: Option<String>,
+    pub fix: Option<String>,
+}
+
+impl Mirror {
+    /// `data` is the data directory.
+    pub(super) fn new(name: &str, source: &GitSource, folder: usize, data: &Utf8Path) -> Self {
+        let key = Sha256::of_parts(&[name.as_bytes(), source.url.as_bytes()]).hex();
+        let root = data.join(FOLDER).join(&key[..32]);
+        Self { name: name.to_owned(), source: source.clone(), folder, root }
+    }
+
+    fn record_path(&self) -> Utf8PathBuf {
+        self.root.join("record.json")
+    }
+
+    fn content_path(&self, content: &str) -> Utf8PathBuf {
+        self.root.join(format!("{content}.{CONTENTS}"))
+    }
+
+    fn record(&self) -> Record {
+        Record::load(&self.record_path(), &self.name, &self.source)
+    }
+
+    /// What changes with every fetch.
+    pub(super) fn watched_file(&self) -> Utf8PathBuf {
+        self.record_path()
+    }
+
+    /// Adds what was fetched last, and what is wrong with it.
+    pub(super) fn survey(&self, survey: &mut Survey) {
+        if let Err(refused) = self.source.checked() {
+            let own = problem(
+                Precedence::Git,
+                &self.name,
+                format!("{refused}; it is never fetched"),
+                refused.fix(),
+            );
+            survey.problems.push(own);
+            return;
+        }
+        let record = self.record();
+        if record.commit.is_none() {
+            let why = record.failure.map_or_else(String::new, |failure| format!(": {failure}"));
+            let fix = format!("run `workrail sources sync {}`", self.name);
+            let own = problem(Precedence::Git, &self.name, format!("it was never fetched{why}"), &fix);
+            survey.problems.push(own);
+            return;
+        }
+        for own in record.problems {
+            let reference = format!("{}/{}", self.name, own.path);
+            survey.problems.push(problem(Precedence::Git, &reference, own.problem, &own.fix));
+        }
+        let content = record.content.unwrap_or_default();
+        let files = record.files.into_iter().filter_map(|file| {
+            let part = format!("{content}:{}:{}", file.offset, file.bytes);
+            Some(Candidate {
+                precedence: Precedence::Git,
+                folder: self.folder,
+                reference: format!("{}/{}", self.name, file.path),
+                place: format!("{PLACE}{}:{part}:{}", self.root, file.path),
+                // There is no working tree that a document could lie in.
+                package: None,
+                stamp: Some(stamp(&file.blob)?),
+            })
+        });
+        survey.files.extend(files);
+    }
+
+    /// The content of one of its files; `None` when the candidate is not this source's.
+    pub(super) fn read(&self, file: &Candidate) -> Option<Result<Vec<u8>, SourceError>> {
+        let below = file.place.strip_prefix(PLACE)?.strip_prefix(self.root.as_str())?.strip_prefix(':')?;
+        let mut parts = below.splitn(4, ':');
+        let content = parts.next().filter(|content| tree::is_blob_id(content))?;
+        let (offset, bytes): (u64, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let read = match bytes <= WORKFLOW_SOURCE_BYTES_MAX {
+            true => bounded::read_part(&self.content_path(content), offset, bytes),
+            false => Err(std::io::Error::other("it is too large")),
+        };
+        Some(read.map_err(|error| SourceError::Unreadable {
+            reference: file.reference.clone(),
+            detail: format!("{error}; run `workrail sources sync {}`", self.name),
+        }))
+    }
+
+    pub fn state(&self) -> MirrorState {
+        let record = self.record();
+        let (state, problem, fix) = match (self.source.checked(), &record.commit, &record.failure) {
+            (Err(refused), _, _) => {
+                (SourceState::Refused, Some(refused.to_string()), Some(refused.fix().to_owned()))
+            }
+            (Ok(_), None, failure) => {
+                let why = failure.as_deref().unwrap_or("nobody has fetched it yet");
+                (SourceState::NeverFetched, Some(why.to_owned()), Some(self.sync_command()))
+            }
+            (Ok(_), Some(_), Some(failure)) => {
+                let text = format!("the last fetch failed, and what was fetched before is served: {failure}");
+                (SourceState::Stale, Some(text), Some(self.sync_command()))
+            }
+            (Ok(_), Some(_), None) if self.is_overdue(&record) => {
+                let text = format!("it was not fetched for more than twice {} hours", self.source.sync_hours);
+                (SourceState::Stale, Some(text), Some(self.sync_command()))
+            }
+            (Ok(_), Some(_), None) => (SourceState::Ok, None, None),
+        };
+        MirrorState {
+            state,
+            commit: record.commit,
+            fetched_at_ms: record.fetched_at_ms,
+            tried_at_ms: (record.tried_at_ms > 0).then_some(record.tried_at_ms),
+            problem,
+            fix,
+        }
+    }
+
+    fn sync_command(&self) -> String {
+        format!("workrail sources sync {}", self.name)
+    }
+
+    /// No server ran to fetch it, or none could.
+    fn is_overdue(&self, record: &Record) -> bool {
+        let hours = u64::from(self.source.sync_hours);
+        let age = now_ms().saturating_sub(record.fetched_at_ms.unwrap_or_default());
+        hours > 0 && !self.is_pinned() && age > hours * 2 * 3_600_000
+    }
+
+    /// A commit never changes: once fetched, there is nothing more to get.
+    fn is_pinned(&self) -> bool {
+        self.source.checked().is_ok_and(|checked| checked.pin.is_commit())
+    }
+
+    /// How long until a server fetches it by itself; `None` when it never does.
+    pub fn due_in(&self) -> Option<Duration> {
+        let record = self.record();
+        if self.source.sync_hours == 0
+            || self.source.checked().is_err()
+            || (self.is_pinned() && record.commit.is_some())
+        {
+            return None;
+        }
+        let every = Duration::from_secs(u64::from(self.source.sync_hours) * 3600);
+        let every = if record.failure.is_some() { every.min(RETRY) } else { every };
+        let since = Duration::from_millis(now_ms().saturating_sub(record.tried_at_ms));
+        Some(if record.tried_at_ms == 0 { Duration::ZERO } else { every.saturating_sub(since) })
+    }
+
+    /// Fetches, and serves the new commit from then on.
+    pub fn sync(&self) -> Result<Synced, SyncError> {
+        let checked = self.source.checked().map_err(SyncError::Refused)?;
+        let _lock = self.lock()?;
+        let mut record = self.record();
+        record.tried_at_ms = now_ms();
+        let done = self.fetch(&checked, &mut record);
+        match &done {
+            Ok(_) => {
+                record.failure = None;
+                record.fetched_at_ms = Some(record.tried_at_ms);
+            }
+            Err(failure) => record.failure = Some(failure.clone()),
+        }
+        let kept = self.record();
+        let saved = record.save(&self.record_path()).map_err(|error| SyncError::Failed(error.to_string()));
+        let synced = done.map_err(SyncError::Failed)?;
+        saved?;
+        self.sweep(&[&kept, &record]);
+        Ok(synced)
+    }
+
+    /// Takes everything that was fetched off the disk.
+    pub fn forget(&self) -> Result<(), SyncError> {
+        if !self.root.exists() {
+            return Ok(());
+        }
+        let _lock = self.lock()?;
+        std::fs::remove_dir_all(&self.root).map_err(|error| SyncError::Failed(error.to_string()))
+    }
+
+    fn lock(&self) -> Result<File, SyncError> {
+        let failed = |error: std::io::Error| SyncError::Failed(format!("{}: {error}", self.root));
+        private_folder(&self.root).map_err(failed)?;
+        let mut options = OpenOptions::new();
+        let lock = options.create(true).truncate(false).write(true).mode(0o600).open(self.root.join("lock"));
+        let lock = lock.map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(lock),
+            Err(std::fs::TryLockError::WouldBlock) => Err(SyncError::Busy),
+            Err(std::fs::TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+
+    fn fetch(&self, checked: &CheckedSource, record: &mut Record) -> Result<Synced, String> {
+        let commit = self.commit(checked).map_err(|failure| failure.to_string())?;
+        if record.commit.as_deref() == Some(&commit) && self.is_kept(record) {
+            return Ok(Synced::Unchanged { commit, files: record.files.len() });
+        }
+        let git = self.git(checked);
+        let caps = Caps { time: READ_TIME_MAX, printed: LISTING_BYTES_MAX, disk: None };
+        let whole = format!("{commit}:{}", checked.folder);
+        let listing = git.run(&["ls-tree", "-r", "-l", "-z", "--full-tree", &whole], None, &caps);
+        let listing = listing.map_err(|failure| {
+            if matches!(failure, GitFailure::Failed(_)) && !checked.folder.is_empty() {
+                format!("the commit has no folder `{}`", checked.folder)
+            } else {
+                failure.to_string()
+            }
+        })?;
+        let mut tree = Tree::parse(&listing);
+        let contents = tree::contents(&git, &mut tree.files, &caps).map_err(|failure| failure.to_string())?;
+        let name = Sha256::of(&contents).hex();
+        whole_file::write_bytes(&self.content_path(&name), &contents).map_err(|error| error.to_string())?;
+        record.content = Some(name);
+        record.commit = Some(commit.clone());
+        record.files = tree.files;
+        record.problems = tree.problems;
+        Ok(Synced::Updated { commit, files: record.files.len() })
+    }
+
+    fn git(&self, checked: &CheckedSource) -> Git {
+        Git { repository: self.root.join("repository"), transport: checked.url.transport() }
+    }
+
+    /// Fetches one commit without its history, and says which.
+    fn commit(&self, checked: &CheckedSource) -> Result<String, GitFailure> {
+        let git = self.git(checked);
+        let packs = git.repository.join("objects/pack");
+        let caps = Caps {
+            time: FETCH_TIME_MAX,
+            printed: 64 * 1024,
+            disk: Some((packs.clone(), REPOSITORY_BYTES_MAX)),
+        };
+        // Old packs are never needed again: half the cap is time to begin anew.
+        if disk_bytes(&packs) > REPOSITORY_BYTES_MAX / 2 {
+            let _ = std::fs::remove_dir_all(&git.repository);
+        }
+        if !git.repository.join("HEAD").exists() {
+            // Half-made, when a process ended while making it.
+            let _ = std::fs::remove_dir_all(&git.repository);
+            git.run(&["init", "--quiet", "--bare", "--template="], None, &caps)?;
+        }
+        let refspec = format!("+{}:{TIP}", checked.pin.as_str());
+        let fetched = git.run(
+            &[
+                "fetch",
+                "--quiet",
+                "--depth=1",
+                "--no-tags",
+                "--no-recurse-submodules",
+                "--no-write-fetch-head",
+                "--",
+                checked.url.as_str(),
+                &refspec,
+            ],
+            None,
+            &caps,
+        );
+        if let Err(GitFailure::TooLarge(_) | GitFailure::TooSlow(_)) = fetched {
+            // What was half-fetched has no use and takes room.
+            let _ = std::fs::remove_dir_all(&git.repository);
+        }
+        fetched?;
+        let commit = git.run(
+            &["rev-parse", "--verify", "--end-of-options", &format!("{TIP}^{{commit}}")],
+            None,
+            &caps,
+        )?;
+        let commit = String::from_utf8_lossy(&commit).trim().to_owned();
+        if tree::is_blob_id(&commit) {
+            Ok(commit)
+        } else {
+            Err(GitFailure::Failed("it names no commit".to_owned()))
+        }
+    }
+
+    /// Whether the contents that a record names are there, all of them.
+    fn is_kept(&self, record: &Record) -> bool {
+        let end = record.files.iter().map(|file| file.offset + file.bytes).max().unwrap_or_default();
+        let kept = record.content.as_ref().and_then(|name| std::fs::metadata(self.content_path(name)).ok());
+        kept.is_some_and(|kept| kept.len() >= end)
+    }
+
+    /// Takes away contents that neither the served commit nor the one before it has: a call that began before
+    /// the fetch may still read those.
+    fn sweep(&self, records: &[&Record]) {
+        let wanted: Vec<Utf8PathBuf> = records
+            .iter()
+            .filter_map(|record| record.content.as_ref())
+            .map(|name| self.content_path(name))
+            .collect();
+        let Ok(entries) = self.root.read_dir_utf8() else { return };
+        for path in entries.filter_map(Result::ok).map(|entry| entry.path().to_owned()) {
+            if path.extension() == Some(CONTENTS) && !wanted.contains(&path) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+fn private_folder(path: &Utf8Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Git's id of a blob is as good a stamp as there can be.
+fn stamp(blob: &str) -> Option<Stamp> {
+    let digest = Sha256::of(blob.as_bytes());
+    let mut parts = [0; 4];
+    for (part, bytes) in parts.iter_mut().zip(digest.as_bytes().chunks_exact(8)) {
+        *part = u64::from_be_bytes(bytes.try_into().ok()?);
+    }
+    Some(Stamp(parts))
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,317 @@
+//! Runs the system's `git` so that nothing but the fetch itself can happen (G91).
+//!
+//! No configuration but ours, no hooks, no helpers, no prompts, no submodules, no working tree; a cap on time,
+//! on what it may write to disk and on what it may print. The whole process group ends with it.
+
+use std::io::{Read, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use rustix::process::{Pid, Signal, kill_process_group};
+use workrail_model::config::Transport;
+
+/// What git prints about a failure; only its end is shown.
+const STDERR_BYTES_MAX: usize = 64 * 1024;
+const SHOWN_BYTES_MAX: usize = 400;
+/// How often a running git is looked at.
+const GLANCE: Duration = Duration::from_millis(10);
+/// A connection that a helper keeps open must not keep us waiting for the end of its output.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// The variables of ours that git and ssh may see: where programs and keys are, and the way through a proxy.
+const PASSED: [&str; 13] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "SSH_AUTH_SOCK",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "GIT_SSL_CAINFO",
+];
+
+const SETTINGS: [&str; 18] = [
+    "core.hooksPath=/dev/null",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.fsmonitor=false",
+    "core.askPass=",
+    "credential.helper=",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    "fetch.unpackLimit=1",
+    "transfer.unpackLimit=1",
+    "transfer.fsckObjects=true",
+    "transfer.credentialsInUrl=die",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    // A server that stalls is given up even when nobody is left to end the process.
+    "http.lowSpeedLimit=1000",
+    "http.lowSpeedTime=30",
+    "http.followRedirects=initial",
+];
+
+/// Why git did not do its job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum GitFailure {
+    #[error("git is not installed, or not on the PATH")]
+    NotInstalled,
+    #[error("git did not end within {0} seconds and was stopped")]
+    TooSlow(u64),
+    #[error("the repository needs more than {} MiB on disk and was given up", .0 >> 20)]
+    TooLarge(u64),
+    #[error("git printed more than {0} bytes, so the repository has too many files")]
+    TooMuch(usize),
+    #[error("git says: {0}")]
+    Failed(String),
+    #[error("git could not be run: {0}")]
+    Broken(String),
+}
+
+/// The caps of one run.
+#[derive(Clone, Debug)]
+pub(super) struct Caps {
+    pub(super) time: Duration,
+    pub(super) printed: usize,
+    /// A folder whose files may take so many bytes together.
+    pub(super) disk: Option<(Utf8PathBuf, u64)>,
+}
+
+/// Git on one bare repository, for one kind of transport.
+#[derive(Clone, Debug)]
+pub(super) struct Git {
+    pub(super) repository: Utf8PathBuf,
+    pub(super) transport: Transport,
+}
+
+impl Git {
+    fn protocol(&self) -> &'static str {
+        match self.transport {
+            Transport::Https => "https",
+            Transport::Ssh => "ssh",
+            Transport::Local => "file",
+        }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("git");
+        command.env_clear();
+        for name in PASSED {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command
+            .env("LC_ALL", "C")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_SYSTEM", "/dev/null")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_ATTR_NOSYSTEM", "1")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_ALLOW_PROTOCOL", self.protocol())
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .env("GIT_NO_REPLACE_OBJECTS", "1")
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_LFS_SKIP_SMUDGE", "1")
+            // Without a terminal to ask on, and with nobody behind this to answer.
+            .env("SSH_ASKPASS", "/bin/false")
+            .env("SSH_ASKPASS_REQUIRE", "force");
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        command.args(["-c", &format!("protocol.{}.allow=always", self.protocol())]);
+        command.arg(format!("--git-dir={}", self.repository)).args(arguments);
+        command.current_dir("/").stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: what git starts ends with it.
+        command.process_group(0);
+        command
+    }
+
+    /// Runs to the end and returns what was printed.
+    pub(super) fn run(
+        &self,
+        arguments: &[&str],
+        input: Option<Vec<u8>>,
+        caps: &Caps,
+    ) -> Result<Vec<u8>, GitFailure> {
+        let mut command = self.command(arguments);
+        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+        let mut child = command.spawn().map_err(|error| {
+            if error.kind() == std::io::ErrorKind::NotFound {
+                GitFailure::NotInstalled
+            } else {
+                GitFailure::Broken(error.to_string())
+            }
+        })?;
+        if let (Some(mut pipe), Some(bytes)) = (child.stdin.take(), input) {
+            // Its own thread: git answers while it reads. A git that ends early closes the pipe.
+            std::thread::spawn(move || drop(pipe.write_all(&bytes)));
+        }
+        let (told, ended) = channel();
+        let stdout = child.stdout.take().map(|pipe| collect(pipe, caps.printed + 1, told.clone()));
+        let stderr = child.stderr.take().map(|pipe| collect(pipe, STDERR_BYTES_MAX, told));
+        let status = watch(&mut child, caps)?;
+        drained(&ended);
+        let printed = stdout.map(|kept| taken(&kept)).unwrap_or_default();
+        if printed.len() > caps.printed {
+            return Err(GitFailure::TooMuch(caps.printed));
+        }
+        if status.success() {
+            return Ok(printed);
+        }
+        let said = stderr.map(|kept| taken(&kept)).unwrap_or_default();
+        Err(GitFailure::Failed(reason(&said)))
+    }
+}
+
+/// Waits for the end, and brings it about when a cap is reached.
+fn watch(child: &mut Child, caps: &Caps) -> Result<ExitStatus, GitFailure> {
+    let since = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) => {}
+            Err(error) => {
+                end(child);
+                return Err(GitFailure::Broken(error.to_string()));
+            }
+        }
+        if since.elapsed() > caps.time {
+            end(child);
+            return Err(GitFailure::TooSlow(caps.time.as_secs()));
+        }
+        if let Some((folder, max)) = &caps.disk
+            && disk_bytes(folder) > *max
+        {
+            end(child);
+            return Err(GitFailure::TooLarge(*max));
+        }
+        std::thread::sleep(GLANCE);
+    }
+}
+
+fn end(child: &mut Child) {
+    // Not reaped yet, so the number is still this group's.
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
+}
+
+/// What the files of a folder take together; packs lie side by side.
+pub(super) fn disk_bytes(folder: &Utf8Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries.filter_map(|entry| entry.ok()?.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+type Kept = Arc<Mutex<Vec<u8>>>;
+
+fn collect(mut pipe: impl Read + Send + 'static, max: usize, told: Sender<()>) -> Kept {
+    let kept = Kept::default();
+    let own = Arc::clone(&kept);
+    std::thread::spawn(move || {
+        let mut chunk = vec![0; 64 * 1024];
+        while let Ok(read) = pipe.read(&mut chunk) {
+            let mut kept = own.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = max - kept.len();
+            kept.extend_from_slice(&chunk[..read.min(room)]);
+            // Enough: the pipe closes, and git ends when it writes on.
+            if read == 0 || read > room {
+                break;
+            }
+        }
+        let _ = told.send(());
+    });
+    kept
+}
+
+fn drained(ended: &Receiver<()>) {
+    let until = Instant::now() + DRAIN;
+    for _ in 0..2 {
+        if ended.recv_timeout(until.saturating_duration_since(Instant::now())).is_err() {
+            return;
+        }
+    }
+}
+
+fn taken(kept: &Kept) -> Vec<u8> {
+    std::mem::take(&mut kept.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The end of what git said, as one line.
+fn reason(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<String> = lines.map(|line| line.chars().filter(|c| !c.is_control()).collect()).collect();
+    let joined = lines.join("; ");
+    if joined.is_empty() {
+        return "nothing, and failed".to_owned();
+    }
+    let start = joined.ceil_char_boundary(joined.len().saturating_sub(SHOWN_BYTES_MAX));
+    joined[start..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("600").process_group(0).spawn().expect("sleep is everywhere")
+    }
+
+    #[test]
+    fn a_process_that_takes_too_long_is_ended() {
+        let mut child = sleeper();
+        let caps = Caps { time: Duration::from_millis(1), printed: 0, disk: None };
+        assert_eq!(watch(&mut child, &caps), Err(GitFailure::TooSlow(0)));
+        assert!(child.try_wait().is_ok_and(|ended| ended.is_some()), "it is gone, not left behind");
+    }
+
+    #[test]
+    fn a_process_that_fills_the_disk_is_ended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("tmp_pack_x"), [0; 11]).expect("a file");
+        let path = Utf8PathBuf::from_path_buf(folder.path().to_owned()).expect("UTF-8");
+        let mut child = sleeper();
+        let caps = Caps { time: Duration::from_secs(600), printed: 0, disk: Some((path, 10)) };
+        assert_eq!(watch(&mut child, &caps), Err(GitFailure::TooLarge(10)));
+        assert!(child.try_wait().is_ok_and(|ended| ended.is_some()));
+    }
+
+    #[test]
+    fn nothing_around_us_reaches_git_but_what_it_needs() {
+        let git = Git { repository: "/r".into(), transport: Transport::Https };
+        let command = git.command(&["fetch"]);
+        let set = |name: &str| {
+            let found = command.get_envs().find(|(own, _)| *own == name);
+            found.and_then(|(_, value)| value).map(|value| value.to_string_lossy().into_owned())
+        };
+        assert_eq!(set("GIT_ALLOW_PROTOCOL").as_deref(), Some("https"));
+        assert_eq!(set("GIT_CONFIG_GLOBAL").as_deref(), Some("/dev/null"));
+        assert_eq!(set("GIT_CONFIG_NOSYSTEM").as_deref(), Some("1"));
+        assert_eq!(set("GIT_TERMINAL_PROMPT").as_deref(), Some("0"));
+        assert_eq!(set("GIT_SSH_COMMAND"), None);
+        let arguments: Vec<_> = command.get_args().map(|own| own.to_string_lossy().into_owned()).collect();
+        for wanted in ["core.hooksPath=/dev/null", "protocol.allow=never", "protocol.https.allow=always"] {
+            assert!(arguments.iter().any(|own| own == wanted), "{wanted}");
+        }
+        assert!(!arguments.iter().any(|own| own == "protocol.file.allow=always"));
+    }
+
+    #[test]
+    fn a_reason_is_one_short_printable_line() {
+        assert_eq!(reason(b"warning: a\x1b[31m\n\nfatal: b\n"), "warning: a[31m; fatal: b");
+        assert_eq!(reason(b""), "nothing, and failed");
+        assert!(reason(&vec![b'x'; 10_000]).len() <= SHOWN_BYTES_MAX);
+    }
+}

@@ -1,0 +1,92 @@
+//! What is known of a git source between fetches: which commit is served, since when, and what went wrong.
+
+use camino::Utf8Path;
+use serde::{Deserialize, Serialize};
+use workrail_model::config::GitSource;
+
+use crate::{bounded, whole_file};
+
+/// 10,000 files with long paths.
+const RECORD_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const VERSION: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Record {
+    v: u32,
+    pub(super) name: String,
+    url: String,
+    r#ref: Option<String>,
+    folder: Option<String>,
+    /// The commit whose files are below; absent before the first fetch that worked.
+    pub(super) commit: Option<String>,
+    pub(super) fetched_at_ms: Option<u64>,
+    pub(super) tried_at_ms: u64,
+    /// Why the last try failed.
+    pub(super) failure: Option<String>,
+    /// The file that keeps the contents.
+    pub(super) content: Option<String>,
+    pub(super) files: Vec<BlobFile>,
+    pub(super) problems: Vec<BlobProblem>,
+}
+
+/// A workflow file of the commit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct BlobFile {
+    /// Below the source's folder.
+    pub(super) path: String,
+    /// Git's own id of its content.
+    pub(super) blob: String,
+    pub(super) bytes: u64,
+    /// Where its content begins in the file that keeps all of them.
+    pub(super) offset: u64,
+}
+
+/// Something in the commit that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct BlobProblem {
+    pub(super) path: String,
+    pub(super) problem: String,
+    pub(super) fix: String,
+}
+
+impl Record {
+    pub(super) fn new(name: &str, source: &GitSource) -> Self {
+        Self {
+            v: VERSION,
+            name: name.to_owned(),
+            url: source.url.clone(),
+            r#ref: source.r#ref.clone(),
+            folder: source.folder.clone(),
+            commit: None,
+            fetched_at_ms: None,
+            tried_at_ms: 0,
+            failure: None,
+            content: None,
+            files: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// The record of a source; a fresh one when there is none, or when it is about other settings.
+    pub(super) fn load(path: &Utf8Path, name: &str, source: &GitSource) -> Self {
+        let fresh = Self::new(name, source);
+        let bytes = bounded::read(path, RECORD_BYTES_MAX).ok();
+        let known: Option<Self> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let same = |known: &Self| {
+            (known.v, &known.name, &known.url, &known.r#ref, &known.folder)
+                == (fresh.v, &fresh.name, &fresh.url, &fresh.r#ref, &fresh.folder)
+        };
+        match known {
+            Some(known) if same(&known) => known,
+            Some(_) | None => fresh,
+        }
+    }
+
+    pub(super) fn save(&self, path: &Utf8Path) -> std::io::Result<()> {
+        let text = serde_json::to_string(self).map_err(std::io::Error::other)?;
+        whole_file::write(path, &text)
+    }
+}

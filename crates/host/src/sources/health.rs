@@ -1,0 +1,166 @@
+//! How each source is: what was found there, and what is wrong with it and how to mend it.
+
+use serde::Serialize;
+use workrail_model::discovery::Precedence;
+use workrail_ports::workflow_source::{SourceProblem, Survey};
+use workrail_ports::workspace::WorkspacePath;
+
+use super::walk::Walk;
+use super::{Place, Sources, bundled, plugin};
+
+/// The closed set of how a source can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceState {
+    Ok,
+    /// A usual place that nobody made; nothing is wrong.
+    Absent,
+    /// A place that somebody registered and that is not there.
+    Missing,
+    Unreadable,
+    /// A link where links are not followed.
+    Link,
+    /// Links that lead in a circle.
+    Loop,
+    TooManyFiles,
+    NeverFetched,
+    /// What was fetched before is served.
+    Stale,
+    /// Its address is one that is never fetched.
+    Refused,
+}
+
+impl SourceState {
+    pub fn is_well(self) -> bool {
+        match self {
+            Self::Ok | Self::Absent => true,
+            Self::Missing
+            | Self::Unreadable
+            | Self::Link
+            | Self::Loop
+            | Self::TooManyFiles
+            | Self::NeverFetched
+            | Self::Stale
+            | Self::Refused => false,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Absent => "not there",
+            Self::Missing => "missing",
+            Self::Unreadable => "unreadable",
+            Self::Link => "link",
+            Self::Loop => "symlink loop",
+            Self::TooManyFiles => "too many files",
+            Self::NeverFetched => "never fetched",
+            Self::Stale => "stale",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// One source and how it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceReport {
+    pub precedence: Precedence,
+    /// Its position among those of its precedence.
+    pub folder: usize,
+    /// As it is registered: a name, or a folder.
+    pub name: String,
+    /// A folder on this machine or an address.
+    pub place: String,
+    pub state: SourceState,
+    /// Workflow files that were found, usable or not.
+    pub files: usize,
+    /// What is wrong with the source as a whole, and with what was found in it.
+    pub problems: Vec<SourceProblem>,
+    pub git: Option<GitReport>,
+}
+
+/// What more there is to say of a git source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GitReport {
+    pub r#ref: String,
+    pub folder: Option<String>,
+    pub sync_hours: u32,
+    pub commit: Option<String>,
+    pub fetched_at_ms: Option<u64>,
+    pub tried_at_ms: Option<u64>,
+}
+
+impl Sources {
+    /// Every source, lowest precedence first.
+    pub fn reports(&self, workspace: Option<&WorkspacePath>) -> Vec<SourceReport> {
+        let bundled = SourceReport {
+            precedence: Precedence::Bundled,
+            folder: 0,
+            name: "bundled".to_owned(),
+            place: "inside the program".to_owned(),
+            state: SourceState::Ok,
+            files: bundled::ALL.len(),
+            problems: Vec::new(),
+            git: None,
+        };
+        let mut reports = vec![bundled];
+        reports.extend(self.places(workspace).iter().map(Place::report));
+        reports
+    }
+}
+
+impl Place {
+    fn report(&self) -> SourceReport {
+        match self {
+            Self::Folder(root) => {
+                let mut survey = Survey::default();
+                let state = Walk::new(&mut survey).root(root);
+                found(root.precedence, root.folder, root.path.as_str(), state, survey)
+            }
+            Self::Plugin { position, folder } => {
+                let (state, survey) = plugin::survey(*position, folder);
+                found(Precedence::Plugin, *position, folder.as_str(), state, survey)
+            }
+            Self::Git(mirror) => {
+                let mut survey = Survey::default();
+                mirror.survey(&mut survey);
+                let known = mirror.state();
+                if let (SourceState::Stale, Some(problem), Some(fix)) =
+                    (known.state, known.problem, known.fix)
+                {
+                    survey.problems.insert(0, super::problem(Precedence::Git, &mirror.name, problem, &fix));
+                }
+                let git = GitReport {
+                    r#ref: mirror.source.r#ref.clone().unwrap_or_else(|| "HEAD".to_owned()),
+                    folder: mirror.source.folder.clone(),
+                    sync_hours: mirror.source.sync_hours,
+                    commit: known.commit,
+                    fetched_at_ms: known.fetched_at_ms,
+                    tried_at_ms: known.tried_at_ms,
+                };
+                let report = found(Precedence::Git, mirror.folder, &mirror.source.url, known.state, survey);
+                SourceReport { name: mirror.name.clone(), git: Some(git), ..report }
+            }
+        }
+    }
+}
+
+fn found(
+    precedence: Precedence,
+    folder: usize,
+    place: &str,
+    state: SourceState,
+    survey: Survey,
+) -> SourceReport {
+    SourceReport {
+        precedence,
+        folder,
+        name: place.to_owned(),
+        place: place.to_owned(),
+        state,
+        files: survey.files.len(),
+        problems: survey.problems,
+        git: None,
+    }
+}
