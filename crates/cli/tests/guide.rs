@@ -28,6 +28,9 @@ const OTHERS: [&str; 7] = [
     "./test",
 ];
 
+/// The repository that pages name.
+const REPOSITORY: &str = "https://example.com/team/workflows.git";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Plain,
@@ -125,8 +128,31 @@ impl Machine {
         McpClient::start(Path::new(PROGRAM), &self.data(), &[("HOME", self.root.path())])
     }
 
+    /// A repository on this machine in place of the one on the network that pages name.
+    fn repository(&self) -> String {
+        let folder = self.root.path().join("team-workflows");
+        if !folder.exists() {
+            fs::create_dir_all(folder.join("flows")).unwrap();
+            let file = json!({
+                "id": "team.note", "name": "Note", "description": "One step.", "version": "1.0.0",
+                "steps": [{ "id": "a", "title": "A", "prompt": "Do a." }],
+            });
+            fs::write(folder.join("flows/team.note.json"), file.to_string()).unwrap();
+            let author = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
+            for arguments in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "m"]] {
+                let done = Command::new("git").args(author).args(arguments).current_dir(&folder).status();
+                assert!(done.unwrap().success(), "git {arguments:?}");
+            }
+        }
+        format!("{} --allow-local", folder.to_str().unwrap())
+    }
+
     /// The command with this machine's names in place of the page's.
     fn filled(&self, line: &str) -> String {
+        let line = match line.contains(REPOSITORY) {
+            true => line.replace(REPOSITORY, &self.repository()),
+            false => line.to_owned(),
+        };
         line.replace("amber-falcon", &self.open)
             .replace("brisk-otter", &self.waiting)
             .replace("sess_4k7q2m9x1c5v8b3n", &self.session)
