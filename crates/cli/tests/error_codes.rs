@@ -13,7 +13,7 @@ use workrail_core::token::{MintTarget, NodeFacts, mint};
 use workrail_model::digest::WorkflowHash;
 use workrail_model::error::ErrorCode;
 use workrail_model::event::{Event, EventData, EventIndex};
-use workrail_model::id::{NodeId, RunId, SessionId};
+use workrail_model::id::{EventId, NodeId, RunId, SessionId};
 use workrail_model::manifest::{ManifestIndex, commit_group, group_bytes, segment_bytes};
 use workrail_model::token::TokenEncoding;
 use workrail_ports::keyring::KeyringStore;
@@ -182,6 +182,7 @@ fn token_workflow_hash_mismatch() {
         node: workrail_core::derive::root_node_id(run),
         run,
         node_event: EventIndex::ZERO,
+        created_by: EventId::from_bits([0; 10]),
         workflow: WorkflowHash::of(b"another workflow"),
     };
     let token = mint(&MintTarget::State { session: scene.session(), at }, TokenEncoding::V1, &key);

@@ -127,5 +127,11 @@ impl<'a> Reading<'a> {
 
 /// What a token for the tip of a run needs.
 pub(crate) fn tip_of(place: &RunPlace) -> NodeFacts {
-    NodeFacts { node: place.tip, run: place.run, node_event: place.tip_event, workflow: place.workflow_hash }
+    NodeFacts {
+        node: place.tip,
+        run: place.run,
+        node_event: place.tip_event,
+        created_by: place.tip_created_by,
+        workflow: place.workflow_hash,
+    }
 }

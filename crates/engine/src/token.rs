@@ -26,6 +26,7 @@ impl Nodes<'_> {
             node: node.node_id,
             run: node.run_id,
             node_event: node.created_index,
+            created_by: node.created_by,
             workflow: run.workflow_hash,
         })
     }

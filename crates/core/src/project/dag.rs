@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize, Serializer};
 use workrail_model::digest::SnapshotRef;
 use workrail_model::event::{CheckpointRecord, EdgeCause, EdgeCreated, EdgeKind, EventIndex, NodeKind};
-use workrail_model::id::{AttemptId, NodeId, RunId};
+use workrail_model::id::{AttemptId, EventId, NodeId, RunId};
 
 use super::index::IdIndex;
 use super::{FoldError, SessionState};
@@ -59,6 +59,9 @@ pub struct NodeState {
     pub snapshot_ref: SnapshotRef,
     /// The index of its `node_created`; short tokens name the node by it.
     pub created_index: EventIndex,
+    /// Its `node_created` itself. Drawn anew by every append, so that a node of a history that was cut or
+    /// restored is not taken for the one that stood there before.
+    pub created_by: EventId,
     pub edge: Option<EdgeInfo>,
     /// What the call that made this checkpoint is answered with when it comes again.
     #[serde(default, skip_serializing_if = "Option::is_none")]

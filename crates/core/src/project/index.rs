@@ -87,7 +87,7 @@ fn hash(id: NodeId) -> u64 {
 mod tests {
     use workrail_model::digest::SnapshotRef;
     use workrail_model::event::{EventIndex, NodeKind};
-    use workrail_model::id::RunId;
+    use workrail_model::id::{EventId, RunId};
 
     use super::*;
 
@@ -99,6 +99,7 @@ mod tests {
             parent: None,
             snapshot_ref: SnapshotRef::of(b""),
             created_index: EventIndex::ZERO,
+            created_by: EventId::from_bits([0; 10]),
             edge: None,
             checkpoint: None,
             children: Vec::new(),

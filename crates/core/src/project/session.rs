@@ -250,6 +250,7 @@ impl SessionState {
             parent: created.parent_node_id,
             snapshot_ref: created.snapshot_ref,
             created_index: index,
+            created_by: event.event_id,
             edge: None,
             checkpoint: created.checkpoint,
             children: Vec::new(),

@@ -2,7 +2,7 @@
 
 use workrail_model::digest::WorkflowHash;
 use workrail_model::event::{Activity, EventIndex, ObservationKey, ObservationValue, OutputPayload};
-use workrail_model::id::{NodeId, RunId, SessionId};
+use workrail_model::id::{EventId, NodeId, RunId, SessionId};
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::name::WorkflowId;
 use workrail_model::reply::without_marks;
@@ -26,6 +26,8 @@ pub struct RunPlace {
     pub tip: NodeId,
     /// The index of the tip's `node_created`.
     pub tip_event: EventIndex,
+    /// That event.
+    pub tip_created_by: EventId,
 }
 
 /// One run as ranking sees it; `at` is absent for a session that holds notes only.
@@ -94,6 +96,7 @@ impl SessionCard {
                     workflow_hash: run.workflow_hash,
                     tip,
                     tip_event: facts.node(tip)?.created_index,
+                    tip_created_by: facts.node(tip)?.created_by,
                 }),
                 activity: run.last_activity,
                 notes,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use test_case::test_case;
 use workrail_model::digest::WorkflowHash;
 use workrail_model::event::{Activity, EventIndex};
-use workrail_model::id::NodeId;
+use workrail_model::id::{EventId, NodeId};
 use workrail_model::name::WorkflowId;
 use workrail_model::resume::MatchReason::{self, *};
 
@@ -17,6 +17,7 @@ fn card(n: u8, activity: u64) -> RunCard {
             workflow_hash: WorkflowHash::of(b"any"),
             tip: NodeId::from_bits([n; 10]),
             tip_event: EventIndex::ZERO,
+            tip_created_by: EventId::from_bits([0; 10]),
         }),
         activity: Activity::new(activity),
         git_branch: None,

@@ -19,7 +19,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use workrail_model::digest::WorkflowHash;
 use workrail_model::event::EventIndex;
-use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
+use workrail_model::id::{AttemptId, EventId, NodeId, RunId, SessionId};
 use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::limits::EVENT_INDEX_MAX;
 use workrail_model::token::{ShortTarget, TokenEncoding, TokenKind, TokenTarget};
@@ -41,6 +41,8 @@ pub struct NodeFacts {
     pub run: RunId,
     /// The index of the `node_created` event.
     pub node_event: EventIndex,
+    /// That event.
+    pub created_by: EventId,
     /// What the run is pinned to.
     pub workflow: WorkflowHash,
 }
@@ -130,7 +132,9 @@ pub fn mint(target: &MintTarget, encoding: TokenEncoding, key: &SigningKey) -> S
         TokenEncoding::V2 if target.short().node_event.get() > EVENT_INDEX_MAX => {
             v1::mint(&target.full(), key)
         }
-        TokenEncoding::V2 => v2::mint(&target.short(), target.label(), key),
+        TokenEncoding::V2 => {
+            v2::mint(&target.short(), target.label(), target.at().map(|at| at.created_by), key)
+        }
     }
 }
 
@@ -171,22 +175,24 @@ pub struct Unverified {
 #[derive(Clone, Copy, Debug)]
 enum Signature {
     Whole([u8; 32]),
-    /// The first 64 bits.
-    Left([u8; 8]),
+    Split(v2::SplitMac),
 }
 
 impl Unverified {
     /// Tries the current key, then the previous one; each comparison takes constant time.
     pub fn verify(self, keyring: &Keyring) -> Result<VerifiedToken, TokenError> {
-        let signed = keyring.in_order().any(|key| {
+        for key in keyring.in_order() {
             let mac = mac(key, &self.message);
-            match &self.signature {
-                Signature::Whole(bytes) => mac.verify_slice(bytes).is_ok(),
-                Signature::Left(bytes) => mac.verify_truncated_left(bytes).is_ok(),
+            let (signed, bond) = match &self.signature {
+                Signature::Whole(bytes) => (mac.verify_slice(bytes).is_ok(), None),
+                Signature::Split(split) => {
+                    let bond = split.bond(signature(key, &self.message));
+                    (mac.verify_truncated_left(&split.left).is_ok(), Some(bond))
+                }
+            };
+            if signed {
+                return Ok(VerifiedToken { reference: self.reference, bond });
             }
-        });
-        if signed {
-            return Ok(VerifiedToken { reference: self.reference });
         }
         let label = match self.reference {
             TokenRef::Full(_) => None,
@@ -200,6 +206,8 @@ impl Unverified {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifiedToken {
     reference: TokenRef,
+    /// What a `v2` token still has to prove: that its node is the one it was minted for.
+    bond: Option<v2::Bond>,
 }
 
 impl VerifiedToken {
@@ -214,6 +222,11 @@ impl VerifiedToken {
 
     pub fn reference(&self) -> &TokenRef {
         &self.reference
+    }
+
+    /// Whether the token was minted for the node that this event made, or for no node.
+    fn is_of(&self, created_by: Option<EventId>) -> bool {
+        self.bond.is_none_or(|bond| bond.holds(created_by))
     }
 }
 

@@ -2,10 +2,13 @@
 //!
 //! The body is 214 bits and one zero bit: session 80, node event index 25, attempt 45 (zero when the
 //! kind has none), MAC 64. The MAC covers the kind and the label too, so that no part of a token can
-//! be exchanged for another token's (G34).
+//! be exchanged for another token's (G34). Its first 40 bits can be checked before the log is read; the last
+//! 24 also cover the event that made the node, which only the log knows. So a token of a history that was
+//! cut or restored does not fit what came to stand in its place.
 
+use workrail_model::digest::Sha256;
 use workrail_model::event::EventIndex;
-use workrail_model::id::{AttemptId, SessionId, base32};
+use workrail_model::id::{AttemptId, EventId, SessionId, base32};
 use workrail_model::keyring::SigningKey;
 use workrail_model::token::{ShortTarget, TokenKind};
 
@@ -25,11 +28,74 @@ const MAC_BITS_BEFORE_LAST: u32 = 58;
 /// Keeps these MACs apart from those of `v1` payloads, which start with `{`.
 const DOMAIN: &[u8] = b"workrail/token/v2\0";
 
-pub(super) fn mint(target: &ShortTarget, label: RunLabel, key: &SigningKey) -> String {
-    let signature = signature(key, &message(target, label));
-    let mut mac = [0; 8];
-    mac.copy_from_slice(&signature[..8]);
-    format!("{}.v2.{label}.{}", target.kind.prefix(), body(target, mac))
+/// The two parts of a MAC.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SplitMac {
+    pub(super) left: [u8; 5],
+    right: [u8; 3],
+}
+
+impl SplitMac {
+    fn new(signature: [u8; 32], created_by: Option<EventId>) -> Self {
+        let mut left = [0; 5];
+        left.copy_from_slice(&signature[..5]);
+        Self { left, right: Bond::expected(&signature, created_by) }
+    }
+
+    fn bytes(self) -> [u8; 8] {
+        let [a, b, c, d, e] = self.left;
+        let [f, g, h] = self.right;
+        [a, b, c, d, e, f, g, h]
+    }
+
+    fn of_bytes([a, b, c, d, e, f, g, h]: [u8; 8]) -> Self {
+        Self { left: [a, b, c, d, e], right: [f, g, h] }
+    }
+
+    /// What is left to prove once the signature is known.
+    pub(super) fn bond(self, signature: [u8; 32]) -> Bond {
+        Bond { signature, right: self.right }
+    }
+}
+
+/// A token's claim on the event that made its node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bond {
+    /// Most of it is secret; it is never shown.
+    signature: [u8; 32],
+    right: [u8; 3],
+}
+
+impl std::fmt::Debug for Bond {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Bond(..)")
+    }
+}
+
+impl Bond {
+    pub(super) fn holds(&self, created_by: Option<EventId>) -> bool {
+        // Every bit is compared, however many differ.
+        let expected = Self::expected(&self.signature, created_by);
+        expected.iter().zip(&self.right).fold(0, |differing, (a, b)| differing | (a ^ b)) == 0
+    }
+
+    fn expected(signature: &[u8; 32], created_by: Option<EventId>) -> [u8; 3] {
+        let event = created_by.map(|event| event.bits()).unwrap_or_default();
+        let digest = Sha256::of_parts(&[signature, &event]);
+        let mut right = [0; 3];
+        right.copy_from_slice(&digest.as_bytes()[..3]);
+        right
+    }
+}
+
+pub(super) fn mint(
+    target: &ShortTarget,
+    label: RunLabel,
+    created_by: Option<EventId>,
+    key: &SigningKey,
+) -> String {
+    let mac = SplitMac::new(signature(key, &message(target, label)), created_by);
+    format!("{}.v2.{label}.{}", target.kind.prefix(), body(target, mac.bytes()))
 }
 
 pub(super) fn decode(kind: TokenKind, label: &str, text: &str) -> Result<Unverified, Problem> {
@@ -44,7 +110,8 @@ pub(super) fn decode(kind: TokenKind, label: &str, text: &str) -> Result<Unverif
         return Err(Problem::NotCanonical);
     }
     let message = message(&target, label);
-    Ok(Unverified { reference: TokenRef::Short { target, label }, message, signature: Signature::Left(mac) })
+    let signature = Signature::Split(SplitMac::of_bytes(mac));
+    Ok(Unverified { reference: TokenRef::Short { target, label }, message, signature })
 }
 
 /// Node and attempt as one number of 70 bits.

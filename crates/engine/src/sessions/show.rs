@@ -79,7 +79,13 @@ impl Reading<'_> {
             told.recap(tip)
         });
         let wish = self.wishes.wished_preferences(facts.session_id(), run);
-        let at = NodeFacts { node: tip, run, node_event: node.created_index, workflow: state.workflow_hash };
+        let at = NodeFacts {
+            node: tip,
+            run,
+            node_event: node.created_index,
+            created_by: node.created_by,
+            workflow: state.workflow_hash,
+        };
         let label = RunLabel::of(run);
         let bookmark = || look_call(&self.signer.state(facts.session_id(), at), label);
         Ok(GoingOn {
