@@ -172,6 +172,43 @@ fn what_was_deleted_comes_back_under_its_id_and_old_tokens_hold() {
     assert_eq!(session_of(&on), session);
 }
 
+/// Restored to an earlier point, a session can go on differently: what its later tokens were for is gone.
+#[test]
+fn tokens_of_a_history_that_was_replaced_advance_nothing() {
+    let (machine, reply) = halfway();
+    let session = session_of(&reply);
+    machine.done(&["export", &session, "-o", "kept.json"]);
+    let mut client = machine.chat();
+    let lost = advance(&mut client, &reply, "this will be lost");
+    client.close();
+    machine.done(&["sessions", "delete", &session, "--yes"]);
+    machine.done(&["import", "kept.json"]);
+    let mut client = machine.chat();
+    let redone = advance(&mut client, &reply, "done again");
+    assert_eq!(redone.step(), lost.step());
+    let before = machine.files();
+    for (tool, arguments) in [
+        (
+            "continue_workflow",
+            json!({ "ackToken": lost.string("ackToken"), "output": { "notesMarkdown": "old" } }),
+        ),
+        ("continue_workflow", json!({ "stateToken": lost.string("stateToken") })),
+        (
+            "checkpoint_workflow",
+            json!({ "checkpointToken": lost.string("checkpointToken"), "output": { "notesMarkdown": "old" } }),
+        ),
+    ] {
+        let refused = client.call(tool, arguments);
+        assert!(refused.is_error, "{tool}: {}", refused.text);
+        assert_eq!(refused.structured["code"], "TOKEN_BAD_SIGNATURE");
+    }
+    let truth = |files: BTreeMap<PathBuf, Vec<u8>>| -> BTreeMap<PathBuf, Vec<u8>> {
+        let noted = |path: &Path| path.to_str().unwrap().contains("/logs/");
+        files.into_iter().filter(|(path, _)| !noted(path)).collect()
+    };
+    assert!(truth(machine.files()) == truth(before), "a token of another history wrote something");
+}
+
 #[test]
 fn an_export_replaces_nothing_unless_it_is_told_to() {
     let (machine, reply) = halfway();
