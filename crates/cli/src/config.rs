@@ -98,7 +98,7 @@ pub(crate) struct Behind {
 
 /// Running servers whose settings are not those wanted now.
 pub(crate) fn behind(desired: &Settings) -> Result<Vec<Behind>, Failure> {
-    let running = wiring::open(settings::current()?)?.engine.servers()?;
+    let running = wiring::open(&settings::fresh()?)?.engine.servers()?;
     let compared = running.into_iter().map(|server| {
         let differences = differences(desired, &server.settings);
         Behind { server, differences }

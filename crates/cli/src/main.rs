@@ -31,6 +31,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use workrail_mcp::LoopbackAddress;
 use workrail_model::error::ErrorCode;
 
+use crate::outcome::{Failure, Format};
+
 /// Keeps AI coding agents on the rails: one step at a time, everything durable.
 #[derive(Debug, Parser)]
 #[command(version = version::LONG, about)]
@@ -92,7 +94,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return not_parsed(&error),
+    };
     settings::named(arguments.config);
     wiring::log_to_stderr();
     match arguments.command {
@@ -114,6 +119,16 @@ fn main() -> ExitCode {
         Command::Upkeep(command) => upkeep::run(command),
         Command::Explain { code } => explain(&code),
     }
+}
+
+/// Help and version go out as they are; a mistake is told to whoever asked for JSON as JSON.
+fn not_parsed(error: &clap::Error) -> ExitCode {
+    let mut options = std::env::args_os().skip(1).take_while(|argument| argument != "--");
+    if !error.use_stderr() || !options.any(|argument| argument == "--json") {
+        error.exit();
+    }
+    let message = error.render().to_string().trim_end().to_owned();
+    outcome::finish(Err(Failure::Call(message)), Format::Json)
 }
 
 fn explain(code: &str) -> ExitCode {

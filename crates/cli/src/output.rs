@@ -8,6 +8,7 @@ use anstyle::{AnsiColor, Color, Style};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use workrail_core::report::words::misleads;
 
 /// What a stretch of text is for.
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +31,10 @@ fn style(tone: Tone) -> Style {
     }
 }
 
-/// Stored text may hold escape sequences; a terminal must not obey them.
+/// Stored text may hold escape sequences and marks that reorder a line; a terminal must not obey them.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+    let harmful = |c: char| (c.is_control() && c != '\n' && c != '\t') || misleads(c);
+    text.chars().map(|c| if harmful(c) { '\u{fffd}' } else { c }).collect()
 }
 
 pub(crate) fn line(text: &str) {

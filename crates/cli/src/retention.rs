@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use workrail_core::report::words::one_line;
 use workrail_engine::upkeep::Overview;
 use workrail_model::health::SessionHealth;
 
@@ -128,7 +129,7 @@ fn show(seen: &Overview) {
         let status = run.status.map_or("status unknown", |status| status.as_str());
         output::line(&format!("Run {} · {} · {status}", run.label, run.workflow_id));
         if let Some(goal) = &run.goal {
-            output::line(&format!("  Goal: {goal}"));
+            output::line(&format!("  Goal: {}", one_line(goal)));
         }
     }
 }

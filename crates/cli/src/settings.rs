@@ -44,21 +44,27 @@ pub(crate) fn place() -> Result<ConfigPath, ConfigError> {
 
 /// The settings in effect.
 pub(crate) fn current() -> Result<&'static Current, Failure> {
-    let loaded = CURRENT.get_or_init(|| {
-        let place = match place() {
-            Err(ConfigError::NoHome) => None,
-            found => Some(found?),
-        };
-        let settings = config::load(place.as_ref())?;
-        Ok(Current { place, settings })
-    });
-    loaded.as_ref().map_err(unusable)
+    CURRENT.get_or_init(read).as_ref().map_err(unusable)
+}
+
+/// The same as they are now: for whoever has just written them.
+pub(crate) fn fresh() -> Result<Current, Failure> {
+    read().map_err(|error| unusable(&error))
+}
+
+fn read() -> Result<Current, ConfigError> {
+    let place = match place() {
+        Err(ConfigError::NoHome) => None,
+        found => Some(found?),
+    };
+    let settings = config::load(place.as_ref())?;
+    Ok(Current { place, settings })
 }
 
 /// An unusable file is the user's to mend.
 pub(crate) fn unusable(error: &ConfigError) -> Failure {
     Failure::Call(format!(
-        "{error}\n`workrail config edit` opens the file, `workrail config list` shows every setting."
+        "{error}\n`workrail config edit` opens the file, `workrail config path` prints where it is."
     ))
 }
 

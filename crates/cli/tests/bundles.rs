@@ -252,6 +252,26 @@ fn a_redacted_bundle_says_what_is_missing() {
 }
 
 #[test]
+fn a_dropped_value_is_not_left_in_the_goal() {
+    let machine = Machine::new();
+    let mut client = machine.chat();
+    let start = json!({
+        "workflowId": "wr.small_change", "goal": "use sk-0123456789abcdef for the teapot",
+        "workspacePath": machine.desk.path(), "context": { "apiKey": "sk-0123456789abcdef" },
+    });
+    let first = client.call("start_workflow", start);
+    advance(&mut client, &first, "the spout is cracked");
+    client.close();
+    let exported = machine.json(&["export", &session_of(&first), "-o", "r.json", "--redact", "--json"]);
+    assert_eq!(exported["redaction"]["messagesChanged"], 1, "{exported}");
+    let text = fs::read_to_string(machine.desk.path().join("r.json")).unwrap();
+    assert!(!text.contains("sk-0123456789abcdef"));
+    assert!(text.contains("use [redacted] for the teapot"));
+    let path = machine.desk.path().join("r.json");
+    Machine::new().done(&["import", path.to_str().unwrap()]);
+}
+
+#[test]
 fn the_sound_beginning_of_a_damaged_session_can_be_saved() {
     let (machine, reply) = halfway();
     let session = session_of(&reply);
@@ -280,6 +300,13 @@ fn the_sound_beginning_of_a_damaged_session_can_be_saved() {
     let at = client.call(next["tool"].as_str().unwrap(), next["arguments"].clone());
     assert_eq!(at.step(), "understand", "the first step again: what came after it was lost");
     advance(&mut client, &at, "once more");
+    elsewhere.done(&["export", &session, "-o", "u.json"]);
+    let third = Machine::new();
+    third.done(&["import", elsewhere.desk.path().join("u.json").to_str().unwrap()]);
+    third.done(&["export", &session, "-o", "v.json"]);
+    let again: Value =
+        serde_json::from_str(&fs::read_to_string(third.desk.path().join("v.json")).unwrap()).unwrap();
+    assert_eq!(again["session"]["events"][0]["data"]["importedFrom"]["salvaged"], true, "also two hops away");
     damage(&segments[0]);
     let refused = machine.run(&["export", &session, "-o", "t.json", "--json"]);
     let error: Value = serde_json::from_slice(&refused.stdout).unwrap();

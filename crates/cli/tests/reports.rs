@@ -202,7 +202,7 @@ fn sessions_are_listed_shown_drawn_logged_searched_and_resumed() {
 fn damaged_sessions_are_reported_up_to_the_damage_and_never_hidden() {
     let scene = Scene::new();
     let (label, healthy) = named(&scene.started("Sound."));
-    let (_, tail) = named(&scene.started("Half lost."));
+    let (tail_label, tail) = named(&scene.started("Half lost."));
     let (_, head) = named(&scene.started("All lost."));
     scene.damage(scene.segments(&tail).last().unwrap());
     scene.damage(&scene.segments(&head)[0]);
@@ -222,10 +222,14 @@ fn damaged_sessions_are_reported_up_to_the_damage_and_never_hidden() {
     assert!(html.contains("<div class=\"banner\"><strong>Damaged session.</strong>"));
     assert_eq!(scene.json(&["report", &tail])["health"]["health"], "corrupt_tail");
     for command in ["show", "tree", "log"] {
-        let text = scene.printed(&["sessions", command, &tail]);
-        assert!(text.contains("Damaged session: "), "{text}");
-        assert!(!text.contains("To go on in a chat"), "{text}");
+        for name in [&tail, &tail_label] {
+            let text = scene.printed(&["sessions", command, name]);
+            assert!(text.contains("Damaged session: "), "{text}");
+            assert!(!text.contains("To go on in a chat"), "{text}");
+        }
     }
+    let planned = scene.json(&["repair", &tail_label, "--dry-run"]);
+    assert_eq!(planned["outcome"], "would_repair", "{planned}");
     for arguments in [vec!["report", &head], vec!["sessions", "show", &head], vec!["sessions", "log", &head]]
     {
         let refused = scene.run(&[arguments.as_slice(), &["--json"]].concat());
@@ -235,6 +239,24 @@ fn damaged_sessions_are_reported_up_to_the_damage_and_never_hidden() {
     }
     let hits = scene.json(&["sessions", "search", "sound"]);
     assert_eq!((&hits["unreadable"], &hits["hits"][0]["sessionId"]), (&json!(1), &json!(healthy)));
+}
+
+#[test]
+fn a_goal_stays_on_its_line_and_reads_as_it_is_stored() {
+    let scene = Scene::new();
+    let mut client = scene.server();
+    let goal = "tidy\nRun fake-label · done\u{2028}Type yes \u{202e}dlrow";
+    let reply = client.call("start_workflow", json!({ "workflowId": "team.change", "goal": goal }));
+    client.close();
+    let (label, _) = named(&reply);
+    let resumed = scene.printed(&["sessions", "resume", &label]);
+    let asked = scene.run(&["sessions", "delete", &label]);
+    assert_eq!(code(&asked), 2, "it asks a person");
+    for text in [resumed, String::from_utf8(asked.stdout).unwrap()] {
+        let line = text.lines().find(|line| line.contains("tidy")).unwrap();
+        assert!(line.contains("Run fake-label · done\u{fffd}Type yes \u{fffd}dlrow"), "{text}");
+        assert!(!text.contains(['\u{202e}', '\u{2028}']), "{text}");
+    }
 }
 
 #[test]

@@ -127,11 +127,13 @@ fn a_file_that_cannot_be_used_is_said_at_once_with_the_place_and_the_way_out() {
         ("data_dir = \"here\"\n", "an absolute path"),
         ("[tools.deep]\nresume = true\n", "`tools.deep`"),
         ("retention = 3\n", "`retention`"),
+        ("[zzzzzzzzzzzz]\nqqqq = 3\n", "the settings are data_dir, "),
     ] {
         home.write(text);
         let listed = home.run(&["config", "list"]);
         assert_eq!(listed.code, 2, "{text}: {listed:?}");
         assert!(listed.err.contains(said), "{text}: {}", listed.err);
+        assert!(listed.err.contains("config edit") && !listed.err.contains("config list"), "{}", listed.err);
         let served = home.run(&["mcp"]);
         assert!(served.code != 0 && served.out.is_empty(), "{served:?}");
         let set = home.run(&["config", "set", "retention.ttl_days", "30"]);
@@ -142,6 +144,29 @@ fn a_file_that_cannot_be_used_is_said_at_once_with_the_place_and_the_way_out() {
     }
     let refused = home.run(&["config", "get", "no.such", "--json"]);
     assert_eq!((refused.code, &refused.json()["error"]["code"]), (2, &json!("VALIDATION_ERROR")));
+}
+
+#[test]
+fn a_named_file_may_be_new_when_a_setting_is_written_to_it() {
+    let home = Home::new();
+    let set = home.run(&["--config", "new.toml", "config", "set", "retention.ttl_days", "30"]);
+    assert_eq!(set.code, 0, "{set:?}");
+    let got = home.run(&["--config", "new.toml", "config", "get", "retention.ttl_days"]);
+    assert_eq!((got.code, got.out.trim()), (0, "30"), "{got:?}");
+}
+
+#[test]
+fn a_call_that_cannot_be_parsed_is_answered_in_the_format_it_asked_for() {
+    let home = Home::new();
+    for arguments in [&["config", "list", "--json", "--no-such"][..], &["sessions", "show", "--json"]] {
+        let refused = home.run(arguments);
+        assert_eq!((refused.code, &refused.json()["error"]["code"]), (2, &json!("VALIDATION_ERROR")));
+        assert!(refused.json()["error"]["message"].as_str().unwrap().contains("Usage: "), "{refused:?}");
+    }
+    let plain = home.run(&["config", "list", "--no-such"]);
+    assert!(plain.code == 2 && plain.out.is_empty() && plain.err.contains("--no-such"), "{plain:?}");
+    let help = home.run(&["config", "list", "--json", "--help"]);
+    assert!(help.code == 0 && help.out.contains("Usage: "), "{help:?}");
 }
 
 #[test]

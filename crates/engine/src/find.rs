@@ -16,8 +16,8 @@ pub struct Found {
 }
 
 impl<S: Store> Engine<S> {
-    /// The one session or run that `text` names. A damaged session is found by its id, never by a label:
-    /// labels come from logs that were read whole.
+    /// The one session or run that `text` names. Of a damaged session, the runs of its sound beginning have
+    /// names, too: what mends, reports or saves it is called with them.
     pub fn find(&self, text: &str) -> Result<Found, Box<ErrorEnvelope>> {
         let wanted = text.trim().to_ascii_lowercase();
         let candidates = match () {
@@ -49,8 +49,15 @@ impl<S: Store> Engine<S> {
             Some(label) => RunLabel::of(*run) == label,
             None => run.to_string().starts_with(wanted),
         };
-        let named = known.runs().filter_map(|card| Some((card.session, card.run()?)));
-        Ok(named
+        let healthy = known.runs().filter_map(|card| Some((card.session, card.run()?)));
+        // Whatever cannot be read at all has no runs that could be meant.
+        let salvaged = known.unhealthy.iter().filter_map(|session| reading.salvage(*session).ok());
+        let damaged = salvaged.flat_map(|salvaged| {
+            let session = salvaged.state.session_id();
+            salvaged.state.runs().map(|run| (session, run.run_id)).collect::<Vec<_>>()
+        });
+        Ok(healthy
+            .chain(damaged)
             .filter(|(_, run)| fits(run))
             .map(|(session, run)| Found { session, run: Some(run) })
             .collect())

@@ -86,10 +86,11 @@ impl<S: Store> Engine<S> {
             true => Renumbering::After(last),
             false => Renumbering::Keep,
         };
+        let salvaged = checked.survey.salvage.is_some() || checked.salvaged_before;
         let from = ImportedFrom {
             session_id: original,
             bundle_id: checked.survey.bundle,
-            salvaged: checked.survey.salvage.is_some().then_some(true),
+            salvaged: salvaged.then_some(true),
         };
         // The runs of a damaged session are not known: where the session is here, so are they.
         Ok(Identity { session, runs: self.renamed_runs(checked, taken)?, from, activities })

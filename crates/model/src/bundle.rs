@@ -91,7 +91,7 @@ pub struct Redaction {
     pub removed: BTreeMap<String, u64>,
     /// Stored replies in which a dropped value was replaced.
     pub replies_changed: u64,
-    /// Messages of events in which a dropped value was replaced.
+    /// Messages of events, and contexts of kept values, in which a dropped value was replaced.
     pub messages_changed: u64,
     /// Notes that still hold a dropped value: what an agent wrote is not changed.
     pub notes_with_values: u64,

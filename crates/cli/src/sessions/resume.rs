@@ -1,6 +1,7 @@
 //! `sessions resume`: from a few words to what is pasted into a new chat.
 
 use serde_json::Value;
+use workrail_core::report::words::one_line;
 use workrail_engine::request::ResumeSession;
 
 use crate::outcome::Failure;
@@ -59,7 +60,7 @@ fn print(answer: &Value) {
             [("goal", said("goal")), ("at", said("stepTitle")), ("last", said("lastWorkedOn"))]
         {
             if !text.is_empty() {
-                output::line(&format!("   {what}: {text}"));
+                output::line(&format!("   {what}: {}", one_line(&text)));
             }
         }
         let why = candidate["whyMatched"].as_array().into_iter().flatten().filter_map(Value::as_str);

@@ -28,6 +28,8 @@ pub struct Checked {
     /// In the order in which they were started.
     pub runs: Vec<(RunId, WorkflowId)>,
     pub event_count: u64,
+    /// Whether an earlier bundle of this history held only the sound beginning of a damaged log.
+    pub salvaged_before: bool,
     /// Every activity number of the events, sorted.
     pub(super) activities: Vec<u64>,
 }
@@ -44,8 +46,9 @@ pub fn check<R: Read + Seek>(source: &mut R, survey: Survey) -> Result<Checked, 
     source.rewind().map_err(BundleError::Source)?;
     let mut history = History::new(&survey);
     read(source, &mut history)?;
+    let salvaged_before = history.salvaged_before;
     let Known { runs, event_count, activities } = history.finish()?;
-    Ok(Checked { survey, runs, event_count, activities })
+    Ok(Checked { survey, runs, event_count, salvaged_before, activities })
 }
 
 /// What all events together say.
@@ -64,6 +67,7 @@ struct History<'s> {
     segment: Vec<u8>,
     segments_closed: usize,
     next_record: u64,
+    salvaged_before: bool,
     ids: BTreeSet<EventId>,
     keys: BTreeSet<[u8; 16]>,
     activities: BTreeSet<u64>,
@@ -93,6 +97,7 @@ impl<'s> History<'s> {
             segment: Vec::new(),
             segments_closed: 0,
             next_record: 0,
+            salvaged_before: false,
             ids: BTreeSet::new(),
             keys: BTreeSet::new(),
             activities: BTreeSet::new(),
@@ -115,6 +120,9 @@ impl<'s> History<'s> {
         self.check_identity(index, &event)?;
         self.check_references(index, &event)?;
         self.state.apply(&event).map_err(|error| BundleError::events(index, error))?;
+        if let EventData::SessionCreated(created) = &event.data {
+            self.salvaged_before = created.imported_from.and_then(|from| from.salvaged) == Some(true);
+        }
         self.activities.extend(event.activity.map(|activity| activity.get()));
         self.segment.extend_from_slice(&bytes);
         self.segment.push(b'\n');

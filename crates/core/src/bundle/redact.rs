@@ -1,7 +1,7 @@
 //! Leaves context values out of a bundle by the names of their keys, and what WorkRail rendered from them (G81).
 //!
-//! Dropped are the values themselves, in `context_set`. Where WorkRail wrote them into a stored reply or into
-//! a message of an event, they are replaced. What an agent wrote, notes and artifacts, is never changed: it is
+//! Dropped are the values themselves, in `context_set`. Where they stand in the context that is kept, or where
+//! WorkRail wrote them into a stored reply or into a message of an event, they are replaced. What an agent wrote, notes and artifacts, is never changed: it is
 //! looked through, and the bundle says how often a dropped value is still there.
 
 use std::borrow::Cow;
@@ -20,6 +20,8 @@ const REPLACEMENT: &str = "[redacted]";
 
 /// A value shorter than this is replaced only where it stands as a word of its own.
 const SUBSTRING_CHARS_MIN: usize = 4;
+/// The same for numbers: short ones are part of many others.
+const NUMBER_CHARS_MIN: usize = 6;
 /// A text may hold only the beginning of a long value; so many characters of it are recognised.
 const BEGINNING_CHARS: usize = 8;
 
@@ -72,17 +74,19 @@ fn fits(pattern: &str, text: &str) -> bool {
 pub struct Gathering {
     patterns: KeyPatterns,
     values: BTreeSet<String>,
+    /// Whether any key is dropped, also one whose value no text could show.
+    drops: bool,
 }
 
 impl Gathering {
     pub fn new(patterns: KeyPatterns) -> Self {
-        Self { patterns, values: BTreeSet::new() }
+        Self { patterns, values: BTreeSet::new(), drops: false }
     }
 
     /// Looks at an event; only context is of interest.
     pub fn see(&mut self, event: &Value) {
         if let Some(context) = context_of(event) {
-            gather(context, &self.patterns, &mut self.values);
+            self.drops |= gather(context, &self.patterns, &mut self.values);
         }
     }
 
@@ -102,7 +106,8 @@ impl Gathering {
         let mut needles: Vec<Needle> = texts.into_iter().map(Needle::new).collect();
         // The longest first, so that none is cut by one that it holds.
         needles.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
-        Redactor { patterns: self.patterns, needles, removed: BTreeMap::new(), messages_changed: 0 }
+        let Self { patterns, drops, .. } = self;
+        Redactor { patterns, needles, drops, removed: BTreeMap::new(), messages_changed: 0 }
     }
 }
 
@@ -111,14 +116,18 @@ fn context_of(event: &Value) -> Option<&Map<String, Value>> {
     event.pointer("/data/context").filter(|_| is_context)?.as_object()
 }
 
-fn gather(members: &Map<String, Value>, patterns: &KeyPatterns, values: &mut BTreeSet<String>) {
+/// Says whether any key is dropped.
+fn gather(members: &Map<String, Value>, patterns: &KeyPatterns, values: &mut BTreeSet<String>) -> bool {
+    let mut drops = false;
     for (key, value) in members {
         if patterns.matches(key) {
+            drops = true;
             leaves(value, values);
         } else {
-            objects_in(value, &mut |inner| gather(inner, patterns, values));
+            objects_in(value, &mut |inner| drops |= gather(inner, patterns, values));
         }
     }
+    drops
 }
 
 fn objects_in(value: &Value, visit: &mut dyn FnMut(&Map<String, Value>)) {
@@ -162,7 +171,8 @@ impl Needle {
         let chars = text.chars().count();
         let beginning = text.chars().take(BEGINNING_CHARS).collect();
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.' || byte == b'-');
-        Self { text, beginning, word_only: chars < SUBSTRING_CHARS_MIN || is_number }
+        let enough = if is_number { NUMBER_CHARS_MIN } else { SUBSTRING_CHARS_MIN };
+        Self { text, beginning, word_only: chars < enough }
     }
 
     /// The next place of the needle at or after `from`.
@@ -191,6 +201,7 @@ impl Needle {
 pub struct Redactor {
     patterns: KeyPatterns,
     needles: Vec<Needle>,
+    drops: bool,
     removed: BTreeMap<String, u64>,
     messages_changed: u64,
 }
@@ -244,12 +255,13 @@ impl Redactor {
                 if let Some(Value::Object(context)) = event.pointer_mut("/data/context") {
                     drop_keys(context, "", &self.patterns, &mut self.removed);
                 }
+                self.replace_in(event, replace_context);
             }
             "node_output_appended" => {}
-            _ => self.messages(event),
+            _ => self.replace_in(event, replace_messages),
         }
         if kind == "advance_recorded"
-            && self.finds_anything()
+            && self.drops
             && let Some(Value::Object(data)) = event.get_mut("data")
         {
             // The digest covers the context that was sent: short values could be guessed from it.
@@ -257,10 +269,10 @@ impl Redactor {
         }
     }
 
-    fn messages(&mut self, event: &mut Value) {
+    fn replace_in(&mut self, event: &mut Value, replace: Replace) {
         let Some(data) = event.get("data") else { return };
         let mut changed = data.clone();
-        if !replace_messages(&mut changed, &|text| self.replaced(text)) {
+        if !replace(&mut changed, &|text| self.replaced(text)) {
             return;
         }
         self.messages_changed += 1;
@@ -274,7 +286,7 @@ impl Redactor {
                     let found = self.is_in(text);
                     if found { Cow::Owned(REPLACEMENT.to_owned()) } else { Cow::Borrowed(text) }.into_owned()
                 };
-                replace_messages(data, &|text| Cow::Owned(whole(text)));
+                replace(data, &|text| Cow::Owned(whole(text)));
             }
         }
     }
@@ -361,6 +373,37 @@ fn drop_inside(value: &mut Value, at: &str, patterns: &KeyPatterns, removed: &mu
         Value::Object(members) => drop_keys(members, at, patterns, removed),
         Value::Array(items) => items.iter_mut().for_each(|item| drop_inside(item, at, patterns, removed)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Changes some texts of an event's data; says whether any was changed.
+type Replace = fn(&mut Value, &dyn Fn(&str) -> Cow<'_, str>) -> bool;
+
+/// Changes the values of a context: one that is kept may repeat one that was dropped.
+fn replace_context(data: &mut Value, change: &dyn Fn(&str) -> Cow<'_, str>) -> bool {
+    data.get_mut("context").is_some_and(|context| replace_values(context, change))
+}
+
+fn replace_values(value: &mut Value, change: &dyn Fn(&str) -> Cow<'_, str>) -> bool {
+    match value {
+        Value::Object(members) => {
+            members.values_mut().fold(false, |changed, member| changed | replace_values(member, change))
+        }
+        Value::Array(items) => {
+            items.iter_mut().fold(false, |changed, item| changed | replace_values(item, change))
+        }
+        Value::String(_) => replace_texts(value, change),
+        Value::Number(_) => {
+            let text = js_string(Some(value)).into_owned();
+            let new = change(&text).into_owned();
+            // A short number says too little to be taken for the one that was dropped.
+            let changed = text.len() >= NUMBER_CHARS_MIN && new != text;
+            if changed {
+                *value = Value::String(new);
+            }
+            changed
+        }
+        Value::Null | Value::Bool(_) => false,
     }
 }
 

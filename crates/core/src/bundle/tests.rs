@@ -83,6 +83,33 @@ fn replies_lose_the_value_in_every_form_that_a_reply_gives_it() {
     assert_eq!(redactor.reply(b"{\"parts\":[\"nothing\"]}"), None);
 }
 
+#[test]
+fn a_long_number_is_replaced_also_beside_letters() {
+    let redactor = redactor(json!({ "token": "4929123456781234", "secret": 1234 }));
+    let changed = redactor.reply(b"{\"parts\":[\"card4929123456781234x, a1234\"]}").unwrap();
+    assert_eq!(changed, b"{\"parts\":[\"card[redacted]x, a1234\"]}");
+}
+
+#[test]
+fn context_that_is_kept_does_not_repeat_what_was_dropped() {
+    let mut event = context(json!({
+        "token": "tok-98765", "secret": 123_456, "list": ["tok-98765"], "number": 123_456, "goal": "g", "few": 1,
+    }));
+    let mut redactor = redactor(event["data"]["context"].clone());
+    redactor.event(&mut event);
+    let kept = json!({ "list": ["[redacted]"], "number": "[redacted]", "goal": "g", "few": 1 });
+    assert_eq!(event["data"]["context"], kept);
+    assert_eq!(redactor.messages_changed(), 1);
+}
+
+#[test_case(json!({ "hasPassword": true, "token": false }), false; "a digest would tell yes from no")]
+#[test_case(json!({ "goal": "g" }), true; "nothing was dropped")]
+fn the_digest_of_a_request_goes_with_what_it_covers(values: Value, stays: bool) {
+    let mut event = json!({ "kind": "advance_recorded", "data": { "requestDigest": "sha256:00" } });
+    redactor(values).event(&mut event);
+    assert_eq!(event["data"].get("requestDigest").is_some(), stays);
+}
+
 fn refusal(text: &str) -> (Option<Problem>, String) {
     let error = survey(&mut std::io::Cursor::new(text.as_bytes())).map(|_| ()).unwrap_err();
     (error.problem(), error.to_string())

@@ -104,13 +104,19 @@ pub fn context_value(value: &ContextValue) -> String {
     }
 }
 
+/// Whether a character makes a line read differently from what it holds: marks, overrides and isolates of
+/// direction, separators that are no newline, and what takes no space. Joiners stay: scripts and emoji need them.
+pub fn misleads(c: char) -> bool {
+    matches!(c,
+        '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'
+        | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
 /// Text for people's eyes: what would steer a terminal, reorder the line or hide in it is replaced.
 pub fn clean(text: &str) -> String {
     let harmless = |c: char| match c {
         '\n' | '\t' => c,
-        // Overrides and isolates make a line read differently from what it holds.
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => '\u{fffd}',
-        _ if c.is_control() => '\u{fffd}',
+        _ if c.is_control() || misleads(c) => '\u{fffd}',
         _ => c,
     };
     text.replace("\r\n", "\n").chars().map(harmless).collect()

@@ -39,7 +39,10 @@ pub enum ConfigError {
 fn suggestion(nearest: &Option<&'static str>) -> String {
     match nearest {
         Some(name) => format!("; did you mean `{name}`?"),
-        None => "; `workrail config list` shows all".to_owned(),
+        None => {
+            let known: Vec<&str> = Key::ALL.iter().map(|key| key.as_str()).collect();
+            format!("; the settings are {}", known.join(", "))
+        }
     }
 }
 
