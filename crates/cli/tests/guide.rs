@@ -139,7 +139,8 @@ impl Machine {
             });
             fs::write(folder.join("flows/team.note.json"), file.to_string()).unwrap();
             let author = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
-            for arguments in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "m"]] {
+            for arguments in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "m"]]
+            {
                 let done = Command::new("git").args(author).args(arguments).current_dir(&folder).status();
                 assert!(done.unwrap().success(), "git {arguments:?}");
             }

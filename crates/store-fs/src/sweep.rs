@@ -54,10 +54,13 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(swept)
     }
 
+    pub(crate) fn exclusive_store_lock(&self) -> Result<F::Lock, UpkeepError> {
+        self.fs().lock(&layout::store_lock(), LockMode::Exclusive, LOCK_WAIT)?.ok_or(UpkeepError::Busy)
+    }
+
     /// The store without writers, and everything marked that they have appended.
     fn without_writers(&self, marks: &mut Marks) -> Result<F::Lock, UpkeepError> {
-        let lock = self.fs().lock(&layout::store_lock(), LockMode::Exclusive, LOCK_WAIT)?;
-        let lock = lock.ok_or(UpkeepError::Busy)?;
+        let lock = self.exclusive_store_lock()?;
         marks.look(self.fs(), &BTreeSet::new()).map_err(UpkeepError::InDoubt)?;
         Ok(lock)
     }
