@@ -44,6 +44,7 @@ impl<F: FileSystem> LocalStore<F> {
             Sweep::Real => {
                 self.sweep_leftovers(&mut marks, &mut swept.leftovers)?;
                 for batch in unmarked.chunks(BATCH_FILES_MAX) {
+                    self.fs().give_way();
                     self.sweep_batch(&mut marks, batch, &mut swept)?;
                 }
                 for kind in CONTENT_KINDS {
