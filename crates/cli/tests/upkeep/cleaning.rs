@@ -179,17 +179,17 @@ fn what_gc_removed_is_told_when_it_fails_later() {
 fn a_foreign_folder_among_the_sessions_is_a_problem_that_says_what_to_do() {
     let scene = Scene::new();
     let old = scene.finished();
-    let foreign = scene.data.path().join("sessions/copy of yesterday");
+    let foreign = scene.data.path().join("sessions/copy-of-yesterday");
     std::fs::create_dir(&foreign).unwrap();
     let verified = scene.run(&["verify", "--json"]);
     assert_eq!(verified.code, 1, "{verified:?}");
     let problem = &verified.json()["problems"][0];
-    assert_eq!(problem["what"], "sessions/copy of yesterday");
+    assert_eq!(problem["what"], "sessions/copy-of-yesterday");
     assert!(problem["fix"].as_str().unwrap().contains("Move it out of sessions/"), "{problem}");
     let said = scene.run(&["gc", "--ttl", "0d", "--json"]);
     assert_eq!(said.code, 1);
     let warning = said.json()["safeMode"]["message"].clone();
-    assert!(warning.as_str().unwrap().contains("sessions/copy of yesterday"), "{warning}");
+    assert!(warning.as_str().unwrap().contains("sessions/copy-of-yesterday"), "{warning}");
     assert!(scene.session_dir(&old).exists(), "in doubt no session goes either");
     std::fs::remove_dir(&foreign).unwrap();
     assert_eq!(scene.run(&["gc", "--ttl", "0d"]).code, 0);
