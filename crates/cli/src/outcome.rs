@@ -16,6 +16,8 @@ pub(crate) const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed or problems we
 pub(crate) enum Failure {
     /// It did its job and found problems; they are printed already.
     Problems,
+    /// It was ended by an error that is printed already, with what was done before.
+    Stopped(Box<ErrorEnvelope>),
     /// The call cannot be carried out as it was written.
     Call(String),
     /// What the engine answered.
@@ -49,6 +51,7 @@ pub(crate) fn finish(result: Result<(), Failure>, format: Format) -> ExitCode {
     let Err(failure) = result else { return ExitCode::SUCCESS };
     match failure {
         Failure::Problems => ExitCode::from(1),
+        Failure::Stopped(error) => ExitCode::from(exit_code(&error)),
         Failure::Call(message) => {
             told(format, ErrorCode::ValidationError, &message);
             ExitCode::from(2)

@@ -28,6 +28,7 @@ const SNIPPET_SHOWN_BYTES_MAX: usize = 700;
 
 impl Reading<'_> {
     pub(crate) fn resume(&self, request: &ResumeSession, workspace: Option<&WorkspacePath>) -> Answer {
+        self.signer.refresh();
         let query = self.query(request, workspace)?;
         let (ranked, searched_runs, unhealthy_sessions) = {
             let known = self.cards()?;

@@ -13,6 +13,7 @@ use crate::{Answer, Engine, Store, error};
 
 impl<S: Store> Engine<S> {
     pub(crate) fn open_session(&self, request: StartSession) -> Answer {
+        self.signer.refresh();
         let id = self.fresh_session()?;
         let notes = request.goal.map(|goal| format!("Goal: {goal}"));
         let sent = AdvanceRequest { notes, ..AdvanceRequest::default() };

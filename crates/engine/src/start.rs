@@ -48,6 +48,7 @@ enum Home {
 impl<S: Store> Engine<S> {
     pub(crate) fn start(&self, request: StartWorkflow) -> Answer {
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
+        self.signer.refresh();
         let home = self.home(&request)?;
         let workspace = self.workspace(request.workspace.as_deref())?;
         let CatalogEntry { workflow, source, suggested, asked, .. } =

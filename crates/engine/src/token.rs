@@ -104,26 +104,27 @@ impl Signer {
         *self.keyring.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keyring);
     }
 
-    /// Checks a token's shape and signature; the log is not touched yet.
-    ///
-    /// The keys may have been rotated by another process. So a signature that does not fit costs one look at
-    /// the keys as they lie there, and new ones are taken over when they explain the token: made durable first,
-    /// because tokens will be signed with them. A token that fits costs nothing.
-    pub(crate) fn verify_any(&self, text: &str) -> Result<VerifiedToken, TokenError> {
+    /// The keys as they are now: another process may have rotated them, and a key that is retired must neither
+    /// sign nor be accepted. One small file is read at the start of a call. Keys that are new are made durable
+    /// before tokens are signed with them.
+    pub(crate) fn refresh(&self) -> Arc<Keyring> {
         let known = self.keyring();
-        let refused = match token::decode(text)?.verify(&known) {
-            Err(refused @ TokenError::BadSignature { .. }) => refused,
-            other => return other,
+        let Some(keys) = self.source.peek().ok().flatten().filter(|keys| *keys != *known) else {
+            return known;
         };
-        let lying_there = self.source.peek().ok().flatten().filter(|keys| *keys != *known);
-        let Some(verified) = lying_there.and_then(|keys| token::decode(text).ok()?.verify(&keys).ok()) else {
-            return Err(refused);
-        };
-        // Without it the token is genuine all the same, and the next one asks again.
-        if let Ok(keys) = self.source.load_or_create() {
-            self.adopt(keys);
+        match self.source.load_or_create() {
+            Ok(keys) => {
+                self.adopt(keys);
+                self.keyring()
+            }
+            // They decide all the same what is genuine, and the next call asks again.
+            Err(_) => Arc::new(keys),
         }
-        Ok(verified)
+    }
+
+    /// Checks a token's shape and signature; the log is not touched yet.
+    pub(crate) fn verify_any(&self, text: &str) -> Result<VerifiedToken, TokenError> {
+        token::decode(text)?.verify(&self.refresh())
     }
 
     /// The same, for an argument that takes one kind only.

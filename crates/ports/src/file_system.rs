@@ -206,4 +206,6 @@ pub trait FileSystem: Send + Sync + 'static {
     fn remove_dir(&self, path: &RelPath) -> Result<(), FsError>;
     /// Called right before a write is acknowledged; a monitor checks here that nothing is pending.
     fn about_to_acknowledge(&self) {}
+    /// Called without a lock between two turns of long work, so that whoever waits for the lock gets it.
+    fn give_way(&self) {}
 }

@@ -23,6 +23,9 @@ pub struct Doubt {
     pub why: String,
 }
 
+/// The doubt that a folder among the sessions raises which is none.
+pub const FOREIGN_FOLDER: &str = "a folder among the sessions that is no session: move it out of sessions/";
+
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum UpkeepError {
     #[error("session {session} is marked to be kept")]
@@ -157,6 +160,13 @@ pub trait Upkeep: SessionReader {
 
     /// What `remove` would remove.
     fn weigh(&self, session: SessionId) -> Result<Tally, UpkeepError>;
+
+    /// Whether a sweep could have the store for itself now; asked before anything is removed for its sake.
+    fn may_sweep(&self) -> Result<(), UpkeepError>;
+
+    /// Folders among the sessions that are none: nothing is swept beside them, because a newer build may name its
+    /// sessions so. Their paths beneath the data directory.
+    fn foreign_folders(&self) -> Result<Vec<String>, FsError>;
 
     /// Removes content that no session and no backup needs. Any doubt about any session, and nothing goes.
     fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError>;

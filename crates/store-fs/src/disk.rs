@@ -163,4 +163,8 @@ impl FileSystem for Disk {
         retry_on_intr(|| rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR))
             .map_err(|errno| errno::error(FsOp::Remove, path, errno))
     }
+
+    fn give_way(&self) {
+        std::thread::sleep(lock::GIVE_WAY);
+    }
 }

@@ -11,10 +11,10 @@ use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::Cursor;
 use workrail_model::plan::AttachmentKind;
 use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, RelPath};
-use workrail_ports::upkeep::Doubt;
+use workrail_ports::upkeep::{Doubt, FOREIGN_FOLDER};
 
 use crate::content::references;
-use crate::{layout, load, tree};
+use crate::{layout, load, strays, tree};
 
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
@@ -60,13 +60,16 @@ impl Marks {
         if layout::is_temporary(&entry.name) || layout::is_suspect_mark(&entry.name) {
             return None;
         }
-        let Ok(session) = SessionId::parse(&entry.name) else {
-            // A newer build may name sessions otherwise; a file is no session in any build.
-            return match entry.kind {
-                FileKind::Directory => doubt("a folder among the sessions that is no session".to_owned()),
-                FileKind::Regular | FileKind::Other => None,
-            };
-        };
+        if strays::is_foreign_folder(entry) {
+            // A newer build may name sessions otherwise.
+            let path = layout::sessions().child(&entry.name).map(|path| path.to_string());
+            return Some(Doubt {
+                what: path.unwrap_or_else(|| entry.name.clone()),
+                why: FOREIGN_FOLDER.to_owned(),
+            });
+        }
+        // A file is no session in any build.
+        let session = SessionId::parse(&entry.name).ok()?;
         if without.contains(&session) {
             return None;
         }

@@ -144,6 +144,10 @@ impl<F: FileSystem> FileSystem for Monitored<F> {
         self.assert_quiescent();
         self.inner.about_to_acknowledge();
     }
+
+    fn give_way(&self) {
+        self.inner.give_way();
+    }
 }
 
 /// An open file under watch.

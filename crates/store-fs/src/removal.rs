@@ -37,7 +37,7 @@ impl<F: FileSystem> LocalStore<F> {
                 if let Ok(may_go) = one
                     && let Err(error) = self.fs().rename(&layout::session(may_go.session), &may_go.grave)
                 {
-                    *one = Err(error.into());
+                    *one = Err(gone_or(may_go.session, error));
                 }
             }
             let graves = condemned.iter().flatten().map(|one| (layout::session(one.session), &one.grave));
@@ -77,11 +77,11 @@ impl<F: FileSystem> LocalStore<F> {
             return Err(UpkeepError::Kept { session });
         }
         if let Some(judged) = judged {
-            let loaded = load::load(self.fs(), session, Some(judged))?;
-            let unchanged = |loaded: load::Loaded| {
-                loaded.health.is_healthy() && loaded.continues && loaded.cursor == *judged
-            };
-            if !loaded.is_some_and(unchanged) {
+            let loaded =
+                load::load(self.fs(), session, Some(judged)).map_err(|error| gone_or(session, error))?;
+            // It was there when it was judged: another process has removed it since.
+            let loaded = loaded.ok_or(StoreError::NotFound { session })?;
+            if !(loaded.health.is_healthy() && loaded.continues && loaded.cursor == *judged) {
                 return Err(UpkeepError::Changed { session });
             }
         }
@@ -101,10 +101,19 @@ impl<F: FileSystem> LocalStore<F> {
     }
 }
 
-/// Moves a folder of `sessions/` out of sight, durably, or leaves it where it is.
+/// What is not there any more was removed by another process, and that is no failure of the disk.
+fn gone_or(session: SessionId, error: FsError) -> UpkeepError {
+    if error.kind == FsErrorKind::NotFound { StoreError::NotFound { session }.into() } else { error.into() }
+}
+
+/// Moves a folder of `sessions/` out of sight, durably, or leaves it where it is. One that another process has
+/// taken away meanwhile is out of sight.
 pub(crate) fn bury<F: FileSystem>(fs: &F, folder: &RelPath, grave: &RelPath) -> Result<(), FsError> {
     tree::remove(fs, grave)?;
-    fs.rename(folder, grave)?;
+    match fs.rename(folder, grave) {
+        Err(error) if error.kind == FsErrorKind::NotFound => return fs.sync_dir(&layout::sessions()),
+        moved => moved?,
+    }
     settle(fs, &[(folder.clone(), grave)])
 }
 

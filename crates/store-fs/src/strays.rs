@@ -48,6 +48,20 @@ impl Found {
     }
 }
 
+/// A folder among the sessions that has no name of ours. It harms more than a stray: nothing is swept beside it.
+pub(crate) fn is_foreign_folder(entry: &DirEntry) -> bool {
+    let is_ours = is_temporary(&entry.name)
+        || layout::is_suspect_mark(&entry.name)
+        || SessionId::parse(&entry.name).is_ok();
+    entry.kind == FileKind::Directory && !is_ours
+}
+
+pub(crate) fn foreign_folders<F: FileSystem>(fs: &F) -> Result<Vec<String>, FsError> {
+    let folder = layout::sessions();
+    let foreign = listed(fs, &folder)?.into_iter().filter(is_foreign_folder);
+    Ok(foreign.filter_map(|entry| folder.child(&entry.name)).map(|path| path.to_string()).collect())
+}
+
 pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u64), FsError> {
     let mut found = Found { strays: Vec::new(), count: 0, max };
     let mut look = |folder: RelPath, belongs: &dyn Fn(&DirEntry) -> bool| -> Result<(), FsError> {
@@ -62,7 +76,7 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
     look(layout::keys_dir(), &|entry| KEY_NAMES.contains(&entry.name.as_str()))?;
     look(layout::sessions(), &|entry| {
         let is_session = entry.kind == FileKind::Directory && SessionId::parse(&entry.name).is_ok();
-        is_session || layout::is_suspect_mark(&entry.name)
+        is_session || is_foreign_folder(entry) || layout::is_suspect_mark(&entry.name)
     })?;
     for kind in CONTENT_KINDS {
         look(content_dir(kind), &|entry| {

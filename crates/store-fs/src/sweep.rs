@@ -44,6 +44,7 @@ impl<F: FileSystem> LocalStore<F> {
             Sweep::Real => {
                 self.sweep_leftovers(&mut marks, &mut swept.leftovers)?;
                 for batch in unmarked.chunks(BATCH_FILES_MAX) {
+                    self.fs().give_way();
                     self.sweep_batch(&mut marks, batch, &mut swept)?;
                 }
                 for kind in CONTENT_KINDS {
@@ -54,10 +55,13 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(swept)
     }
 
+    pub(crate) fn exclusive_store_lock(&self) -> Result<F::Lock, UpkeepError> {
+        self.fs().lock(&layout::store_lock(), LockMode::Exclusive, LOCK_WAIT)?.ok_or(UpkeepError::Busy)
+    }
+
     /// The store without writers, and everything marked that they have appended.
     fn without_writers(&self, marks: &mut Marks) -> Result<F::Lock, UpkeepError> {
-        let lock = self.fs().lock(&layout::store_lock(), LockMode::Exclusive, LOCK_WAIT)?;
-        let lock = lock.ok_or(UpkeepError::Busy)?;
+        let lock = self.exclusive_store_lock()?;
         marks.look(self.fs(), &BTreeSet::new()).map_err(UpkeepError::InDoubt)?;
         Ok(lock)
     }

@@ -56,6 +56,14 @@ impl<F: FileSystem> Upkeep for LocalStore<F> {
         Ok(tree::tally(self.fs(), &layout::session(session))?)
     }
 
+    fn may_sweep(&self) -> Result<(), UpkeepError> {
+        self.exclusive_store_lock().map(drop)
+    }
+
+    fn foreign_folders(&self) -> Result<Vec<String>, FsError> {
+        strays::foreign_folders(self.fs())
+    }
+
     fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError> {
         self.sweep_content(sweep)
     }

@@ -113,7 +113,8 @@ fn any_doubt_about_any_session_and_nothing_goes() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     sim.make_dir_raw(&path("sessions/session-of-the-future"));
-    assert_eq!(doubted(store.sweep(Sweep::Real).unwrap_err()), ["session-of-the-future"]);
+    assert_eq!(doubted(store.sweep(Sweep::Real).unwrap_err()), ["sessions/session-of-the-future"]);
+    assert_eq!(store.foreign_folders().unwrap(), ["sessions/session-of-the-future"]);
 }
 
 #[test]

@@ -92,7 +92,7 @@ enum Stop {
 fn sources() -> Result<Sources, Stop> {
     settings::sources().map_err(|failure| match failure {
         Failure::Call(message) | Failure::Environment(message) => Stop::Call(message),
-        Failure::Refused(error) => Stop::Call(outcome::described(&error)),
+        Failure::Refused(error) | Failure::Stopped(error) => Stop::Call(outcome::described(&error)),
         Failure::Problems => Stop::Problems,
     })
 }

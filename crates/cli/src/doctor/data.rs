@@ -38,7 +38,9 @@ pub(super) fn look(findings: &mut Findings) {
         }
         Err(failure) => {
             let (what, fix) = match failure {
-                outcome::Failure::Refused(error) => (error.message, error.suggestion),
+                outcome::Failure::Refused(error) | outcome::Failure::Stopped(error) => {
+                    (error.message, error.suggestion)
+                }
                 outcome::Failure::Call(text) | outcome::Failure::Environment(text) => {
                     (text, format!("make {root} readable and writable for this user"))
                 }

@@ -25,7 +25,11 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
         Format::Json => output::json(&json!(cleaned)),
         Format::Text => show(&cleaned),
     }
-    if cleaned.safe_mode.is_none() { Ok(()) } else { Err(Failure::Problems) }
+    match (cleaned.stopped, cleaned.safe_mode) {
+        (Some(error), _) => Err(Failure::Stopped(Box::new(error))),
+        (None, Some(_)) => Err(Failure::Problems),
+        (None, None) => Ok(()),
+    }
 }
 
 fn show(cleaned: &Cleaned) {
@@ -43,11 +47,22 @@ fn show(cleaned: &Cleaned) {
     if cleaned.removed.len() > SHOWN_MAX {
         output::line(&format!("and {} more sessions", cleaned.removed.len() - SHOWN_MAX));
     }
-    if let Some(warning) = &cleaned.safe_mode {
+    if let Some(warning) = cleaned.stopped.as_ref().or(cleaned.safe_mode.as_ref()) {
         output::toned(Tone::Warning, &outcome::described(warning));
         return;
     }
     output::line(&stayed(cleaned));
+    if let Some(ahead) = &cleaned.ahead_of_clock {
+        output::toned(
+            Tone::Warning,
+            &format!(
+                "Session {} has an event of {}, and the clock of this machine has not reached it: so no age can be \
+                 believed. Set the clock right, or, if the session came from another machine, remove it with \
+                 `workrail sessions delete {}`.",
+                ahead.session_id, ahead.at, ahead.session_id
+            ),
+        );
+    }
     let freed = &cleaned.freed;
     let row = |name: &str, sum: Sum| vec![name.to_owned(), sum.files.to_string(), bytes_shown(sum.bytes)];
     output::table(

@@ -135,4 +135,63 @@ fn gc_removes_nothing_by_age_while_the_clock_is_behind() {
     assert_eq!(said["removed"], json!([]));
     assert_eq!((&said["stayed"]["clockBehind"], &said["stayed"]["unfinished"]), (&json!(1), &json!(1)));
     assert!(scene.session_dir(&old).exists());
+    let ahead = session(&ahead);
+    assert_eq!(said["aheadOfClock"], json!({ "sessionId": ahead, "at": "9998-01-01T00:00:00.000Z" }));
+    let shown = scene.run(&["gc", "--ttl", "0d"]).out;
+    assert!(shown.contains(&ahead) && shown.contains("9998-01-01T00:00:00.000Z"), "{shown}");
+}
+
+#[test]
+fn gc_removes_nothing_when_it_could_not_sweep() {
+    let scene = Scene::new();
+    let old = scene.finished();
+    let lock = std::fs::File::open(scene.data.path().join("store.lock")).unwrap();
+    lock.try_lock_shared().unwrap();
+    let said = scene.run(&["gc", "--ttl", "0d", "--json"]);
+    assert_eq!((said.code, &said.json()["error"]["code"]), (3, &json!("STORE_BUSY")), "{said:?}");
+    assert!(scene.session_dir(&old).exists(), "busy is said before anything goes");
+}
+
+#[test]
+fn what_gc_removed_is_told_when_it_fails_later() {
+    for as_json in [true, false] {
+        let scene = Scene::new();
+        let old = session(&scene.finished());
+        // Whether anybody is at work in this leftover cannot be asked: its lock is a folder.
+        let leftover = scene.data.path().join("sessions/.tmp-import-1/.lock");
+        std::fs::create_dir_all(&leftover).unwrap();
+        let mut call = vec!["gc", "--ttl", "0d"];
+        call.extend(as_json.then_some("--json"));
+        let said = scene.run(&call);
+        assert_eq!(said.code, 3, "{said:?}");
+        assert!(!scene.data.path().join("sessions").join(&old).exists());
+        assert!(said.out.contains(&old) && said.out.contains("STORE_IO"), "{said:?}");
+        assert!(!said.out.contains("token") && said.out.contains("run the same command again"), "{said:?}");
+        if as_json {
+            let report = said.json();
+            assert_eq!(report["removed"][0]["sessionId"], json!(old));
+            assert_eq!(report["stopped"]["code"], json!("STORE_IO"));
+        }
+    }
+}
+
+#[test]
+fn a_foreign_folder_among_the_sessions_is_a_problem_that_says_what_to_do() {
+    let scene = Scene::new();
+    let old = scene.finished();
+    let foreign = scene.data.path().join("sessions/copy-of-yesterday");
+    std::fs::create_dir(&foreign).unwrap();
+    let verified = scene.run(&["verify", "--json"]);
+    assert_eq!(verified.code, 1, "{verified:?}");
+    let problem = &verified.json()["problems"][0];
+    assert_eq!(problem["what"], "sessions/copy-of-yesterday");
+    assert!(problem["fix"].as_str().unwrap().contains("Move it out of sessions/"), "{problem}");
+    let said = scene.run(&["gc", "--ttl", "0d", "--json"]);
+    assert_eq!(said.code, 1);
+    let warning = said.json()["safeMode"]["message"].clone();
+    assert!(warning.as_str().unwrap().contains("sessions/copy-of-yesterday"), "{warning}");
+    assert!(scene.session_dir(&old).exists(), "in doubt no session goes either");
+    std::fs::remove_dir(&foreign).unwrap();
+    assert_eq!(scene.run(&["gc", "--ttl", "0d"]).code, 0);
+    assert!(!scene.session_dir(&old).exists());
 }

@@ -80,6 +80,12 @@ fn servers_of_before_and_after_a_rotation_take_each_others_tokens() {
     assert!(!last.call("continue_workflow", look(&minted)).is_error);
     let ended = last.call("continue_workflow", look(&other));
     assert_eq!(ended.code(), "TOKEN_BAD_SIGNATURE", "two rotations end a token: {}", ended.text);
+    let ended = before.call("continue_workflow", look(&other));
+    assert_eq!(ended.code(), "TOKEN_BAD_SIGNATURE", "for a server of before as well: {}", ended.text);
+    let started = start(&mut before);
+    assert_eq!(scene.run(&["keys", "rotate", "--yes"]).code, 0);
+    let taken = last.call("continue_workflow", look(&started));
+    assert!(!taken.is_error, "it was signed with the key of its time: {}", taken.text);
     let forged = format!("{}0", &other.string("stateToken")[..other.string("stateToken").len() - 1]);
     let refused = before.call("continue_workflow", json!({ "stateToken": forged }));
     assert!(refused.is_error, "looking at the keys again does not make a wrong token right");

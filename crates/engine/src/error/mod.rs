@@ -111,8 +111,9 @@ pub(crate) fn store(cause: StoreError) -> Boxed {
     }
 }
 
-pub(crate) fn io(cause: &FsError) -> Boxed {
-    let next = match cause.kind {
+/// What a person can do about a disk that does not work.
+fn remedy(cause: &FsError) -> &'static str {
+    match cause.kind {
         FsErrorKind::NoSpace | FsErrorKind::Quota => "Free some disk space",
         FsErrorKind::ReadOnly => "Make the data directory writable",
         FsErrorKind::PermissionDenied => "Give this user access to the data directory",
@@ -122,7 +123,11 @@ pub(crate) fn io(cause: &FsError) -> Boxed {
         | FsErrorKind::WrongKind
         | FsErrorKind::TooLarge { .. }
         | FsErrorKind::Io => "Check the disk and the data directory",
-    };
+    }
+}
+
+pub(crate) fn io(cause: &FsError) -> Boxed {
+    let next = remedy(cause);
     envelope(
         ErrorCode::StoreIo,
         Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },

@@ -5,10 +5,11 @@ use workrail_model::error::{ErrorCode, Retry};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::limits::LOCK_RETRY_AFTER_MS;
+use workrail_ports::file_system::FsError;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Doubt, UpkeepError};
 
-use super::{Boxed, envelope, health, invalid, sentence, store, unknown_reference};
+use super::{Boxed, envelope, health, invalid, io, remedy, sentence, store, unknown_reference};
 
 /// Doubts named in one message; the rest is counted.
 const DOUBTS_SHOWN_MAX: usize = 5;
@@ -42,8 +43,17 @@ pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
         ),
         UpkeepError::Store(StoreError::Locked { session }) => session_locked(session),
         UpkeepError::Store(StoreError::NotFound { session }) => unknown_reference(&session.to_string()),
+        UpkeepError::Store(StoreError::Io(cause)) => upkeep_io(&cause),
         UpkeepError::Store(cause) => store(cause),
     }
+}
+
+/// A disk that does not work, told to a person who ran a command.
+pub(crate) fn upkeep_io(cause: &FsError) -> Boxed {
+    let mut error = io(cause);
+    error.message = format!("The disk refused to work: {cause}. Nothing that is needed was removed.");
+    error.suggestion = format!("{}, then run the same command again.", remedy(cause));
+    error
 }
 
 fn session_locked(session: SessionId) -> Boxed {
@@ -55,7 +65,7 @@ fn session_locked(session: SessionId) -> Boxed {
     )
 }
 
-/// Why nothing is removed at all.
+/// Why nothing is removed, or nothing more.
 pub(crate) fn safe_mode(doubts: &[Doubt]) -> Boxed {
     let shown = doubts.iter().take(DOUBTS_SHOWN_MAX).map(|doubt| format!("{} ({})", doubt.what, doubt.why));
     let mut named = shown.collect::<Vec<_>>().join("; ");

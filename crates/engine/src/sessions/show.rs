@@ -48,6 +48,7 @@ impl<S: Store> Engine<S> {
 
 impl Reading<'_> {
     fn show(&self, about: Found) -> Result<SessionView, Box<ErrorEnvelope>> {
+        self.signer.refresh();
         let read = self.salvage(about.session)?.or_refuse()?;
         let covers = match about.run {
             Some(run_id) => Covers::Run { run_id },

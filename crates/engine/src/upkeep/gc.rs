@@ -15,7 +15,7 @@ use workrail_model::preferences::RunStatus;
 use workrail_model::retention::Ttl;
 use workrail_model::time::Timestamp;
 use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{Doubt, Sweep, Swept, Tally, Upkeep, UpkeepError};
+use workrail_ports::upkeep::{Doubt, FOREIGN_FOLDER, Sweep, Swept, Tally, Upkeep, UpkeepError};
 
 use super::{Watch, status_of, told};
 use crate::{Engine, Store, error};
@@ -39,6 +39,12 @@ pub struct Cleaned {
     /// Present when the store is in doubt: nothing was removed, or nothing more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub safe_mode: Option<ErrorEnvelope>,
+    /// What ended it early; what is told here was done before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<ErrorEnvelope>,
+    /// The session that the clock has not reached yet, when there is one: it keeps all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead_of_clock: Option<AheadOfClock>,
     pub removed: Vec<CleanedSession>,
     pub stayed: StayCounts,
     pub freed: Freed,
@@ -53,6 +59,14 @@ pub struct CleanedSession {
     pub age_days: u64,
     pub files: u64,
     pub bytes: u64,
+}
+
+/// The newest event of the store, of a time that has not come yet.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AheadOfClock {
+    pub session_id: SessionId,
+    pub at: Timestamp,
 }
 
 /// How many sessions stay, by the reason.
@@ -143,7 +157,7 @@ impl Cleaned {
         facts: &Seen,
         age_ms: u64,
         answer: Result<Tally, UpkeepError>,
-    ) -> Result<bool, Box<ErrorEnvelope>> {
+    ) -> bool {
         match answer {
             Ok(tally) => {
                 self.freed.sessions.files += tally.files;
@@ -155,16 +169,30 @@ impl Cleaned {
                     files: tally.files,
                     bytes: tally.bytes,
                 });
-                return Ok(true);
+                return true;
             }
             Err(UpkeepError::Store(StoreError::NotFound { .. })) => {}
             Err(UpkeepError::Kept { .. }) => self.stayed.kept += 1,
             Err(UpkeepError::Changed { .. } | UpkeepError::Store(StoreError::Locked { .. })) => {
                 self.stayed.in_use += 1;
             }
-            Err(cause) => return Err(error::upkeep(cause)),
+            Err(cause) => self.stop(cause),
         }
-        Ok(false)
+        false
+    }
+
+    /// Notes the first failure. From the first removal on a failure is told with what was removed, never instead.
+    fn stop(&mut self, cause: UpkeepError) {
+        if let UpkeepError::InDoubt(doubts) = cause {
+            let mut warning = *error::safe_mode(&doubts);
+            if !self.dry_run && !self.removed.is_empty() {
+                warning.message =
+                    warning.message.replace("So nothing was removed", "So no content was removed");
+            }
+            self.safe_mode = Some(warning);
+        } else if self.stopped.is_none() {
+            self.stopped = Some(*error::upkeep(cause));
+        }
     }
 }
 
@@ -175,6 +203,8 @@ impl<S: Store + Upkeep> Engine<S> {
             dry_run: mode == Mode::DryRun,
             ttl: ttl.to_string(),
             safe_mode: None,
+            stopped: None,
+            ahead_of_clock: None,
             removed: Vec::new(),
             stayed: StayCounts::default(),
             freed: Freed::default(),
@@ -186,26 +216,31 @@ impl<S: Store + Upkeep> Engine<S> {
                 return Ok(cleaned);
             }
         };
-        let expired = self.remove_expired(&seen, ttl, mode, &mut cleaned)?;
+        if mode == Mode::Real {
+            self.store.may_sweep().map_err(error::upkeep)?;
+        }
+        let expired = self.remove_expired(&seen, ttl, mode, &mut cleaned);
+        if cleaned.stopped.is_some() {
+            return Ok(cleaned);
+        }
         let sweep = match mode {
             Mode::DryRun => Sweep::DryRun { without: &expired },
             Mode::Real => Sweep::Real,
         };
         match self.store.sweep(sweep) {
             Ok(swept) => cleaned.freed.swept(&swept),
-            Err(UpkeepError::InDoubt(doubts)) => {
-                cleaned.safe_mode = Some(*error::safe_mode(&doubts));
-            }
-            Err(cause) => return Err(error::upkeep(cause)),
+            Err(cause) => cleaned.stop(cause),
         }
         Ok(cleaned)
     }
 
     /// Every session, or everything that stands against removing anything.
     fn see_all(&self, watch: Watch<'_>) -> Result<Survey, Box<ErrorEnvelope>> {
-        let sessions = self.store.sessions().map_err(error::store)?;
+        let sessions = self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?;
         let total = sessions.len() as u64;
-        let (mut seen, mut doubts) = (BTreeMap::new(), Vec::new());
+        let foreign = self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))?;
+        let doubt = |what| Doubt { what, why: FOREIGN_FOLDER.to_owned() };
+        let (mut seen, mut doubts) = (BTreeMap::new(), foreign.into_iter().map(doubt).collect::<Vec<_>>());
         for (done, session) in sessions.into_iter().enumerate() {
             watch(done as u64, total);
             match self.see(session) {
@@ -248,9 +283,14 @@ impl<S: Store + Upkeep> Engine<S> {
         ttl: Ttl,
         mode: Mode,
         cleaned: &mut Cleaned,
-    ) -> Result<BTreeSet<SessionId>, Box<ErrorEnvelope>> {
-        let newest = seen.values().filter_map(|session| session.newest_at.as_ref()).max();
-        let now = Now::new(&self.around.clock.now(), newest);
+    ) -> BTreeSet<SessionId> {
+        let times = seen.iter().filter_map(|(session, facts)| Some((facts.newest_at.as_ref()?, *session)));
+        let newest = times.max();
+        let now = Now::new(&self.around.clock.now(), newest.map(|(at, _)| at));
+        if !now.is_believed() {
+            let ahead = newest.map(|(at, session_id)| AheadOfClock { session_id, at: at.clone() });
+            cleaned.ahead_of_clock = ahead;
+        }
         let mut old = Vec::new();
         for (session, facts) in seen {
             let judged = SessionFacts {
@@ -273,11 +313,14 @@ impl<S: Store + Upkeep> Engine<S> {
                 }
             };
             for ((session, facts, age_ms), answer) in batch.iter().zip(answers) {
-                if cleaned.answered(*session, facts, *age_ms, answer)? {
+                if cleaned.answered(*session, facts, *age_ms, answer) {
                     expired.insert(*session);
                 }
             }
+            if cleaned.stopped.is_some() {
+                break;
+            }
         }
-        Ok(expired)
+        expired
     }
 }

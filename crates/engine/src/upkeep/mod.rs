@@ -13,7 +13,7 @@ use workrail_model::id::RunId;
 use workrail_model::preferences::RunStatus;
 use workrail_ports::content::{ContentError, ContentStore};
 
-pub use gc::{Cleaned, CleanedSession, Freed, Mode, StayCounts, Sum};
+pub use gc::{AheadOfClock, Cleaned, CleanedSession, Freed, Mode, StayCounts, Sum};
 pub use keys::{KeyFacts, Keys};
 pub use mend::{GivenUp, GivenUpSegment, MendOutcome, Mended};
 pub use sessions::{Overview, RunOverview};

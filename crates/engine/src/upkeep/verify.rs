@@ -80,6 +80,8 @@ pub struct Note {
 
 const RESTORE: &str = "Restore the file from a backup of the data directory.";
 
+const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
+
 /// Works through the store and remembers what it has seen.
 struct Check<'a> {
     content: &'a dyn ContentStore,
@@ -102,7 +104,7 @@ impl<S: Store + Upkeep> Engine<S> {
         };
         let sessions = match scope {
             Scope::One(session) => vec![session],
-            Scope::All => self.store.sessions().map_err(error::store)?,
+            Scope::All => self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?,
         };
         let total = sessions.len() as u64;
         for (done, session) in sessions.into_iter().enumerate() {
@@ -111,6 +113,13 @@ impl<S: Store + Upkeep> Engine<S> {
         }
         if scope == Scope::All {
             self.verify_content(&mut check, watch)?;
+            for folder in self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))? {
+                check.problem(
+                    folder,
+                    "is no session, so `workrail gc` removes no content".to_owned(),
+                    FOREIGN,
+                );
+            }
             self.note_strays(&mut check)?;
         }
         Ok(check.report)
@@ -161,7 +170,7 @@ impl<S: Store + Upkeep> Engine<S> {
     /// Content that no event led to has its digest as well.
     fn verify_content(&self, check: &mut Check<'_>, watch: Watch<'_>) -> Result<(), Box<ErrorEnvelope>> {
         for kind in [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow] {
-            let contents = self.store.contents(kind).map_err(|cause| error::io(&cause))?;
+            let contents = self.store.contents(kind).map_err(|cause| error::upkeep_io(&cause))?;
             let total = contents.len() as u64;
             for (done, digest) in contents.into_iter().enumerate() {
                 watch(done as u64, total);
@@ -172,7 +181,7 @@ impl<S: Store + Upkeep> Engine<S> {
     }
 
     fn note_strays(&self, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
-        let (strays, count) = self.store.strays(NOTES_MAX).map_err(|cause| error::io(&cause))?;
+        let (strays, count) = self.store.strays(NOTES_MAX).map_err(|cause| error::upkeep_io(&cause))?;
         check.report.counts.notes = count;
         check.report.notes = strays
             .into_iter()

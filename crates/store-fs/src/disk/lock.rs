@@ -14,6 +14,9 @@ use super::{errno, walk};
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
+/// Longer than any pause between two tries, so that everybody who waits tries at least once.
+pub(super) const GIVE_WAY: Duration = Duration::from_millis(40);
+
 /// How often a lock file may vanish under us within one try before we give up on that try.
 const STALE_MAX: u32 = 8;
 
