@@ -106,7 +106,7 @@ impl<S: Store> Engine<S> {
                 match token.kind() {
                     TokenKind::State | TokenKind::Ack => Ok(Home::Inside(token)),
                     TokenKind::Checkpoint | TokenKind::Session => {
-                        Err(refused(Refused::Kind { found: token, wanted: TokenKind::State }))
+                        Err(refused(Refused::Kind { found: Box::new(token), wanted: TokenKind::State }))
                     }
                 }
             }

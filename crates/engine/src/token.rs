@@ -65,7 +65,7 @@ pub(crate) enum Refused {
     Token(TokenError),
     /// Genuine, but of another kind than the argument takes.
     Kind {
-        found: VerifiedToken,
+        found: Box<VerifiedToken>,
         wanted: TokenKind,
     },
 }
@@ -130,7 +130,7 @@ impl Signer {
     /// The same, for an argument that takes one kind only.
     pub(crate) fn verify(&self, text: &str, wanted: TokenKind) -> Result<VerifiedToken, Refused> {
         let found = self.verify_any(text)?;
-        if found.kind() == wanted { Ok(found) } else { Err(Refused::Kind { found, wanted }) }
+        if found.kind() == wanted { Ok(found) } else { Err(Refused::Kind { found: Box::new(found), wanted }) }
     }
 
     fn mint(&self, target: &MintTarget) -> String {
