@@ -4,27 +4,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use workrail_testkit::command::{self, Place, Ran};
 use workrail_testkit::mcp_client::McpClient;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
 struct Home(tempfile::TempDir);
-
-#[derive(Debug)]
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Ran {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-}
 
 impl Home {
     fn new() -> Self {
@@ -48,23 +35,9 @@ impl Home {
         self.run_with(arguments, &[])
     }
 
-    fn run_with(&self, arguments: &[&str], env: &[(&str, &str)]) -> Ran {
-        let output = Command::new(PROGRAM)
-            .args(arguments)
-            .env_clear()
-            .env("PATH", std::env::var("PATH").unwrap())
-            .env("HOME", self.0.path())
-            .env("WORKRAIL_DATA_DIR", self.data())
-            .envs(env.iter().copied())
-            .current_dir(self.0.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        Ran {
-            code: output.status.code().unwrap(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
+    fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+        let place = Place { home: self.0.path(), data: &self.data(), folder: self.0.path() };
+        command::run(Path::new(PROGRAM), place, arguments, variables)
     }
 
     fn server(&self) -> McpClient {
@@ -318,6 +291,11 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
     assert!(about("sessions", "problem")["fix"].as_str().unwrap().contains(&format!("repair {session}")));
     assert_eq!(about("environment", "warning")["fix"], "did you mean WORKRAIL_DATA_DIR?");
     let keys = home.data().join("keys/keyring.json");
+    let aside = home.0.path().join("keyring.json");
+    fs::rename(&keys, &aside).unwrap();
+    let lost = home.run(&["doctor"]);
+    assert!(lost.code == 1 && lost.out.contains("the signing keys are gone"), "{lost:?}");
+    fs::rename(&aside, &keys).unwrap();
     fs::set_permissions(&keys, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let exposed = home.run(&["doctor"]);
     assert!(exposed.code == 1 && exposed.out.contains("keyring"), "{exposed:?}");

@@ -5,28 +5,16 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use workrail_testkit::command::{self, Place, Ran};
 use workrail_testkit::mcp_client::McpClient;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
 struct Home(tempfile::TempDir);
-
-#[derive(Debug)]
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Ran {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-}
 
 fn workflow(id: &str, name: &str) -> String {
     json!({
@@ -63,21 +51,8 @@ impl Home {
     }
 
     fn run(&self, arguments: &[&str]) -> Ran {
-        let output = Command::new(PROGRAM)
-            .args(arguments)
-            .env_clear()
-            .env("PATH", std::env::var("PATH").unwrap())
-            .env("HOME", self.0.path())
-            .env("WORKRAIL_DATA_DIR", self.path("data"))
-            .current_dir(self.path("work"))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        Ran {
-            code: output.status.code().unwrap(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
+        let place = Place { home: self.0.path(), data: &self.path("data"), folder: &self.path("work") };
+        command::run(Path::new(PROGRAM), place, arguments, &[])
     }
 
     fn done(&self, arguments: &[&str]) -> Ran {

@@ -3,6 +3,7 @@
 //!
 //! A dev-dependency only: nothing here is shipped.
 
+pub mod command;
 pub mod conformance;
 pub mod fixed;
 pub mod history;

@@ -29,9 +29,18 @@ pub(super) fn look(findings: &mut Findings) {
         return findings.good(DATA, format!("{root} is not there yet; the first call makes it"));
     }
     folder(findings, &root);
+    // Asked before the store is opened, which makes keys where there are none.
+    let keys_lost = root.join("sessions").exists() && !root.join("keys/keyring.json").exists();
     match wiring::open(current) {
         Ok(opened) => {
-            findings.good(DATA, "the signing keys are there, for this user alone");
+            match keys_lost {
+                true => findings.problem(
+                    DATA,
+                    "the signing keys are gone, so new ones were made: no token that agents have is accepted",
+                    "restore keys/keyring.json from a backup, or let agents resume their runs by words",
+                ),
+                false => findings.good(DATA, "the signing keys are there, for this user alone"),
+            }
             locks(findings, &opened);
             sessions(findings, &opened);
             servers(findings, &opened);
