@@ -140,3 +140,11 @@ fn older_names_lead_to_workflows_that_exist() {
         assert!(!known.contains(*old) && !known.contains(&format!("wr.{old}")), "{old} is a name of its own");
     }
 }
+
+#[test]
+fn the_readme_says_how_many_workflows_are_bundled() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let expected = format!("{} bundled workflows", bundled().count());
+    let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(readme.contains(&expected), "README.md does not say \"{expected}\"");
+}
