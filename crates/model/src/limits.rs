@@ -67,7 +67,13 @@ pub const IO_RETRY_AFTER_MS: u64 = 2000;
 
 /// An authored workflow file; the format in the wild has the same bound.
 pub const WORKFLOW_SOURCE_BYTES_MAX: u64 = 1_000_000;
+/// What bindings, templates, features and inherited texts may add to a file while it is compiled: a few bytes
+/// that are repeated thousands of times must not become gigabytes.
+pub const COMPILED_EXPANSION_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const TITLE_BYTES_MAX: usize = 512;
+/// One step's text as an agent reads it, values filled in, measured as a JSON string: a stored reply holds it
+/// twice and must fit a blob. More than an agent can read at once, and checked before it is written.
+pub const RENDERED_STEP_BYTES_MAX: usize = 1024 * 1024;
 /// A goal names the work; it is shown in lists.
 pub const GOAL_BYTES_MAX: usize = 512;
 

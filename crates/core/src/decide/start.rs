@@ -21,6 +21,7 @@ use super::observe::{self, Observed};
 use super::{DecideError, Minting, disclose};
 use crate::project::SessionState;
 use crate::reason::advisory_severity;
+use crate::render::prompt::{Lifecycle, render_step};
 use crate::{derive, interpret};
 
 /// A run to be started.
@@ -71,6 +72,10 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     let pinned = Attachment::workflow(workflow_bytes);
     let workflow_hash = pinned.workflow_hash();
     let selection = interpret::start(workflow, &context)?;
+    if let Some(pending) = selection.state.pending_step() {
+        // Asked now, while nothing is recorded: the reply is rendered after the append.
+        render_step(workflow, pending, &context, Lifecycle::Start)?;
+    }
     let snapshot = ExecutionSnapshot::new(workflow_hash, selection.state)?;
     let root = derive::root_node_id(run);
     let attempt = derive::root_attempt(root);

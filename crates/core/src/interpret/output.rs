@@ -6,7 +6,7 @@ mod assess;
 mod criteria;
 mod observe;
 
-pub(crate) use assess::example;
+pub(crate) use assess::{definitions, example};
 pub(crate) use criteria::{pattern_of, wants};
 
 use serde_json::Value;

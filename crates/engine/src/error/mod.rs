@@ -11,12 +11,13 @@ mod workflow;
 use serde_json::json;
 use workrail_core::decide::DecideError;
 use workrail_core::project::FoldError;
+use workrail_core::render::prompt::StepTextTooLong;
 use workrail_core::token::TokenError;
 use workrail_model::canonical::CanonicalError;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS};
+use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS, RENDERED_STEP_BYTES_MAX};
 use workrail_ports::content::ContentError;
 use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::keyring::KeyringError;
@@ -68,6 +69,7 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
             }));
             error
         }
+        DecideError::TextTooLong(inner) => step_text(inner),
         DecideError::EmptyCheckpoint => invalid(
             "The checkpoint holds neither notes nor artifacts, so there is nothing to keep.".to_owned(),
             "Send `output.notesMarkdown` with what is done and what is next.",
@@ -94,6 +96,24 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
         | DecideError::StepKey(_)
         | DecideError::Invariant(_) => internal(&chain(cause)),
     }
+}
+
+/// A value of the context makes the text of the next step too long to be sent or stored.
+pub(crate) fn step_text(cause: &StepTextTooLong) -> Boxed {
+    let StepTextTooLong { step_id, variable, context_key, variable_bytes } = cause;
+    let mut error = invalid(
+        format!("`context.{context_key}` is too large to be shown: {cause}. Nothing was recorded."),
+        "",
+    );
+    error.suggestion = format!(
+        "Send the call again with a smaller `context.{context_key}`: write the content to a file and pass its path, \
+         or send an empty string."
+    );
+    error.details = Some(json!({
+        "stepId": step_id, "variable": variable, "contextKey": context_key, "variableBytes": variable_bytes,
+        "maxBytes": RENDERED_STEP_BYTES_MAX, "method": "UTF-8 bytes as a JSON string", "argument": "context",
+    }));
+    error
 }
 
 pub(crate) fn store(cause: StoreError) -> Boxed {

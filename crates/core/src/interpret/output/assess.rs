@@ -1,5 +1,7 @@
 //! Assessments: which levels were given, whether they are allowed, and what they bring about (G42).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use workrail_model::assessment::{AssessedDimension, ConsequenceEffect, LevelMatch};
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
@@ -60,11 +62,16 @@ pub(super) fn check(
     check.findings.push(output_finding(violation, &contract_ref, &message, &examples));
 }
 
+/// The assessments that a step asks for, each once, however often an imported workflow names it.
 pub(crate) fn definitions<'a>(
     workflow: &'a CompiledWorkflow,
     step: &'a CompiledStep,
 ) -> impl Iterator<Item = &'a AssessmentDefinition> {
-    step.assessment_refs.iter().filter_map(|id| workflow.assessment(id))
+    let mut seen = BTreeSet::new();
+    step.assessment_refs
+        .iter()
+        .filter(move |id| seen.insert(id.as_str()))
+        .filter_map(|id| workflow.assessment(id))
 }
 
 /// An artifact that passes: the last level of each dimension, which authors write as the best one.
