@@ -16,6 +16,7 @@ use workrail_model::event::{
 };
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId};
+use workrail_model::placeholder::is_placeholder;
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{Autonomy, PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::reason::{Advisory, Reason};
@@ -44,6 +45,11 @@ pub struct AdvanceRequest {
 }
 
 impl AdvanceRequest {
+    /// The notes, unless they say nothing: blank ones, and placeholders of ours that were sent back.
+    pub fn own_notes(&self) -> Option<&str> {
+        self.notes.as_deref().filter(|notes| !notes.trim().is_empty() && !is_placeholder(notes))
+    }
+
     /// Names the payload, so that a replay with another one is noticed (G31).
     pub fn digest(&self) -> Result<Sha256, DecideError> {
         let parts = serde_json::json!({
@@ -146,7 +152,7 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn open(command: Advance<'a>, digest: Sha256) -> Result<Self, DecideError> {
-        outputs::check_sizes(command.request)?;
+        outputs::check_sent(command.request)?;
         let facts = command.facts;
         let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
         let retried = retry_chain(facts, command.node, command.attempt);

@@ -55,7 +55,7 @@ pub fn recorded(
 pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
     let Checkpoint { facts, node, attempt, snapshot, workflow, request, minting } = command;
     refuse_empty(request)?;
-    outputs::check_sizes(request)?;
+    outputs::check_sent(request)?;
     let digest = request.digest()?;
     let at = facts.node(node).ok_or(DecideError::Invariant("the node is in the log"))?;
     let made = derive::checkpoint_node_id(node, attempt);
@@ -115,8 +115,7 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
 }
 
 fn refuse_empty(request: &AdvanceRequest) -> Result<(), DecideError> {
-    let says_something = request.notes.as_deref().is_some_and(|notes| !notes.trim().is_empty());
-    if says_something || !request.artifacts.is_empty() { Ok(()) } else { Err(DecideError::EmptyCheckpoint) }
+    if request.own_notes().is_some() || !request.artifacts.is_empty() { Ok(()) } else { Err(DecideError::EmptyCheckpoint) }
 }
 
 /// The attempt whose ack completes the step, whichever checkpoint of the chain is at hand: saving in
@@ -152,7 +151,7 @@ pub fn open_session(
     request: &AdvanceRequest,
     minting: Minting,
 ) -> Result<AppendPlan, DecideError> {
-    outputs::check_sizes(request)?;
+    outputs::check_sent(request)?;
     let mut draft = Draft::new(session, EventIndex::ZERO, minting);
     draft.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));
     outputs::push_session_notes(&mut draft, session, request)?;
@@ -166,7 +165,7 @@ pub fn session_notes(
     minting: Minting,
 ) -> Result<Option<AppendPlan>, DecideError> {
     refuse_empty(request)?;
-    outputs::check_sizes(request)?;
+    outputs::check_sent(request)?;
     let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), minting);
     outputs::push_session_notes(&mut draft, facts.session_id(), request)?;
     let plan = draft.plan()?;

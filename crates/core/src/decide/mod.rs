@@ -40,6 +40,8 @@ pub enum DecideError {
     NotesTooLong { bytes: usize, max: usize },
     #[error("artifact {position} has {bytes} bytes as canonical JSON, at most {max} are allowed")]
     ArtifactTooLong { position: usize, bytes: usize, max: u64 },
+    #[error("`{place}` holds a placeholder of WorkRail's")]
+    Placeholder { place: String },
     #[error(transparent)]
     TextTooLong(#[from] StepTextTooLong),
     #[error("the workflow cannot go on from here")]

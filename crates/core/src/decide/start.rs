@@ -18,7 +18,7 @@ use workrail_model::text::BoundedText;
 
 use super::draft::Draft;
 use super::observe::{self, Observed};
-use super::{DecideError, Minting, disclose};
+use super::{DecideError, Minting, disclose, outputs};
 use crate::project::SessionState;
 use crate::reason::advisory_severity;
 use crate::render::prompt::{Lifecycle, render_step};
@@ -68,6 +68,7 @@ pub struct Begun {
 
 pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     let Start { session, run, next_event_index, workflow, context, preferences, .. } = command;
+    outputs::check_context(&context)?;
     let workflow_bytes = workflow.to_canonical()?;
     let pinned = Attachment::workflow(workflow_bytes);
     let workflow_hash = pinned.workflow_hash();

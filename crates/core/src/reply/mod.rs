@@ -12,6 +12,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::Context;
 use workrail_model::id::{GapId, RunId};
 use workrail_model::name::StepId;
+use workrail_model::placeholder;
 use workrail_model::preferences::{Autonomy, NextIntent, Preferences, RunStatus};
 use workrail_model::reply::{
     ACK_TOKEN_MARK, Branch, CHECKPOINT_TOKEN_MARK, NextCall, OtherRun, PendingBody, Recap, ReferenceInfo,
@@ -144,7 +145,7 @@ pub fn continue_call(label: &str, step: &StepId) -> NextCall {
             ("ackToken", Value::from(ACK_TOKEN_MARK)),
             ("run", Value::from(label)),
             ("stepId", Value::from(step.as_str())),
-            ("output", json!({ "notesMarkdown": "<what you did in this step>" })),
+            ("output", json!({ "notesMarkdown": placeholder::STEP_NOTES })),
         ],
     )
 }

@@ -15,11 +15,13 @@ use workrail_core::render::prompt::StepTextTooLong;
 use workrail_core::token::TokenError;
 use workrail_model::canonical::CanonicalError;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+use workrail_model::event::EventError;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS, RENDERED_STEP_BYTES_MAX};
+use workrail_model::plan::PlanError;
 use workrail_ports::content::ContentError;
-use workrail_ports::file_system::{FsError, FsErrorKind};
+use workrail_ports::file_system::{FsError, FsErrorKind, FsOp};
 use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
 
@@ -70,6 +72,23 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
             error
         }
         DecideError::TextTooLong(inner) => step_text(inner),
+        DecideError::Placeholder { place } => {
+            let mut error = invalid(
+                format!(
+                    "`{place}` holds the placeholder that a WorkRail reply showed, not your own text. Nothing was \
+                     recorded."
+                ),
+                "Send the call again with your own text there.",
+            );
+            let argument = place.split(['.', '[']).next().unwrap_or(place);
+            error.details = Some(json!({ "argument": argument, "place": place }));
+            error
+        }
+        DecideError::Plan(PlanError::Event { source: EventError::Field { field, .. }, .. })
+            if field == "eventIndex" =>
+        {
+            session_full("its events have used up their numbers")
+        }
         DecideError::EmptyCheckpoint => invalid(
             "The checkpoint holds neither notes nor artifacts, so there is nothing to keep.".to_owned(),
             "Send `output.notesMarkdown` with what is done and what is next.",
@@ -121,6 +140,9 @@ pub(crate) fn store(cause: StoreError) -> Boxed {
         StoreError::Locked { .. } => token(&TokenError::SessionLocked),
         StoreError::NotFound { session } => unknown_session(*session),
         StoreError::Unhealthy { session, health: found } => health(*session, found),
+        StoreError::Io(FsError { op: FsOp::Write, kind: FsErrorKind::TooLarge { .. }, detail, .. }) => {
+            session_full(detail)
+        }
         StoreError::Io(error) => io(error),
         StoreError::MissingContent(_)
         | StoreError::Unattached { .. }
@@ -129,6 +151,17 @@ pub(crate) fn store(cause: StoreError) -> Boxed {
         | StoreError::WrongSession { .. }
         | StoreError::DedupeConflict { .. } => internal(&cause.to_string()),
     }
+}
+
+/// The session has reached the limit of its log: nothing can be added, everything can be read.
+fn session_full(detail: &str) -> Boxed {
+    envelope(
+        ErrorCode::StoreIo,
+        Retry::NotRetryable,
+        format!("This session's log is full: {detail}. Nothing was recorded; everything before is intact."),
+        "Continue in a new session: start the workflow again without `parent` and `sessionToken`, and pass what the \
+         remaining steps need in `context`. `workrail report` and `workrail export` still read this session.",
+    )
 }
 
 /// What a person can do about a disk that does not work.
