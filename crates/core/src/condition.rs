@@ -23,7 +23,10 @@ pub struct Scope<'a> {
 enum Overlaid<'a> {
     Own(Value),
     /// An item of the list under this context key; never copied, lists may be long.
-    Item { value: &'a Value, context_key: &'a str },
+    Item {
+        value: &'a Value,
+        context_key: &'a str,
+    },
 }
 
 static NOTHING: Value = Value::Null;

@@ -1,7 +1,7 @@
 //! The placeholders that replies, errors and suggested calls show where the caller's own words belong.
 //!
 //! An agent that sends one back has said nothing: it is never taken as notes, an artifact's text or a value of
-//! the context. Every placeholder is made here, so that every one is recognised.
+//! the context (G55). Every placeholder is made here, so that every one is recognised.
 
 use serde_json::Value;
 
@@ -61,7 +61,9 @@ mod tests {
             assert!(is_placeholder(&format!(" \"{text}\"\n")), "{text}");
             assert!(!is_placeholder(&format!("{text} and more")), "{text}");
         }
-        for text in ["", "<br>", "<your text of bytes>", "<your text of many bytes>", "what you did in this step"] {
+        for text in
+            ["", "<br>", "<your text of bytes>", "<your text of many bytes>", "what you did in this step"]
+        {
             assert!(!is_placeholder(text), "{text}");
         }
     }

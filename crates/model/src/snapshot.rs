@@ -60,7 +60,7 @@ pub enum Pending {
     Some { step: PendingStep },
 }
 
-/// How many step instances the path to this point completed. Steps are selected forward only (decision 23),
+/// How many step instances the path to this point completed. Steps are selected forward only (G44),
 /// so the loop stack and the pending step say where the run is; a list of what is behind would grow with
 /// every step. Snapshots written before this form list the keys (`set`): they are read, checked and counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -158,7 +158,9 @@ fn a_snapshot_that_lists_its_completed_steps_is_read_and_counted() {
     let snapshot = ExecutionSnapshot::parse(file.to_string().as_bytes()).unwrap();
     assert_eq!(snapshot.state().completed().map(CompletedSteps::count), Some(3));
     let written = snapshot.to_canonical().unwrap();
-    assert!(String::from_utf8(written.clone()).unwrap().contains(r#""completed":{"kind":"count","steps":3}"#));
+    assert!(
+        String::from_utf8(written.clone()).unwrap().contains(r#""completed":{"kind":"count","steps":3}"#)
+    );
     assert_eq!(ExecutionSnapshot::parse(&written).unwrap(), snapshot);
 }
 

@@ -88,7 +88,9 @@ impl Reader for History<'_> {
             Item::Event(index, value) => self.event(index, value),
             Item::Workflow(hash, value) => self.workflow(hash, &value),
             // Nothing else is asked for.
-            Item::Member(..) | Item::Record(..) | Item::Entry(..) | Item::Snapshot(..) | Item::Blob(..) => Ok(()),
+            Item::Member(..) | Item::Record(..) | Item::Entry(..) | Item::Snapshot(..) | Item::Blob(..) => {
+                Ok(())
+            }
         }
     }
 }
@@ -142,7 +144,8 @@ impl<'s> History<'s> {
         let section = Section::Workflow(hash);
         let bytes = canonical(&section.to_string(), value)?;
         check_content(&section, AttachmentKind::Workflow, hash.digest(), &bytes)?;
-        let workflow = CompiledWorkflow::parse(&bytes).map_err(|error| BundleError::format(&section, error))?;
+        let workflow =
+            CompiledWorkflow::parse(&bytes).map_err(|error| BundleError::format(&section, error))?;
         self.survey.positions.check(hash, &workflow)
     }
 

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use workrail_model::capability::Capability;
 use workrail_model::compiled::{Expr, Requiredness, StepKind, StepProvenance};
 use workrail_model::source::{
-    Condition, ConditionBody, DocPath, NamedCondition, OutputSource, PromptPart, PromptText, StandardStep, Step,
-    TemplateArg, TemplateCall, Workflow,
+    Condition, ConditionBody, DocPath, NamedCondition, OutputSource, PromptPart, PromptText, StandardStep,
+    Step, TemplateArg, TemplateCall, Workflow,
 };
 
 use super::diagnostic::{Code, Diagnostics};
@@ -242,8 +242,7 @@ fn inherited_bytes(caller: &StandardStep) -> usize {
     let references: usize = caller.function_references.iter().map(String::len).sum();
     let functions: usize = caller.common.functions.iter().map(|own| own.definition.len() + 200).sum();
     let role = caller.agent_role.as_ref().map_or(0, String::len);
-    let condition =
-        caller.common.run_condition.as_ref().map_or(0, |own| debug_bytes(own));
+    let condition = caller.common.run_condition.as_ref().map_or(0, |own| debug_bytes(own));
     guidance + references + functions + role + condition
 }
 

@@ -115,7 +115,11 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
 }
 
 fn refuse_empty(request: &AdvanceRequest) -> Result<(), DecideError> {
-    if request.own_notes().is_some() || !request.artifacts.is_empty() { Ok(()) } else { Err(DecideError::EmptyCheckpoint) }
+    if request.own_notes().is_some() || !request.artifacts.is_empty() {
+        Ok(())
+    } else {
+        Err(DecideError::EmptyCheckpoint)
+    }
 }
 
 /// The attempt whose ack completes the step, whichever checkpoint of the chain is at hand: saving in

@@ -8,9 +8,9 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{Activity, Event};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
+use workrail_model::limits::GOAL_BYTES_MAX;
 use workrail_model::name::{StepId, WorkflowId};
 use workrail_model::preferences::RunStatus;
-use workrail_model::limits::GOAL_BYTES_MAX;
 use workrail_model::text::truncate_with_marker;
 use workrail_model::time::Timestamp;
 

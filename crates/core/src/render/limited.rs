@@ -1,4 +1,4 @@
-//! A text that never grows beyond its limit: everything is measured before it is copied (decision 52).
+//! A text that never grows beyond its limit: everything is measured before it is copied (G54).
 //!
 //! Sizes are those of a JSON string, escapes included: that is how a rendered text is stored and sent.
 
@@ -140,10 +140,7 @@ impl LimitedText {
     }
 
     /// A part that is set apart by an empty line; nothing is left of one that is blank.
-    pub(crate) fn section(
-        &mut self,
-        write: impl FnOnce(&mut Self) -> Result<(), Full>,
-    ) -> Result<(), Full> {
+    pub(crate) fn section(&mut self, write: impl FnOnce(&mut Self) -> Result<(), Full>) -> Result<(), Full> {
         let (before, bytes) = (self.text.len(), self.bytes);
         if before > 0 {
             self.push("\n\n")?;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::limited::{LimitedText, Full};
+use super::limited::{Full, LimitedText};
 use crate::condition::{Scope, js_string};
 
 /// A piece of a text with variables.

@@ -9,8 +9,8 @@ use workrail_model::digest::{BlobRef, WorkflowHash};
 use workrail_model::event::{Event, EventData, EventIndex, NodeKind, ObservationValue};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{AttemptId, NodeId};
-use workrail_model::snapshot::EngineState;
 use workrail_model::limits::GOAL_BYTES_MAX;
+use workrail_model::snapshot::EngineState;
 use workrail_model::text::truncate_with_marker;
 use workrail_model::time::Timestamp;
 

@@ -109,9 +109,9 @@ fn judge(definition: &AssessmentDefinition, artifact: &Value) -> Result<Accepted
     let mut issues = shape_issues(definition, artifact);
     let empty = Map::new();
     let given = artifact.get("dimensions").and_then(Value::as_object).unwrap_or(&empty);
-    let unknown = given.keys().filter(|name| {
-        !definition.dimensions.iter().any(|dimension| dimension.id.as_str() == name.as_str())
-    });
+    let unknown = given
+        .keys()
+        .filter(|name| !definition.dimensions.iter().any(|dimension| dimension.id.as_str() == name.as_str()));
     // An artifact may have a million members; the first wrong ones teach all there is to learn.
     for name in unknown.take(UNKNOWN_SHOWN_MAX) {
         let known: Vec<&str> = definition.dimensions.iter().map(|dimension| dimension.id.as_str()).collect();

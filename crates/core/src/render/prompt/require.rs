@@ -96,11 +96,7 @@ fn fields(schema: &Value) -> String {
     must.chain(may).collect::<Vec<_>>().join(", ")
 }
 
-fn assessment(
-    definition: &AssessmentDefinition,
-    several: bool,
-    out: &mut LimitedText,
-) -> Result<(), Full> {
+fn assessment(definition: &AssessmentDefinition, several: bool, out: &mut LimitedText) -> Result<(), Full> {
     let mut lines = vec![format!("Judge: {}", definition.purpose)];
     for dimension in &definition.dimensions {
         let levels = dimension.levels.join(" | ");
