@@ -272,6 +272,42 @@ fn a_dropped_value_is_not_left_in_the_goal() {
 }
 
 #[test]
+fn a_title_leaks_nothing_of_a_dropped_value() {
+    let machine = Machine::new();
+    // The second title is cut three characters into the value.
+    let filler = "x".repeat(200 - "\n\n[TRUNCATED]".len() - 3);
+    let file = json!({
+        "id": "team.titles", "name": "Titles", "description": "d", "version": "1.0.0",
+        "steps": [
+            { "id": "a", "title": "Begin", "prompt": "Do a." },
+            { "id": "b", "title": "Log in with {{apiKey}}", "prompt": "Do b." },
+            { "id": "c", "title": format!("{filler}{{{{apiKey}}}} and so on for a while"), "prompt": "Do c." },
+        ],
+    });
+    fs::write(machine.desk.path().join("titles.json"), file.to_string()).unwrap();
+    let mut client = machine.chat();
+    let key = "ZQ9-0123456789abcdef";
+    let start = json!({ "workflowId": "team.titles", "context": { "apiKey": key } });
+    let first = client.call("start_workflow", start);
+    let second = advance(&mut client, &first, "begun");
+    assert!(second.text.contains(key), "the title shows it to the agent: {}", second.text);
+    let third = advance(&mut client, &second, "logged in");
+    assert!(third.text.contains("xZQ9"), "cut inside the value: {}", third.text);
+    client.close();
+    machine.done(&["export", &session_of(&first), "-o", "r.json", "--redact"]);
+    let text = fs::read_to_string(machine.desk.path().join("r.json")).unwrap();
+    assert!(!text.contains(key) && !text.contains("xZQ9"), "a title leaks");
+    assert!(text.contains("Log in with [redacted]"));
+    // A report withholds what it withholds of the context.
+    for format in ["md", "html", "json"] {
+        let name = format!("report.{format}");
+        machine.done(&["report", &session_of(&first), "--format", format, "-o", &name]);
+        let report = fs::read_to_string(machine.desk.path().join(name)).unwrap();
+        assert!(!report.contains("ZQ9") && report.contains("withheld"), "{format}: {report}");
+    }
+}
+
+#[test]
 fn the_sound_beginning_of_a_damaged_session_can_be_saved() {
     let (machine, reply) = halfway();
     let session = session_of(&reply);

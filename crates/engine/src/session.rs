@@ -28,7 +28,7 @@ pub(crate) fn body(id: SessionId, session_token: String, said: &str) -> SessionB
         "checkpoint_workflow",
         [
             ("sessionToken", Value::from(session_token.clone())),
-            ("output", json!({ "notesMarkdown": "<what is worth keeping>" })),
+            ("output", json!({ "notesMarkdown": workrail_model::placeholder::SESSION_NOTES })),
         ],
     );
     let text = format!(

@@ -6,7 +6,7 @@ use serde_json::Value;
 use workrail_core::decide::observe::Observed;
 use workrail_core::decide::start::{Begun, Start, Started, start};
 use workrail_core::project::SessionState;
-use workrail_core::reply::{Beside, ReplyInput, ReplyMoment, render};
+use workrail_core::reply::{Beside, LongText, ReplyInput, ReplyMoment, render};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{Context, ParentLink};
@@ -176,13 +176,16 @@ impl<S: Store> Engine<S> {
                 context: &prepared.context,
                 preferences: facts.preferences(started.root),
                 moment: ReplyMoment::Started,
+                // Judged before the start was recorded.
+                long_text: LongText::Shorten,
                 beside: Beside {
                     references: prepared.references.clone(),
                     warnings,
                     other_runs: reading.other_runs(facts, prepared.run),
                     ..Beside::default()
                 },
-            });
+            })
+            .map_err(|cause| error::step_text(&cause))?;
             let at = token::node_facts(facts, started.root)?;
             let attempts = Attempts::both(started.attempt, state.pending_step().is_some());
             reply::sign(&body, &self.signer.tokens(session, at, attempts), self.signer.bookmarks(facts))

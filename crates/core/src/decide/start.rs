@@ -18,9 +18,10 @@ use workrail_model::text::BoundedText;
 
 use super::draft::Draft;
 use super::observe::{self, Observed};
-use super::{DecideError, Minting, disclose};
+use super::{DecideError, Minting, disclose, outputs};
 use crate::project::SessionState;
 use crate::reason::advisory_severity;
+use crate::render::prompt::{Lifecycle, render_step};
 use crate::{derive, interpret};
 
 /// A run to be started.
@@ -67,10 +68,15 @@ pub struct Begun {
 
 pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     let Start { session, run, next_event_index, workflow, context, preferences, .. } = command;
+    outputs::check_context(&context)?;
     let workflow_bytes = workflow.to_canonical()?;
     let pinned = Attachment::workflow(workflow_bytes);
     let workflow_hash = pinned.workflow_hash();
     let selection = interpret::start(workflow, &context)?;
+    if let Some(pending) = selection.state.pending_step() {
+        // Asked now, while nothing is recorded: the reply is rendered after the append.
+        render_step(workflow, pending, &context, Lifecycle::Start)?;
+    }
     let snapshot = ExecutionSnapshot::new(workflow_hash, selection.state)?;
     let root = derive::root_node_id(run);
     let attempt = derive::root_attempt(root);

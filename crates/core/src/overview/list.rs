@@ -8,6 +8,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{Activity, Event};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
+use workrail_model::limits::GOAL_BYTES_MAX;
 use workrail_model::name::{StepId, WorkflowId};
 use workrail_model::preferences::RunStatus;
 use workrail_model::text::truncate_with_marker;
@@ -163,7 +164,10 @@ fn row(facts: &SessionState, run: &RunState, last_at: Option<Timestamp>, materia
         run_id: Some(run.run_id),
         label: Some(RunLabel::of(run.run_id).to_string()),
         workflow_id: Some(run.workflow_id.clone()),
-        goal: context.get("goal").and_then(serde_json::Value::as_str).map(str::to_owned),
+        goal: context
+            .get("goal")
+            .and_then(serde_json::Value::as_str)
+            .map(|goal| truncate_with_marker(goal, GOAL_BYTES_MAX).into_owned()),
         stage: match status {
             None => Stage::Unreadable,
             Some(RunStatus::Blocked) if waits => Stage::WaitsForPerson,

@@ -6,6 +6,7 @@ use workrail_model::error::{ErrorCode, Retry};
 use workrail_model::event::ContextError;
 use workrail_model::limits::{CONTEXT_BYTES_MAX, GOAL_BYTES_MAX};
 use workrail_model::name::NameError;
+use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 use workrail_ports::workspace::WorkspacePathError;
 
@@ -42,7 +43,7 @@ pub(crate) fn checkpoint(cause: &DecideError, request: &CheckpointWorkflow) -> B
     let mut arguments = Vec::new();
     arguments.extend(request.checkpoint_token.clone().map(|token| ("checkpointToken", Value::from(token))));
     arguments.extend(request.session_token.clone().map(|token| ("sessionToken", Value::from(token))));
-    arguments.push(("output", json!({ "notesMarkdown": "<what is done, what is next>" })));
+    arguments.push(("output", json!({ "notesMarkdown": placeholder::CHECKPOINT_NOTES })));
     error.next_call = Some(NextCall::new("checkpoint_workflow", arguments));
     error
 }

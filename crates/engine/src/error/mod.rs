@@ -11,14 +11,17 @@ mod workflow;
 use serde_json::json;
 use workrail_core::decide::DecideError;
 use workrail_core::project::FoldError;
+use workrail_core::render::prompt::StepTextTooLong;
 use workrail_core::token::TokenError;
 use workrail_model::canonical::CanonicalError;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+use workrail_model::event::EventError;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS};
+use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS, RENDERED_STEP_BYTES_MAX};
+use workrail_model::plan::PlanError;
 use workrail_ports::content::ContentError;
-use workrail_ports::file_system::{FsError, FsErrorKind};
+use workrail_ports::file_system::{FsError, FsErrorKind, FsOp};
 use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
 
@@ -68,6 +71,24 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
             }));
             error
         }
+        DecideError::TextTooLong(inner) => step_text(inner),
+        DecideError::Placeholder { place } => {
+            let mut error = invalid(
+                format!(
+                    "`{place}` holds the placeholder that a WorkRail reply showed, not your own text. Nothing was \
+                     recorded."
+                ),
+                "Send the call again with your own text there.",
+            );
+            let argument = place.split(['.', '[']).next().unwrap_or(place);
+            error.details = Some(json!({ "argument": argument, "place": place }));
+            error
+        }
+        DecideError::Plan(PlanError::Event { source: EventError::Field { field, .. }, .. })
+            if field == "eventIndex" =>
+        {
+            session_full("its events have used up their numbers")
+        }
         DecideError::EmptyCheckpoint => invalid(
             "The checkpoint holds neither notes nor artifacts, so there is nothing to keep.".to_owned(),
             "Send `output.notesMarkdown` with what is done and what is next.",
@@ -96,11 +117,32 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
     }
 }
 
+/// A value of the context makes the text of the next step too long to be sent or stored.
+pub(crate) fn step_text(cause: &StepTextTooLong) -> Boxed {
+    let StepTextTooLong { step_id, variable, context_key, variable_bytes } = cause;
+    let mut error = invalid(
+        format!("`context.{context_key}` is too large to be shown: {cause}. Nothing was recorded."),
+        "",
+    );
+    error.suggestion = format!(
+        "Send the call again with a smaller `context.{context_key}`: write the content to a file and pass its path, \
+         or send an empty string."
+    );
+    error.details = Some(json!({
+        "stepId": step_id, "variable": variable, "contextKey": context_key, "variableBytes": variable_bytes,
+        "maxBytes": RENDERED_STEP_BYTES_MAX, "method": "UTF-8 bytes as a JSON string", "argument": "context",
+    }));
+    error
+}
+
 pub(crate) fn store(cause: StoreError) -> Boxed {
     match &cause {
         StoreError::Locked { .. } => token(&TokenError::SessionLocked),
         StoreError::NotFound { session } => unknown_session(*session),
         StoreError::Unhealthy { session, health: found } => health(*session, found),
+        StoreError::Io(FsError { op: FsOp::Write, kind: FsErrorKind::TooLarge { .. }, detail, .. }) => {
+            session_full(detail)
+        }
         StoreError::Io(error) => io(error),
         StoreError::MissingContent(_)
         | StoreError::Unattached { .. }
@@ -109,6 +151,17 @@ pub(crate) fn store(cause: StoreError) -> Boxed {
         | StoreError::WrongSession { .. }
         | StoreError::DedupeConflict { .. } => internal(&cause.to_string()),
     }
+}
+
+/// The session has reached the limit of its log: nothing can be added, everything can be read.
+fn session_full(detail: &str) -> Boxed {
+    envelope(
+        ErrorCode::StoreIo,
+        Retry::NotRetryable,
+        format!("This session's log is full: {detail}. Nothing was recorded; everything before is intact."),
+        "Continue in a new session: start the workflow again without `parent` and `sessionToken`, and pass what the \
+         remaining steps need in `context`. `workrail report` and `workrail export` still read this session.",
+    )
 }
 
 /// What a person can do about a disk that does not work.

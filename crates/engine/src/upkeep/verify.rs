@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
+use workrail_core::interpret::Positions;
 use workrail_core::project::SessionState;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
@@ -298,7 +299,8 @@ impl Check<'_> {
         }
     }
 
-    /// A node's snapshot belongs to the workflow that its run is pinned to, and waits at a step of it.
+    /// A node's snapshot belongs to the workflow that its run is pinned to, and is at a place that it has: what
+    /// an import refuses.
     fn node(&mut self, session: &str, facts: &SessionState, event: &Event, node: &NodeCreated) {
         let index = event.event_index.get();
         let run = event.scope.run().and_then(|run| facts.run(run));
@@ -314,13 +316,13 @@ impl Check<'_> {
         else {
             return;
         };
-        let step = snapshot.state().pending_step();
         let problem = if snapshot.workflow_hash != node.workflow_hash {
-            "belongs to another workflow than its node"
-        } else if step.is_some_and(|step| workflow.step(&step.step_id).is_none()) {
-            "waits at a step that its workflow does not have"
+            "belongs to another workflow than its node".to_owned()
         } else {
-            return;
+            match Positions::of(&workflow).check_state(snapshot.state()) {
+                Ok(()) => return,
+                Err(cause) => cause.to_string(),
+            }
         };
         let problem = format!("the snapshot of event {index} {problem}");
         self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
