@@ -113,9 +113,15 @@ impl<F: FileSystem> LocalStore<F> {
             && let Some((counter, dots)) = parsed(&bytes, &self.boot_id)
             && let Some(last) = counter.last.checked_add(dots)
         {
-            return Ok(Some(Counted { last, reserved: counter.reserved, state: State::Usable { dots }, path }));
+            return Ok(Some(Counted {
+                last,
+                reserved: counter.reserved,
+                state: State::Usable { dots },
+                path,
+            }));
         }
-        let reserved = self.read_small(&self.usable(layout::activity_reserved())?)?.and_then(|bytes| reserved(&bytes));
+        let reserved =
+            self.read_small(&self.usable(layout::activity_reserved())?)?.and_then(|bytes| reserved(&bytes));
         Ok(reserved.map(|reserved| Counted { last: reserved, reserved, state: State::Unusable, path }))
     }
 
@@ -204,7 +210,9 @@ struct Counted {
 
 enum State {
     /// The counter file is of this boot and can take another dot.
-    Usable { dots: u64 },
+    Usable {
+        dots: u64,
+    },
     Unusable,
 }
 

@@ -14,8 +14,8 @@ use workrail_model::manifest::{
 };
 use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind};
 
-use crate::load::{self, Stop};
 use crate::layout;
+use crate::load::{self, Stop};
 
 /// Hex digits in which an attested digest may differ from the computed one and still be a damaged copy of it. Two
 /// different digests have about 60 of 64 digits that differ.
@@ -124,10 +124,7 @@ pub(crate) fn attested(manifest: &[u8]) -> BTreeMap<String, Sha256> {
 }
 
 /// The names of all segments by their first event.
-fn segment_names<F: FileSystem>(
-    fs: &F,
-    session: SessionId,
-) -> Result<BTreeMap<u64, Vec<String>>, FsError> {
+fn segment_names<F: FileSystem>(fs: &F, session: SessionId) -> Result<BTreeMap<u64, Vec<String>>, FsError> {
     let mut names: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for entry in load::list_events(fs, session)? {
         if let (FileKind::Regular, Some((first, _))) = (entry.kind, layout::segment_indexes(&entry.name)) {
@@ -187,7 +184,8 @@ fn newer_record(old: &[u8], rebuilt: &[u8]) -> Option<(String, u64)> {
         let found = match ManifestRecord::parse(line) {
             Err(ManifestError::UnknownVersion { version }) => (record, version),
             Err(ManifestError::UnknownKind { .. }) => (record, 1),
-            Ok(_) | Err(ManifestError::Json(_) | ManifestError::Field { .. } | ManifestError::NotCanonical) => {
+            Ok(_)
+            | Err(ManifestError::Json(_) | ManifestError::Field { .. } | ManifestError::NotCanonical) => {
                 return None;
             }
         };

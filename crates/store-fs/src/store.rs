@@ -11,9 +11,7 @@ use workrail_model::limits::{LOCK_WAIT_MS_MAX, MANIFEST_BYTES_MAX};
 use workrail_model::manifest::Cursor;
 use workrail_model::plan::AppendPlan;
 use workrail_ports::environment::Entropy;
-use workrail_ports::file_system::{
-    DirEntry, FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath,
-};
+use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
 use workrail_ports::session_store::{
     Appended, Changes, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
 };
@@ -199,9 +197,7 @@ fn leftovers(session: SessionId, entries: &[DirEntry], loaded: &Loaded, base: Cu
         let Some((first, _)) = layout::segment_indexes(&entry.name) else { return false };
         let committed = loaded.segments.contains(&format!("events/{}", entry.name));
         // Segments before `base` were told apart when they were read.
-        entry.kind == FileKind::Regular
-            && !committed
-            && (base.next_event_index.get()..=end).contains(&first)
+        entry.kind == FileKind::Regular && !committed && (base.next_event_index.get()..=end).contains(&first)
     };
     let events = layout::events(session);
     entries.iter().filter(is_left).filter_map(|entry| events.child(&entry.name)).collect()
@@ -351,9 +347,8 @@ impl<F: FileSystem> Locked<'_, F> {
 
     fn commit(&mut self, plan: &AppendPlan) -> Result<Cursor, StoreError> {
         let fs = self.store.fs();
-        let store_lock = fs
-            .lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?
-            .ok_or(StoreError::Busy)?;
+        let store_lock =
+            fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?.ok_or(StoreError::Busy)?;
         let tail = Tail { cursor: self.memo.cursor, torn_bytes: self.memo.torn_bytes };
         let result = commit::commit(fs, tail, plan, &self.leftovers);
         drop(store_lock);

@@ -31,7 +31,8 @@ impl<F: FileSystem> LocalStore<F> {
     /// Whether the manifest does not end with the whole group of the newest segment.
     fn may_have_an_orphan(&self, session: SessionId) -> Result<bool, FsError> {
         let entries = load::list_events(self.fs(), session)?;
-        let segments = entries.iter().filter_map(|entry| Some((layout::segment_indexes(&entry.name)?, entry)));
+        let segments =
+            entries.iter().filter_map(|entry| Some((layout::segment_indexes(&entry.name)?, entry)));
         let Some(((first, _), newest)) = segments.max_by_key(|(indexes, _)| *indexes) else {
             return Ok(false);
         };
@@ -45,10 +46,13 @@ impl<F: FileSystem> LocalStore<F> {
             0 => Vec::new(),
             len => self.fs().read(&path, len.saturating_sub(MANIFEST_TAIL_BYTES), MANIFEST_BYTES_MAX)?,
         };
-        let closing = tail.split(|byte| *byte == b'\n').rev().find_map(|line| match ManifestRecord::parse(line) {
-            Ok(ManifestRecord::SegmentClosed { manifest_index, .. }) => Some(manifest_index),
-            Ok(ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. }) | Err(_) => None,
-        });
+        let closing =
+            tail.split(|byte| *byte == b'\n').rev().find_map(|line| match ManifestRecord::parse(line) {
+                Ok(ManifestRecord::SegmentClosed { manifest_index, .. }) => Some(manifest_index),
+                Ok(ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. }) | Err(_) => {
+                    None
+                }
+            });
         let (Some(path), Some(index)) = (layout::events(session).child(&newest.name), closing) else {
             return Ok(true);
         };

@@ -71,7 +71,15 @@ impl<F: FileSystem> Stretch<'_, F> {
                 }
             }
         };
-        Ok(Loaded { events, segments, cursor: self.cursor, health, torn_bytes, continues, has_manifest: true })
+        Ok(Loaded {
+            events,
+            segments,
+            cursor: self.cursor,
+            health,
+            torn_bytes,
+            continues,
+            has_manifest: true,
+        })
     }
 
     fn verdict(&self, stop: Stop) -> SessionHealth {
@@ -108,9 +116,8 @@ impl<F: FileSystem> Stretch<'_, F> {
         }
         if !rest.starts_with(&bytes) {
             let position = first_differing_line(&bytes, rest);
-            let line = |lines: &[u8]| {
-                lines.split(|byte| *byte == b'\n').nth(position).unwrap_or_default().to_vec()
-            };
+            let line =
+                |lines: &[u8]| lines.split(|byte| *byte == b'\n').nth(position).unwrap_or_default().to_vec();
             let (found, expected) = (line(rest), line(&bytes));
             // A newer build may pin what this one does not know: that is news, not damage.
             return Err(match ManifestRecord::parse(&found) {
@@ -245,9 +252,10 @@ pub(crate) fn events_of(
             EventError::UnknownVersion { version } => {
                 Stop::UnknownVersion { record: format!("event {}", expected.get()), version }
             }
-            EventError::UnknownKind { kind } => {
-                Stop::UnknownVersion { record: clip(&format!("event {} ({kind})", expected.get())), version: 1 }
-            }
+            EventError::UnknownKind { kind } => Stop::UnknownVersion {
+                record: clip(&format!("event {} ({kind})", expected.get())),
+                version: 1,
+            },
             error @ (EventError::Json(_) | EventError::Field { .. }) => corrupt(expected, error.to_string()),
         })?;
         if event.event_index != expected || event.session_id != session {
@@ -281,4 +289,3 @@ fn first_differing_line(expected: &[u8], found: &[u8]) -> usize {
     let differs = expected.iter().zip(found).position(|(a, b)| a != b).unwrap_or(found.len());
     expected[..differs.min(expected.len())].iter().filter(|byte| **byte == b'\n').count()
 }
-

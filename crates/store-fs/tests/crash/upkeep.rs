@@ -361,8 +361,11 @@ impl Damaged {
         drop(store);
         let base = with_everything_unsynced_lost(&scene.base);
         let original = folder(&base, &format!("sessions/{id}/"));
-        let all = events(&scene.doomed);
-        Self { base, id, prefix: slice.events, kept: all[..kept_until].to_vec(), all, original }
+        let kept = events(&scene.doomed)[..kept_until].to_vec();
+        // Nobody can know what a segment that is gone referred to, unless the manifest still pins it.
+        let is_there = |parts: &&PlanParts| base.read_raw(&segment(id, parts)).is_some();
+        let all = scene.doomed.iter().filter(is_there).flat_map(|parts| parts.events.clone()).collect();
+        Self { base, id, prefix: slice.events, kept, all, original }
     }
 
     fn check(&self, image: &SimFs, acknowledged: bool) -> Result<(), String> {

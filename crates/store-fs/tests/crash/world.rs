@@ -184,7 +184,8 @@ impl<'s> World<'s> {
     /// How the last plan of the log was minted.
     fn recorded_minting(&self, number: usize) -> Result<Minting, Failure> {
         let events = self.store.read(self.script.session, None)?.events;
-        let minted = |minting: &Minting| events.ends_with(&self.script.planned(number, *minting).parts.events);
+        let minted =
+            |minting: &Minting| events.ends_with(&self.script.planned(number, *minting).parts.events);
         let minting = [Minting::First, Minting::Again].into_iter().find(minted);
         minting.ok_or_else(|| Failure::Violated(format!("plan {number} was recorded in part")))
     }
