@@ -34,6 +34,13 @@ pub enum StoreError {
     MissingContent(#[from] ContentError),
     #[error("{kind:?} {digest} is referred to by the plan but neither attached nor stored")]
     Unattached { kind: AttachmentKind, digest: String },
+    /// A lock of the whole store was not had in time.
+    #[error("other processes are using the store")]
+    Busy,
+    /// The append failed when all of it but its commit was on the disk. A later writer rolls it forward, or finds
+    /// nothing of it; either way the same call may be sent again.
+    #[error("{0}; the write may have been recorded all the same")]
+    Uncertain(FsError),
     #[error(transparent)]
     Io(#[from] FsError),
 }

@@ -29,6 +29,13 @@ pub(crate) fn in_session(id: SessionId, relative: &str) -> Option<RelPath> {
     RelPath::parse(&format!("sessions/{id}/{relative}"))
 }
 
+/// The first and last event index of a segment, from its exact name; any other name is not a segment's.
+pub(crate) fn segment_indexes(name: &str) -> Option<(u64, u64)> {
+    let (first, last) = name.strip_suffix(".jsonl")?.split_once('-')?;
+    let (first, last) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?);
+    (first <= last && name == format!("{first:08}-{last:08}.jsonl")).then_some((first, last))
+}
+
 pub(crate) fn segment_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/events/.tmp-segment"))
 }
@@ -204,6 +211,20 @@ pub(crate) fn activity() -> RelPath {
 
 pub(crate) fn activity_temp() -> RelPath {
     path(".tmp-activity")
+}
+
+/// How far activity numbers may have been handed out.
+pub(crate) fn activity_reserved() -> RelPath {
+    path("activity.reserved")
+}
+
+pub(crate) fn activity_reserved_temp() -> RelPath {
+    path(".tmp-activity.reserved")
+}
+
+/// The name that is used where something else has the one we want.
+pub(crate) fn spare(taken: &RelPath) -> RelPath {
+    path(&format!("{}.spare", taken.as_str()))
 }
 
 pub(crate) fn activity_lock() -> RelPath {

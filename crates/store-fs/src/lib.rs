@@ -16,6 +16,8 @@ mod layout;
 mod load;
 mod marks;
 pub mod monitor;
+mod orphan;
+mod rebuild;
 mod removal;
 mod repair;
 mod servers;

@@ -14,7 +14,7 @@ use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErr
 use workrail_ports::upkeep::{Doubt, FOREIGN_FOLDER};
 
 use crate::content::references;
-use crate::{layout, load, strays, tree};
+use crate::{layout, load, orphan, strays, tree};
 
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
@@ -77,8 +77,8 @@ impl Marks {
             return doubt("a file or a link stands where a session's folder must be".to_owned());
         }
         let loaded = match load::load(fs, session, self.ends.get(&session)) {
-            // Begun, and nothing committed: it needs nothing. Gone since the listing: the same.
-            Ok(None) => return None,
+            // Begun, and nothing committed; or gone since the listing.
+            Ok(None) => load::Loaded::nothing(),
             Ok(Some(loaded)) => loaded,
             Err(error) => return doubt(error.to_string()),
         };
@@ -86,6 +86,14 @@ impl Marks {
             return doubt(told(&loaded.health));
         }
         self.reachable.extend(loaded.events.iter().flat_map(references));
+        // A completed write waits to be rolled forward with all that it refers to (G13).
+        match orphan::at(fs, session, &loaded.cursor) {
+            Ok(orphans) => {
+                let events = orphans.iter().flat_map(|orphan| &orphan.events);
+                self.reachable.extend(events.flat_map(references));
+            }
+            Err(error) => return doubt(error.to_string()),
+        }
         self.ends.insert(session, loaded.cursor);
         None
     }

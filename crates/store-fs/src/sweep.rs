@@ -127,7 +127,7 @@ impl<F: FileSystem> LocalStore<F> {
             }
         }
         for session in self.folders()? {
-            if !load::is_begun(self.fs(), session)? {
+            if !load::holds_work(self.fs(), session)? {
                 tree::each_file(self.fs(), &layout::session(session), &mut |file, _| {
                     found(file);
                     Ok(())
@@ -201,7 +201,7 @@ impl<F: FileSystem> LocalStore<F> {
 
     /// Takes what interrupted writes left in a session's folder, and the folder when nothing was ever committed.
     fn tidy(&self, session: SessionId, tally: &mut Tally) -> Result<(), FsError> {
-        let begun = load::is_begun(self.fs(), session)?;
+        let begun = load::holds_work(self.fs(), session)?;
         if begun && temporaries_of(self.fs(), session)?.is_empty() {
             return Ok(());
         }
@@ -213,7 +213,7 @@ impl<F: FileSystem> LocalStore<F> {
             Err(error) => return Err(error),
         };
         // Asked again: a writer may have committed before we had the lock.
-        if load::is_begun(self.fs(), session)? {
+        if load::holds_work(self.fs(), session)? {
             for path in temporaries_of(self.fs(), session)? {
                 self.remove_counted(&path, tally)?;
             }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use camino::Utf8Path;
 use tempfile::TempDir;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
-use workrail_model::event::Event;
+use workrail_model::event::{Activity, Event};
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
 use workrail_ports::cache::{CachedProjection, ProjectionCache};
@@ -76,7 +76,7 @@ fn role(file: &str) -> Role {
         ".lock" => Role::SessionLock,
         "store.lock" => Role::StoreLock,
         "activity.lock" => Role::ActivityLock,
-        "activity" => Role::Activity,
+        "activity" | "activity.reserved" => Role::Activity,
         "keyring.json" => Role::Keyring,
         "projection" => Role::Cache,
         _ if file.starts_with("sessions/") => Role::Log,
@@ -90,6 +90,8 @@ struct Scene {
     events: Vec<Event>,
     bystander: SessionId,
     cursor: Cursor,
+    /// The last number that was handed out.
+    activity: Activity,
 }
 
 impl Scene {
@@ -103,8 +105,8 @@ impl Scene {
             .put(attacked, &CachedProjection { version: 1, cursor, state: b"state".to_vec() })
             .expect("cached");
         store.load_or_create().expect("keys");
-        store.next().expect("an activity number");
-        Self { attacked, events: events_of(&written), bystander, cursor }
+        let activity = store.next().expect("an activity number");
+        Self { attacked, events: events_of(&written), bystander, cursor, activity }
     }
 
     /// Reads all there is to read, and checks what the damage of `file` may and may not do to it.
@@ -168,13 +170,10 @@ impl Scene {
             (Role::Keyring, Ok(_)) => panic!("{what}: a damaged keyring was used"),
             (_, outcome) => assert!(outcome.is_ok(), "{what}: {outcome:?}"),
         }
-        match store.next() {
-            Ok(activity) => assert!(activity.get() > SCRIPT.len() as u64 + 1, "{what}: {activity:?}"),
-            Err(StoreError::Io(error)) => {
-                assert!(matches!(role, Role::Activity | Role::ActivityLock), "{what}: {error}");
-            }
-            Err(error) => panic!("{what}: {error}"),
-        }
+        let first = store.next().unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(first > self.activity, "{what}: {first:?}");
+        let second = store.next().unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(second.get(), first.get() + 1, "{what}: the counter works again");
         let whole = store.read(self.bystander, None).expect("untouched");
         assert!(whole.health.is_healthy(), "{what}");
     }
@@ -339,6 +338,10 @@ fn a_folder_that_is_no_folder_is_a_typed_error() {
             replace_folder(&fs, &folder, by);
             let store = open(fs.clone());
             let writes = fs.op_count();
+            let listed = store.sessions().unwrap();
+            assert!(listed.contains(&scene.attacked) && listed.contains(&scene.bystander), "{folder}");
+            let changes = store.changes(&|_| None).unwrap();
+            assert_eq!(changes.changed, listed, "{folder}");
             assert!(!store.read(scene.attacked, None).unwrap().health.is_healthy(), "{folder}");
             assert!(store.lock(scene.attacked).is_err(), "{folder}");
             assert!(store.read(scene.bystander, None).unwrap().health.is_healthy(), "{folder}");

@@ -241,9 +241,17 @@ fn an_event_or_manifest_record_of_a_newer_version_is_an_unknown_version() {
     let fs = forged(session, &lines(&values));
     let manifest = within(session, "manifest.jsonl");
     let text = String::from_utf8(fs.read_raw(&manifest).expect("forged")).expect("UTF-8");
-    fs.write_raw(&manifest, text.replacen("\"v\":1}", "\"v\":2}", 1).as_bytes());
+    fs.write_raw(&manifest, text.replacen("\"v\":1}", "\"v\":2,\"when\":3}", 1).as_bytes());
     let record = "manifest record 0".to_owned();
     assert_eq!(judge(&fs, session), SessionHealth::UnknownVersion { record, version: 2 });
+    // A record that says nothing but what follows from its segment is damaged, not newer.
+    for damaged in
+        [text.replacen("\"v\":1}", "\"v\":2}", 1), text.replacen("segment_closed", "segment_cloqed", 1)]
+    {
+        fs.write_raw(&manifest, damaged.as_bytes());
+        let health = judge(&fs, session);
+        assert!(matches!(health, SessionHealth::CorruptHead { .. }), "{health:?}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use camino::Utf8Path;
 use workrail_host::data_dir::data_dir;
 use workrail_host::machine::{others_may_access, volume};
+use workrail_ports::upkeep::Upkeep as _;
 
 use super::Findings;
 use crate::config::behind;
@@ -43,6 +44,7 @@ pub(super) fn look(findings: &mut Findings) {
             }
             locks(findings, &opened);
             sessions(findings, &opened);
+            pending(findings, &opened);
             servers(findings, &opened);
         }
         Err(failure) => {
@@ -119,6 +121,27 @@ fn sessions(findings: &mut Findings, opened: &Opened) {
             }
         }
         Err(error) => findings.problem(SESSIONS, error.message, error.suggestion),
+    }
+}
+
+/// Writes that were interrupted at their very end, and what is in the way of our own files.
+fn pending(findings: &mut Findings, opened: &Opened) {
+    for write in opened.store.pending_writes().unwrap_or_default() {
+        findings.warning(
+            SESSIONS,
+            format!(
+                "{}: one completed write ({} events) waits to be rolled forward",
+                write.session, write.events
+            ),
+            format!("nothing; the next call on it does so, or workrail repair {}", write.session),
+        );
+    }
+    for path in opened.store.blocked_names() {
+        findings.warning(
+            DATA,
+            format!("{path} is in the way of a file of WorkRail; another name is used instead"),
+            format!("move {path} out of the data directory"),
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! `workrail repair`: what is kept, what is given up, where the backup is.
 
 use serde_json::json;
-use workrail_engine::upkeep::{GivenUpSegment, MendOutcome, Mended, Mode};
+use workrail_engine::upkeep::{GivenUp, GivenUpSegment, MendOutcome, Mended, Mode};
 use workrail_model::id::SessionId;
 
 use super::RepairArguments;
@@ -12,19 +12,29 @@ use crate::wiring::{self, LocalEngine};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
     let engine = wiring::open_default()?;
-    let session = engine.find(&arguments.session)?.session;
+    // A session whose only write was not committed is in no list; its id is enough.
+    let session = match SessionId::parse(arguments.session.trim()) {
+        Ok(session) => session,
+        Err(_) => engine.find(&arguments.session)?.session,
+    };
     let format = Format::json_if(arguments.json);
     let planned = engine.repair(session, Mode::DryRun)?;
-    let MendOutcome::WouldRepair(plan) = &planned else {
-        tell(&planned, format);
-        return Ok(());
-    };
     if arguments.dry_run {
         tell(&planned, format);
         return Ok(());
     }
-    if format == Format::Text {
-        show(plan, "would be");
+    match &planned {
+        MendOutcome::WouldRepair(plan) if format == Format::Text => show(plan, "would be"),
+        MendOutcome::WouldRepair(_) => {}
+        // Nothing is cut or replaced, so nobody is asked.
+        MendOutcome::WouldRollForward { .. } => {
+            tell(&engine.repair(session, Mode::Real)?, format);
+            return Ok(());
+        }
+        MendOutcome::Healthy { .. } | MendOutcome::RolledForward { .. } | MendOutcome::Repaired(_) => {
+            tell(&planned, format);
+            return Ok(());
+        }
     }
     repair(&engine, session, Asked::unless(arguments.yes), format)
 }
@@ -44,6 +54,16 @@ fn tell(outcome: &MendOutcome, format: Format) {
             Tone::Good,
             &format!("Session {session_id} is healthy ({events} events). There is nothing to repair."),
         ),
+        MendOutcome::WouldRollForward { session_id, events } => {
+            output::line(&format!(
+                "Session {session_id} is healthy. One completed write ({events} events) waits to be rolled forward."
+            ));
+            output::toned(Tone::Quiet, "Nothing was changed.");
+        }
+        MendOutcome::RolledForward { session_id, events } => output::toned(
+            Tone::Good,
+            &format!("Session {session_id}: one completed write ({events} events) was rolled forward."),
+        ),
         MendOutcome::WouldRepair(plan) => {
             show(plan, "would be");
             output::toned(Tone::Quiet, "Nothing was changed.");
@@ -59,7 +79,22 @@ fn show(plan: &Mended, tense: &str) {
     output::toned(Tone::Heading, &format!("Session {}", plan.session_id));
     output::line(&format!("Damage: {}", plan.damage));
     output::line(&format!("{} events {tense} kept.", plan.events_kept));
+    if plan.events_rebuilt > 0 {
+        output::line(&format!(
+            "The manifest is rebuilt from the segments, for {} of these events.",
+            plan.events_rebuilt
+        ));
+    }
     let given_up = &plan.gives_up;
+    if given_up.segments.is_empty() {
+        output::toned(Tone::Good, &format!("Nothing {tense} given up."));
+    } else {
+        show_given_up(given_up, tense);
+    }
+    output::line(&format!("Backup first: {} in the data directory, the whole session.", plan.backup));
+}
+
+fn show_given_up(given_up: &GivenUp, tense: &str) {
     output::toned(
         Tone::Warning,
         &format!(
@@ -77,7 +112,6 @@ fn show(plan: &Mended, tense: &str) {
             output::line(&format!("    {event}"));
         }
     }
-    output::line(&format!("Backup first: {} in the data directory, the whole session.", plan.backup));
 }
 
 fn described(segment: &GivenUpSegment) -> String {

@@ -143,6 +143,8 @@ pub(crate) fn store(cause: StoreError) -> Boxed {
         StoreError::Io(FsError { op: FsOp::Write, kind: FsErrorKind::TooLarge { .. }, detail, .. }) => {
             session_full(detail)
         }
+        StoreError::Busy => busy(),
+        StoreError::Uncertain(error) => uncertain(error),
         StoreError::Io(error) => io(error),
         StoreError::MissingContent(_)
         | StoreError::Unattached { .. }
@@ -179,8 +181,42 @@ fn remedy(cause: &FsError) -> &'static str {
     }
 }
 
+/// A lock of the whole store was not had in time; nothing was begun.
+fn busy() -> Boxed {
+    envelope(
+        ErrorCode::StoreBusy,
+        Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+        "Other processes are using the store, and the wait for them was too long. Nothing was recorded."
+            .to_owned(),
+        "Send the same call again in a moment.",
+    )
+}
+
+/// The disk failed when all of the write but its commit was there: a later call finds it recorded, or records it.
+fn uncertain(cause: &FsError) -> Boxed {
+    let mut error = io(cause);
+    error.message = format!(
+        "The disk refused to work: {cause}. This call may have been recorded all the same; earlier work is intact."
+    );
+    error.suggestion = format!(
+        "{}, then send the same call again with the same token. If it was recorded, you get the recorded answer; \
+         nothing is recorded twice.",
+        remedy(cause)
+    );
+    error
+}
+
 pub(crate) fn io(cause: &FsError) -> Boxed {
     let next = remedy(cause);
+    // Nothing is wrong with the disk, and it passes when other files are closed.
+    if cause.kind == FsErrorKind::TooManyOpenFiles {
+        return envelope(
+            ErrorCode::StoreBusy,
+            Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+            format!("Too many files are open: {cause}. Nothing was acknowledged; earlier work is intact."),
+            &format!("Send the same call again in a moment, with the same token. If it persists: {next}."),
+        );
+    }
     envelope(
         ErrorCode::StoreIo,
         Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },

@@ -5,7 +5,7 @@ use workrail_model::error::{ErrorCode, Retry};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::limits::LOCK_RETRY_AFTER_MS;
-use workrail_ports::file_system::FsError;
+use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Doubt, UpkeepError};
 
@@ -51,7 +51,9 @@ pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
 /// A disk that does not work, told to a person who ran a command.
 pub(crate) fn upkeep_io(cause: &FsError) -> Boxed {
     let mut error = io(cause);
-    error.message = format!("The disk refused to work: {cause}. Nothing that is needed was removed.");
+    if cause.kind != FsErrorKind::TooManyOpenFiles {
+        error.message = format!("The disk refused to work: {cause}. Nothing that is needed was removed.");
+    }
     error.suggestion = format!("{}, then run the same command again.", remedy(cause));
     error
 }
@@ -95,7 +97,8 @@ fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
         ),
         SessionHealth::CorruptHead { reason } => (
             format!(
-                "Session {session} is damaged from its beginning ({reason}), so there is nothing to cut back to."
+                "Session {session} is damaged from its beginning ({reason}), and its first segment is not whole, so \
+                 there is nothing to keep."
             ),
             "Restore its folder from a backup of the data directory. Its files are as they were.",
         ),

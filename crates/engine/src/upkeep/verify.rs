@@ -13,14 +13,14 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{Event, EventData, NodeCreated, OutputPayload};
-use workrail_model::health::SessionHealth;
+use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::plan::AttachmentKind;
 use workrail_model::reply::StoredReply;
 use workrail_model::strict_json;
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{StrayKind, Upkeep};
+use workrail_ports::upkeep::{PendingWrite, StrayKind, Upkeep};
 
 use super::{Watch, told};
 use crate::{Engine, Store, error};
@@ -90,6 +90,8 @@ struct Check<'a> {
     sound: BTreeSet<(AttachmentKind, Sha256)>,
     /// Content that was reported already.
     damaged: BTreeSet<(AttachmentKind, Sha256)>,
+    /// The same, in the order in which it was found.
+    damaged_in_order: Vec<(AttachmentKind, Sha256)>,
     workflows: BTreeMap<WorkflowHash, Arc<CompiledWorkflow>>,
 }
 
@@ -101,6 +103,7 @@ impl<S: Store + Upkeep> Engine<S> {
             report: Verified::default(),
             sound: BTreeSet::new(),
             damaged: BTreeSet::new(),
+            damaged_in_order: Vec::new(),
             workflows: BTreeMap::new(),
         };
         let sessions = match scope {
@@ -110,8 +113,14 @@ impl<S: Store + Upkeep> Engine<S> {
         let total = sessions.len() as u64;
         for (done, session) in sessions.into_iter().enumerate() {
             watch(done as u64, total);
+            let before = check.begin();
             self.verify_session(session, scope, &mut check)?;
+            // A session that `gc` removed meanwhile takes its content along: that is no loss.
+            if check.has_found_since(before) && self.is_gone(session) {
+                check.take_back(before);
+            }
         }
+        self.note_pending(scope, &mut check)?;
         if scope == Scope::All {
             self.verify_content(&mut check, watch)?;
             for folder in self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))? {
@@ -124,6 +133,26 @@ impl<S: Store + Upkeep> Engine<S> {
             self.note_strays(&mut check)?;
         }
         Ok(check.report)
+    }
+
+    fn is_gone(&self, session: SessionId) -> bool {
+        matches!(self.store.read(session, None), Err(StoreError::NotFound { .. }))
+    }
+
+    /// Completed writes are no damage: the next call that writes to their session records them.
+    fn note_pending(&self, scope: Scope, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
+        let pending = match scope {
+            Scope::All => self.store.pending_writes().map_err(|cause| error::upkeep_io(&cause))?,
+            // One that cannot be read is told as a problem already.
+            Scope::One(session) => self.store.pending_write(session).ok().flatten().into_iter().collect(),
+        };
+        for write in pending {
+            let (path, note) =
+                (format!("sessions/{}/{}", write.session, write.segment), pending_note(&write));
+            check.report.counts.notes += 1;
+            check.report.notes.push(Note { path, note });
+        }
+        Ok(())
     }
 
     fn verify_session(
@@ -175,7 +204,7 @@ impl<S: Store + Upkeep> Engine<S> {
             let total = contents.len() as u64;
             for (done, digest) in contents.into_iter().enumerate() {
                 watch(done as u64, total);
-                check.content(kind, digest, "this file");
+                check.unreferenced(kind, digest);
             }
         }
         Ok(())
@@ -183,19 +212,14 @@ impl<S: Store + Upkeep> Engine<S> {
 
     fn note_strays(&self, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
         let (strays, count) = self.store.strays(NOTES_MAX).map_err(|cause| error::upkeep_io(&cause))?;
-        check.report.counts.notes = count;
-        check.report.notes = strays
-            .into_iter()
-            .map(|stray| Note {
-                path: stray.path,
-                note: match stray.kind {
-                    StrayKind::Leftover => {
-                        "left by an interrupted write; `workrail gc` removes it".to_owned()
-                    }
-                    StrayKind::Unknown => "nothing of WorkRail's; ignored".to_owned(),
-                },
-            })
-            .collect();
+        check.report.counts.notes += count;
+        check.report.notes.extend(strays.into_iter().map(|stray| Note {
+            path: stray.path,
+            note: match stray.kind {
+                StrayKind::Leftover => "left by an interrupted write; `workrail gc` removes it".to_owned(),
+                StrayKind::Unknown => "nothing of WorkRail's; ignored".to_owned(),
+            },
+        }));
         Ok(())
     }
 }
@@ -204,17 +228,68 @@ impl<S: Store + Upkeep> Engine<S> {
 fn remedy(health: &SessionHealth) -> Option<&'static str> {
     match health {
         SessionHealth::Healthy => None,
-        SessionHealth::CorruptTail { .. } => {
-            Some("`workrail repair SESSION --dry-run` shows what a repair would keep and give up.")
+        SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
+            Some("Give this user access to the session's files, or restore its folder from a backup.")
         }
-        SessionHealth::CorruptHead { .. } => {
-            Some("Restore the session's folder from a backup of the data directory.")
+        SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => {
+            Some("`workrail repair SESSION --dry-run` shows what a repair would keep and give up.")
         }
         SessionHealth::UnknownVersion { .. } => Some("Update WorkRail."),
     }
 }
 
+/// A completed write, for people.
+fn pending_note(write: &PendingWrite) -> String {
+    format!(
+        "one completed write ({} events) waits to be rolled forward by the next call that writes to this session, \
+         or by `workrail repair {}`",
+        write.events, write.session
+    )
+}
+
+/// Where the report stood before a session.
+#[derive(Clone, Copy)]
+struct Mark {
+    counts: Counts,
+    problems: usize,
+    damaged: usize,
+}
+
 impl Check<'_> {
+    fn begin(&self) -> Mark {
+        let problems = self.report.problems.len();
+        Mark { counts: self.report.counts, problems, damaged: self.damaged_in_order.len() }
+    }
+
+    fn has_found_since(&self, mark: Mark) -> bool {
+        self.report.counts.problems > mark.counts.problems
+    }
+
+    /// Forgets everything that was found since the mark.
+    fn take_back(&mut self, mark: Mark) {
+        self.report.counts = mark.counts;
+        self.report.problems.truncate(mark.problems);
+        for content in self.damaged_in_order.drain(mark.damaged..) {
+            self.damaged.remove(&content);
+        }
+    }
+
+    /// Content that is there and was not needed so far. One that is gone since it was listed was swept.
+    fn unreferenced(&mut self, kind: AttachmentKind, digest: Sha256) {
+        let mark = self.begin();
+        let is_missing = |content: &dyn ContentStore| {
+            let read = match kind {
+                AttachmentKind::Snapshot => content.snapshot(SnapshotRef::new(digest)).map(|_| ()),
+                AttachmentKind::Blob => content.blob(BlobRef::new(digest)).map(|_| ()),
+                AttachmentKind::Workflow => content.workflow(WorkflowHash::new(digest)).map(|_| ()),
+            };
+            matches!(read, Err(ContentError::Missing { .. }))
+        };
+        if !self.content(kind, digest, "this file") && is_missing(self.content) {
+            self.take_back(mark);
+        }
+    }
+
     fn problem(&mut self, what: String, problem: String, fix: &str) {
         self.report.counts.problems += 1;
         if self.report.problems.len() < PROBLEMS_MAX {
@@ -292,6 +367,7 @@ impl Check<'_> {
             }
             Err(cause) => {
                 self.damaged.insert((kind, digest));
+                self.damaged_in_order.push((kind, digest));
                 let (what, problem) = described(&cause, digest);
                 self.problem(what, format!("{problem} (needed by {needed_by})"), RESTORE);
                 false
