@@ -148,6 +148,17 @@ pub struct FileStat {
     pub len: u64,
     /// True when group or others have any permission on it.
     pub others_may_access: bool,
+    pub stamp: FileStamp,
+}
+
+/// Tells whether a name still refers to the same bytes: a file that was replaced has another `file`, one that was
+/// written in place another `changed_ns`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileStamp {
+    /// The inode.
+    pub file: u64,
+    /// The time of the last change as the file system keeps it; compared, never shown.
+    pub changed_ns: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

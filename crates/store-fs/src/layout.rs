@@ -62,6 +62,25 @@ pub(crate) fn cache_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/cache/.tmp-projection"))
 }
 
+/// What is kept only to save time, for the store as a whole.
+pub(crate) fn store_cache_dir() -> RelPath {
+    path("cache")
+}
+
+/// The index of one version: builds that keep different summaries do not disturb each other.
+pub(crate) fn index(version: u32) -> RelPath {
+    path(&format!("cache/sessions-{version}.idx"))
+}
+
+pub(crate) fn index_temp() -> RelPath {
+    path("cache/.tmp-index")
+}
+
+/// Held by the process that rewrites an index.
+pub(crate) fn index_lock() -> RelPath {
+    path("cache/index.lock")
+}
+
 /// What a person asked of the session.
 pub(crate) fn control(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/control.json"))

@@ -11,6 +11,7 @@ mod content;
 mod control;
 pub mod disk;
 mod import;
+mod index;
 mod keyring;
 mod layout;
 mod load;

@@ -13,7 +13,7 @@ use workrail_model::plan::AppendPlan;
 use workrail_ports::environment::Entropy;
 use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, LockMode};
 use workrail_ports::session_store::{
-    Appended, Changes, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
+    Appended, LockedSession, LogStamp, SessionReader, SessionSlice, SessionStore, StampedSession, StoreError,
 };
 
 use crate::commit::{self, Tail};
@@ -203,23 +203,15 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
         Ok(found)
     }
 
-    /// A log only grows, so its length says whether it has; whoever uses the session reads and checks it.
-    fn changes(&self, known: &dyn Fn(SessionId) -> Option<Cursor>) -> Result<Changes, StoreError> {
-        let mut changes = Changes::default();
-        for entry in self.fs.list(&layout::sessions())? {
-            let Ok(session) = SessionId::parse(&entry.name) else { continue };
-            if entry.kind != FileKind::Directory {
-                continue;
-            }
-            let len = |session| self.fs.stat(&layout::manifest(session)).ok().map(|stat| stat.len);
-            let seen = known(session).map(|cursor| cursor.manifest_bytes);
-            if seen.is_some() && seen == len(session) {
-                changes.unchanged.push(session);
-            } else if load::is_begun(&self.fs, session).unwrap_or(true) {
-                changes.changed.push(session);
-            }
-        }
-        Ok(changes)
+    fn stamped_sessions(&self) -> Result<Vec<StampedSession>, StoreError> {
+        let entries = self.fs.list(&layout::sessions())?.into_iter();
+        let sessions = entries.filter_map(|entry| SessionId::parse(&entry.name).ok());
+        Ok(sessions.map(|session| StampedSession { session, stamp: self.stamp(session) }).collect())
+    }
+
+    fn stamp(&self, session: SessionId) -> Option<LogStamp> {
+        let stat = self.fs.stat(&layout::manifest(session)).ok()?;
+        (stat.kind == FileKind::Regular).then_some(LogStamp { bytes: stat.len, file: stat.stamp })
     }
 
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
