@@ -62,6 +62,15 @@ pub(crate) fn cache_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/cache/.tmp-projection"))
 }
 
+/// The dedupe keys of a long session.
+pub(crate) fn saved_keys(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/cache/keys"))
+}
+
+pub(crate) fn saved_keys_temp(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/cache/.tmp-keys"))
+}
+
 /// What is kept only to save time, for the store as a whole.
 pub(crate) fn store_cache_dir() -> RelPath {
     path("cache")

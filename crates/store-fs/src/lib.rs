@@ -9,6 +9,7 @@ mod cache;
 mod commit;
 mod content;
 mod control;
+mod dedupe;
 pub mod disk;
 mod import;
 mod index;

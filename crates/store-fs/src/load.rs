@@ -35,14 +35,33 @@ pub(crate) struct Loaded {
 /// How often a reader starts over when a writer changed the manifest under it.
 const RACES_MAX: usize = 8;
 
+/// Where the cursor of a caller comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CursorOrigin {
+    /// This process read the log up to it.
+    ThisProcess,
+    /// It was read from a file. The log may have been cut behind it since, which its segments show.
+    Saved,
+}
+
 /// Loads from `since` on. `None` when the session has no manifest.
 pub(crate) fn load<F: FileSystem>(
     fs: &F,
     session: SessionId,
     since: Option<&Cursor>,
 ) -> Result<Option<Loaded>, FsError> {
+    load_from(fs, session, since, CursorOrigin::ThisProcess)
+}
+
+/// The same, for a cursor of any origin.
+pub(crate) fn load_from<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    since: Option<&Cursor>,
+    origin: CursorOrigin,
+) -> Result<Option<Loaded>, FsError> {
     for _ in 0..RACES_MAX {
-        let before = manifest_from(fs, session, since);
+        let before = manifest_from(fs, session, since, origin);
         let loaded = match &before {
             Manifest::Absent => return Ok(None),
             Manifest::Failed(error) => return Err(error.clone()),
@@ -62,7 +81,7 @@ pub(crate) fn load<F: FileSystem>(
         }
         // A writer may have cut a torn tail and removed its orphan segment while this reader was
         // between the two. Only a verdict on an unchanged manifest counts (G16).
-        if before == manifest_from(fs, session, since) {
+        if before == manifest_from(fs, session, since, origin) {
             return Ok(Some(loaded));
         }
     }
@@ -82,7 +101,7 @@ pub(crate) fn prefix<F: FileSystem>(
     session: SessionId,
     until: EventIndex,
 ) -> Result<Option<Loaded>, FsError> {
-    match manifest_from(fs, session, None) {
+    match manifest_from(fs, session, None, CursorOrigin::ThisProcess) {
         Manifest::Absent | Manifest::Unusable(_) => Ok(None),
         Manifest::Failed(error) => Err(error),
         Manifest::Bytes { start, bytes, .. } => {
@@ -100,7 +119,7 @@ pub(crate) fn each_segment<F: FileSystem>(
     until: Option<&Cursor>,
     visit: &mut dyn FnMut(RawSegment) -> ControlFlow<()>,
 ) -> Result<Option<(Cursor, SessionHealth)>, FsError> {
-    let (bytes, newest) = match manifest_from(fs, session, None) {
+    let (bytes, newest) = match manifest_from(fs, session, None, CursorOrigin::ThisProcess) {
         Manifest::Absent => return Ok(None),
         Manifest::Failed(error) => return Err(error),
         Manifest::Unusable(reason) => {
@@ -196,14 +215,16 @@ impl Newest {
     }
 }
 
+/// The index of a segment's first event, from its name.
+pub(crate) fn first_index(name: &str) -> Option<u64> {
+    let (first, last) = name.strip_suffix(".jsonl")?.split_once('-')?;
+    last.parse::<u64>().ok().and(first.parse().ok())
+}
+
 fn newest_segment<F: FileSystem>(fs: &F, session: SessionId) -> Result<Option<Newest>, FsError> {
-    let first_of = |name: &str| {
-        let (first, last) = name.strip_suffix(".jsonl")?.split_once('-')?;
-        last.parse::<u64>().ok().and(first.parse().ok())
-    };
     let segments = list_events(fs, session)?.into_iter().filter(|entry| entry.kind == FileKind::Regular);
     Ok(segments
-        .filter_map(|entry| Some(Newest { first: first_of(&entry.name)?, name: entry.name }))
+        .filter_map(|entry| Some(Newest { first: first_index(&entry.name)?, name: entry.name }))
         .max_by_key(|newest| newest.first))
 }
 
@@ -216,8 +237,18 @@ pub(crate) fn list_events<F: FileSystem>(fs: &F, session: SessionId) -> Result<V
 }
 
 /// The manifest's bytes from the cursor on, or all of them when the cursor's anchor is not there.
-fn manifest_from<F: FileSystem>(fs: &F, session: SessionId, since: Option<&Cursor>) -> Manifest {
+fn manifest_from<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    since: Option<&Cursor>,
+    origin: CursorOrigin,
+) -> Manifest {
     let path = layout::manifest(session);
+    // Listed before the manifest is read, so that a writer in between cannot look like a loss.
+    let newest = match (since, origin) {
+        (Some(_), CursorOrigin::ThisProcess) => Ok(None),
+        (Some(_), CursorOrigin::Saved) | (None, _) => newest_segment(fs, session),
+    };
     // A cursor may come from a file: without an anchor it proves nothing.
     if let Some(cursor) = since.filter(|cursor| cursor.anchor_bytes > 0)
         && let Some(anchor_at) = cursor.manifest_bytes.checked_sub(cursor.anchor_bytes)
@@ -228,10 +259,17 @@ fn manifest_from<F: FileSystem>(fs: &F, session: SessionId, since: Option<&Curso
         && Sha256::of(anchor) == cursor.anchor
     {
         let bytes = rest.to_vec();
-        return Manifest::Bytes { start: *cursor, bytes, continues: true, newest: None };
+        return match newest {
+            Ok(newest) => Manifest::Bytes { start: *cursor, bytes, continues: true, newest },
+            Err(error) => Manifest::Failed(error),
+        };
     }
-    // Listed before the manifest is read, so that a writer in between cannot look like a loss.
-    let newest = match newest_segment(fs, session) {
+    // The cursor does not fit: what it spared us is done now.
+    let newest = match (since, origin) {
+        (Some(_), CursorOrigin::ThisProcess) => newest_segment(fs, session),
+        (Some(_), CursorOrigin::Saved) | (None, _) => newest,
+    };
+    let newest = match newest {
         Ok(newest) => newest,
         Err(error) => return Manifest::Failed(error),
     };

@@ -17,7 +17,7 @@ use workrail_ports::session_store::{
 };
 
 use crate::commit::{self, Tail};
-use crate::load::{self, Loaded};
+use crate::load::{self, CursorOrigin, Loaded};
 use crate::{layout, suspect};
 
 /// How long a writer waits for a lock.
@@ -35,6 +35,8 @@ pub struct LocalStore<F: FileSystem> {
     memos: Mutex<BTreeMap<SessionId, Memo>>,
     /// Sessions in which something failed: their manifest is written anew before it is relied on.
     doubted: Mutex<BTreeSet<SessionId>>,
+    /// Sessions that this process has read: cursors of others may come from a cache.
+    read_before: Mutex<BTreeSet<SessionId>>,
 }
 
 impl<F: FileSystem> std::fmt::Debug for LocalStore<F> {
@@ -45,15 +47,23 @@ impl<F: FileSystem> std::fmt::Debug for LocalStore<F> {
 
 /// What a process has validated and knows to be durable, so that the next call reads only the tail.
 #[derive(Debug)]
-struct Memo {
-    cursor: Cursor,
-    keys: BTreeSet<[u8; 16]>,
+pub(crate) struct Memo {
+    pub(crate) cursor: Cursor,
+    pub(crate) keys: BTreeSet<[u8; 16]>,
     torn_bytes: u64,
+    /// How many keys the cache of the session holds.
+    pub(crate) keys_saved: usize,
 }
 
 impl Memo {
     fn new() -> Self {
-        Self { cursor: Cursor::start(), keys: BTreeSet::new(), torn_bytes: 0 }
+        Self { cursor: Cursor::start(), keys: BTreeSet::new(), torn_bytes: 0, keys_saved: 0 }
+    }
+
+    /// What another process saved; it holds while the log has the group at the cursor.
+    pub(crate) fn saved(cursor: Cursor, keys: BTreeSet<[u8; 16]>) -> Self {
+        let keys_saved = keys.len();
+        Self { cursor, keys, torn_bytes: 0, keys_saved }
     }
 
     fn remember(&mut self, events: &[Event]) {
@@ -67,8 +77,8 @@ impl<F: FileSystem> LocalStore<F> {
         for folder in layout::base_dirs() {
             suspect::make_folder(&fs, &folder)?;
         }
-        let (memos, doubted) = (Mutex::default(), Mutex::default());
-        Ok(Self { fs, entropy, boot_id, memos, doubted })
+        let (memos, doubted, read_before) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self { fs, entropy, boot_id, memos, doubted, read_before })
     }
 
     pub(crate) fn fs(&self) -> &F {
@@ -88,6 +98,7 @@ impl<F: FileSystem> LocalStore<F> {
     pub(crate) fn forget(&self, session: SessionId) {
         self.memos().remove(&session);
         self.doubted().remove(&session);
+        self.read_before.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
     }
 
     pub(crate) fn take_lock(&self, session: SessionId) -> Result<F::Lock, StoreError> {
@@ -102,15 +113,18 @@ impl<F: FileSystem> LocalStore<F> {
 
     /// Validates what this process has not seen yet and makes it durable before it is relied on.
     fn admit(&self, session: SessionId, lock: F::Lock) -> Result<Locked<'_, F>, StoreError> {
-        let mut memo = self.memos().remove(&session).unwrap_or_else(Memo::new);
+        let memo = self.memos().remove(&session);
+        let admitted_before = memo.is_some();
+        let mut memo = memo.or_else(|| self.saved_keys(session)).unwrap_or_else(Memo::new);
         let in_doubt =
             suspect::is_marked(&self.fs, &layout::session(session))? || self.doubted().contains(&session);
         if in_doubt {
             memo = Memo::new();
         }
         let base = memo.cursor;
-        let known = base != Cursor::start();
-        let Some(loaded) = load::load(&self.fs, session, known.then_some(&base))? else {
+        let since = (base != Cursor::start()).then_some(&base);
+        let origin = if admitted_before { CursorOrigin::ThisProcess } else { CursorOrigin::Saved };
+        let Some(loaded) = load::load_from(&self.fs, session, since, origin)? else {
             if in_doubt {
                 self.dispel_doubt(session)?;
             }
@@ -126,13 +140,13 @@ impl<F: FileSystem> LocalStore<F> {
         }
         if in_doubt {
             self.dispel_doubt(session)?;
-        } else if loaded.cursor != base || !known {
+        } else if loaded.cursor != base || !admitted_before {
             self.make_durable(session).inspect_err(|_| {
                 self.doubted().insert(session);
             })?;
         }
-        if base == Cursor::start() {
-            self.remove_orphans(session, &loaded)?;
+        if base == Cursor::start() || !admitted_before {
+            self.remove_orphans(session, base, &loaded)?;
         }
         memo.remember(&loaded.events);
         memo.cursor = loaded.cursor;
@@ -159,7 +173,8 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     /// Removes segments that were never committed, and temporaries. Nobody was told they happened.
-    fn remove_orphans(&self, session: SessionId, loaded: &Loaded) -> Result<(), FsError> {
+    /// Segments before `base` were not looked at: they are committed, or none of our business.
+    fn remove_orphans(&self, session: SessionId, base: Cursor, loaded: &Loaded) -> Result<(), FsError> {
         // The torn tail is judged by its orphan segment: it stays until the tail is cut.
         if loaded.torn_bytes > 0 {
             return Ok(());
@@ -167,8 +182,11 @@ impl<F: FileSystem> LocalStore<F> {
         let events = layout::events(session);
         for entry in load::list_events(&self.fs, session)? {
             let committed = loaded.segments.contains(&format!("events/{}", entry.name));
+            let is_before = load::first_index(&entry.name)
+                .is_some_and(|first| first < base.next_event_index.get());
             if entry.kind == FileKind::Regular
                 && !committed
+                && !is_before
                 && let Some(path) = events.child(&entry.name)
             {
                 self.fs.remove_file(&path)?;
@@ -215,7 +233,14 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
     }
 
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
-        let loaded = load::load(&self.fs, session, since)?.ok_or(StoreError::NotFound { session })?;
+        let mut read_before = self.read_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let origin = match read_before.insert(session) {
+            true => CursorOrigin::Saved,
+            false => CursorOrigin::ThisProcess,
+        };
+        drop(read_before);
+        let loaded = load::load_from(&self.fs, session, since, origin)?;
+        let loaded = loaded.ok_or(StoreError::NotFound { session })?;
         if loaded.health.is_healthy() && loaded.cursor == Cursor::start() {
             return Err(StoreError::NotFound { session });
         }
@@ -366,6 +391,7 @@ impl<F: FileSystem> LockedSession for Locked<'_, F> {
                 self.memo.cursor = cursor;
                 self.memo.torn_bytes = 0;
                 self.tail.extend_from_slice(plan.events());
+                self.store.save_keys(self.session, &mut self.memo);
                 Ok(Appended::Committed { events: plan.into_events(), cursor })
             }
             Err(error) => {

@@ -94,10 +94,17 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
     Ok((found.strays, found.count))
 }
 
-/// A folder that is not there, or is none, holds nothing; that it is none is seen where it stands.
+/// A folder that does not exist, is none or may not be read shows nothing: whoever reads its session says why.
 fn listed<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<Vec<DirEntry>, FsError> {
     match fs.list(folder) {
-        Err(error) if matches!(error.kind, FsErrorKind::NotFound | FsErrorKind::WrongKind) => Ok(Vec::new()),
+        Err(error)
+            if matches!(
+                error.kind,
+                FsErrorKind::NotFound | FsErrorKind::WrongKind | FsErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(Vec::new())
+        }
         listed => listed,
     }
 }

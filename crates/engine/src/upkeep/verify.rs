@@ -12,7 +12,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{Event, EventData, NodeCreated, OutputPayload};
-use workrail_model::health::SessionHealth;
+use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::plan::AttachmentKind;
 use workrail_model::reply::StoredReply;
@@ -205,6 +205,9 @@ fn remedy(health: &SessionHealth) -> Option<&'static str> {
         SessionHealth::Healthy => None,
         SessionHealth::CorruptTail { .. } => {
             Some("`workrail repair SESSION --dry-run` shows what a repair would keep and give up.")
+        }
+        SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
+            Some("Check the disk, and the owner and permissions of the session's folder.")
         }
         SessionHealth::CorruptHead { .. } => {
             Some("Restore the session's folder from a backup of the data directory.")
