@@ -19,7 +19,7 @@ use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
 use workrail_ports::cache::{IfAbsent, IndexRecord};
-use workrail_ports::session_store::{LogStamp, StampedSession, StoreError};
+use workrail_ports::session_store::{LogStamp, StampDepth, StampedSession, StoreError};
 
 use crate::error;
 use crate::gate::Reading;
@@ -56,6 +56,10 @@ impl Known {
         self.sessions.values().flat_map(|session| session.summary.cards.iter())
     }
 
+    pub(crate) fn healthy(&self) -> usize {
+        self.sessions.len()
+    }
+
     pub(crate) fn rows(&self) -> impl Iterator<Item = &[RunRow]> {
         self.sessions.values().map(|session| session.summary.rows.as_slice())
     }
@@ -73,16 +77,18 @@ pub(crate) enum Named {
 impl<'a> Reading<'a> {
     /// All summaries as the store is now.
     pub(crate) fn cards(&self) -> Result<MutexGuard<'a, Known>, Box<ErrorEnvelope>> {
-        self.cards_heard(&mut |_, _| {})
+        self.cards_at(StampDepth::Manifest, &mut |_, _| {})
     }
 
-    /// The same; `heard` is told how many of the sessions that have to be read are done.
-    pub(crate) fn cards_heard(
+    /// The same, with a look of this depth at each session; `heard` is told how many of those that have to be read
+    /// are done.
+    pub(crate) fn cards_at(
         &self,
+        depth: StampDepth,
         heard: &mut dyn FnMut(u64, u64),
     ) -> Result<MutexGuard<'a, Known>, Box<ErrorEnvelope>> {
         let mut known = self.cards.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = self.sessions.stamped_sessions().map_err(error::store)?;
+        let found = self.sessions.stamped_sessions(depth).map_err(error::store)?;
         let present: BTreeSet<SessionId> = found.iter().map(|found| found.session).collect();
         known.sessions.retain(|session, _| present.contains(session));
         known.unhealthy.clear();
@@ -91,13 +97,13 @@ impl<'a> Reading<'a> {
         }
         let is_news = |found: &StampedSession| {
             let seen = known.sessions.get(&found.session).and_then(|session| session.stamp);
-            found.stamp.is_none() || seen != found.stamp
+            !seen.zip(found.stamp).is_some_and(|(seen, now)| now.is_unchanged(&seen, depth))
         };
         let changed: Vec<StampedSession> = found.into_iter().filter(is_news).collect();
         let mut records = Vec::new();
         for (done, found) in (0..).zip(&changed) {
             heard(done, changed.len() as u64);
-            records.extend(self.refresh(&mut known, *found));
+            records.extend(self.refresh(&mut known, found.session));
             if records.len() >= RECORDS_PER_WRITE {
                 self.index.add_to_index(summary::VERSION, &records, IfAbsent::Skip);
                 records.clear();
@@ -108,15 +114,17 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads a session that may have changed; returns what the index should hold of it from now on.
-    fn refresh(&self, known: &mut Known, found: StampedSession) -> Option<IndexRecord> {
-        let StampedSession { session, stamp } = found;
+    fn refresh(&self, known: &mut Known, session: SessionId) -> Option<IndexRecord> {
+        // Looked at before it is read: whatever is written in between shows in the next stamp.
+        let stamp = self.sessions.stamp(session);
+        let segments = |stamp: Option<LogStamp>| stamp.map(|stamp| stamp.segments);
         if let Some(before) = known.sessions.get_mut(&session)
+            && segments(before.stamp) == segments(stamp)
             && let Ok(slice) = self.sessions.read(session, Some(&before.cursor))
             && slice.health.is_healthy()
             && slice.continues
             && slice.events.is_empty()
         {
-            // The same log under another stamp: it was copied, or its rights were changed.
             before.stamp = stamp.filter(|stamp| stamp.bytes == before.cursor.manifest_bytes);
             return record(session, before.stamp?, before.cursor, &before.summary);
         }
@@ -130,7 +138,6 @@ impl<'a> Reading<'a> {
             }
         };
         let (summary, completeness) = SessionSummary::of(&state, &self.content);
-        // Looked at before it was read: whatever was written in between shows in the next stamp.
         let stamp = stamp.filter(|stamp| stamp.bytes == cursor.manifest_bytes);
         let stamp = stamp.filter(|_| completeness == Completeness::Complete);
         let record = stamp.and_then(|stamp| record(session, stamp, cursor, &summary));

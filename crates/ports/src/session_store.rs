@@ -49,13 +49,34 @@ pub struct SessionSlice {
     pub health: SessionHealth,
 }
 
-/// What one cheap look at a session's log shows. An equal stamp means that the log was not written in between;
-/// another one means that it may have been.
+/// What a look at a session's log shows without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogStamp {
     /// Bytes of the manifest.
     pub bytes: u64,
     pub file: FileStamp,
+    /// A fingerprint of the stamps of all segments; zero when only the manifest was looked at.
+    pub segments: u64,
+}
+
+impl LogStamp {
+    /// Whether nothing was written between two looks of this depth.
+    pub fn is_unchanged(&self, before: &Self, depth: StampDepth) -> bool {
+        let same_manifest = self.bytes == before.bytes && self.file == before.file;
+        match depth {
+            StampDepth::Manifest => same_manifest,
+            StampDepth::Segments => same_manifest && self.segments == before.segments,
+        }
+    }
+}
+
+/// How much a look takes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StampDepth {
+    /// Whether the log grew or was replaced.
+    Manifest,
+    /// Also whether a segment was written, replaced or removed: this shows damage that was done to it.
+    Segments,
 }
 
 /// A session and its stamp; none where the log cannot be looked at or the store has no cheap look.
@@ -81,12 +102,13 @@ pub trait SessionReader: Send + Sync {
 
     /// Everything that has the name of a session, sorted by id, with one cheap look at each. Some may turn out to
     /// have no committed event, or to be unreadable: reading them says so.
-    fn stamped_sessions(&self) -> Result<Vec<StampedSession>, StoreError> {
+    fn stamped_sessions(&self, depth: StampDepth) -> Result<Vec<StampedSession>, StoreError> {
+        let _ = depth;
         let unstamped = |session| StampedSession { session, stamp: None };
         Ok(self.sessions()?.into_iter().map(unstamped).collect())
     }
 
-    /// The stamp of one log.
+    /// The stamp of one log, with its segments.
     fn stamp(&self, session: SessionId) -> Option<LogStamp> {
         let _ = session;
         None

@@ -28,7 +28,7 @@ const MARK: [u8; 4] = [0xF5, b'W', b'R', 0xFA];
 /// Mark, length and checksum.
 const FRAME_BYTES: usize = 16;
 /// Session, stamp and cursor, which stand before the summary.
-const FIXED_BYTES: usize = 10 + 3 * 8 + 4 * 8 + 32;
+const FIXED_BYTES: usize = 10 + 4 * 8 + 4 * 8 + 32;
 /// Less garbage than this is not worth a rewrite.
 const GARBAGE_BYTES_MIN: usize = 1024 * 1024;
 
@@ -165,6 +165,7 @@ fn encoded(record: &IndexRecord) -> Vec<u8> {
     body.extend_from_slice(&record.stamp.bytes.to_le_bytes());
     body.extend_from_slice(&record.stamp.file.file.to_le_bytes());
     body.extend_from_slice(&record.stamp.file.changed_ns.to_le_bytes());
+    body.extend_from_slice(&record.stamp.segments.to_le_bytes());
     let cursor = &record.cursor;
     let counts = [cursor.next_event_index.get(), cursor.next_manifest_index.get()];
     for number in counts.into_iter().chain([cursor.manifest_bytes, cursor.anchor_bytes]) {
@@ -181,15 +182,18 @@ fn session_of(body: &[u8]) -> Option<SessionId> {
 
 fn decoded(body: &[u8]) -> Option<IndexRecord> {
     let (session, rest) = body.split_first_chunk::<10>()?;
-    let (numbers, rest) = rest.split_at_checked(7 * 8)?;
+    let (numbers, rest) = rest.split_at_checked(8 * 8)?;
     let (anchor, summary) = rest.split_first_chunk::<32>()?;
     let (numbers, _) = numbers.as_chunks::<8>();
-    let [bytes, file, changed, event, manifest, manifest_bytes, anchor_bytes] = numbers else { return None };
+    let [bytes, file, changed, segments, event, manifest, manifest_bytes, anchor_bytes] = numbers else {
+        return None;
+    };
     Some(IndexRecord {
         session: SessionId::from_bits(*session),
         stamp: LogStamp {
             bytes: u64::from_le_bytes(*bytes),
             file: FileStamp { file: u64::from_le_bytes(*file), changed_ns: i64::from_le_bytes(*changed) },
+            segments: u64::from_le_bytes(*segments),
         },
         cursor: Cursor {
             next_event_index: EventIndex::new(u64::from_le_bytes(*event))?,

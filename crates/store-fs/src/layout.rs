@@ -33,8 +33,10 @@ pub(crate) fn segment_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/events/.tmp-segment"))
 }
 
+pub(crate) const MANIFEST_NAME: &str = "manifest.jsonl";
+
 pub(crate) fn manifest(id: SessionId) -> RelPath {
-    path(&format!("sessions/{id}/manifest.jsonl"))
+    path(&format!("sessions/{id}/{MANIFEST_NAME}"))
 }
 
 pub(crate) fn manifest_temp(id: SessionId) -> RelPath {

@@ -21,6 +21,7 @@ pub mod monitor;
 mod removal;
 mod repair;
 mod servers;
+mod stamps;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod store;

@@ -11,7 +11,7 @@ use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::Cursor;
 use workrail_model::plan::AttachmentKind;
 use workrail_ports::file_system::{
-    DirEntry, FileKind, FileStamp, FileSystem, FsError, FsErrorKind, RelPath,
+    DirEntry, FileKind, FileStamp, FileStat, FileSystem, FsError, FsErrorKind, RelPath, StatEntry,
 };
 use workrail_ports::upkeep::{Doubt, FOREIGN_FOLDER};
 
@@ -53,10 +53,10 @@ impl Marks {
         without: &BTreeSet<SessionId>,
     ) -> Result<(), Vec<Doubt>> {
         let mut doubts = Vec::new();
-        match fs.list(&layout::sessions()) {
+        match fs.list_with_stat(&layout::sessions(), Some(layout::MANIFEST_NAME)) {
             Ok(entries) => {
-                for entry in entries {
-                    doubts.extend(self.look_at(fs, &entry, without));
+                for StatEntry { entry, stat } in entries {
+                    doubts.extend(self.look_at(fs, &entry, stat, without));
                 }
             }
             Err(error) => doubts.push(unreadable(&layout::sessions(), &error)),
@@ -69,6 +69,7 @@ impl Marks {
         &mut self,
         fs: &F,
         entry: &DirEntry,
+        manifest: Option<FileStat>,
         without: &BTreeSet<SessionId>,
     ) -> Option<Doubt> {
         let doubt = |why: String| Some(Doubt { what: entry.name.clone(), why });
@@ -91,8 +92,8 @@ impl Marks {
         if entry.kind != FileKind::Directory {
             return doubt("a file or a link stands where a session's folder must be".to_owned());
         }
-        // Asked before the log is read: whatever is written in between shows in the next look.
-        let stamp = fs.stat(&layout::manifest(session)).ok().map(|stat| (stat.len, stat.stamp));
+        // Looked at before the log is read: whatever is written in between shows in the next look.
+        let stamp = manifest.map(|stat| (stat.len, stat.stamp));
         let end = self.ends.get(&session);
         if stamp.is_some() && end.is_some_and(|end| end.stamp == stamp) {
             return None;

@@ -13,12 +13,13 @@ use workrail_model::plan::AppendPlan;
 use workrail_ports::environment::Entropy;
 use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, LockMode};
 use workrail_ports::session_store::{
-    Appended, LockedSession, LogStamp, SessionReader, SessionSlice, SessionStore, StampedSession, StoreError,
+    Appended, LockedSession, LogStamp, SessionReader, SessionSlice, SessionStore, StampDepth, StampedSession,
+    StoreError,
 };
 
 use crate::commit::{self, Tail};
 use crate::load::{self, CursorOrigin, Loaded};
-use crate::{layout, suspect};
+use crate::{layout, stamps, suspect};
 
 /// How long a writer waits for a lock.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(LOCK_WAIT_MS_MAX);
@@ -221,15 +222,12 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
         Ok(found)
     }
 
-    fn stamped_sessions(&self) -> Result<Vec<StampedSession>, StoreError> {
-        let entries = self.fs.list(&layout::sessions())?.into_iter();
-        let sessions = entries.filter_map(|entry| SessionId::parse(&entry.name).ok());
-        Ok(sessions.map(|session| StampedSession { session, stamp: self.stamp(session) }).collect())
+    fn stamped_sessions(&self, depth: StampDepth) -> Result<Vec<StampedSession>, StoreError> {
+        stamps::all(&self.fs, depth)
     }
 
     fn stamp(&self, session: SessionId) -> Option<LogStamp> {
-        let stat = self.fs.stat(&layout::manifest(session)).ok()?;
-        (stat.kind == FileKind::Regular).then_some(LogStamp { bytes: stat.len, file: stat.stamp })
+        stamps::one(&self.fs, session)
     }
 
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {

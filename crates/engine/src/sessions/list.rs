@@ -3,6 +3,7 @@
 use workrail_core::overview::{Finished, SessionRows, SessionsList, arrange, damaged};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
+use workrail_ports::session_store::StampDepth;
 
 use super::Heard;
 use crate::gate::Reading;
@@ -21,7 +22,7 @@ impl Reading<'_> {
         finished: Finished,
         heard: Heard<'_>,
     ) -> Result<SessionsList, Box<ErrorEnvelope>> {
-        let known = self.cards_heard(heard)?;
+        let known = self.cards_at(StampDepth::Segments, heard)?;
         let healthy = known.rows().map(|rows| SessionRows::Healthy(rows.to_vec()));
         let unhealthy = known.unhealthy.iter().map(|(session, health)| {
             // Only what comes before the damage may be named.
