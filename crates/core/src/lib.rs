@@ -23,5 +23,6 @@ pub mod report;
 pub mod resume;
 pub mod retention;
 pub mod search;
+pub mod summary;
 pub mod token;
 pub mod trial;

@@ -42,7 +42,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::token::{TokenEncoding, TokenKind};
 use workrail_ports::archive::{SessionArchive, SessionImport};
-use workrail_ports::cache::ProjectionCache;
+use workrail_ports::cache::{ProjectionCache, SessionIndex};
 use workrail_ports::content::ContentStore;
 use workrail_ports::control::SessionControl;
 use workrail_ports::environment::{ActivityCounter, Clock, DefaultPreferences, Entropy};
@@ -75,6 +75,7 @@ pub trait Store:
     + KeyringStore
     + ActivityCounter
     + ProjectionCache
+    + SessionIndex
     + SessionControl
     + ServerDirectory
     + SessionArchive
@@ -89,6 +90,7 @@ impl<S> Store for S where
         + KeyringStore
         + ActivityCounter
         + ProjectionCache
+        + SessionIndex
         + SessionControl
         + ServerDirectory
         + SessionArchive
@@ -228,6 +230,8 @@ impl<S: Store> Engine<S> {
             around: &self.around,
             signer: &self.signer,
             folded: &self.folded,
+            projections: &*self.store,
+            index: &*self.store,
             cards: &self.cards,
             catalog: &self.catalog,
         }

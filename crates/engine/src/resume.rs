@@ -167,7 +167,7 @@ fn text(candidates: &[Candidate], has_words: bool, searched: u64, unhealthy: u64
         let _ = write!(text, "\n\n{}. {}", position + 1, described(candidate));
     }
     if unhealthy > 0 {
-        let _ = write!(text, "\n\n{unhealthy} damaged sessions are not offered.");
+        let _ = write!(text, "\n\n{unhealthy} damaged or unreadable sessions are not offered.");
     }
     text
 }

@@ -52,6 +52,10 @@ pub const BLOB_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub const PINNED_WORKFLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Derived and rebuildable: a larger cache is dropped, not read.
 pub const CACHE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The index of all sessions: some kilobytes for each of a hundred thousand.
+pub const INDEX_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// One session in that index; a larger summary is not kept, and the session is read instead.
+pub const INDEX_RECORD_BYTES_MAX: usize = 1024 * 1024;
 pub const KEYRING_BYTES_MAX: u64 = 4096;
 /// What a person asked of a session: a few closed values.
 pub const CONTROL_BYTES_MAX: u64 = 4096;

@@ -23,7 +23,7 @@ use camino::Utf8Path;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 use workrail_ports::file_system::{
-    Created, DirEntry, FileKind, FileStat, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath,
+    Created, DirEntry, FileKind, FileStat, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath, StatEntry,
 };
 
 pub use self::file::DiskFile;
@@ -144,6 +144,22 @@ impl FileSystem for Disk {
         }
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
+    }
+
+    /// One open directory for all looks. An entry that is replaced by a link in between gives the stamp of another
+    /// file, which a look may: reading refuses the link.
+    fn list_with_stat(&self, path: &RelPath, below: Option<&str>) -> Result<Vec<StatEntry>, FsError> {
+        let dir = self.open_dir(FsOp::Stat, path)?;
+        let look = |entry: DirEntry| {
+            let name = match below {
+                None => Some(entry.name.clone()),
+                Some(below) if entry.kind == FileKind::Directory => Some(format!("{}/{below}", entry.name)),
+                Some(_) => None,
+            };
+            let stat = name.and_then(|name| walk::stat_in(&dir, &name, FsOp::Stat, path).ok());
+            StatEntry { entry, stat }
+        };
+        Ok(self.list(path)?.into_iter().map(look).collect())
     }
 
     fn stat(&self, path: &RelPath) -> Result<FileStat, FsError> {

@@ -40,8 +40,10 @@ pub(crate) fn segment_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/events/.tmp-segment"))
 }
 
+pub(crate) const MANIFEST_NAME: &str = "manifest.jsonl";
+
 pub(crate) fn manifest(id: SessionId) -> RelPath {
-    path(&format!("sessions/{id}/manifest.jsonl"))
+    path(&format!("sessions/{id}/{MANIFEST_NAME}"))
 }
 
 pub(crate) fn manifest_temp(id: SessionId) -> RelPath {
@@ -67,6 +69,34 @@ pub(crate) fn cache(id: SessionId) -> RelPath {
 
 pub(crate) fn cache_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/cache/.tmp-projection"))
+}
+
+/// The dedupe keys of a long session.
+pub(crate) fn saved_keys(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/cache/keys"))
+}
+
+pub(crate) fn saved_keys_temp(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/cache/.tmp-keys"))
+}
+
+/// What is kept only to save time, for the store as a whole.
+pub(crate) fn store_cache_dir() -> RelPath {
+    path("cache")
+}
+
+/// The index of one version: builds that keep different summaries do not disturb each other.
+pub(crate) fn index(version: u32) -> RelPath {
+    path(&format!("cache/sessions-{version}.idx"))
+}
+
+pub(crate) fn index_temp() -> RelPath {
+    path("cache/.tmp-index")
+}
+
+/// Held by the process that rewrites an index.
+pub(crate) fn index_lock() -> RelPath {
+    path("cache/index.lock")
 }
 
 /// What a person asked of the session.

@@ -9,8 +9,10 @@ mod cache;
 mod commit;
 mod content;
 mod control;
+mod dedupe;
 pub mod disk;
 mod import;
+mod index;
 mod keyring;
 mod layout;
 mod load;
@@ -21,6 +23,7 @@ mod rebuild;
 mod removal;
 mod repair;
 mod servers;
+mod stamps;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod store;

@@ -53,14 +53,33 @@ impl Loaded {
 /// How often a reader starts over when a writer changed the manifest under it.
 const RACES_MAX: usize = 8;
 
+/// Where the cursor of a caller comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CursorOrigin {
+    /// This process read the log up to it.
+    ThisProcess,
+    /// It was read from a file. The log may have been cut behind it since, which its segments show.
+    Saved,
+}
+
 /// Loads from `since` on. `None` when the session has no manifest.
 pub(crate) fn load<F: FileSystem>(
     fs: &F,
     session: SessionId,
     since: Option<&Cursor>,
 ) -> Result<Option<Loaded>, FsError> {
+    load_from(fs, session, since, CursorOrigin::ThisProcess)
+}
+
+/// The same, for a cursor of any origin.
+pub(crate) fn load_from<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    since: Option<&Cursor>,
+    origin: CursorOrigin,
+) -> Result<Option<Loaded>, FsError> {
     for _ in 0..RACES_MAX {
-        let before = manifest_from(fs, session, since);
+        let before = manifest_from(fs, session, since, origin);
         let loaded = match &before {
             Manifest::Absent => return Ok(None),
             Manifest::Failed(error) => return Err(error.clone()),
@@ -80,7 +99,7 @@ pub(crate) fn load<F: FileSystem>(
         }
         // A writer may have cut a torn tail and removed its orphan segment while this reader was
         // between the two. Only a verdict on an unchanged manifest counts (G16).
-        if before == manifest_from(fs, session, since) {
+        if before == manifest_from(fs, session, since, origin) {
             return Ok(Some(loaded));
         }
     }
@@ -101,7 +120,7 @@ pub(crate) fn each_segment<F: FileSystem>(
     until: Option<&Cursor>,
     visit: &mut dyn FnMut(RawSegment) -> ControlFlow<()>,
 ) -> Result<Option<(Cursor, SessionHealth)>, FsError> {
-    let (bytes, newest) = match manifest_from(fs, session, None) {
+    let (bytes, newest) = match manifest_from(fs, session, None, CursorOrigin::ThisProcess) {
         Manifest::Absent => return Ok(None),
         Manifest::Failed(error) => return Err(error),
         Manifest::Unusable(reason) => {

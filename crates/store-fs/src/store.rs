@@ -13,12 +13,13 @@ use workrail_model::plan::AppendPlan;
 use workrail_ports::environment::Entropy;
 use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
 use workrail_ports::session_store::{
-    Appended, Changes, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
+    Appended, LockedSession, LogStamp, SessionReader, SessionSlice, SessionStore, StampDepth, StampedSession,
+    StoreError,
 };
 
 use crate::commit::{self, Tail};
-use crate::load::{self, Loaded};
-use crate::{layout, orphan, suspect};
+use crate::load::{self, CursorOrigin, Loaded};
+use crate::{layout, orphan, stamps, suspect};
 
 /// How long a writer waits for a lock.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(LOCK_WAIT_MS_MAX);
@@ -35,6 +36,8 @@ pub struct LocalStore<F: FileSystem> {
     memos: Mutex<BTreeMap<SessionId, Memo>>,
     /// Sessions in which something failed: their manifest is written anew before it is relied on.
     doubted: Mutex<BTreeSet<SessionId>>,
+    /// Sessions that this process has read: cursors of others may come from a cache.
+    read_before: Mutex<BTreeSet<SessionId>>,
 }
 
 impl<F: FileSystem> std::fmt::Debug for LocalStore<F> {
@@ -45,15 +48,23 @@ impl<F: FileSystem> std::fmt::Debug for LocalStore<F> {
 
 /// What a process has validated and knows to be durable, so that the next call reads only the tail.
 #[derive(Debug)]
-struct Memo {
-    cursor: Cursor,
-    keys: BTreeSet<[u8; 16]>,
+pub(crate) struct Memo {
+    pub(crate) cursor: Cursor,
+    pub(crate) keys: BTreeSet<[u8; 16]>,
     torn_bytes: u64,
+    /// How many keys the cache of the session holds.
+    pub(crate) keys_saved: usize,
 }
 
 impl Memo {
     fn new() -> Self {
-        Self { cursor: Cursor::start(), keys: BTreeSet::new(), torn_bytes: 0 }
+        Self { cursor: Cursor::start(), keys: BTreeSet::new(), torn_bytes: 0, keys_saved: 0 }
+    }
+
+    /// What another process saved; it holds while the log has the group at the cursor.
+    pub(crate) fn saved(cursor: Cursor, keys: BTreeSet<[u8; 16]>) -> Self {
+        let keys_saved = keys.len();
+        Self { cursor, keys, torn_bytes: 0, keys_saved }
     }
 
     fn remember(&mut self, events: &[Event]) {
@@ -67,8 +78,8 @@ impl<F: FileSystem> LocalStore<F> {
         for folder in layout::base_dirs() {
             suspect::make_folder(&fs, &folder)?;
         }
-        let (memos, doubted) = (Mutex::default(), Mutex::default());
-        Ok(Self { fs, entropy, boot_id, memos, doubted })
+        let (memos, doubted, read_before) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self { fs, entropy, boot_id, memos, doubted, read_before })
     }
 
     pub(crate) fn fs(&self) -> &F {
@@ -88,6 +99,7 @@ impl<F: FileSystem> LocalStore<F> {
     pub(crate) fn forget(&self, session: SessionId) {
         self.memos().remove(&session);
         self.doubted().remove(&session);
+        self.read_before.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
     }
 
     pub(crate) fn take_lock(&self, session: SessionId) -> Result<F::Lock, StoreError> {
@@ -103,16 +115,18 @@ impl<F: FileSystem> LocalStore<F> {
     /// Validates what this process has not seen yet, makes it durable before it is relied on, and rolls a completed
     /// write forward (G13).
     fn admit(&self, session: SessionId, lock: F::Lock) -> Result<Locked<'_, F>, StoreError> {
-        let mut memo = self.memos().remove(&session).unwrap_or_else(Memo::new);
+        let memo = self.memos().remove(&session);
+        let admitted_before = memo.is_some();
+        let mut memo = memo.or_else(|| self.saved_keys(session)).unwrap_or_else(Memo::new);
         let in_doubt =
             suspect::is_marked(&self.fs, &layout::session(session))? || self.doubted().contains(&session);
         if in_doubt {
             memo = Memo::new();
         }
-        let known = memo.cursor != Cursor::start();
-        let since = known.then_some(memo.cursor);
-        let mut loaded = self.load_healthy(session, since.as_ref())?;
-        let is_new_to_us = !known || loaded.cursor != memo.cursor;
+        let since = (memo.cursor != Cursor::start()).then_some(memo.cursor);
+        let origin = if admitted_before { CursorOrigin::ThisProcess } else { CursorOrigin::Saved };
+        let mut loaded = self.load_healthy(session, since.as_ref(), origin)?;
+        let is_new_to_us = !admitted_before || loaded.cursor != memo.cursor;
         if in_doubt {
             self.dispel_doubt(session)?;
         } else if is_new_to_us && loaded.has_manifest {
@@ -122,7 +136,7 @@ impl<F: FileSystem> LocalStore<F> {
         }
         let entries = load::list_events(&self.fs, session)?;
         if starts_at(&entries, loaded.cursor.next_event_index.get()) && self.roll_forward(session, &loaded)? {
-            loaded = self.load_healthy(session, since.as_ref())?;
+            loaded = self.load_healthy(session, since.as_ref(), origin)?;
         }
         if !loaded.continues {
             memo = Memo::new();
@@ -136,8 +150,13 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     /// The log from `since` on; nothing where there is no manifest.
-    fn load_healthy(&self, session: SessionId, since: Option<&Cursor>) -> Result<Loaded, StoreError> {
-        let loaded = load::load(&self.fs, session, since)?.unwrap_or_else(Loaded::nothing);
+    fn load_healthy(
+        &self,
+        session: SessionId,
+        since: Option<&Cursor>,
+        origin: CursorOrigin,
+    ) -> Result<Loaded, StoreError> {
+        let loaded = load::load_from(&self.fs, session, since, origin)?.unwrap_or_else(Loaded::nothing);
         if loaded.health.is_healthy() {
             Ok(loaded)
         } else {
@@ -225,24 +244,23 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
         Ok(found)
     }
 
-    /// A log only grows, so its length says whether it has; whoever uses the session reads and checks it.
-    fn changes(&self, known: &dyn Fn(SessionId) -> Option<Cursor>) -> Result<Changes, StoreError> {
-        let mut changes = Changes::default();
-        for entry in self.fs.list(&layout::sessions())? {
-            let Ok(session) = SessionId::parse(&entry.name) else { continue };
-            let len = |session| self.fs.stat(&layout::manifest(session)).ok().map(|stat| stat.len);
-            let seen = known(session).map(|cursor| cursor.manifest_bytes);
-            if seen.is_some() && seen == len(session) {
-                changes.unchanged.push(session);
-            } else if load::is_begun(&self.fs, session).unwrap_or(true) {
-                changes.changed.push(session);
-            }
-        }
-        Ok(changes)
+    fn stamped_sessions(&self, depth: StampDepth) -> Result<Vec<StampedSession>, StoreError> {
+        stamps::all(&self.fs, depth)
+    }
+
+    fn stamp(&self, session: SessionId) -> Option<LogStamp> {
+        stamps::one(&self.fs, session)
     }
 
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
-        let loaded = load::load(&self.fs, session, since)?.ok_or(StoreError::NotFound { session })?;
+        let mut read_before = self.read_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let origin = match read_before.insert(session) {
+            true => CursorOrigin::Saved,
+            false => CursorOrigin::ThisProcess,
+        };
+        drop(read_before);
+        let loaded = load::load_from(&self.fs, session, since, origin)?;
+        let loaded = loaded.ok_or(StoreError::NotFound { session })?;
         if loaded.health.is_healthy() && loaded.cursor == Cursor::start() {
             return Err(StoreError::NotFound { session });
         }
@@ -395,6 +413,7 @@ impl<F: FileSystem> LockedSession for Locked<'_, F> {
                 self.memo.torn_bytes = 0;
                 self.leftovers.clear();
                 self.tail.extend_from_slice(plan.events());
+                self.store.save_keys(self.session, &mut self.memo);
                 Ok(Appended::Committed { events: plan.into_events(), cursor })
             }
             Err(error) => {

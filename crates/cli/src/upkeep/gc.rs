@@ -47,8 +47,10 @@ fn show(cleaned: &Cleaned) {
     if cleaned.removed.len() > SHOWN_MAX {
         output::line(&format!("and {} more sessions", cleaned.removed.len() - SHOWN_MAX));
     }
-    if let Some(warning) = cleaned.stopped.as_ref().or(cleaned.safe_mode.as_ref()) {
+    for warning in cleaned.stopped.iter().chain(&cleaned.safe_mode) {
         output::toned(Tone::Warning, &outcome::described(warning));
+    }
+    if cleaned.stopped.is_some() {
         return;
     }
     output::line(&stayed(cleaned));

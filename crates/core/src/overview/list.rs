@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use schemars::JsonSchema;
 use serde::Serialize;
 use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::event::{Activity, Event};
+use workrail_model::event::Activity;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::GOAL_BYTES_MAX;
@@ -123,11 +123,7 @@ pub struct SessionsList {
 }
 
 /// The rows of a healthy session.
-pub fn rows(facts: &SessionState, events: &[Event], material: &dyn Material) -> Vec<RunRow> {
-    let last_at = |run: Option<RunId>| {
-        let of_run = events.iter().rev().filter(|event| run.is_none() || event.scope.run() == run);
-        of_run.filter_map(|event| event.at.clone()).next()
-    };
+pub fn rows(facts: &SessionState, material: &dyn Material) -> Vec<RunRow> {
     if facts.runs().len() == 0 {
         return vec![RunRow {
             session_id: facts.session_id(),
@@ -137,14 +133,14 @@ pub fn rows(facts: &SessionState, events: &[Event], material: &dyn Material) -> 
             goal: None,
             stage: Stage::NotesOnly,
             step: None,
-            last_at: last_at(None),
+            last_at: facts.last_at().cloned(),
             activity: facts.last_activity(),
         }];
     }
-    facts.runs().map(|run| row(facts, run, last_at(Some(run.run_id)), material)).collect()
+    facts.runs().map(|run| row(facts, run, material)).collect()
 }
 
-fn row(facts: &SessionState, run: &RunState, last_at: Option<Timestamp>, material: &dyn Material) -> RunRow {
+fn row(facts: &SessionState, run: &RunState, material: &dyn Material) -> RunRow {
     let tip = facts.preferred_tip(run.run_id).and_then(|tip| facts.node(tip));
     let state = tip.and_then(|tip| material.state_at(tip));
     let workflow = material.workflow(run.workflow_hash);
@@ -177,7 +173,7 @@ fn row(facts: &SessionState, run: &RunState, last_at: Option<Timestamp>, materia
             Some(RunStatus::CompleteWithGaps) => Stage::CompleteWithGaps,
         },
         step,
-        last_at,
+        last_at: run.last_at.clone(),
         activity: run.last_activity,
     }
 }

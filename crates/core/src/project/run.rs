@@ -8,6 +8,7 @@ use workrail_model::event::{Activity, EventIndex, ParentLink, RunStarted, Workfl
 use workrail_model::id::{NodeId, RunId};
 use workrail_model::name::WorkflowId;
 use workrail_model::text::BoundedText;
+use workrail_model::time::Timestamp;
 
 use super::SessionState;
 use super::dag::NodeIx;
@@ -27,6 +28,8 @@ pub struct RunState {
     pub started_at_index: EventIndex,
     /// The store-wide number of the last event about this run that had one.
     pub last_activity: Option<Activity>,
+    /// The time of the last event about this run that had one; shown, never compared.
+    pub last_at: Option<Timestamp>,
     /// The last event that touched a node of this run, and the node; the preferred tip follows from it.
     pub(super) touched_index: Option<EventIndex>,
     pub(super) touched: Option<NodeIx>,
@@ -73,6 +76,7 @@ impl Runs {
             root: None,
             started_at_index: index,
             last_activity: None,
+            last_at: None,
             touched_index: None,
             touched: None,
         });

@@ -77,9 +77,9 @@ pub(crate) fn safe_mode(doubts: &[Doubt]) -> Boxed {
     let mut error = envelope(
         ErrorCode::StoreSafeMode,
         Retry::NotRetryable,
-        format!("What the store still needs cannot be known: {named}. So nothing was removed."),
-        "`workrail verify` says what is wrong with each; `workrail repair SESSION` mends what can be mended. Then \
-         run the command again.",
+        format!("What the store still needs cannot be known: {named}. So no content was removed."),
+        "`workrail verify` says what is wrong with each; `workrail repair SESSION` repairs what can be repaired. Then \
+         run `workrail gc` again.",
     );
     error.details =
         Some(doubts.iter().map(|doubt| json!({ "what": doubt.what, "why": doubt.why })).collect());

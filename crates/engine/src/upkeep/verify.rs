@@ -231,6 +231,9 @@ fn remedy(health: &SessionHealth) -> Option<&'static str> {
         SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
             Some("Give this user access to the session's files, or restore its folder from a backup.")
         }
+        SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
+            Some("Check the disk, and the owner and permissions of the session's folder.")
+        }
         SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => {
             Some("`workrail repair SESSION --dry-run` shows what a repair would keep and give up.")
         }

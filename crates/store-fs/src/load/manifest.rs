@@ -7,7 +7,7 @@ use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::Cursor;
 use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind};
 
-use super::list_events;
+use super::{CursorOrigin, list_events};
 use crate::layout;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +45,18 @@ pub(super) fn newest_segment<F: FileSystem>(fs: &F, session: SessionId) -> Resul
 }
 
 /// The manifest's bytes from the cursor on, or all of them when the cursor's anchor is not there.
-pub(super) fn manifest_from<F: FileSystem>(fs: &F, session: SessionId, since: Option<&Cursor>) -> Manifest {
+pub(super) fn manifest_from<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    since: Option<&Cursor>,
+    origin: CursorOrigin,
+) -> Manifest {
     let path = layout::manifest(session);
+    // Listed before the manifest is read, so that a writer in between cannot look like a loss.
+    let newest = match (since, origin) {
+        (Some(_), CursorOrigin::ThisProcess) => Ok(None),
+        (Some(_), CursorOrigin::Saved) | (None, _) => newest_segment(fs, session),
+    };
     // A cursor may come from a file: without an anchor it proves nothing.
     if let Some(cursor) = since.filter(|cursor| cursor.anchor_bytes > 0)
         && let Some(anchor_at) = cursor.manifest_bytes.checked_sub(cursor.anchor_bytes)
@@ -57,10 +67,17 @@ pub(super) fn manifest_from<F: FileSystem>(fs: &F, session: SessionId, since: Op
         && Sha256::of(anchor) == cursor.anchor
     {
         let bytes = rest.to_vec();
-        return Manifest::Bytes { start: *cursor, bytes, continues: true, newest: None };
+        return match newest {
+            Ok(newest) => Manifest::Bytes { start: *cursor, bytes, continues: true, newest },
+            Err(error) => unusable(error),
+        };
     }
-    // Listed before the manifest is read, so that a writer in between cannot look like a loss.
-    let newest = match newest_segment(fs, session) {
+    // The cursor does not fit, so the listing that it spared us is needed now.
+    let newest = match (since, origin) {
+        (Some(_), CursorOrigin::ThisProcess) => newest_segment(fs, session),
+        (Some(_), CursorOrigin::Saved) | (None, _) => newest,
+    };
+    let newest = match newest {
         Ok(newest) => newest,
         Err(error) => return unusable(error),
     };
