@@ -148,6 +148,8 @@ pub struct FileStat {
     pub len: u64,
     /// True when group or others have any permission on it.
     pub others_may_access: bool,
+    /// True when it belongs to another user than the one who runs this process.
+    pub is_foreign: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -190,6 +190,24 @@ pub(crate) fn keyring() -> RelPath {
     path("keys/keyring.json")
 }
 
+/// Where a keyring that cannot be used is moved by `keys new`.
+pub(crate) fn keyring_aside(number: u64) -> RelPath {
+    path(&format!("keys/keyring.unusable-{number}"))
+}
+
+pub(crate) fn is_keyring_aside(name: &str) -> bool {
+    name.starts_with("keyring.unusable-")
+}
+
+/// The secret of the HTTP transport.
+pub(crate) fn http_secret() -> RelPath {
+    path("keys/http-secret")
+}
+
+pub(crate) fn http_secret_temp() -> RelPath {
+    path("keys/.tmp-http-secret")
+}
+
 pub(crate) fn keyring_temp() -> RelPath {
     path("keys/.tmp-keyring")
 }

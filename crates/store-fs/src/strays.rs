@@ -27,7 +27,7 @@ const ROOT_NAMES: [&str; 16] = [
 ];
 const SESSION_NAMES: [&str; 8] =
     [".lock", "manifest.jsonl", "manifest.torn", ".suspect", "control.json", "keep", "events", "cache"];
-const KEY_NAMES: [&str; 3] = ["keyring.json", ".lock", ".suspect"];
+const KEY_NAMES: [&str; 4] = ["keyring.json", "http-secret", ".lock", ".suspect"];
 
 /// Collects what is found, up to a limit, and counts the rest.
 struct Found {
@@ -73,7 +73,9 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
         Ok(())
     };
     look(RelPath::root(), &|entry| ROOT_NAMES.contains(&entry.name.as_str()))?;
-    look(layout::keys_dir(), &|entry| KEY_NAMES.contains(&entry.name.as_str()))?;
+    look(layout::keys_dir(), &|entry| {
+        KEY_NAMES.contains(&entry.name.as_str()) || layout::is_keyring_aside(&entry.name)
+    })?;
     look(layout::sessions(), &|entry| {
         let is_session = entry.kind == FileKind::Directory && SessionId::parse(&entry.name).is_ok();
         is_session || is_foreign_folder(entry) || layout::is_suspect_mark(&entry.name)

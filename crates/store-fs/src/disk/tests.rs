@@ -202,7 +202,7 @@ fn a_lock_on_a_file_that_was_removed_excludes_nobody_and_is_not_handed_out() {
 fn a_lock_is_stale_when_its_name_is_gone_or_taken_by_another_file() {
     let (_dir, root, disk) = stage();
     let at = path("l");
-    let attempt = |file| lock::attempt(file, &disk.root, &at, LockMode::Exclusive).unwrap();
+    let attempt = |file| lock::attempt(file, disk.root.as_ref().unwrap(), &at, LockMode::Exclusive).unwrap();
     let first = fs::File::create(root.join("l")).unwrap();
     let second = fs::File::open(root.join("l")).unwrap();
     let third = fs::File::open(root.join("l")).unwrap();
@@ -223,12 +223,12 @@ fn a_lock_on_a_file_whose_folder_was_moved_away_excludes_nobody_and_is_none() {
     let at = path("s/.lock");
     let opened = fs::File::create(root.join("s/.lock")).unwrap();
     fs::rename(root.join("s"), root.join("gone")).unwrap();
-    assert!(matches!(lock::attempt(opened, &disk.root, &at, LockMode::Exclusive), Ok(Attempt::Stale)));
+    assert!(matches!(lock::attempt(opened, disk.root.as_ref().unwrap(), &at, LockMode::Exclusive), Ok(Attempt::Stale)));
     let error = disk.lock(&at, LockMode::Exclusive, Duration::ZERO).map(|_| ()).unwrap_err();
     assert_eq!(error.kind, FsErrorKind::NotFound);
     fs::create_dir(root.join("s")).unwrap();
     let opened = fs::File::open(root.join("gone/.lock")).unwrap();
-    assert!(matches!(lock::attempt(opened, &disk.root, &at, LockMode::Exclusive), Ok(Attempt::Stale)));
+    assert!(matches!(lock::attempt(opened, disk.root.as_ref().unwrap(), &at, LockMode::Exclusive), Ok(Attempt::Stale)));
 }
 
 #[test]

@@ -176,5 +176,6 @@ fn file_stat(raw: &Stat) -> FileStat {
         // The kernel never reports a negative size.
         len: u64::try_from(raw.st_size).unwrap_or(0),
         others_may_access: Mode::from_raw_mode(raw.st_mode).intersects(OTHERS),
+        is_foreign: raw.st_uid != rustix::process::geteuid().as_raw(),
     }
 }

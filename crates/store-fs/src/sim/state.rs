@@ -23,11 +23,12 @@ pub(super) struct Node {
     pub(super) body: Body,
     pub(super) unreadable: bool,
     pub(super) others_may_access: bool,
+    pub(super) is_foreign: bool,
 }
 
 impl Node {
     pub(super) fn new(body: Body) -> Self {
-        Self { body, unreadable: false, others_may_access: false }
+        Self { body, unreadable: false, others_may_access: false, is_foreign: false }
     }
 
     pub(super) fn kind(&self) -> FileKind {
@@ -262,7 +263,7 @@ impl State {
             Body::File(content) => content.seen().bytes().len() as u64,
             Body::Dir | Body::Other => 0,
         };
-        Ok(FileStat { kind: node.kind(), len, others_may_access: node.others_may_access })
+        Ok(FileStat { kind: node.kind(), len, others_may_access: node.others_may_access, is_foreign: node.is_foreign })
     }
 
     /// Grants the lock unless it conflicts with one that is held.
