@@ -11,6 +11,7 @@ mod flags;
 mod outcome;
 mod output;
 mod prefs;
+mod presence;
 mod report;
 mod retention;
 mod serve;
@@ -48,13 +49,18 @@ struct Arguments {
 enum Command {
     /// Serve agents over MCP on standard input and output, or over HTTP on this machine.
     #[command(
-        after_help = "Clients start it by themselves once `workrail install` has set them up.\n\nExamples:\n  \
+        after_help = "Clients start it by themselves once `workrail install` has set them up. Over HTTP, requests must \
+                            carry the secret that `workrail keys http-secret` prints.\n\nExamples:\n  \
                             workrail mcp\n  workrail mcp --http 127.0.0.1:8765"
     )]
     Mcp {
         /// Serve Streamable HTTP at http://ADDRESS/mcp instead. Loopback only; port 0 takes a free one.
         #[arg(long, value_name = "127.0.0.1:PORT")]
         http: Option<LoopbackAddress>,
+        /// Serve HTTP without a secret: every user and program of this machine can then read goals and notes and
+        /// complete steps.
+        #[arg(long, requires = "http")]
+        no_auth: bool,
     },
     /// Drive a whole run through the real server in a temporary directory and show what happens.
     #[command(after_help = "Example: workrail demo")]
@@ -101,8 +107,8 @@ fn main() -> ExitCode {
     settings::named(arguments.config);
     wiring::log_to_stderr();
     match arguments.command {
-        Command::Mcp { http: None } => serve::stdio(),
-        Command::Mcp { http: Some(address) } => serve::http(address),
+        Command::Mcp { http: None, .. } => serve::stdio(),
+        Command::Mcp { http: Some(address), no_auth } => serve::http(address, no_auth),
         Command::Demo => demo::run(),
         Command::Author(command) => author::run(command),
         Command::Steer(command) => steer::run(command),

@@ -11,7 +11,7 @@ use crate::output::{self, Tone};
 use crate::wiring::{self, LocalEngine};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = if arguments.dry_run { wiring::look_default()? } else { wiring::change_default()? };
     let session = engine.find(&arguments.session)?.session;
     let format = Format::json_if(arguments.json);
     let planned = engine.repair(session, Mode::DryRun)?;
