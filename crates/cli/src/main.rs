@@ -106,7 +106,13 @@ fn main() -> ExitCode {
     };
     settings::named(arguments.config);
     wiring::log_to_stderr();
-    match arguments.command {
+    let ended = run(arguments.command);
+    output::flush();
+    ended
+}
+
+fn run(command: Command) -> ExitCode {
+    match command {
         Command::Mcp { http: None, .. } => serve::stdio(),
         Command::Mcp { http: Some(address), no_auth } => serve::http(address, no_auth),
         Command::Demo => demo::run(),
@@ -130,7 +136,11 @@ fn main() -> ExitCode {
 /// Help and version go out as they are; a mistake is told to whoever asked for JSON as JSON.
 fn not_parsed(error: &clap::Error) -> ExitCode {
     let mut options = std::env::args_os().skip(1).take_while(|argument| argument != "--");
-    if !error.use_stderr() || !options.any(|argument| argument == "--json") {
+    if !error.use_stderr() {
+        output::rendered(error.render().ansi().to_string().trim_end());
+        return ExitCode::SUCCESS;
+    }
+    if !options.any(|argument| argument == "--json") {
         error.exit();
     }
     let message = error.render().to_string().trim_end().to_owned();

@@ -34,7 +34,8 @@ pub(crate) fn asker(engine: &LocalEngine, what: &str) -> Result<Asker, Failure> 
     let Some(ancestors) = processes::ancestors() else { return Ok(Asker { descends_from_server: None }) };
     let starter = ancestors.iter().find(|process| servers.iter().any(|server| is_parent(server, process)));
     let Some(starter) = starter else { return Ok(Asker { descends_from_server: Some(false) }) };
-    let whose = format!("`{}` (process {}), the program that runs an agent", starter.name, starter.id.process_id);
+    let whose =
+        format!("`{}` (process {}), the program that runs an agent", starter.name, starter.id.process_id);
     if settings::current()?.settings.is_on(Key::ApprovalsRefuseDescendants) {
         return Err(Failure::Call(format!(
             "{what} is refused here: this terminal was started by {whose}, and `{}` is on. Use a terminal of your own. \

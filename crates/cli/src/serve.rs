@@ -88,7 +88,9 @@ impl Execution for Served {
 
 /// Serves MCP until the client closes standard input.
 pub(crate) fn stdio() -> ExitCode {
-    serve(Transport::Stdio, |execution, _| workrail_mcp::stdio::serve(execution).map_err(|error| ended(&error)))
+    serve(Transport::Stdio, |execution, _| {
+        workrail_mcp::stdio::serve(execution).map_err(|error| ended(&error))
+    })
 }
 
 /// Serves MCP on a loopback address until the process is told to end (G75).
@@ -102,7 +104,8 @@ pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
             ),
             false => {
                 let secret = store.http_secret_or_new();
-                let secret = secret.map_err(|error| Failure::Environment(format!("the HTTP secret: {error}")))?;
+                let secret =
+                    secret.map_err(|error| Failure::Environment(format!("the HTTP secret: {error}")))?;
                 (
                     Authentication::Bearer(secret),
                     "Requests must carry `Authorization: Bearer SECRET`; `workrail keys http-secret` prints the secret.",
@@ -142,13 +145,14 @@ fn served(transport: Transport) -> Result<(Served, Arc<LocalStore<Disk>>), Failu
         Ok(done) => tracing::info!("git source {}: {done:?}", mirror.name),
         Err(error) => tracing::warn!("git source {}: {error}", mirror.name),
     });
-    let registered = record(transport, &settings).and_then(|record| match Arc::clone(&store).register(&record) {
-        Ok(registered) => Some(registered),
-        Err(error) => {
-            tracing::warn!("this server is not listed: {error}");
-            None
-        }
-    });
+    let registered =
+        record(transport, &settings).and_then(|record| match Arc::clone(&store).register(&record) {
+            Ok(registered) => Some(registered),
+            Err(error) => {
+                tracing::warn!("this server is not listed: {error}");
+                None
+            }
+        });
     Ok((Served { engine, settings, registered }, store))
 }
 

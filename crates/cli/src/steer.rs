@@ -61,7 +61,10 @@ fn decide(label: &str, decision: ApprovalDecision, format: Format) -> Result<(),
     engine.approve(label, &waiting, decision, origin)?;
     match format {
         Format::Text => {
-            output::toned(Tone::Good, "Recorded. The agent can continue with the next call of its last reply.");
+            output::toned(
+                Tone::Good,
+                "Recorded. The agent can continue with the next call of its last reply.",
+            );
         }
         Format::Json => output::json(&json!({
             "sessionId": waiting.session, "nodeId": waiting.node, "run": waiting.label, "stepId": waiting.step,

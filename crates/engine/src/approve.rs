@@ -74,7 +74,7 @@ impl<S: Store> Engine<S> {
         origin: ApprovalOrigin,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let (session, place) = self.run_by_label(label)?;
-        self.hold(session, |held| {
+        let recorded = self.hold(session, |held| {
             let facts = held.state();
             // Asked again under the lock: the step that the person saw must be the one that waits.
             if self.waiting_in(facts, &place, label)? != *seen {
@@ -85,7 +85,8 @@ impl<S: Store> Engine<S> {
             let plan = approve(Approve { facts, node, step, decision, origin, minting })
                 .map_err(|cause| error::decide(&cause))?;
             held.append(plan)
-        })
+        });
+        recorded.map_err(|refused| error::locked_for_command(session, refused))
     }
 
     fn run_by_label(&self, label: &str) -> Result<(SessionId, RunPlace), Box<ErrorEnvelope>> {

@@ -138,7 +138,7 @@ impl<S: Store> Engine<S> {
         })?;
         // First the counter: whoever comes after the session must come after its events.
         if let Some(newest) = Activity::new(identity.newest_activity(checked)) {
-            self.store.raise_activity(newest).map_err(error::store)?;
+            self.store.raise_activity(newest).map_err(not_stored)?;
         }
         staging.0.publish().map_err(not_stored)
     }

@@ -112,9 +112,10 @@ impl Reading<'_> {
                 last_worked_on: facts.last_at().map(ToString::to_string),
                 why_matched,
                 snippet: snippet(facts, tip, query, &self.content),
-                next_call: self.signer.has_keys().then(|| {
-                    session::body(card.session, self.signer.session(card.session), "").next_call
-                }),
+                next_call: self
+                    .signer
+                    .has_keys()
+                    .then(|| session::body(card.session, self.signer.session(card.session), "").next_call),
             };
             match &card.at {
                 None => Ok(blank),

@@ -168,7 +168,11 @@ impl Signer {
         match read {
             Ok(()) => Ok(()),
             // A disk that fails for a moment says nothing about the keys that are known.
-            Err(KeysError::Keyring(KeyringError::Io(cause))) if self.keyring().is_some() && is_passing(&cause) => Ok(()),
+            Err(KeysError::Keyring(KeyringError::Io(cause)))
+                if self.keyring().is_some() && is_passing(&cause) =>
+            {
+                Ok(())
+            }
             Err(cause) => {
                 self.set(None);
                 Err(match cause {

@@ -96,7 +96,13 @@ mod tests {
         let secret = HttpSecret::new([7; 32]);
         assert_eq!(HttpSecret::parse(secret.reveal()), Some(secret.clone()));
         assert!(secret.is(secret.reveal()));
-        for other in ["", "x", &secret.reveal()[1..], &format!("{}A", secret.reveal()), HttpSecret::new([8; 32]).reveal()] {
+        for other in [
+            "",
+            "x",
+            &secret.reveal()[1..],
+            &format!("{}A", secret.reveal()),
+            HttpSecret::new([8; 32]).reveal(),
+        ] {
             assert!(!secret.is(other), "{other:?}");
         }
         for bad in ["", "x", "not base64!", "QUJD"] {

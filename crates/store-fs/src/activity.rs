@@ -64,9 +64,8 @@ impl<F: FileSystem> LocalStore<F> {
         lock.ok_or_else(|| failed("another process holds the activity counter"))
     }
 
-    /// The last number that was handed out.
+    /// The last number that was handed out. Read without the lock: the file is replaced whole, or grows by a byte.
     pub(crate) fn counted_so_far(&self) -> Result<Activity, StoreError> {
-        let _lock = self.lock_counter()?;
         let last = self.read_counter()?.map_or_else(|| self.rebuild_counter(), |counted| Ok(counted.last))?;
         Activity::new(last).ok_or_else(|| failed("the activity counter is exhausted"))
     }

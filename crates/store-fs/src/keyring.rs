@@ -112,6 +112,8 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     fn write_private(&self, temp: &RelPath, path: &RelPath, bytes: &[u8]) -> Result<(), KeyringError> {
+        // Its name, too: another process may have made it a moment ago.
+        suspect::make_folder(self.fs(), &layout::keys_dir())?;
         write_temp(self.fs(), temp, bytes)?;
         self.fs().rename(temp, path)?;
         suspect::sync_names(self.fs(), &layout::keys_dir())?;
@@ -129,6 +131,7 @@ impl<F: FileSystem> LocalStore<F> {
         let mut file = self.fs().open_append(&layout::keyring())?;
         suspect::sync_file(self.fs(), &folder, &mut file)?;
         suspect::sync_names(self.fs(), &folder)?;
+        self.fs().sync_dir(&RelPath::root())?;
         Ok(())
     }
 
@@ -190,6 +193,10 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     fn lock_keyring(&self) -> Result<F::Lock, KeyringError> {
+        let folder = layout::keys_dir();
+        if self.fs().stat(&folder).is_err_and(|error| error.kind == FsErrorKind::NotFound) {
+            suspect::make_folder(self.fs(), &folder)?;
+        }
         let lock = self.fs().lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT)?;
         lock.ok_or(KeyringError::Locked)
     }

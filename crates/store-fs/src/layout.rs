@@ -177,9 +177,10 @@ pub(crate) fn is_suspect_mark(name: &str) -> bool {
     name == ".suspect"
 }
 
-/// Every folder that must exist before the first append, parents first.
-pub(crate) fn base_dirs() -> [RelPath; 6] {
-    ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned", "keys"].map(path)
+/// Every folder that must exist before the first append, parents first. The one of the keys is made with them: who
+/// writes without a token needs none.
+pub(crate) fn base_dirs() -> [RelPath; 5] {
+    ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned"].map(path)
 }
 
 pub(crate) fn keys_dir() -> RelPath {

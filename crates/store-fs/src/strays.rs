@@ -73,9 +73,11 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
         Ok(())
     };
     look(RelPath::root(), &|entry| ROOT_NAMES.contains(&entry.name.as_str()))?;
-    look(layout::keys_dir(), &|entry| {
+    let keys = look(layout::keys_dir(), &|entry| {
         KEY_NAMES.contains(&entry.name.as_str()) || layout::is_keyring_aside(&entry.name)
-    })?;
+    });
+    // Checking sessions needs no keys; that these cannot be looked at is said by whoever needs them.
+    keys.or_else(|error| if error.kind == FsErrorKind::PermissionDenied { Ok(()) } else { Err(error) })?;
     look(layout::sessions(), &|entry| {
         let is_session = entry.kind == FileKind::Directory && SessionId::parse(&entry.name).is_ok();
         is_session || is_foreign_folder(entry) || layout::is_suspect_mark(&entry.name)

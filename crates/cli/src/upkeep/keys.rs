@@ -61,7 +61,9 @@ pub(super) fn new(asked: Asked, format: Format) -> Result<(), Failure> {
                 output::line(&format!("The file that could not be used: {aside} in the data directory."));
             }
             print(&made.keys);
-            output::line("Tokens in open chats are not accepted any more. Tell agents to call resume_session.");
+            output::line(
+                "Tokens in open chats are not accepted any more. Tell agents to call resume_session.",
+            );
         }
     }
     Ok(())
@@ -71,7 +73,9 @@ pub(super) fn http_secret(format: Format) -> Result<(), Failure> {
     let opened = wiring::look(settings::current()?)?;
     let secret = opened.store.http_secret().map_err(|error| unusable_secret(&error))?;
     let secret = secret.ok_or_else(|| {
-        Failure::Call("There is no HTTP secret yet. `workrail mcp --http` makes it when it first starts.".to_owned())
+        Failure::Call(
+            "There is no HTTP secret yet. `workrail mcp --http` makes it when it first starts.".to_owned(),
+        )
     })?;
     print_secret(&secret, format);
     Ok(())

@@ -440,7 +440,9 @@ pub fn approved_by(approval: &Approval) -> String {
     let at = approval.at.as_ref().map(|at| format!(", {}", shown(at))).unwrap_or_default();
     let note = approval.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
     let warning = match approval.descends_from_server {
-        Some(true) => " — warning: from a terminal of the program that runs the agent, which the agent can use too",
+        Some(true) => {
+            " — warning: from a terminal of the program that runs the agent, which the agent can use too"
+        }
         Some(false) | None => "",
     };
     format!("{verb} by {} for step {}{at}{note}{warning}", words::actor(approval.by), approval.step_id)

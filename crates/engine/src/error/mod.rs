@@ -217,7 +217,10 @@ const KEYRING_REMEDY: &str = "Tell the user: restore keys/keyring.json from a ba
 
 /// Sessions exist and the keyring does not: making another one silently would end every token unsaid.
 pub(crate) fn keyring_lost() -> Boxed {
-    unusable_keyring("the keyring `keys/keyring.json` is missing, but this data directory has sessions", KEYRING_REMEDY)
+    unusable_keyring(
+        "the keyring `keys/keyring.json` is missing, but this data directory has sessions",
+        KEYRING_REMEDY,
+    )
 }
 
 fn unusable_keyring(what: &str, remedy: &str) -> Boxed {

@@ -62,10 +62,7 @@ fn label(reply: &Value) -> &str {
 
 fn approve(scene: &Scene, reply: &Value) {
     let waiting = scene.engine.waiting(label(reply)).unwrap();
-    scene
-        .engine
-        .approve(label(reply), &waiting, ApprovalDecision::Approved, ORIGIN)
-        .unwrap();
+    scene.engine.approve(label(reply), &waiting, ApprovalDecision::Approved, ORIGIN).unwrap();
 }
 
 #[test]

@@ -175,10 +175,10 @@ pub(super) fn remove(text: &str, key: &str) -> Result<String, String> {
 pub(super) fn command(text: &str, key: &str) -> Result<Option<String>, String> {
     let (_, object) = parsed(text)?;
     let entry = servers(&object, key)?.and_then(|servers| servers.get(NAME)?.object_value());
-    let text = |entry: &CstObject, member: &str| entry.get(member)?.value()?.as_string_lit()?.decoded_value().ok();
-    Ok(entry.and_then(|entry| {
-        text(&entry, "command").or_else(|| URLS.iter().find_map(|url| text(&entry, url)))
-    }))
+    let text =
+        |entry: &CstObject, member: &str| entry.get(member)?.value()?.as_string_lit()?.decoded_value().ok();
+    Ok(entry
+        .and_then(|entry| text(&entry, "command").or_else(|| URLS.iter().find_map(|url| text(&entry, url)))))
 }
 
 fn ended(mut text: String) -> String {

@@ -34,7 +34,9 @@ fn main() -> ExitCode {
         None => stdio::serve_handler(handler),
         Some(address) => {
             let address: LoopbackAddress = address.parse().expect("the argument is a loopback address");
-            http::serve_handler(handler, Sessions::Kept, address, Authentication::None, |url| eprintln!("listening on {url}"))
+            http::serve_handler(handler, Sessions::Kept, address, Authentication::None, |url| {
+                eprintln!("listening on {url}")
+            })
         }
     };
     match served {

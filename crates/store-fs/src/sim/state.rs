@@ -263,7 +263,12 @@ impl State {
             Body::File(content) => content.seen().bytes().len() as u64,
             Body::Dir | Body::Other => 0,
         };
-        Ok(FileStat { kind: node.kind(), len, others_may_access: node.others_may_access, is_foreign: node.is_foreign })
+        Ok(FileStat {
+            kind: node.kind(),
+            len,
+            others_may_access: node.others_may_access,
+            is_foreign: node.is_foreign,
+        })
     }
 
     /// Grants the lock unless it conflicts with one that is held.

@@ -38,8 +38,8 @@ pub(super) fn render(
             Some("**Confirmation:** show the user the result and wait for their word before you continue.".to_owned())
         }
         AskedConfirmation::Approval => Some(
-            "**Approval:** a person must approve this step in the console or with `workrail approve`; you cannot \
-             approve it yourself."
+            "**Approval:** the user must approve this step with `workrail approve`. Do not run that command yourself, \
+             and do not change the run's mode to get around it."
                 .to_owned(),
         ),
     });
