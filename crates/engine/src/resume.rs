@@ -28,7 +28,6 @@ const SNIPPET_SHOWN_BYTES_MAX: usize = 700;
 
 impl Reading<'_> {
     pub(crate) fn resume(&self, request: &ResumeSession, workspace: Option<&WorkspacePath>) -> Answer {
-        self.signer.refresh();
         let query = self.query(request, workspace)?;
         let (ranked, searched_runs, unhealthy_sessions) = {
             let known = self.cards()?;
@@ -48,7 +47,7 @@ impl Reading<'_> {
         {
             return Err(error::session_not_found(request));
         }
-        let next_call = candidates.first().map(|first| first.next_call.clone());
+        let next_call = candidates.first().and_then(|first| first.next_call.clone());
         let text = text(&candidates, query.has_words(), searched_runs, unhealthy_sessions);
         Reply::plain(&ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call })
     }
@@ -113,7 +112,10 @@ impl Reading<'_> {
                 last_worked_on: facts.last_at().map(ToString::to_string),
                 why_matched,
                 snippet: snippet(facts, tip, query, &self.content),
-                next_call: session::body(card.session, self.signer.session(card.session), "").next_call,
+                next_call: self
+                    .signer
+                    .has_keys()
+                    .then(|| session::body(card.session, self.signer.session(card.session), "").next_call),
             };
             match &card.at {
                 None => Ok(blank),
@@ -144,7 +146,10 @@ impl Reading<'_> {
                 let title = render_title(&workflow, step, &context);
                 without_marks(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX))
             }),
-            next_call: look_call(&self.signer.state(facts.session_id(), tip_of(place)), label),
+            next_call: self
+                .signer
+                .has_keys()
+                .then(|| look_call(&self.signer.state(facts.session_id(), tip_of(place)), label)),
             ..blank
         })
     }
@@ -203,7 +208,8 @@ fn described(candidate: &Candidate) -> String {
             let _ = write!(text, "\n   > {line}");
         }
     }
-    let call = &candidate.next_call;
-    let _ = write!(text, "\n   Next: {} with {}", call.tool, call.arguments_text());
+    if let Some(call) = &candidate.next_call {
+        let _ = write!(text, "\n   Next: {} with {}", call.tool, call.arguments_text());
+    }
     text
 }

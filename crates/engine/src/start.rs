@@ -20,7 +20,7 @@ use workrail_ports::workflow_source::SourceFile;
 
 use crate::catalog::CatalogEntry;
 use crate::request::{Echo, StartWorkflow};
-use crate::token::{Attempts, Refused};
+use crate::token::{Attempts, FirstKeys, Refused};
 use crate::{Answer, Engine, Store, error, reply, token};
 
 /// Everything that is settled before the session is touched.
@@ -48,7 +48,7 @@ enum Home {
 impl<S: Store> Engine<S> {
     pub(crate) fn start(&self, request: StartWorkflow) -> Answer {
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
-        self.signer.refresh();
+        self.signer.refresh(FirstKeys::Make)?;
         let home = self.home(&request)?;
         let workspace = self.workspace(request.workspace.as_deref())?;
         let CatalogEntry { workflow, source, suggested, asked, .. } =

@@ -10,6 +10,7 @@ pub mod data_dir;
 pub mod entropy;
 pub mod env_vars;
 pub mod machine;
+pub mod processes;
 pub mod sources;
 mod whole_file;
 pub mod workspace;

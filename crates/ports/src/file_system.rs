@@ -149,6 +149,8 @@ pub struct FileStat {
     /// True when group or others have any permission on it.
     pub others_may_access: bool,
     pub stamp: FileStamp,
+    /// True when it belongs to another user than the one who runs this process.
+    pub is_foreign: bool,
 }
 
 /// Tells whether a name still refers to the same bytes: a file that was replaced has another `file`, one that was

@@ -65,10 +65,13 @@ impl<F: FileSystem> ActivityCounter for LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// The last number that was handed out.
+    /// The last number that was handed out. Read without the lock: the file is replaced whole, or grows by a byte.
     pub(crate) fn counted_so_far(&self) -> Result<Activity, StoreError> {
-        let (_lock, counted) = self.hold_counter()?;
-        Activity::new(counted.last).ok_or_else(exhausted)
+        let last = match self.read_counter()? {
+            Some(counted) => counted.last,
+            None => self.newest_activity_of_sessions()?,
+        };
+        Activity::new(last).ok_or_else(exhausted)
     }
 
     /// Continues from `at_least`, unless the counter is there already.

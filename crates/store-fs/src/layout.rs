@@ -214,9 +214,10 @@ pub(crate) fn is_suspect_mark(name: &str) -> bool {
     name == ".suspect"
 }
 
-/// Every folder that must exist before the first append, parents first.
-pub(crate) fn base_dirs() -> [RelPath; 6] {
-    ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned", "keys"].map(path)
+/// Every folder that must exist before the first append, parents first. The one of the keys is made with them: who
+/// writes without a token needs none.
+pub(crate) fn base_dirs() -> [RelPath; 5] {
+    ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned"].map(path)
 }
 
 pub(crate) fn keys_dir() -> RelPath {
@@ -225,6 +226,24 @@ pub(crate) fn keys_dir() -> RelPath {
 
 pub(crate) fn keyring() -> RelPath {
     path("keys/keyring.json")
+}
+
+/// Where a keyring that cannot be used is moved by `keys new`.
+pub(crate) fn keyring_aside(number: u64) -> RelPath {
+    path(&format!("keys/keyring.unusable-{number}"))
+}
+
+pub(crate) fn is_keyring_aside(name: &str) -> bool {
+    name.starts_with("keyring.unusable-")
+}
+
+/// The secret of the HTTP transport.
+pub(crate) fn http_secret() -> RelPath {
+    path("keys/http-secret")
+}
+
+pub(crate) fn http_secret_temp() -> RelPath {
+    path("keys/.tmp-http-secret")
 }
 
 pub(crate) fn keyring_temp() -> RelPath {

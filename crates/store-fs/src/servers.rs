@@ -110,8 +110,11 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     fn is_dead(&self, id: ServerId) -> Result<bool, FsError> {
-        let lock = self.fs().lock(&layout::server_lock(id), LockMode::Exclusive, Duration::ZERO)?;
-        Ok(lock.is_some())
+        match self.fs().lock(&layout::server_lock(id), LockMode::Exclusive, Duration::ZERO) {
+            // A running server has its lock file; a reader makes none.
+            Err(error) if error.kind == FsErrorKind::NotFound => Ok(true),
+            taken => Ok(taken?.is_some()),
+        }
     }
 
     fn records(&self) -> Result<Vec<(ServerId, Option<ServerRecord>)>, FsError> {

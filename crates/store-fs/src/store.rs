@@ -78,8 +78,14 @@ impl<F: FileSystem> LocalStore<F> {
         for folder in layout::base_dirs() {
             suspect::make_folder(&fs, &folder)?;
         }
+        Ok(Self::look(fs, entropy, boot_id))
+    }
+
+    /// The store as it is: no folder is made, and a missing one reads as empty where `fs` says so. For commands
+    /// that only read; whoever writes uses `open`.
+    pub fn look(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Self {
         let (memos, doubted, read_before) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Self { fs, entropy, boot_id, memos, doubted, read_before })
+        Self { fs, entropy, boot_id, memos, doubted, read_before }
     }
 
     pub(crate) fn fs(&self) -> &F {

@@ -27,7 +27,7 @@ const ROOT_NAMES: [&str; 14] = [
 const COUNTER_NAMES: [&str; 3] = ["activity", "activity.lock", "activity.reserved"];
 const SESSION_NAMES: [&str; 8] =
     [".lock", "manifest.jsonl", "manifest.torn", ".suspect", "control.json", "keep", "events", "cache"];
-const KEY_NAMES: [&str; 3] = ["keyring.json", ".lock", ".suspect"];
+const KEY_NAMES: [&str; 4] = ["keyring.json", "http-secret", ".lock", ".suspect"];
 
 /// Collects what is found, up to a limit, and counts the rest.
 struct Found {
@@ -87,7 +87,9 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
         Ok(())
     };
     look(RelPath::root(), &|entry| ROOT_NAMES.contains(&entry.name.as_str()) || is_counter(entry))?;
-    look(layout::keys_dir(), &|entry| KEY_NAMES.contains(&entry.name.as_str()))?;
+    look(layout::keys_dir(), &|entry| {
+        KEY_NAMES.contains(&entry.name.as_str()) || layout::is_keyring_aside(&entry.name)
+    })?;
     look(layout::sessions(), &|entry| {
         // One that is no folder is a damaged session, and told as such.
         SessionId::parse(&entry.name).is_ok()

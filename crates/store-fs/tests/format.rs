@@ -163,6 +163,8 @@ fn the_tree_names_every_file() {
         "keys/",
         "keyring.json",
         ".tmp-keyring",
+        "keyring.unusable-1",
+        "http-secret",
         "activity",
         "activity.lock",
         "activity.reserved",

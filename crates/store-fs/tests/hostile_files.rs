@@ -324,13 +324,22 @@ fn a_folder_that_is_no_folder_is_a_typed_error() {
     let base = SimFs::new();
     let scene = Scene::write(base.clone());
     let session = format!("sessions/{}", scene.attacked);
-    for folder in ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned", "keys"] {
+    for folder in ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned"] {
         for by in [Replacement::Link, Replacement::File] {
             let fs = base.fork();
             replace_folder(&fs, folder, by);
             let opened = LocalStore::open(fs, Box::new(SeededEntropy::new(1)), "boot-1".to_owned());
             assert_eq!(opened.map(drop).map_err(|error| error.kind), Err(FsErrorKind::WrongKind), "{folder}");
         }
+    }
+    for by in [Replacement::Link, Replacement::File] {
+        let fs = base.fork();
+        replace_folder(&fs, "keys", by);
+        let store = open(fs);
+        assert!(
+            matches!(store.load_or_create(), Err(KeyringError::Io(error)) if error.kind == FsErrorKind::WrongKind)
+        );
+        assert!(store.lock(scene.bystander).is_ok(), "only tokens need keys");
     }
     for folder in [session.clone(), format!("{session}/events")] {
         for by in [Replacement::Link, Replacement::File] {

@@ -24,7 +24,7 @@ use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
-use workrail_ports::keyring::{KeyringError, KeyringStore};
+use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
 use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::{
     Appended, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
@@ -377,6 +377,15 @@ impl KeyringStore for MemoryStore {
             None => Keyring { current: fresh, previous: None },
         };
         Ok(data.keyring.insert(rotated).clone())
+    }
+
+    fn replace(&self) -> Result<ReplacedKeyring, KeyringError> {
+        let data = &mut *self.data();
+        if data.keyring.is_some() {
+            return Err(KeyringError::Usable { path: "keyring".to_owned() });
+        }
+        let keyring = Keyring { current: SigningKey::new(data.entropy.bytes()), previous: None };
+        Ok(ReplacedKeyring { keyring: data.keyring.insert(keyring).clone(), moved_to: None })
     }
 }
 

@@ -27,21 +27,12 @@ pub(super) fn look(findings: &mut Findings) {
         Err(error) => return findings.problem(DATA, error.to_string(), "set WORKRAIL_DATA_DIR"),
     };
     if !root.exists() {
-        return findings.good(DATA, format!("{root} is not there yet; the first call makes it"));
+        return findings.good(DATA, format!("{root} does not exist yet; the first run creates it"));
     }
     folder(findings, &root);
-    // Asked before the store is opened, which makes keys where there are none.
-    let keys_lost = root.join("sessions").exists() && !root.join("keys/keyring.json").exists();
-    match wiring::open(current) {
+    match wiring::look(current) {
         Ok(opened) => {
-            match keys_lost {
-                true => findings.problem(
-                    DATA,
-                    "the signing keys are gone, so new ones were made: no token that agents have is accepted",
-                    "restore keys/keyring.json from a backup, or let agents resume their runs by words",
-                ),
-                false => findings.good(DATA, "the signing keys are there, for this user alone"),
-            }
+            keys(findings, &opened);
             locks(findings, &opened);
             sessions(findings, &opened);
             pending(findings, &opened);
@@ -59,6 +50,14 @@ pub(super) fn look(findings: &mut Findings) {
             };
             findings.problem(DATA, what, fix);
         }
+    }
+}
+
+fn keys(findings: &mut Findings, opened: &Opened) {
+    match opened.engine.keys() {
+        Ok(Some(_)) => findings.good(DATA, "the signing keys are usable, and private to this user"),
+        Ok(None) => findings.good(DATA, "no signing keys yet; the first run creates them"),
+        Err(error) => findings.problem(DATA, error.message, error.suggestion),
     }
 }
 

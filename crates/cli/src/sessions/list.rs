@@ -10,7 +10,7 @@ use crate::wiring;
 const GOAL_CHARS_MAX: usize = 48;
 
 pub(super) fn run(all: bool, json: bool) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = wiring::look_default()?;
     let mut progress: Option<Progress> = None;
     let list = engine.sessions(if all { Finished::All } else { Finished::Newest }, &mut |done, total| {
         progress.get_or_insert_with(|| Progress::new("reading sessions", total)).at(done);

@@ -14,7 +14,7 @@ const SHOWN_MAX: usize = 20;
 
 pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     let default_ttl = Ttl::of_days(settings::current()?.settings.retention_days());
-    let engine = wiring::open_default()?;
+    let engine = wiring::change_default()?;
     let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
     let cleaned = {
         let mut watched = Watched::new("Looking at sessions");

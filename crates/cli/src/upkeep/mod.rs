@@ -86,6 +86,36 @@ pub(crate) enum KeysCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print the secret that requests over HTTP must carry.
+    #[command(after_help = format!(
+        "`workrail mcp --http` makes the secret when it first starts. Whoever has it can do everything that agents can \
+         do here.\n\nExamples:\n  workrail keys http-secret\n  export WORKRAIL_HTTP_TOKEN=\"$(workrail keys http-secret)\"\n  \
+         workrail keys http-secret --new\n\n{EXIT_CODES}"
+    ))]
+    HttpSecret {
+        /// Replace the secret. Restart HTTP servers and set clients up again afterwards.
+        #[arg(long)]
+        new: bool,
+        /// Do not ask before replacing: for scripts.
+        #[arg(long, requires = "new")]
+        yes: bool,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a new keyring where it is lost, damaged or unusable. Tokens in open chats stop working.
+    #[command(after_help = format!(
+        "A file that cannot be used is moved aside, not deleted. Sessions are not touched: agents find their runs \
+         again with resume_session.\n\nExamples:\n  workrail keys new\n  workrail keys new --yes --json\n\n{EXIT_CODES}"
+    ))]
+    New {
+        /// Do not ask: for scripts.
+        #[arg(long)]
+        yes: bool,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
     /// Sign new tokens with a fresh key. Tokens of the key before it stay good until the next rotation.
     #[command(after_help = format!("Examples:\n  workrail keys rotate\n  workrail keys rotate --yes --json\n\n{EXIT_CODES}"))]
     Rotate {
@@ -104,6 +134,14 @@ pub(crate) fn run(command: UpkeepCommand) -> ExitCode {
         UpkeepCommand::Gc(arguments) => (gc::run(&arguments), arguments.json),
         UpkeepCommand::Repair(arguments) => (repair::run(&arguments), arguments.json),
         UpkeepCommand::Keys(KeysCommand::Show { json }) => (keys::show(Format::json_if(json)), json),
+        UpkeepCommand::Keys(KeysCommand::HttpSecret { new, yes, json }) => {
+            let format = Format::json_if(json);
+            let asked = crate::confirm::Asked::unless(yes);
+            (if new { keys::new_http_secret(asked, format) } else { keys::http_secret(format) }, json)
+        }
+        UpkeepCommand::Keys(KeysCommand::New { yes, json }) => {
+            (keys::new(crate::confirm::Asked::unless(yes), Format::json_if(json)), json)
+        }
         UpkeepCommand::Keys(KeysCommand::Rotate { yes, json }) => {
             (keys::rotate(crate::confirm::Asked::unless(yes), Format::json_if(json)), json)
         }

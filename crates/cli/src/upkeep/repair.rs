@@ -11,7 +11,7 @@ use crate::output::{self, Tone};
 use crate::wiring::{self, LocalEngine};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = if arguments.dry_run { wiring::look_default()? } else { wiring::change_default()? };
     // A session whose only write was not committed is in no list; its id is enough.
     let session = match SessionId::parse(arguments.session.trim()) {
         Ok(session) => session,

@@ -9,7 +9,7 @@ use crate::output::{self, Tone};
 use crate::wiring;
 
 pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = wiring::look_default()?;
     let scope = match &arguments.session {
         Some(text) => Scope::One(engine.find(text)?.session),
         None => Scope::All,

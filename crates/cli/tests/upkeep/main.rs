@@ -7,5 +7,6 @@ mod deciding;
 mod keys;
 mod killed;
 mod mending;
+mod reading;
 mod scene;
 mod thousands;

@@ -265,7 +265,7 @@ impl<'a> Case<'a> {
         }
         PreferencesChanged {
             change_id: derive::change_id(self.node.node_id, self.command.attempt, effective),
-            source: PreferenceSource::User,
+            source: PreferenceSource::CommandLine,
             delta,
             effective,
         }

@@ -270,23 +270,51 @@ pub(crate) fn fold(session: SessionId, cause: &FoldError) -> Boxed {
 
 pub(crate) fn keyring(cause: KeyringError) -> Boxed {
     match &cause {
+        KeyringError::Io(error) if error.kind == FsErrorKind::PermissionDenied => {
+            unusable_keyring(&format!("the keyring cannot be read: {error}"), KEYRING_REMEDY)
+        }
         KeyringError::Io(error) => io(error),
         KeyringError::Locked => envelope(
             ErrorCode::StoreKeyringUnusable,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
             sentence(&cause.to_string()),
-            "Start again in a moment.",
+            "Try again in a moment.",
         ),
-        KeyringError::Exposed { .. } | KeyringError::Invalid { .. } | KeyringError::UnknownVersion { .. } => {
-            envelope(
-                ErrorCode::StoreKeyringUnusable,
-                Retry::NotRetryable,
-                format!("{}.", sentence(&cause.to_string())),
-                "Make the folder `keys` and the file in it yours alone (modes 0700 and 0600), or restore the file from \
-                 a backup.",
-            )
+        KeyringError::Exposed { .. } => unusable_keyring(
+            &cause.to_string(),
+            "Tell the user: make the folder `keys` of the data directory and the files in it theirs alone (modes \
+             0700 and 0600).",
+        ),
+        KeyringError::ForeignOwner { .. } => unusable_keyring(
+            &cause.to_string(),
+            "Tell the user: run WorkRail as the owner of the data directory, or give the folder `keys` and the files \
+             in it to the user who runs WorkRail.",
+        ),
+        KeyringError::Invalid { .. } | KeyringError::UnknownVersion { .. } => {
+            unusable_keyring(&cause.to_string(), KEYRING_REMEDY)
         }
+        KeyringError::Usable { .. } => invalid(
+            format!("{}.", sentence(&cause.to_string())),
+            "To sign with a fresh key, run `workrail keys rotate`.",
+        ),
     }
+}
+
+/// Both ways out; the sessions themselves need no keys.
+const KEYRING_REMEDY: &str = "Tell the user: restore keys/keyring.json from a backup, or run `workrail keys new`. New \
+     keys end the tokens in open chats; resume_session then finds every run again.";
+
+/// Sessions exist and the keyring does not: making another one silently would end every token unsaid.
+pub(crate) fn keyring_lost() -> Boxed {
+    unusable_keyring(
+        "the keyring `keys/keyring.json` is missing, but this data directory has sessions",
+        KEYRING_REMEDY,
+    )
+}
+
+fn unusable_keyring(what: &str, remedy: &str) -> Boxed {
+    let message = format!("{}. No token can be signed or checked; all sessions are intact.", sentence(what));
+    envelope(ErrorCode::StoreKeyringUnusable, Retry::NotRetryable, message, remedy)
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -58,6 +58,11 @@ pub(crate) fn upkeep_io(cause: &FsError) -> Boxed {
     error
 }
 
+/// A command that found the session locked; calls of agents have a code of their own, about their token.
+pub(crate) fn locked_for_command(session: SessionId, refused: Boxed) -> Boxed {
+    if refused.code == ErrorCode::TokenSessionLocked { session_locked(session) } else { refused }
+}
+
 fn session_locked(session: SessionId) -> Boxed {
     envelope(
         ErrorCode::SessionLocked,

@@ -14,7 +14,7 @@ use workrail_model::preferences::RunStatus;
 use workrail_ports::content::{ContentError, ContentStore};
 
 pub use gc::{AheadOfClock, Cleaned, CleanedSession, Freed, Mode, StayCounts, Sum};
-pub use keys::{KeyFacts, Keys};
+pub use keys::{KeyFacts, Keys, NewKeys};
 pub use mend::{GivenUp, GivenUpSegment, MendOutcome, Mended};
 pub use sessions::{Overview, RunOverview};
 pub use verify::{Counts, Note, Problem, Scope, Verified};

@@ -177,6 +177,7 @@ fn file_stat(raw: &Stat) -> FileStat {
         len: u64::try_from(raw.st_size).unwrap_or(0),
         others_may_access: Mode::from_raw_mode(raw.st_mode).intersects(OTHERS),
         stamp: FileStamp { file: raw.st_ino, changed_ns: changed_ns(raw) },
+        is_foreign: raw.st_uid != rustix::process::geteuid().as_raw(),
     }
 }
 

@@ -25,11 +25,12 @@ pub(super) struct Node {
     pub(super) others_may_access: bool,
     /// Counts writes, as a change time does.
     pub(super) changed: i64,
+    pub(super) is_foreign: bool,
 }
 
 impl Node {
     pub(super) fn new(body: Body) -> Self {
-        Self { body, unreadable: false, others_may_access: false, changed: 0 }
+        Self { body, unreadable: false, others_may_access: false, is_foreign: false, changed: 0 }
     }
 
     pub(super) fn kind(&self) -> FileKind {
@@ -269,8 +270,13 @@ impl State {
             Body::File(content) => content.seen().bytes().len() as u64,
             Body::Dir | Body::Other => 0,
         };
-        let stamp = FileStamp { file: ino.0, changed_ns: node.changed };
-        Ok(FileStat { kind: node.kind(), len, others_may_access: node.others_may_access, stamp })
+        Ok(FileStat {
+            kind: node.kind(),
+            len,
+            others_may_access: node.others_may_access,
+            is_foreign: node.is_foreign,
+            stamp: FileStamp { file: ino.0, changed_ns: node.changed },
+        })
     }
 
     /// Grants the lock unless it conflicts with one that is held.

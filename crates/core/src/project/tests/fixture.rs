@@ -338,6 +338,7 @@ impl Log {
             step_id,
             decision,
             channel: ApprovalChannel::Terminal,
+            descends_from_server: None,
             note: None,
         };
         self.push(Scope::Node(run, node), EventData::ApprovalRecorded(approval));

@@ -43,8 +43,8 @@ pub(super) fn write(
         }),
         AskedConfirmation::Approval => out.section(|out| {
             out.push(
-                "**Approval:** a person must approve this step in the console or with `workrail approve`; you \
-                 cannot approve it yourself.",
+                "**Approval:** the user must approve this step with `workrail approve`. Do not run that command \
+                 yourself, and do not change the run's mode to get around it.",
             )
         }),
     }
