@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use camino::Utf8Path;
 use workrail_engine::{Engine, Producer, Surroundings};
 use workrail_host::boot::boot_id;
 use workrail_host::clock::SystemClock;
@@ -60,6 +61,12 @@ pub(crate) fn open_with(current: &Current, sources: Sources) -> Result<Opened, F
 /// The engine over the data directory of the user.
 pub(crate) fn open_default() -> Result<LocalEngine, Failure> {
     open(settings::current()?).map(|opened| opened.engine)
+}
+
+/// A store in a folder, without keys and without an engine; of its folders none is made.
+pub(crate) fn store_as_is(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
+    let disk = Disk::open(root).map_err(|error| Failure::Environment(error.to_string()))?;
+    Ok(Arc::new(LocalStore::open_as_is(disk, Box::new(OsEntropy), boot_id())))
 }
 
 /// Logs to stderr: stdout belongs to the transport.

@@ -3,6 +3,7 @@
 //! Whatever fails or wherever power goes, the log holds the plan whole or not at all (G10), and what
 //! was acknowledged stays. A failed fsync is never retried on its handle (G14).
 
+use workrail_model::event::Event;
 use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_rel_path};
@@ -35,26 +36,35 @@ pub(crate) fn commit<F: FileSystem>(fs: &F, tail: Tail, plan: &AppendPlan) -> Re
     if tail.torn_bytes > 0 {
         cut_torn_tail(fs, session, tail)?;
     }
-    write_segment(fs, plan)?;
+    write_segment(fs, session, plan.events(), plan.segment())?;
     append_group(fs, session, tail, &group)?;
     fs.about_to_acknowledge();
     Ok(tail.cursor.after(&records, &group, plan.events().len() as u64))
 }
 
-fn write_segment<F: FileSystem>(fs: &F, plan: &AppendPlan) -> Result<(), FsError> {
-    let session = plan.session_id();
-    let first = plan.first_index();
-    let last = first.plus(plan.events().len() as u64 - 1);
+/// Writes the segment that these events are, durable under its name.
+pub(crate) fn write_segment<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    events: &[Event],
+    bytes: &[u8],
+) -> Result<(), FsError> {
+    let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(()) };
     let temp = layout::segment_temp(session);
-    write_temp(fs, &temp, plan.segment())?;
-    let name = segment_rel_path(first, last);
+    write_temp(fs, &temp, bytes)?;
+    let name = segment_rel_path(first.event_index, last.event_index);
     // A name made of two numbers is always plain.
     let target = layout::in_session(session, &name).expect("segment names are plain");
     fs.rename(&temp, &target)?;
     fs.sync_dir(&layout::events(session))
 }
 
-fn append_group<F: FileSystem>(fs: &F, session: SessionId, tail: Tail, group: &[u8]) -> Result<(), FsError> {
+pub(crate) fn append_group<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    tail: Tail,
+    group: &[u8],
+) -> Result<(), FsError> {
     let (folder, path) = (layout::session(session), layout::manifest(session));
     let durable_bytes = tail.cursor.manifest_bytes;
     let (mut file, is_new) = match fs.open_append(&path) {

@@ -193,7 +193,7 @@ fn indexes_of(path: &str) -> Option<(u64, u64)> {
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-fn next_number<F: FileSystem>(fs: &F, session: SessionId) -> Result<u64, FsError> {
+pub(crate) fn next_number<F: FileSystem>(fs: &F, session: SessionId) -> Result<u64, FsError> {
     let entries = match fs.list(&layout::backups()) {
         Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
         listed => listed?,

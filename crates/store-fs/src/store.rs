@@ -67,8 +67,13 @@ impl<F: FileSystem> LocalStore<F> {
         for folder in layout::base_dirs() {
             suspect::make_folder(&fs, &folder)?;
         }
+        Ok(Self::open_as_is(fs, entropy, boot_id))
+    }
+
+    /// A store as it lies there, of which nothing is made: a backup, or one on a read-only medium.
+    pub fn open_as_is(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Self {
         let (memos, doubted) = (Mutex::default(), Mutex::default());
-        Ok(Self { fs, entropy, boot_id, memos, doubted })
+        Self { fs, entropy, boot_id, memos, doubted }
     }
 
     pub(crate) fn fs(&self) -> &F {
