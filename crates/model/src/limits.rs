@@ -70,6 +70,8 @@ pub const WORKFLOW_SOURCE_BYTES_MAX: u64 = 1_000_000;
 pub const TITLE_BYTES_MAX: usize = 512;
 /// A goal names the work; it is shown in lists.
 pub const GOAL_BYTES_MAX: usize = 512;
+/// An idempotency key: room for any uuid or ticket name.
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 200;
 
 /// Values in one item of a bundle (an event, a snapshot, a workflow): a short text must not become a huge tree.
 pub const BUNDLE_ITEM_VALUES_MAX: u64 = 1 << 19;

@@ -230,6 +230,9 @@ impl Check<'_> {
         match &event.data {
             EventData::RunStarted(run) => {
                 self.content(AttachmentKind::Workflow, run.workflow_hash.digest(), session);
+                if let Some(keyed) = run.keyed {
+                    self.stored_reply(session, keyed.reply_ref);
+                }
             }
             EventData::NodeCreated(node) => {
                 self.node(session, facts, event, node);

@@ -204,9 +204,9 @@ impl EventData {
             Self::AdvanceRecorded(advance) => advance.reply_ref.into_iter().collect(),
             Self::NodeOutputAppended(output) => output.payload.blob_ref().into_iter().collect(),
             Self::NodeCreated(node) => node.checkpoint.map(|made| made.reply_ref).into_iter().collect(),
+            Self::RunStarted(run) => run.keyed.map(|keyed| keyed.reply_ref).into_iter().collect(),
             Self::SessionCreated(_)
             | Self::ObservationRecorded(_)
-            | Self::RunStarted(_)
             | Self::EdgeCreated(_)
             | Self::PreferencesChanged(_)
             | Self::CapabilityObserved(_)
