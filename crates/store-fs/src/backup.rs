@@ -9,6 +9,8 @@ mod copier;
 mod decide;
 mod log;
 
+pub(crate) use content::replace_content;
+
 use workrail_model::id::SessionId;
 use workrail_model::limits::KEYRING_BYTES_MAX;
 use workrail_ports::backup::{

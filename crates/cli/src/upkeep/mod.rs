@@ -45,9 +45,12 @@ pub(crate) enum UpkeepCommand {
          workrail gc --dry-run\n  workrail gc --ttl 30d\n  workrail gc --json\n\n{EXIT_CODES}"
     ))]
     Gc(GcArguments),
-    /// Cut a damaged session back to the part that can be trusted, after a backup of all of it.
+    /// Repair a damaged session, and restore damaged content that can be computed again or is in a backup.
     #[command(after_help = format!(
-        "Examples:\n  workrail repair sess_a7pgws9t9jhg9wjr --dry-run\n  workrail repair sess_a7pgws9t9jhg9wjr\n\n{EXIT_CODES}"
+        "A damaged log is cut back to the part that can be trusted, after a backup of all of it. Damaged workflows, \
+         snapshots and notes are computed again or taken from a backup; the damaged file is kept in \
+         backups/content.\n\nExamples:\n  workrail repair sess_a7pgws9t9jhg9wjr --dry-run\n  workrail repair \
+         sess_a7pgws9t9jhg9wjr\n  workrail repair --all\n  workrail repair --all --from /mnt/disk/workrail\n\n{EXIT_CODES}"
     ))]
     Repair(RepairArguments),
     /// The keys that tokens are signed with.
@@ -111,9 +114,16 @@ pub(crate) struct GcArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RepairArguments {
-    /// A session id or the beginning of one.
-    session: String,
-    /// Only show what would be kept and given up.
+    /// A session id, the beginning of one, or the label of one of its runs.
+    #[arg(required_unless_present = "all")]
+    session: Option<String>,
+    /// Restore the damaged content of all sessions. Damaged logs are only named.
+    #[arg(long, conflicts_with = "session")]
+    all: bool,
+    /// A backup from which damaged content may be taken.
+    #[arg(long, value_name = "BACKUP")]
+    from: Option<Utf8PathBuf>,
+    /// Only show what would be kept, given up and restored.
     #[arg(long)]
     dry_run: bool,
     /// Do not ask: for scripts.

@@ -69,7 +69,7 @@ impl Started {
     /// Records the reply with the start, so that a repeated start is answered from the record (G30).
     pub fn with_reply(self, request_digest: Sha256, reply: &StoredReply) -> Result<Self, DecideError> {
         let stored = Attachment::blob(reply.to_canonical()?);
-        let keyed = KeyedStart { request_digest, reply_ref: stored.blob_ref() };
+        let keyed = KeyedStart { request_digest: Some(request_digest), reply_ref: stored.blob_ref() };
         let mut attachments = self.plan.attachments().to_vec();
         attachments.push(stored);
         let mut events = self.plan.into_events();

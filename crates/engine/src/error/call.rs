@@ -28,6 +28,7 @@ pub(crate) fn key_used(run: &str, label: &str) -> Boxed {
         "To start another run, send a new `idempotencyKey`. To continue that run, call `resume_session` with its label.",
     );
     error.details = Some(json!({ "argument": "idempotencyKey", "runId": run, "run": label }));
+    error.next_call = Some(NextCall::new("resume_session", [("run", Value::from(label))]));
     error
 }
 

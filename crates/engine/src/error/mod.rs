@@ -144,7 +144,9 @@ pub(crate) fn content(cause: ContentError) -> Boxed {
         ErrorCode::StoreContentDamaged,
         Retry::NotRetryable,
         format!("{}. Nothing was changed.", sentence(&chain(&cause))),
-        "Restore the named file of the data directory from a backup.",
+        "Do not start over: the record of the run is intact. Ask the user to run `workrail repair --all`, which computes \
+         the file again or, with `--from BACKUP`, takes it from a backup; `workrail verify` names the sessions that need it. \
+         Then send the same call again.",
     )
 }
 
@@ -194,7 +196,7 @@ pub(crate) fn keyring(cause: KeyringError) -> Boxed {
                 Retry::NotRetryable,
                 format!("{}.", sentence(&cause.to_string())),
                 "Make the folder `keys` and the file in it yours alone (modes 0700 and 0600), or restore the file from \
-                 a backup.",
+                 a backup (`keys/keyring.json` of a folder that `workrail backup` wrote).",
             )
         }
     }

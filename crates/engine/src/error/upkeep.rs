@@ -98,11 +98,11 @@ fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
             format!(
                 "Session {session} is damaged from its beginning ({reason}), so there is nothing to cut back to."
             ),
-            "Restore its folder from a backup of the data directory. Its files are as they were.",
+            "`workrail restore BACKUP SESSION` brings it back from a backup. Its files are as they were.",
         ),
         SessionHealth::CorruptTail { reason, .. } => (
             format!("Session {session} is damaged ({reason}), and no whole part of it can be kept."),
-            "Restore its folder from a backup of the data directory. Its files are as they were.",
+            "`workrail restore BACKUP SESSION` brings it back from a backup. Its files are as they were.",
         ),
         SessionHealth::Healthy => (
             format!("Session {session} has no damage that a repair could cut away."),

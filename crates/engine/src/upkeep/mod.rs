@@ -2,6 +2,7 @@
 //! (G24, G25, G33). No tool of an agent leads here.
 
 mod backup;
+mod content;
 mod gc;
 mod keys;
 mod mend;
@@ -17,6 +18,7 @@ use workrail_ports::content::{ContentError, ContentStore};
 pub use backup::{
     ChangedSession, CopyProblem, CopySummary, SessionCounts, back_up, find_in_backup, restore,
 };
+pub use content::{MendedContent, RestoredContent, UnrestoredContent};
 pub use gc::{AheadOfClock, Cleaned, CleanedSession, Freed, Mode, StayCounts, Sum};
 pub use keys::{KeyFacts, Keys};
 pub use mend::{GivenUp, GivenUpSegment, MendOutcome, Mended};

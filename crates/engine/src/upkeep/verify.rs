@@ -78,7 +78,13 @@ pub struct Note {
     pub note: String,
 }
 
-const RESTORE: &str = "Restore the file from a backup of the data directory.";
+const RESTORE: &str = "`workrail repair --all` computes it again where that is possible; with `--from BACKUP` it takes it \
+                       from a backup.";
+/// Sessions named beside damaged content; the rest is counted.
+const NEEDED_BY_MAX: usize = 8;
+
+/// Stands for content that no event led to.
+const NOBODY: &str = "";
 
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 
@@ -87,9 +93,16 @@ struct Check<'a> {
     content: &'a dyn ContentStore,
     report: Verified,
     sound: BTreeSet<(AttachmentKind, Sha256)>,
-    /// Content that was reported already.
-    damaged: BTreeSet<(AttachmentKind, Sha256)>,
+    /// Content that was reported already, and who needs it.
+    damaged: BTreeMap<(AttachmentKind, Sha256), Damaged>,
     workflows: BTreeMap<WorkflowHash, Arc<CompiledWorkflow>>,
+}
+
+/// A piece of content that is damaged, and the problem that tells of it.
+struct Damaged {
+    what: String,
+    problem: String,
+    needed_by: BTreeSet<String>,
 }
 
 impl<S: Store + Upkeep> Engine<S> {
@@ -99,7 +112,7 @@ impl<S: Store + Upkeep> Engine<S> {
             content: &*self.store,
             report: Verified::default(),
             sound: BTreeSet::new(),
-            damaged: BTreeSet::new(),
+            damaged: BTreeMap::new(),
             workflows: BTreeMap::new(),
         };
         let sessions = match scope {
@@ -122,6 +135,7 @@ impl<S: Store + Upkeep> Engine<S> {
             }
             self.note_strays(&mut check)?;
         }
+        check.tell_damaged_content();
         Ok(check.report)
     }
 
@@ -174,7 +188,7 @@ impl<S: Store + Upkeep> Engine<S> {
             let total = contents.len() as u64;
             for (done, digest) in contents.into_iter().enumerate() {
                 watch(done as u64, total);
-                check.content(kind, digest, "this file");
+                check.content(kind, digest, NOBODY);
             }
         }
         Ok(())
@@ -207,7 +221,7 @@ fn remedy(health: &SessionHealth) -> Option<&'static str> {
             Some("`workrail repair SESSION --dry-run` shows what a repair would keep and give up.")
         }
         SessionHealth::CorruptHead { .. } => {
-            Some("Restore the session's folder from a backup of the data directory.")
+            Some("`workrail restore BACKUP SESSION` brings it back from a backup.")
         }
         SessionHealth::UnknownVersion { .. } => Some("Update WorkRail."),
     }
@@ -219,6 +233,20 @@ impl Check<'_> {
         if self.report.problems.len() < PROBLEMS_MAX {
             let fix = fix.replace("SESSION", &what);
             self.report.problems.push(Problem { what, problem, fix });
+        }
+    }
+
+    /// Damaged content is told at the end, with everybody who needs it.
+    fn tell_damaged_content(&mut self) {
+        for (_, damaged) in std::mem::take(&mut self.damaged) {
+            let needed_by: Vec<&String> = damaged.needed_by.iter().filter(|name| *name != NOBODY).collect();
+            let mut names: Vec<&str> = needed_by.iter().take(NEEDED_BY_MAX).map(|name| name.as_str()).collect();
+            let more = format!("{} more", needed_by.len().saturating_sub(NEEDED_BY_MAX));
+            if needed_by.len() > NEEDED_BY_MAX {
+                names.push(&more);
+            }
+            let needed = if names.is_empty() { "needed by no session".to_owned() } else { format!("needed by {}", names.join(", ")) };
+            self.problem(damaged.what, format!("{} ({needed})", damaged.problem), RESTORE);
         }
     }
 
@@ -267,7 +295,8 @@ impl Check<'_> {
         if self.sound.contains(&(kind, digest)) {
             return true;
         }
-        if self.damaged.contains(&(kind, digest)) {
+        if let Some(damaged) = self.damaged.get_mut(&(kind, digest)) {
+            damaged.needed_by.insert(needed_by.to_owned());
             return false;
         }
         let counts = &mut self.report.counts;
@@ -293,9 +322,9 @@ impl Check<'_> {
                 true
             }
             Err(cause) => {
-                self.damaged.insert((kind, digest));
                 let (what, problem) = described(&cause, digest);
-                self.problem(what, format!("{problem} (needed by {needed_by})"), RESTORE);
+                let needed_by = BTreeSet::from([needed_by.to_owned()]);
+                self.damaged.insert((kind, digest), Damaged { what, problem, needed_by });
                 false
             }
         }
@@ -307,7 +336,7 @@ impl Check<'_> {
         let run = event.scope.run().and_then(|run| facts.run(run));
         if run.is_some_and(|run| run.workflow_hash != node.workflow_hash) {
             let problem = format!("the node of event {index} names another workflow than its run");
-            self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
+            self.problem(session.to_owned(), problem, "`workrail restore BACKUP SESSION` brings it back from a backup.");
         }
         if !self.content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
             return;
@@ -326,7 +355,7 @@ impl Check<'_> {
             return;
         };
         let problem = format!("the snapshot of event {index} {problem}");
-        self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
+        self.problem(session.to_owned(), problem, "`workrail restore BACKUP SESSION` brings it back from a backup.");
     }
 
     /// A workflow that was found sound; some are remembered, because many sessions pin the same.
@@ -353,7 +382,7 @@ impl Check<'_> {
         });
         if let Err(cause) = parsed {
             let problem = format!("the stored reply {reference} cannot be read: {cause}");
-            self.problem(session.to_owned(), problem, "Update WorkRail, or restore from a backup.");
+            self.problem(session.to_owned(), problem, "Update WorkRail, or run `workrail restore BACKUP SESSION`.");
         }
     }
 
@@ -371,13 +400,13 @@ impl Check<'_> {
         if !holds {
             let index = event.event_index.get();
             let problem = format!("the content of event {index} is not what the event says of it");
-            self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
+            self.problem(session.to_owned(), problem, "`workrail restore BACKUP SESSION` brings it back from a backup.");
         }
     }
 }
 
 /// The file that cannot be used, and why.
-fn described(cause: &ContentError, digest: Sha256) -> (String, String) {
+pub(super) fn described(cause: &ContentError, digest: Sha256) -> (String, String) {
     match cause {
         ContentError::Missing { path } => (path.clone(), "is missing".to_owned()),
         ContentError::Damaged { path } => (path.clone(), "does not have its digest".to_owned()),

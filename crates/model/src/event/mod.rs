@@ -39,7 +39,7 @@ pub use node_created::{CheckpointRecord, NodeCreated, NodeKind};
 pub use node_output_appended::{NodeOutputAppended, OutputChannel, OutputPayload};
 pub use observation_recorded::{Confidence, ObservationKey, ObservationRecorded, ObservationValue};
 pub use preferences_changed::PreferencesChanged;
-pub use run_started::{ParentLink, RunStarted, WorkflowSourceKind};
+pub use run_started::{KeyedStart, ParentLink, RunStarted, WorkflowSourceKind};
 pub use session_created::{ImportedFrom, SessionCreated};
 pub use validation_performed::{ValidationPerformed, ValidationResult};
 

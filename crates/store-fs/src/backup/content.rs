@@ -5,16 +5,18 @@ use std::collections::BTreeSet;
 use workrail_model::digest::Sha256;
 use workrail_model::event::Event;
 use workrail_model::id::SessionId;
-use workrail_model::plan::AttachmentKind;
+use workrail_model::plan::{Attachment, AttachmentKind};
 use workrail_ports::backup::{CopyError, LostContent};
 use workrail_ports::content::ContentError;
-use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, LockMode};
 use workrail_ports::session_store::StoreError;
+use workrail_ports::upkeep::UpkeepError;
 
 use super::copier::{Checking, Copier};
 use super::{source, target};
 use crate::content::{read_verified, references, write_temp};
 use crate::layout::{self, CONTENT_KINDS};
+use crate::store::{LOCK_WAIT, LocalStore};
 use crate::suspect;
 
 type Piece = (AttachmentKind, Sha256);
@@ -128,8 +130,26 @@ enum Found {
     Absent,
 }
 
+/// Puts content in place under the locks of a restore; says where what was there is kept.
+pub(crate) fn replace_content<F: FileSystem>(
+    store: &LocalStore<F>,
+    content: &Attachment,
+) -> Result<Option<String>, UpkeepError> {
+    let (fs, kind) = (store.fs(), content.kind());
+    let _one_at_a_time =
+        fs.lock(&layout::backup_lock(), LockMode::Exclusive, LOCK_WAIT)?.ok_or(UpkeepError::Busy)?;
+    let _no_sweep = fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?.ok_or(UpkeepError::Busy)?;
+    let temp = layout::backup_content_temp(kind);
+    write_temp(fs, &temp, content.bytes())?;
+    let aside = set_content_aside(fs, kind, content.digest())?;
+    fs.rename(&temp, &layout::content(kind, content.digest()))?;
+    fs.sync_dir(&layout::content_dir(kind))?;
+    fs.about_to_acknowledge();
+    Ok(aside)
+}
+
 /// Moves whatever has the name of this content to `backups/content`; nothing where nothing is. Says where it went.
-pub(crate) fn set_content_aside<F: FileSystem>(
+fn set_content_aside<F: FileSystem>(
     fs: &F,
     kind: AttachmentKind,
     digest: Sha256,
