@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use workrail_engine::{Engine, Producer, Surroundings};
 use workrail_host::boot::boot_id;
 use workrail_host::clock::SystemClock;
@@ -89,6 +89,12 @@ pub(crate) fn change_default() -> Result<LocalEngine, Failure> {
 pub(crate) fn open_default() -> Result<Opened, Failure> {
     let current = settings::current()?;
     open_with(current, Sources::from_settings(&current.settings))
+}
+
+/// A store in a folder, without keys and without an engine; of its folders none is made.
+pub(crate) fn store_as_is(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
+    let disk = Disk::open(root).map_err(|error| Failure::Environment(error.to_string()))?;
+    Ok(Arc::new(LocalStore::look(disk, Box::new(OsEntropy), boot_id())))
 }
 
 /// Logs to stderr: stdout belongs to the transport.

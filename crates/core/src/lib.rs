@@ -17,6 +17,7 @@ pub mod link;
 pub mod overview;
 pub mod project;
 pub mod reason;
+pub mod recompute;
 pub mod render;
 pub mod reply;
 pub mod report;

@@ -11,7 +11,7 @@ use workrail_model::plan::AppendPlan;
 use workrail_ports::cache::{IfAbsent, ProjectionCache, SessionIndex};
 use workrail_ports::control::WishReader;
 use workrail_ports::environment::Entropy;
-use workrail_ports::session_store::{Appended, LockedSession, SessionReader};
+use workrail_ports::session_store::{Appended, LockedSession, SessionReader, StoreError};
 
 use crate::cards::{Cards, record};
 use crate::catalog::Catalog;
@@ -112,13 +112,35 @@ impl<S: Store> Engine<S> {
 
     /// Appends the first plan of a new session.
     pub(crate) fn create(&self, session: SessionId, plan: AppendPlan) -> Result<(), Box<ErrorEnvelope>> {
-        let mut held = self.store.create(session).map_err(error::store)?;
+        match self.create_once(session, plan)? {
+            Creation::Made => Ok(()),
+            Creation::Exists => Err(error::store(StoreError::AlreadyExists { session })),
+        }
+    }
+
+    /// The same for a session whose id the caller derived, which another process may have made first.
+    pub(crate) fn create_once(
+        &self,
+        session: SessionId,
+        plan: AppendPlan,
+    ) -> Result<Creation, Box<ErrorEnvelope>> {
+        let mut held = match self.store.create(session) {
+            Err(StoreError::AlreadyExists { .. }) => return Ok(Creation::Exists),
+            created => created.map_err(error::store)?,
+        };
         let entry = self.folded.entry(session);
         let mut folded = locked(&entry);
         Held { session: &mut held, folded: &mut folded }.append(plan)?;
         self.save(&mut folded);
-        Ok(())
+        Ok(Creation::Made)
     }
+}
+
+/// Whether a session was made, or was there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Creation {
+    Made,
+    Exists,
 }
 
 /// A session that may be appended to, with its folded state.

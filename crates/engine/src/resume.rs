@@ -7,7 +7,7 @@ use workrail_core::project::SessionState;
 use workrail_core::render::prompt::render_title;
 use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, look_call};
 use workrail_core::resume::{Query, RunCard, RunPlace, rank, snippet};
-use workrail_model::error::ErrorEnvelope;
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::reply::without_marks;
@@ -119,7 +119,19 @@ impl Reading<'_> {
             };
             match &card.at {
                 None => Ok(blank),
-                Some(place) => self.run_candidate(facts, place, blank),
+                Some(place) => match self.run_candidate(facts, place, blank.clone()) {
+                    // Offered with the reason: a run whose content is damaged is not gone.
+                    Err(error) if error.code == ErrorCode::StoreContentDamaged => {
+                        let at = tip_of(place);
+                        Ok(Candidate {
+                            workflow_id: Some(place.workflow_id.clone()),
+                            snippet: Some(format!("CANNOT CONTINUE YET: {} {}", error.message, error.suggestion)),
+                            next_call: look_call(&self.signer.state(facts.session_id(), at), RunLabel::of(place.run)),
+                            ..blank
+                        })
+                    }
+                    candidate => candidate,
+                },
             }
         })
     }

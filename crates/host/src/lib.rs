@@ -9,6 +9,7 @@ pub mod config;
 pub mod data_dir;
 pub mod entropy;
 pub mod env_vars;
+pub mod folders;
 pub mod machine;
 pub mod processes;
 pub mod sources;

@@ -81,6 +81,8 @@ pub const TITLE_BYTES_MAX: usize = 512;
 pub const RENDERED_STEP_BYTES_MAX: usize = 1024 * 1024;
 /// A goal names the work; it is shown in lists.
 pub const GOAL_BYTES_MAX: usize = 512;
+/// An idempotency key: room for any uuid or ticket name.
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 200;
 
 /// Values in one item of a bundle (an event, a snapshot, a workflow): a short text must not become a huge tree.
 pub const BUNDLE_ITEM_VALUES_MAX: u64 = 1 << 19;

@@ -10,7 +10,7 @@ use workrail_model::event::EventIndex;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
-use workrail_model::plan::AttachmentKind;
+use workrail_model::plan::{Attachment, AttachmentKind};
 
 use crate::file_system::FsError;
 use crate::session_store::{SessionReader, StoreError};
@@ -203,6 +203,10 @@ pub trait Upkeep: SessionReader {
         session: SessionId,
         trusted_until: Option<EventIndex>,
     ) -> Result<Diagnosis, UpkeepError>;
+
+    /// Puts an intact piece of content in the place of a damaged or missing one, durably. Whatever was there is kept
+    /// aside, at the returned path beneath the data directory.
+    fn replace_content(&self, content: &Attachment) -> Result<Option<String>, UpkeepError>;
 
     /// Backs the session up, then rebuilds its manifest from the segments that are whole, and cuts off the rest.
     fn repair(&self, session: SessionId, trusted_until: Option<EventIndex>)

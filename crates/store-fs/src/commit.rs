@@ -3,6 +3,7 @@
 //! Whatever fails or wherever power goes, the log holds the plan whole or not at all (G10), and what
 //! was acknowledged stays. A failed fsync is never retried on its handle (G14).
 
+use workrail_model::event::Event;
 use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_rel_path};
@@ -78,6 +79,18 @@ pub(crate) fn roll_forward<F: FileSystem>(
     Ok(())
 }
 
+/// Writes the segment of these events, durable under its name.
+pub(crate) fn write_segment<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    events: &[Event],
+    bytes: &[u8],
+) -> Result<(), FsError> {
+    let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(()) };
+    write_temp(fs, &layout::segment_temp(session), bytes)?;
+    place_segment(fs, session, &segment_rel_path(first.event_index, last.event_index))
+}
+
 /// Gives a written and synced segment its name, durably.
 fn place_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result<(), FsError> {
     // A name made of two numbers is always plain.
@@ -93,7 +106,12 @@ fn remove_if_there<F: FileSystem>(fs: &F, path: &RelPath) -> Result<(), FsError>
     }
 }
 
-fn append_group<F: FileSystem>(fs: &F, session: SessionId, tail: Tail, group: &[u8]) -> Result<(), FsError> {
+pub(crate) fn append_group<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    tail: Tail,
+    group: &[u8],
+) -> Result<(), FsError> {
     let (folder, path) = (layout::session(session), layout::manifest(session));
     let durable_bytes = tail.cursor.manifest_bytes;
     let (mut file, is_new) = match fs.open_append(&path) {

@@ -135,6 +135,50 @@ pub(crate) fn backup_temp(id: SessionId) -> RelPath {
     path(&format!("backups/.tmp-{id}"))
 }
 
+/// Content that was found damaged and replaced; never read, and of no interest to a sweep.
+pub(crate) const DAMAGED_CONTENT: &str = "content";
+
+pub(crate) fn damaged_content_dir() -> RelPath {
+    path(&format!("backups/{DAMAGED_CONTENT}"))
+}
+
+pub(crate) fn damaged_content(kind: AttachmentKind, digest: Sha256, number: u64) -> RelPath {
+    let kind = match kind {
+        AttachmentKind::Snapshot => "snapshot",
+        AttachmentKind::Blob => "blob",
+        AttachmentKind::Workflow => "workflow",
+    };
+    path(&format!("{}/{kind}-{}-{number}", damaged_content_dir().as_str(), digest.hex()))
+}
+
+/// Says that this store is a backup, which `workrail backup` may write to.
+pub(crate) fn backup_marker() -> RelPath {
+    path("backup.json")
+}
+
+pub(crate) fn backup_marker_temp() -> RelPath {
+    path(".tmp-backup")
+}
+
+/// Held by the one backup or restore that writes to this store.
+pub(crate) fn backup_lock() -> RelPath {
+    path("backup.lock")
+}
+
+/// Content that a backup or restore is writing; under its lock there is one at most.
+pub(crate) fn backup_content_temp(kind: AttachmentKind) -> RelPath {
+    path(&format!("{}/.tmp-backup", content_dir(kind).as_str()))
+}
+
+/// A settings file that the user keeps in the data directory.
+pub(crate) fn settings() -> RelPath {
+    path("config.toml")
+}
+
+pub(crate) fn settings_temp() -> RelPath {
+    path(".tmp-settings")
+}
+
 /// The folder of one kind of content.
 pub(crate) fn content_dir(kind: AttachmentKind) -> RelPath {
     path(match kind {

@@ -5,6 +5,7 @@
 
 mod activity;
 mod archive;
+mod backup;
 mod cache;
 mod commit;
 mod content;

@@ -132,7 +132,8 @@ impl Marks {
         };
         for entry in entries {
             let Some(path) = folder.child(&entry.name) else { continue };
-            if layout::is_temporary(&entry.name) || self.backups_read.contains(&entry.name) {
+            let is_no_backup = layout::is_temporary(&entry.name) || entry.name == layout::DAMAGED_CONTENT;
+            if is_no_backup || self.backups_read.contains(&entry.name) {
                 continue;
             }
             let mut found = BTreeSet::new();

@@ -215,7 +215,7 @@ fn indexes_of(path: &str) -> Option<(u64, u64)> {
     layout::segment_indexes(path.strip_prefix("events/")?)
 }
 
-fn next_number<F: FileSystem>(fs: &F, session: SessionId) -> Result<u64, FsError> {
+pub(crate) fn next_number<F: FileSystem>(fs: &F, session: SessionId) -> Result<u64, FsError> {
     let entries = match fs.list(&layout::backups()) {
         Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
         listed => listed?,

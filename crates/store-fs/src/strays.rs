@@ -7,13 +7,15 @@ use workrail_ports::upkeep::{Stray, StrayKind};
 use crate::layout::{self, CONTENT_KINDS, content_digest, content_dir, is_temporary};
 
 /// Names of the root that belong to us; others of our own making are added by who makes them.
-const ROOT_NAMES: [&str; 14] = [
+const ROOT_NAMES: [&str; 16] = [
     "sessions",
     "snapshots",
     "blobs",
     "workflows",
     "keys",
     "backups",
+    "backup.json",
+    "backup.lock",
     "sources",
     "import.lock",
     "store.lock",

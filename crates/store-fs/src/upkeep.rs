@@ -5,14 +5,14 @@ use workrail_model::event::EventIndex;
 use workrail_model::id::SessionId;
 use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
 use workrail_model::manifest::{Cursor, ManifestRecord, commit_group, group_bytes};
-use workrail_model::plan::AttachmentKind;
+use workrail_model::plan::{Attachment, AttachmentKind};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Diagnosis, PendingWrite, Stray, Sweep, Swept, Tally, Upkeep, UpkeepError};
 
 use crate::content::write_temp;
 use crate::store::LocalStore;
-use crate::{layout, load, orphan, strays, suspect, tree};
+use crate::{backup, layout, load, orphan, strays, suspect, tree};
 
 /// Enough of a manifest's end to hold the last group of all but enormous plans.
 const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
@@ -158,6 +158,10 @@ impl<F: FileSystem> Upkeep for LocalStore<F> {
         trusted_until: Option<EventIndex>,
     ) -> Result<Diagnosis, UpkeepError> {
         self.diagnose_session(session, trusted_until)
+    }
+
+    fn replace_content(&self, content: &Attachment) -> Result<Option<String>, UpkeepError> {
+        backup::replace_content(self, content)
     }
 
     fn repair(

@@ -39,6 +39,10 @@ impl Place {
         fs::write(self.root.path().join("workflows").join(name), text).unwrap();
     }
 
+    pub(crate) fn workflows(&self) -> PathBuf {
+        self.root.path().join("workflows")
+    }
+
     pub(crate) fn data(&self) -> PathBuf {
         self.root.path().join("data")
     }

@@ -20,7 +20,7 @@ pub(crate) fn one_step() -> Value {
 
 pub(crate) struct Scene {
     pub(crate) data: tempfile::TempDir,
-    workflows: tempfile::TempDir,
+    pub(crate) workflows: tempfile::TempDir,
     variables: Vec<(&'static str, &'static str)>,
 }
 

@@ -290,6 +290,12 @@ impl Redactor {
             // The digest covers the context that was sent: short values could be guessed from it.
             data.remove("requestDigest");
         }
+        if kind == "run_started"
+            && self.drops
+            && let Some(Value::Object(keyed)) = event.pointer_mut("/data/keyed")
+        {
+            keyed.remove("requestDigest");
+        }
     }
 
     fn replace_in(&mut self, event: &mut Value, replace: Replace) {

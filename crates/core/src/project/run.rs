@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 use workrail_model::digest::WorkflowHash;
-use workrail_model::event::{Activity, EventIndex, ParentLink, RunStarted, WorkflowSourceKind};
+use workrail_model::event::{Activity, EventIndex, KeyedStart, ParentLink, RunStarted, WorkflowSourceKind};
 use workrail_model::id::{NodeId, RunId};
 use workrail_model::name::WorkflowId;
 use workrail_model::text::BoundedText;
@@ -24,6 +24,9 @@ pub struct RunState {
     pub source_ref: BoundedText<512>,
     /// The step of another run inside which this one was started.
     pub parent: Option<ParentLink>,
+    /// From which a repeated start with the same idempotency key is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keyed: Option<KeyedStart>,
     pub root: Option<NodeId>,
     pub started_at_index: EventIndex,
     /// The store-wide number of the last event about this run that had one.
@@ -73,6 +76,7 @@ impl Runs {
             source_kind: started.workflow_source_kind,
             source_ref: started.workflow_source_ref.clone(),
             parent: started.parent,
+            keyed: started.keyed,
             root: None,
             started_at_index: index,
             last_activity: None,

@@ -13,6 +13,26 @@ use workrail_ports::workspace::WorkspacePathError;
 use super::{Boxed, decide, envelope, invalid};
 use crate::request::{CheckpointWorkflow, ResumeSession};
 
+pub(crate) fn bad_idempotency_key(bytes: usize, max: usize) -> Boxed {
+    let mut error = invalid(
+        format!("`idempotencyKey` has {bytes} bytes; 1 to {max} are allowed. Nothing was started."),
+        "Send a text that is unique to this start, such as a UUID, or leave it out.",
+    );
+    error.details = Some(json!({ "argument": "idempotencyKey", "measuredBytes": bytes, "maxBytes": max }));
+    error
+}
+
+/// The key was used for another start, which stays as it is.
+pub(crate) fn key_used(run: &str, label: &str) -> Boxed {
+    let mut error = invalid(
+        format!("`idempotencyKey` was used before with other arguments and started run {label}. Nothing was started."),
+        "To start another run, send a new `idempotencyKey`. To continue that run, call `resume_session` with its label.",
+    );
+    error.details = Some(json!({ "argument": "idempotencyKey", "runId": run, "run": label }));
+    error.next_call = Some(NextCall::new("resume_session", [("run", Value::from(label))]));
+    error
+}
+
 pub(crate) fn two_homes() -> Boxed {
     let mut error = invalid(
         "`parent` and `sessionToken` both say where the run is to live.".to_owned(),

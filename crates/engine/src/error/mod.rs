@@ -233,7 +233,9 @@ pub(crate) fn content(cause: ContentError) -> Boxed {
         ErrorCode::StoreContentDamaged,
         Retry::NotRetryable,
         format!("{}. Nothing was changed.", sentence(&chain(&cause))),
-        "Restore the named file of the data directory from a backup.",
+        "Do not start over: the record of the run is intact. Ask the user to run `workrail repair --all`, which computes \
+         the file again or, with `--from BACKUP`, takes it from a backup; `workrail verify` names the sessions that need it. \
+         Then send the same call again.",
     )
 }
 

@@ -79,7 +79,13 @@ pub struct Note {
     pub note: String,
 }
 
-const RESTORE: &str = "Restore the file from a backup of the data directory.";
+const RESTORE: &str = "`workrail repair --all` computes it again where that is possible; with `--from BACKUP` it takes it \
+                       from a backup.";
+/// Sessions named beside damaged content; the rest is counted.
+const NEEDED_BY_MAX: usize = 8;
+
+/// Stands for content that no event led to.
+const NOBODY: &str = "";
 
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 
@@ -88,11 +94,18 @@ struct Check<'a> {
     content: &'a dyn ContentStore,
     report: Verified,
     sound: BTreeSet<(AttachmentKind, Sha256)>,
-    /// Content that was reported already.
-    damaged: BTreeSet<(AttachmentKind, Sha256)>,
+    /// Content that was reported already, and who needs it.
+    damaged: BTreeMap<(AttachmentKind, Sha256), Damaged>,
     /// The same, in the order in which it was found.
     damaged_in_order: Vec<(AttachmentKind, Sha256)>,
     workflows: BTreeMap<WorkflowHash, Arc<CompiledWorkflow>>,
+}
+
+/// A piece of content that is damaged, and the problem that tells of it.
+struct Damaged {
+    what: String,
+    problem: String,
+    needed_by: BTreeSet<String>,
 }
 
 impl<S: Store + Upkeep> Engine<S> {
@@ -102,7 +115,7 @@ impl<S: Store + Upkeep> Engine<S> {
             content: &*self.store,
             report: Verified::default(),
             sound: BTreeSet::new(),
-            damaged: BTreeSet::new(),
+            damaged: BTreeMap::new(),
             damaged_in_order: Vec::new(),
             workflows: BTreeMap::new(),
         };
@@ -132,6 +145,7 @@ impl<S: Store + Upkeep> Engine<S> {
             }
             self.note_strays(&mut check)?;
         }
+        check.tell_damaged_content();
         Ok(check.report)
     }
 
@@ -231,12 +245,10 @@ fn remedy(health: &SessionHealth) -> Option<&'static str> {
         SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
             Some("Give this user access to the session's files, or restore its folder from a backup.")
         }
-        SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
-            Some("Check the disk, and the owner and permissions of the session's folder.")
-        }
-        SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => {
-            Some("`workrail repair SESSION --dry-run` shows what a repair would keep and give up.")
-        }
+        SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => Some(
+            "`workrail repair SESSION --dry-run` shows what a repair would keep and give up; `workrail restore BACKUP \
+             SESSION` brings it back from a backup.",
+        ),
         SessionHealth::UnknownVersion { .. } => Some("Update WorkRail."),
     }
 }
@@ -265,7 +277,7 @@ impl Check<'_> {
     }
 
     fn has_found_since(&self, mark: Mark) -> bool {
-        self.report.counts.problems > mark.counts.problems
+        self.report.counts.problems > mark.counts.problems || self.damaged_in_order.len() > mark.damaged
     }
 
     /// Forgets everything that was found since the mark.
@@ -288,7 +300,7 @@ impl Check<'_> {
             };
             matches!(read, Err(ContentError::Missing { .. }))
         };
-        if !self.content(kind, digest, "this file") && is_missing(self.content) {
+        if !self.content(kind, digest, NOBODY) && is_missing(self.content) {
             self.take_back(mark);
         }
     }
@@ -301,6 +313,20 @@ impl Check<'_> {
         }
     }
 
+    /// Damaged content is told at the end, with everybody who needs it.
+    fn tell_damaged_content(&mut self) {
+        for (_, damaged) in std::mem::take(&mut self.damaged) {
+            let needed_by: Vec<&String> = damaged.needed_by.iter().filter(|name| *name != NOBODY).collect();
+            let mut names: Vec<&str> = needed_by.iter().take(NEEDED_BY_MAX).map(|name| name.as_str()).collect();
+            let more = format!("{} more", needed_by.len().saturating_sub(NEEDED_BY_MAX));
+            if needed_by.len() > NEEDED_BY_MAX {
+                names.push(&more);
+            }
+            let needed = if names.is_empty() { "needed by no session".to_owned() } else { format!("needed by {}", names.join(", ")) };
+            self.problem(damaged.what, format!("{} ({needed})", damaged.problem), RESTORE);
+        }
+    }
+
     /// Everything that one event refers to, and what it says about it.
     fn event(&mut self, session: &str, facts: &SessionState, event: &Event) {
         for blob in event.data.blob_refs() {
@@ -309,6 +335,9 @@ impl Check<'_> {
         match &event.data {
             EventData::RunStarted(run) => {
                 self.content(AttachmentKind::Workflow, run.workflow_hash.digest(), session);
+                if let Some(keyed) = run.keyed {
+                    self.stored_reply(session, keyed.reply_ref);
+                }
             }
             EventData::NodeCreated(node) => {
                 self.node(session, facts, event, node);
@@ -343,7 +372,8 @@ impl Check<'_> {
         if self.sound.contains(&(kind, digest)) {
             return true;
         }
-        if self.damaged.contains(&(kind, digest)) {
+        if let Some(damaged) = self.damaged.get_mut(&(kind, digest)) {
+            damaged.needed_by.insert(needed_by.to_owned());
             return false;
         }
         let counts = &mut self.report.counts;
@@ -369,10 +399,10 @@ impl Check<'_> {
                 true
             }
             Err(cause) => {
-                self.damaged.insert((kind, digest));
                 self.damaged_in_order.push((kind, digest));
                 let (what, problem) = described(&cause, digest);
-                self.problem(what, format!("{problem} (needed by {needed_by})"), RESTORE);
+                let needed_by = BTreeSet::from([needed_by.to_owned()]);
+                self.damaged.insert((kind, digest), Damaged { what, problem, needed_by });
                 false
             }
         }
@@ -385,7 +415,7 @@ impl Check<'_> {
         let run = event.scope.run().and_then(|run| facts.run(run));
         if run.is_some_and(|run| run.workflow_hash != node.workflow_hash) {
             let problem = format!("the node of event {index} names another workflow than its run");
-            self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
+            self.problem(session.to_owned(), problem, "`workrail restore BACKUP SESSION` brings it back from a backup.");
         }
         if !self.content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
             return;
@@ -404,7 +434,7 @@ impl Check<'_> {
             }
         };
         let problem = format!("the snapshot of event {index} {problem}");
-        self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
+        self.problem(session.to_owned(), problem, "`workrail restore BACKUP SESSION` brings it back from a backup.");
     }
 
     /// A workflow that was found sound; some are remembered, because many sessions pin the same.
@@ -431,7 +461,7 @@ impl Check<'_> {
         });
         if let Err(cause) = parsed {
             let problem = format!("the stored reply {reference} cannot be read: {cause}");
-            self.problem(session.to_owned(), problem, "Update WorkRail, or restore from a backup.");
+            self.problem(session.to_owned(), problem, "Update WorkRail, or run `workrail restore BACKUP SESSION`.");
         }
     }
 
@@ -449,13 +479,13 @@ impl Check<'_> {
         if !holds {
             let index = event.event_index.get();
             let problem = format!("the content of event {index} is not what the event says of it");
-            self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
+            self.problem(session.to_owned(), problem, "`workrail restore BACKUP SESSION` brings it back from a backup.");
         }
     }
 }
 
 /// The file that cannot be used, and why.
-fn described(cause: &ContentError, digest: Sha256) -> (String, String) {
+pub(super) fn described(cause: &ContentError, digest: Sha256) -> (String, String) {
     match cause {
         ContentError::Missing { path } => (path.clone(), "is missing".to_owned()),
         ContentError::Damaged { path } => (path.clone(), "does not have its digest".to_owned()),

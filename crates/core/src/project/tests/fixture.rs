@@ -112,6 +112,7 @@ impl Log {
                 workflow_source_kind: WorkflowSourceKind::Project,
                 workflow_source_ref: BoundedText::clip("workflows/test.json"),
                 parent,
+                keyed: None,
             }),
         );
         run
