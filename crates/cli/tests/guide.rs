@@ -20,7 +20,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 /// What pages may show of other programs.
 const OTHERS: [&str; 7] = [
     "cargo install --path crates/cli",
-    "cargo run --release -- demo",
+    "cargo run -- demo",
     "cargo nextest run",
     "cargo xtask",
     "cargo test",
