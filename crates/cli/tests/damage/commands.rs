@@ -76,16 +76,21 @@ pub(crate) enum End {
 
 impl Command {
     pub(crate) fn run(&self, home: &Home) -> Answer {
+        self.run_in(home, &[])
+    }
+
+    /// Runs it beneath another program, such as `strace`.
+    pub(crate) fn run_in(&self, home: &Home, wrapper: &[&str]) -> Answer {
         match &self.call {
-            Call::Program(arguments) => run_program(home, arguments),
-            Call::Tool(tool, arguments) => run_tool(home, tool, arguments),
+            Call::Program(arguments) => run_program(home, wrapper, arguments),
+            Call::Tool(tool, arguments) => run_tool(home, wrapper, tool, arguments),
         }
     }
 }
 
-fn run_program(home: &Home, arguments: &[String]) -> Answer {
+fn run_program(home: &Home, wrapper: &[&str], arguments: &[String]) -> Answer {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let ran = home.run(&arguments);
+    let ran = home.run_in(wrapper, &arguments);
     let said = format!("{}\n{}", ran.out, ran.err);
     let value: Option<Value> = serde_json::from_str(&ran.out).ok();
     let end = match (ran.code, &value) {
@@ -101,9 +106,9 @@ fn run_program(home: &Home, arguments: &[String]) -> Answer {
     Answer { end, value: normal(&value.unwrap_or(Value::Null), home), said }
 }
 
-fn run_tool(home: &Home, tool: &str, arguments: &Value) -> Answer {
+fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> Answer {
     let broken = |what: String| Answer { end: End::Broken(what.clone()), value: Value::Null, said: what };
-    let mut server = match home.server() {
+    let mut server = match home.server_in(wrapper) {
         Ok(server) => server,
         // A server that cannot start says why.
         Err(why) if why.contains("panicked at") || !why.contains("config.toml") => return broken(why),

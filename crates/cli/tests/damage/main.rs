@@ -9,6 +9,7 @@
 
 mod commands;
 mod damages;
+mod faults;
 mod files;
 mod matrix;
 mod oracle;

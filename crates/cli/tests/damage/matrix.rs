@@ -28,7 +28,7 @@ struct Violation {
 }
 
 /// Temporary folders in memory where the machine has some: nothing here is about losing power.
-fn scratch() -> tempfile::TempDir {
+pub(crate) fn scratch() -> tempfile::TempDir {
     let shared = Path::new("/dev/shm");
     let made = if shared.is_dir() { tempfile::tempdir_in(shared) } else { tempfile::tempdir() };
     let made = made.unwrap();

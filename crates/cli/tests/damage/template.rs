@@ -8,7 +8,11 @@ use serde_json::{Value, json};
 use workrail_testkit::home::{Home, User};
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+/// The program of this build, or another one that `WORKRAIL_TEST_PROGRAM` names.
+fn program() -> PathBuf {
+    std::env::var_os("WORKRAIL_TEST_PROGRAM")
+        .map_or_else(|| env!("CARGO_BIN_EXE_workrail").into(), PathBuf::from)
+}
 
 /// An unfinished run: its names, the tokens of its pending step, and the last call that advanced it.
 #[derive(Clone, Debug)]
@@ -85,7 +89,7 @@ fn kill_server(home: &Home) {
 
 impl Template {
     pub(crate) fn build(root: &Path, user: User) -> Self {
-        let home = Home::create(Path::new(PROGRAM), root, user);
+        let home = Home::create(&program(), root, user);
         for (id, steps) in [("team.walk", 6), ("team.apart", 4), ("team.short", 1)] {
             home.write(&home.workflows().join(format!("{id}.json")), &workflow(id, steps).to_string());
         }
@@ -137,7 +141,7 @@ impl Template {
 
     /// A session of another store, in a file.
     fn bundle(&self) {
-        let other = Home::create(Path::new(PROGRAM), &self.home.root().join("elsewhere"), self.home.user());
+        let other = Home::create(&program(), &self.home.root().join("elsewhere"), self.home.user());
         other.write(&other.workflows().join("team.json"), &workflow("team.guest", 3).to_string());
         let mut client = other.server().unwrap();
         let output = json!({ "notesMarkdown": "a guest" });
