@@ -139,6 +139,11 @@ impl McpClient {
         }
     }
 
+    /// Sends a call and does not wait for its answer.
+    pub fn send_call(&mut self, tool: &str, arguments: Value) {
+        self.send_request("tools/call", json!({ "name": tool, "arguments": arguments }));
+    }
+
     /// Sends all calls before reading any answer; the answers are in the order of the calls.
     pub fn call_at_once(&mut self, calls: &[(&str, Value)]) -> Vec<ToolReply> {
         let ids: Vec<u64> = calls
