@@ -165,7 +165,27 @@ pub(crate) fn commands(template: &Template) -> Vec<Command> {
         all.extend(about_one(run));
     }
     all.extend(about_all(template));
+    all.extend(next_steps(template));
     all
+}
+
+/// What errors and `doctor` tell people to run.
+fn next_steps(template: &Template) -> Vec<Command> {
+    let has = |arguments: &[&str]| template.home.run(&[arguments, &["--help"]].concat()).code == 0;
+    let mut found = Vec::new();
+    if has(&["restore"]) {
+        let step = |name, effect, arguments: &[&str]| {
+            program(name, effect, About::Store, Compare::Verdict, arguments)
+        };
+        found.push(step("restore", Effect::Repairs, &["restore", "../backup"]));
+        found.push(step("restore dry run", Effect::Looks, &["restore", "../backup", "--dry-run"]));
+        found.push(step("backup", Effect::Writes, &["backup", "../another-backup"]));
+    }
+    if has(&["keys", "new"]) {
+        let arguments = ["keys", "new", "--yes"];
+        found.push(program("keys new", Effect::Repairs, About::Elsewhere, Compare::Verdict, &arguments));
+    }
+    found
 }
 
 fn program(name: &str, effect: Effect, about: About, compare: Compare, arguments: &[&str]) -> Command {

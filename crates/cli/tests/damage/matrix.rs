@@ -123,7 +123,9 @@ fn baseline(template: &Template, commands: &[Command], place: &Path) -> BTreeMap
         let home = template.home.copy_to(&place.join("baseline"));
         let before = tree::read(&home.data());
         let answer = command.run(&home);
-        assert!(!matches!(answer.end, End::Broken(_) | End::Refused(_)), "{}: {answer:?}", command.name);
+        // There is nothing to repair, which some commands refuse.
+        let refused = matches!(answer.end, End::Refused(_)) && command.effect != Effect::Repairs;
+        assert!(!refused && !matches!(answer.end, End::Broken(_)), "{}: {answer:?}", command.name);
         if command.effect == Effect::Looks {
             assert_eq!(
                 tree::differences(&before, &tree::read(&home.data())),
@@ -279,7 +281,11 @@ impl<'a> Group<'a> {
         home: &Home,
         (before, after): (&Tree, &Tree),
     ) -> Vec<String> {
-        let About::Session(session) = &command.about else { return Vec::new() };
+        let session = match &command.about {
+            About::Session(session) => session,
+            About::Store => return self.after_restore(case, answer, home),
+            About::Elsewhere => return self.after_new_keys(case, answer, home),
+        };
         if case.is_sound(session) {
             return self.taken_away(command, home, before, after);
         }
@@ -302,6 +308,36 @@ impl<'a> Group<'a> {
         }
         found.extend(self.goes_on(home, session));
         found
+    }
+
+    /// With the backup everything is what it was, as far as rights allow.
+    fn after_restore(&self, case: &Case<'_>, answer: &Answer, home: &Home) -> Vec<String> {
+        let truth = matches!(self.target.role, Role::Log | Role::Content) && case.harms;
+        if !truth || case.is_forbidden() {
+            return Vec::new();
+        }
+        if answer.end != End::Done {
+            return vec![format!("could be restored and was not: {}", short(&answer.said))];
+        }
+        let mut found = Vec::new();
+        let verified = home.run(&["verify", "--json"]);
+        if verified.code != 0 {
+            found.push(format!("after the restore, verify says: {}", short(&verified.out)));
+        }
+        let victim = &self.template.victim;
+        found.extend(self.events_at_least(home, self.template.events(&victim.session).len()));
+        found.extend(self.goes_on(home, &victim.session));
+        found
+    }
+
+    /// With new keys every run is found again.
+    fn after_new_keys(&self, case: &Case<'_>, answer: &Answer, home: &Home) -> Vec<String> {
+        let replaceable = self.target.name == "keyring" && case.harms && self.damage != Damage::Swapped;
+        match (replaceable, &answer.end) {
+            (false, _) => Vec::new(),
+            (true, End::Done) => self.goes_on(home, &self.template.victim.session).into_iter().collect(),
+            (true, _) => vec![format!("new keys were not made: {}", short(&answer.said))],
+        }
     }
 
     /// A new chat finds the run by its label and looks at its step.

@@ -119,6 +119,9 @@ impl Template {
         template.repair_one();
         template.wish();
         template.bundle();
+        if template.home.run(&["backup", "--help"]).code == 0 {
+            template.run(&["backup", "../backup"]);
+        }
         Self { referrers: template.find_referrers(), ..template }
     }
 
