@@ -110,8 +110,13 @@ fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> Ans
     let broken = |what: String| Answer { end: End::Broken(what.clone()), value: Value::Null, said: what };
     let mut server = match home.server_in(wrapper) {
         Ok(server) => server,
-        // A server that cannot start says why.
-        Err(why) if why.contains("panicked at") || !why.contains("config.toml") => return broken(why),
+        // A server that cannot start says why: the oracle decides whether that is a reason.
+        Err(why)
+            if why.contains("panicked at")
+                || !why.contains("cannot serve") && !why.contains("config.toml") =>
+        {
+            return broken(why);
+        }
         Err(why) => {
             return Answer { end: End::Refused("NO_SERVER".to_owned()), value: Value::Null, said: why };
         }

@@ -111,6 +111,8 @@ fn calls(command: &Command, template: &Template, folder: &Path) -> BTreeSet<(usi
 /// Commands about the victim and about the store; those about its neighbours make the same calls.
 fn tried(template: &Template) -> Vec<Command> {
     let mut all = commands(template);
+    // Usable keys are not replaced.
+    all.retain(|command| command.name != "keys new");
     all.retain(|command| match &command.about {
         About::Session(session) => *session == template.victim.session || command.name == "keep",
         About::Store | About::Elsewhere => true,

@@ -15,6 +15,8 @@ pub(crate) enum Role {
     Log,
     /// Content that one or several sessions refer to.
     Content,
+    /// A folder that every session needs.
+    Base,
     Keys,
     Settings,
     /// What a person asked for: a wish, never truth.
@@ -58,6 +60,14 @@ pub(crate) fn targets(template: &Template) -> Vec<Target> {
     add("first segment", Role::Log, first.clone(), Some(last.clone()));
     add("middle segment", Role::Log, middle.clone(), Some(first.clone()));
     add("last segment", Role::Log, last.clone(), Some(middle.clone()));
+    for (name, folder) in [
+        ("sessions folder", "sessions"),
+        ("snapshots folder", "snapshots"),
+        ("blobs folder", "blobs"),
+        ("workflows folder", "workflows/pinned"),
+    ] {
+        add(name, Role::Base, data.join(folder), None);
+    }
     for (name, file, twin) in content(template) {
         add(name, Role::Content, data.join(file), twin.map(|twin| data.join(twin)));
     }
@@ -149,6 +159,7 @@ impl Target {
     pub(crate) fn needed_by(&self, template: &Template) -> BTreeSet<String> {
         match self.role {
             Role::Log => BTreeSet::from([template.victim.session.clone()]),
+            Role::Base => template.sessions().into_iter().map(str::to_owned).collect(),
             Role::Content => {
                 let name = self.path.file_name().unwrap().to_string_lossy().into_owned();
                 let digest = name.trim_end_matches(".json");

@@ -183,13 +183,24 @@ impl<'a> Group<'a> {
         let answer = command.run(home);
         let after = tree::read(&home.data());
         let mut found = case.judge(command, &answer);
+        if command.name.starts_with("export") && answer.end == End::Done {
+            let taken = home.run(&["import", "../out.json", "--dry-run", "--json"]);
+            if taken.code != 0 {
+                found.push(format!("the exported file is refused: {}", short(&taken.out)));
+            }
+        }
         let differences = tree::differences(&before, &after);
         match command.effect {
             Effect::Looks if differences.is_empty() => {}
             Effect::Looks => {
                 // The same ack again is a writer, which rolls forward what waits.
                 let rolled = command.name.starts_with("replay") && case.pending;
-                if !rolled {
+                // A server makes the folders that it needs.
+                let made = self.target.role == Role::Base
+                    && self.damage == Damage::Missing
+                    && matches!(command.call, Call::Tool(..))
+                    && differences.iter().all(|difference| difference.ends_with(" created"));
+                if !rolled && !made {
                     found.push(format!("a look wrote: {}", differences.join(", ")));
                 }
             }

@@ -58,7 +58,9 @@ impl<'a> Case<'a> {
 
     /// Whether a session can no longer be seen at all.
     fn is_gone(&self) -> bool {
+        let is_emptied = matches!(self.damage, Damage::Missing | Damage::Empty);
         self.target.name == "session folder" && self.damage == Damage::Missing
+            || self.target.name == "sessions folder" && is_emptied
     }
 
     /// Whether only a change of rights brings the file back.
@@ -75,13 +77,18 @@ impl<'a> Case<'a> {
         }
         match (self.target.role, self.target.name) {
             (Role::Log, "manifest") => Some(all),
-            (Role::Log, "middle segment" | "last segment") => {
-                let name = self.target.path.file_name()?.to_str()?;
-                name.split('-').next()?.parse().ok()
-            }
+            (Role::Log, "middle segment" | "last segment") => self.events_left(),
             (Role::Content, "shared snapshot" | "own snapshot" | "pinned workflow") => Some(all),
             _ => None,
         }
+    }
+
+    /// How many events of the victim stand before a damaged segment.
+    fn events_left(&self) -> Option<usize> {
+        if !matches!(self.target.name, "middle segment" | "last segment") {
+            return None;
+        }
+        self.target.path.file_name()?.to_str()?.split('-').next()?.parse().ok()
     }
 
     fn mentions_harm(&self, said: &str) -> bool {
@@ -112,7 +119,9 @@ impl<'a> Case<'a> {
 
     fn complete_error(&self, code: &str, answer: &Answer) -> Option<String> {
         if code == "NO_SERVER" {
-            return None;
+            // Without settings or a folder of its own there is nothing to serve; all else is the business of a call.
+            let may = matches!(self.target.role, Role::Settings | Role::Base);
+            return (!may).then(|| format!("no server: {}", short(&answer.said)));
         }
         if code == "none" || code.starts_with("INTERNAL") {
             return Some(format!("error without a useful code: {code}: {}", short(&answer.said)));
@@ -143,6 +152,7 @@ impl<'a> Case<'a> {
             Role::Backup => command.name.starts_with("gc"),
             // A log that cannot be written is readable.
             Role::Log if self.damage == Damage::ReadOnly => writes && about_victim,
+            Role::Base => self.harms || writes,
             Role::Log | Role::Content => self.harms && command.name.starts_with("gc"),
             Role::Settings | Role::Disposable => false,
         }
@@ -179,8 +189,23 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// A harmed session answers as before, says what is damaged, or is refused with a typed error.
+    /// A harmed session answers as before, says what is damaged, or is refused with a typed error. It never advances,
+    /// and what is left of it can be read (G20).
     fn harmed(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
+        let is_log = self.target.role == Role::Log && !self.pending;
+        if is_log && command.effect == Effect::Writes && answer.end == End::Done {
+            return vec!["a damaged session advanced".to_owned()];
+        }
+        if let Some(left) = self.events_left()
+            && ["sessions log", "sessions show herons", "report herons"]
+                .iter()
+                .any(|name| command.name.starts_with(name))
+        {
+            let shown = answer.value["events"].as_array().map_or(left, Vec::len);
+            if answer.end != End::Done || shown < left {
+                return vec![format!("{left} events can be read and are not shown: {}", short(&answer.said))];
+            }
+        }
         match &answer.end {
             End::Done if self.pending || command.compare == Compare::Success => Vec::new(),
             End::Done if answer.value == before.value => Vec::new(),
@@ -202,7 +227,7 @@ impl<'a> Case<'a> {
     fn each_sound_session(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
         let mut found = Vec::new();
         if matches!(answer.end, End::Refused(_)) {
-            return vec![format!("refused for all: {}", short(&answer.said))];
+            return self.refused_for_all(command, answer).into_iter().collect();
         }
         for session in self.template.sessions().into_iter().filter(|session| self.is_sound(session)) {
             let (old, new) = (parts_of(session, &before.value), parts_of(session, &answer.value));
@@ -220,8 +245,22 @@ impl<'a> Case<'a> {
         found
     }
 
+    /// Only a question for one run may go unanswered, and only because that run is harmed.
+    fn refused_for_all(&self, command: &Command, answer: &Answer) -> Option<String> {
+        let said = answer.said.to_lowercase();
+        let labelled = LABELS.iter().any(|label| said.contains(label));
+        let asked = [&self.template.victim, &self.template.sharing].into_iter().any(|run| {
+            command.name == format!("resume by label {}", run.word) && !self.is_sound(&run.session)
+        });
+        match asked && (labelled || self.target.role == Role::Log) {
+            true => None,
+            false => Some(format!("refused for all: {}", short(&answer.said))),
+        }
+    }
+
     fn verdict(&self, command: &Command, answer: &Answer) -> Vec<String> {
-        let truth = matches!(self.target.role, Role::Log | Role::Content) && self.harms;
+        let is_truth = matches!(self.target.role, Role::Log | Role::Content | Role::Base);
+        let truth = is_truth && self.harms;
         match (&command.about, command.name.as_str()) {
             (_, "verify") => self.verify_verdict(truth, answer),
             (_, "doctor") => self.doctor_verdict(answer),
@@ -241,6 +280,10 @@ impl<'a> Case<'a> {
 
     fn verify_verdict(&self, truth: bool, answer: &Answer) -> Vec<String> {
         if let End::Refused(_) = answer.end {
+            // Without the folder of all sessions there is nothing to go through.
+            if self.target.role == Role::Base && self.mentions_harm(&answer.said) {
+                return Vec::new();
+            }
             return vec![format!("verify gives up: {}", short(&answer.said))];
         }
         let mut found = Vec::new();
