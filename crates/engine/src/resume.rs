@@ -10,7 +10,7 @@ use workrail_core::resume::{Query, RunCard, RunPlace, rank, snippet};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::id::{RunId, SessionId};
-use workrail_model::reply::without_marks;
+use workrail_model::reply::{NextCall, without_marks};
 use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
 use workrail_model::text::truncate_with_marker;
 use workrail_ports::workspace::WorkspacePath;
@@ -122,11 +122,10 @@ impl Reading<'_> {
                 Some(place) => match self.run_candidate(facts, place, blank.clone()) {
                     // Offered with the reason: a run whose content is damaged is not gone.
                     Err(error) if error.code == ErrorCode::StoreContentDamaged => {
-                        let at = tip_of(place);
                         Ok(Candidate {
                             workflow_id: Some(place.workflow_id.clone()),
                             snippet: Some(format!("CANNOT CONTINUE YET: {} {}", error.message, error.suggestion)),
-                            next_call: look_call(&self.signer.state(facts.session_id(), at), RunLabel::of(place.run)),
+                            next_call: self.tip_call(facts, place),
                             ..blank
                         })
                     }
@@ -148,7 +147,6 @@ impl Reading<'_> {
         let context = facts.context_at(place.tip).map_err(|cause| error::context(&cause))?;
         let goal = context.get("goal").and_then(serde_json::Value::as_str);
         let pending = snapshot.state().pending_step();
-        let label = RunLabel::of(place.run);
         Ok(Candidate {
             workflow_id: Some(place.workflow_id.clone()),
             goal: goal.map(|goal| without_marks(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))),
@@ -158,12 +156,15 @@ impl Reading<'_> {
                 let title = render_title(&workflow, step, &context);
                 without_marks(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX))
             }),
-            next_call: self
-                .signer
-                .has_keys()
-                .then(|| look_call(&self.signer.state(facts.session_id(), tip_of(place)), label)),
+            next_call: self.tip_call(facts, place),
             ..blank
         })
+    }
+
+    /// The call that shows the tip of a run; none where no token can be signed.
+    fn tip_call(&self, facts: &SessionState, place: &RunPlace) -> Option<NextCall> {
+        let token = || self.signer.state(facts.session_id(), tip_of(place));
+        self.signer.has_keys().then(|| look_call(&token(), RunLabel::of(place.run)))
     }
 }
 

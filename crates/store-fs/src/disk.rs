@@ -187,7 +187,11 @@ impl FileSystem for Disk {
     /// One open directory for all looks. An entry that is replaced by a link in between gives the stamp of another
     /// file, which a look may: reading refuses the link.
     fn list_with_stat(&self, path: &RelPath, below: Option<&str>) -> Result<Vec<StatEntry>, FsError> {
-        let dir = self.open_dir(FsOp::Stat, path)?;
+        let entries = self.list(path)?;
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let dir = walk::open_dir(self.root(FsOp::Stat, path)?, FsOp::Stat, path)?;
         let look = |entry: DirEntry| {
             let name = match below {
                 None => Some(entry.name.clone()),
@@ -197,7 +201,7 @@ impl FileSystem for Disk {
             let stat = name.and_then(|name| walk::stat_in(&dir, &name, FsOp::Stat, path).ok());
             StatEntry { entry, stat }
         };
-        Ok(self.list(path)?.into_iter().map(look).collect())
+        Ok(entries.into_iter().map(look).collect())
     }
 
     fn stat(&self, path: &RelPath) -> Result<FileStat, FsError> {

@@ -101,6 +101,7 @@ mod tests {
             health,
             torn_bytes: 0,
             continues: true,
+            has_manifest: true,
         };
         Log { loaded, manifest: manifest.as_bytes().to_vec() }
     }
