@@ -385,3 +385,21 @@ fn a_refused_bundle_leaves_every_byte_as_it_was() {
     assert!(said.contains("BUNDLE_INTEGRITY_FAILED") && said.contains("session/"), "{said}");
     assert_eq!(machine.files(), before);
 }
+
+#[test]
+fn an_import_into_a_busy_store_is_told_to_wait() {
+    let (here, there) = (Machine::new(), Machine::new());
+    let started = here.chat().call("start_workflow", json!({ "workflowId": "wr.small_change" }));
+    let session = started.structured["run"]["sessionId"].as_str().unwrap();
+    let bundle = there.desk.path().join("run.json");
+    here.done(&["export", session, "-o", bundle.to_str().unwrap()]);
+    for name in ["import.lock", "store.lock"] {
+        let lock = fs::File::create(there.data.path().join(name)).unwrap();
+        lock.lock().unwrap();
+        let refused = there.run(&["import", bundle.to_str().unwrap(), "--json"]);
+        assert_eq!(refused.status.code(), Some(3), "{name}: {refused:?}");
+        let said: Value = serde_json::from_slice(&refused.stdout).unwrap();
+        assert_eq!(said["error"]["code"], "STORE_BUSY", "{name}: {said}");
+    }
+    there.done(&["import", bundle.to_str().unwrap()]);
+}

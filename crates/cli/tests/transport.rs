@@ -448,6 +448,32 @@ fn http_answers_only_requests_with_the_secret() {
 }
 
 #[test]
+fn the_http_secret_is_never_logged() {
+    let data = tempfile::tempdir().unwrap();
+    let log = data.path().join("log");
+    let file = std::fs::File::create(&log).unwrap();
+    let mut command = command(data.path(), &["--http", "127.0.0.1:0"]);
+    let child = command.env("WORKRAIL_LOG", "trace").stderr(file).spawn().unwrap();
+    let said = loop {
+        let said = std::fs::read_to_string(&log).unwrap();
+        if said.contains("SECRET") {
+            break said;
+        }
+        std::thread::yield_now();
+    };
+    let address = said.split("listening on http://").nth(1).unwrap().split("/mcp").next().unwrap().to_owned();
+    let secret = std::fs::read_to_string(data.path().join("keys/http-secret")).unwrap().trim_end().to_owned();
+    let server = Http { child, address, authorization: String::new() };
+    let message = start_call(1).to_string();
+    assert_eq!(server.post(&format!("Authorization: Bearer {secret}\r\n"), &message).status, 200);
+    assert_eq!(server.post(&format!("Authorization: Basic {secret}\r\n"), &message).status, 401);
+    assert!(server.end("TERM").success());
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.contains("a request was refused"), "{logged}");
+    assert!(!logged.contains(&secret), "the secret is in the log");
+}
+
+#[test]
 fn http_without_authentication_says_what_that_means() {
     let data = tempfile::tempdir().unwrap();
     let server = Http::of(data.path(), &["--http", "127.0.0.1:0", "--no-auth"]);

@@ -122,14 +122,22 @@ pub(crate) enum FirstKeys {
     DoNotMake,
 }
 
+#[derive(Clone)]
+struct KnownKeys {
+    keyring: Arc<Keyring>,
+    /// Whether they are certain to outlive a power cut.
+    durable: bool,
+}
+
 /// Signs and checks tokens with the keys of this store (G33).
 ///
 /// Keys are read when a call needs them, not when the engine is opened: reading sessions needs none.
 pub(crate) struct Signer {
     source: Arc<dyn KeyringStore>,
     sessions: Arc<dyn SessionReader>,
-    /// Absent until a call has read them, and again while they cannot be used.
-    keyring: RwLock<Option<Arc<Keyring>>>,
+    /// Absent until a call has read them. What a call has begun with, it ends with: keys that are lost meanwhile are
+    /// noticed by the next call.
+    known: RwLock<Option<KnownKeys>>,
     encoding: TokenEncoding,
 }
 
@@ -145,42 +153,38 @@ impl Signer {
         sessions: Arc<dyn SessionReader>,
         encoding: TokenEncoding,
     ) -> Self {
-        Self { source, sessions, keyring: RwLock::new(None), encoding }
+        Self { source, sessions, known: RwLock::new(None), encoding }
     }
 
     pub(crate) fn keyring(&self) -> Option<Arc<Keyring>> {
-        self.keyring.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known().map(|known| known.keyring)
     }
 
-    fn set(&self, keyring: Option<Keyring>) {
-        *self.keyring.write().unwrap_or_else(PoisonError::into_inner) = keyring.map(Arc::new);
+    fn known(&self) -> Option<KnownKeys> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn remember(&self, keyring: Keyring, durable: bool) {
+        let known = KnownKeys { keyring: Arc::new(keyring), durable };
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
+    }
+
+    /// Takes over keys that the store has just made durable.
     pub(crate) fn adopt(&self, keyring: Keyring) {
-        self.set(Some(keyring));
+        self.remember(keyring, true);
     }
 
     /// Reads the keys as they are now, at the start of a call: another process may have rotated them, and a key
     /// that is retired must neither sign nor be accepted. A keyring that is lost or unusable is an error; it is
     /// never replaced here.
     pub(crate) fn refresh(&self, first: FirstKeys) -> Result<(), Box<ErrorEnvelope>> {
-        let read = self.read_keys(first);
-        match read {
+        match self.read_keys(first) {
             Ok(()) => Ok(()),
             // A disk that fails for a moment says nothing about the keys that are known.
-            Err(KeysError::Keyring(KeyringError::Io(cause)))
-                if self.keyring().is_some() && is_passing(&cause) =>
-            {
-                Ok(())
-            }
-            Err(cause) => {
-                self.set(None);
-                Err(match cause {
-                    KeysError::Keyring(cause) => error::keyring(cause),
-                    KeysError::Lost => error::keyring_lost(),
-                    KeysError::Sessions(cause) => error::store(cause),
-                })
-            }
+            Err(KeysError::Keyring(KeyringError::Io(cause))) if self.has_keys() && is_passing(&cause) => Ok(()),
+            Err(KeysError::Keyring(cause)) => Err(error::keyring(cause)),
+            Err(KeysError::Lost) => Err(error::keyring_lost()),
+            Err(KeysError::Sessions(cause)) => Err(error::store(cause)),
         }
     }
 
@@ -190,18 +194,20 @@ impl Signer {
             if !self.sessions.sessions()?.is_empty() {
                 return Err(KeysError::Lost);
             }
-            match first {
-                FirstKeys::Make => self.adopt(self.source.load_or_create()?),
-                FirstKeys::DoNotMake => self.set(None),
+            if first == FirstKeys::Make {
+                self.adopt(self.source.load_or_create()?);
             }
             return Ok(());
         };
-        if self.keyring().is_some_and(|known| *known == found) {
+        if self.known().is_some_and(|known| known.durable && *known.keyring == found) {
             return Ok(());
         }
-        // Keys that are new are made durable before tokens are signed with them. Where that fails they decide all
-        // the same what is genuine, and the next call asks again.
-        self.adopt(self.source.load_or_create().unwrap_or(found));
+        // Keys that are new are made durable before tokens are signed with them. Where that fails, as on a read-only
+        // mount, they are used all the same, and the next call tries again.
+        match self.source.load_or_create() {
+            Ok(keyring) => self.adopt(keyring),
+            Err(_) => self.remember(found, false),
+        }
         Ok(())
     }
 
@@ -220,7 +226,7 @@ impl Signer {
         if found.kind() == wanted { Ok(found) } else { Err(Refused::Kind { found: Box::new(found), wanted }) }
     }
 
-    /// Whether tokens can be signed: not before `refresh` succeeded.
+    /// Whether tokens can be signed: not before `refresh` has found keys.
     pub(crate) fn has_keys(&self) -> bool {
         self.keyring().is_some()
     }

@@ -99,9 +99,13 @@ fn routes(handler: impl ServerHandler + Clone, sessions: Sessions, allowed: Allo
     Router::new().fallback_service(known).layer(from_fn_with_state(allowed, admit))
 }
 
-async fn admit(State(allowed): State<Arc<AllowList>>, request: Request, next: Next) -> Response {
+async fn admit(State(allowed): State<Arc<AllowList>>, mut request: Request, next: Next) -> Response {
     match allowed.admit(request.uri(), request.headers()) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            // Nothing behind this needs the secret, so nothing behind it can log it.
+            request.headers_mut().remove(header::AUTHORIZATION);
+            next.run(request).await
+        }
         Err(stranger) => {
             tracing::warn!(?stranger, "a request was refused");
             let reason = stranger.reason();

@@ -170,6 +170,7 @@ fn reading_a_missing_data_directory_finds_nothing_and_makes_nothing() {
         assert_eq!(said.code, 2, "{arguments:?}: {said:?}");
     }
     assert!(unprivileged(&data, &["keys", "show"]).out.contains("There are no keys yet"));
+    assert!(unprivileged(&data, &["verify"]).out.contains("There are no sessions yet"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "something was created");
 }
 

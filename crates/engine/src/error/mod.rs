@@ -275,6 +275,11 @@ pub(crate) fn keyring(cause: KeyringError) -> Boxed {
         KeyringError::Io(error) if error.kind == FsErrorKind::PermissionDenied => {
             unusable_keyring(&format!("the keyring cannot be read: {error}"), KEYRING_REMEDY)
         }
+        KeyringError::Io(error) if error.kind == FsErrorKind::WrongKind => unusable_keyring(
+            &format!("the folder of the signing keys cannot be used: {error}"),
+            "Tell the user: move `keys` out of the data directory, then restore it from a backup or run `workrail keys \
+             new`.",
+        ),
         KeyringError::Io(error) => io(error),
         KeyringError::Locked => envelope(
             ErrorCode::StoreKeyringUnusable,
