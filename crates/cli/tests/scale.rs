@@ -226,7 +226,10 @@ fn a_long_session_is_the_same_with_and_without_what_was_saved_of_it() {
     fs::remove_dir_all(&cache).unwrap();
     let mut client = scene.server();
     let replayed = client.call("continue_workflow", ack(&reply, "the next note"));
-    assert_eq!(replayed.raw.replace(&replay_id(&replayed), ""), advanced.raw.replace(&replay_id(&advanced), ""));
+    assert_eq!(
+        replayed.raw.replace(&replay_id(&replayed), ""),
+        advanced.raw.replace(&replay_id(&advanced), "")
+    );
     let again = client.call("continue_workflow", ack(&advanced, "and one more"));
     assert!(!again.is_error, "{}", again.text);
     client.close();

@@ -21,9 +21,9 @@ pub mod monitor;
 mod removal;
 mod repair;
 mod servers;
-mod stamps;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
+mod stamps;
 mod store;
 mod strays;
 mod suspect;

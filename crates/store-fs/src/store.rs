@@ -183,8 +183,8 @@ impl<F: FileSystem> LocalStore<F> {
         let events = layout::events(session);
         for entry in load::list_events(&self.fs, session)? {
             let committed = loaded.segments.contains(&format!("events/{}", entry.name));
-            let is_before = load::first_index(&entry.name)
-                .is_some_and(|first| first < base.next_event_index.get());
+            let is_before =
+                load::first_index(&entry.name).is_some_and(|first| first < base.next_event_index.get());
             if entry.kind == FileKind::Regular
                 && !committed
                 && !is_before

@@ -109,6 +109,18 @@ fn a_damaged_record_hides_no_other() {
     assert_eq!(found, [records[0].clone(), records[2].clone()]);
 }
 
+/// Every mark promises the largest record: checking all of them would take hours.
+#[test]
+fn a_hostile_index_is_given_up_soon() {
+    let fs = SimFs::new();
+    let (_, records) = indexed(&fs);
+    let promise = [0xF5, b'W', b'R', 0xFA, 0, 0, 0x10, 0];
+    let bytes = fs.read_raw(&index_file()).unwrap();
+    fs.write_raw(&index_file(), &[bytes.as_slice(), &promise.repeat(1 << 20)].concat());
+    assert_eq!(all(&open(fs.clone())), records);
+    assert!(fs.stat(&index_file()).unwrap().len < 1 << 20, "the rest was thrown away");
+}
+
 #[test]
 fn what_is_no_index_is_ignored_and_replaced() {
     let fs = SimFs::new();

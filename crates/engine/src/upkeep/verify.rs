@@ -80,6 +80,8 @@ pub struct Note {
 
 const RESTORE: &str = "Restore the file from a backup of the data directory.";
 
+const UNREADABLE: &str = "Check the disk, and the owner and permissions of the session's folder.";
+
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 
 /// Works through the store and remembers what it has seen.
@@ -137,11 +139,7 @@ impl<S: Store + Upkeep> Engine<S> {
             Err(StoreError::NotFound { .. }) if scope == Scope::All => return Ok(()),
             Err(cause @ StoreError::NotFound { .. }) => return Err(error::upkeep(cause.into())),
             Err(cause) => {
-                check.problem(
-                    what,
-                    cause.to_string(),
-                    "Check the disk and the rights of the data directory.",
-                );
+                check.problem(what, cause.to_string(), UNREADABLE);
                 return Ok(());
             }
             Ok(slice) => slice,
@@ -207,7 +205,7 @@ fn remedy(health: &SessionHealth) -> Option<&'static str> {
             Some("`workrail repair SESSION --dry-run` shows what a repair would keep and give up.")
         }
         SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
-            Some("Check the disk, and the owner and permissions of the session's folder.")
+            Some(UNREADABLE)
         }
         SessionHealth::CorruptHead { .. } => {
             Some("Restore the session's folder from a backup of the data directory.")
