@@ -87,6 +87,8 @@ const NEEDED_BY_MAX: usize = 8;
 /// Stands for content that no event led to.
 const NOBODY: &str = "";
 
+const UNREADABLE: &str = "Check the disk, and the owner and permissions of the session's folder.";
+
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 
 /// Works through the store and remembers what it has seen.
@@ -181,11 +183,7 @@ impl<S: Store + Upkeep> Engine<S> {
             Err(StoreError::NotFound { .. }) if scope == Scope::All => return Ok(()),
             Err(cause @ StoreError::NotFound { .. }) => return Err(error::upkeep(cause.into())),
             Err(cause) => {
-                check.problem(
-                    what,
-                    cause.to_string(),
-                    "Check the disk and the rights of the data directory.",
-                );
+                check.problem(what, cause.to_string(), UNREADABLE);
                 return Ok(());
             }
             Ok(slice) => slice,
@@ -243,7 +241,7 @@ fn remedy(health: &SessionHealth) -> Option<&'static str> {
     match health {
         SessionHealth::Healthy => None,
         SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
-            Some("Give this user access to the session's files, or restore its folder from a backup.")
+            Some(UNREADABLE)
         }
         SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => Some(
             "`workrail repair SESSION --dry-run` shows what a repair would keep and give up; `workrail restore BACKUP \
