@@ -123,8 +123,14 @@ impl Reading<'_> {
                         let at = tip_of(place);
                         Ok(Candidate {
                             workflow_id: Some(place.workflow_id.clone()),
-                            snippet: Some(format!("CANNOT CONTINUE YET: {} {}", error.message, error.suggestion)),
-                            next_call: look_call(&self.signer.state(facts.session_id(), at), RunLabel::of(place.run)),
+                            snippet: Some(format!(
+                                "CANNOT CONTINUE YET: {} {}",
+                                error.message, error.suggestion
+                            )),
+                            next_call: look_call(
+                                &self.signer.state(facts.session_id(), at),
+                                RunLabel::of(place.run),
+                            ),
                             ..blank
                         })
                     }

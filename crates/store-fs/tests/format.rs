@@ -154,6 +154,11 @@ fn the_tree_names_every_file() {
         "activity.lock",
         ".tmp-activity",
         "store.lock",
+        "backup.json",
+        ".tmp-backup",
+        "backup.lock",
+        "config.toml",
+        ".tmp-settings",
     ] {
         assert!(tree.contains(name), "{name}");
     }

@@ -8,5 +8,6 @@ mod deciding;
 mod keys;
 mod killed;
 mod mending;
+mod mending_content;
 mod scene;
 mod thousands;

@@ -240,12 +240,17 @@ impl Check<'_> {
     fn tell_damaged_content(&mut self) {
         for (_, damaged) in std::mem::take(&mut self.damaged) {
             let needed_by: Vec<&String> = damaged.needed_by.iter().filter(|name| *name != NOBODY).collect();
-            let mut names: Vec<&str> = needed_by.iter().take(NEEDED_BY_MAX).map(|name| name.as_str()).collect();
+            let mut names: Vec<&str> =
+                needed_by.iter().take(NEEDED_BY_MAX).map(|name| name.as_str()).collect();
             let more = format!("{} more", needed_by.len().saturating_sub(NEEDED_BY_MAX));
             if needed_by.len() > NEEDED_BY_MAX {
                 names.push(&more);
             }
-            let needed = if names.is_empty() { "needed by no session".to_owned() } else { format!("needed by {}", names.join(", ")) };
+            let needed = if names.is_empty() {
+                "needed by no session".to_owned()
+            } else {
+                format!("needed by {}", names.join(", "))
+            };
             self.problem(damaged.what, format!("{} ({needed})", damaged.problem), RESTORE);
         }
     }
@@ -336,7 +341,11 @@ impl Check<'_> {
         let run = event.scope.run().and_then(|run| facts.run(run));
         if run.is_some_and(|run| run.workflow_hash != node.workflow_hash) {
             let problem = format!("the node of event {index} names another workflow than its run");
-            self.problem(session.to_owned(), problem, "`workrail restore BACKUP SESSION` brings it back from a backup.");
+            self.problem(
+                session.to_owned(),
+                problem,
+                "`workrail restore BACKUP SESSION` brings it back from a backup.",
+            );
         }
         if !self.content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
             return;
@@ -355,7 +364,11 @@ impl Check<'_> {
             return;
         };
         let problem = format!("the snapshot of event {index} {problem}");
-        self.problem(session.to_owned(), problem, "`workrail restore BACKUP SESSION` brings it back from a backup.");
+        self.problem(
+            session.to_owned(),
+            problem,
+            "`workrail restore BACKUP SESSION` brings it back from a backup.",
+        );
     }
 
     /// A workflow that was found sound; some are remembered, because many sessions pin the same.
@@ -382,7 +395,11 @@ impl Check<'_> {
         });
         if let Err(cause) = parsed {
             let problem = format!("the stored reply {reference} cannot be read: {cause}");
-            self.problem(session.to_owned(), problem, "Update WorkRail, or run `workrail restore BACKUP SESSION`.");
+            self.problem(
+                session.to_owned(),
+                problem,
+                "Update WorkRail, or run `workrail restore BACKUP SESSION`.",
+            );
         }
     }
 
@@ -400,7 +417,11 @@ impl Check<'_> {
         if !holds {
             let index = event.event_index.get();
             let problem = format!("the content of event {index} is not what the event says of it");
-            self.problem(session.to_owned(), problem, "`workrail restore BACKUP SESSION` brings it back from a backup.");
+            self.problem(
+                session.to_owned(),
+                problem,
+                "`workrail restore BACKUP SESSION` brings it back from a backup.",
+            );
         }
     }
 }
