@@ -124,7 +124,10 @@ impl Reading<'_> {
                     Err(error) if error.code == ErrorCode::StoreContentDamaged => {
                         Ok(Candidate {
                             workflow_id: Some(place.workflow_id.clone()),
-                            snippet: Some(format!("CANNOT CONTINUE YET: {} {}", error.message, error.suggestion)),
+                            snippet: Some(format!(
+                                "CANNOT CONTINUE YET: {} {}",
+                                error.message, error.suggestion
+                            )),
                             next_call: self.tip_call(facts, place),
                             ..blank
                         })

@@ -175,6 +175,11 @@ fn the_tree_names_every_file() {
         "activity.reserved",
         ".tmp-activity",
         "store.lock",
+        "backup.json",
+        ".tmp-backup",
+        "backup.lock",
+        "config.toml",
+        ".tmp-settings",
     ] {
         assert!(tree.contains(name), "{name}");
     }
