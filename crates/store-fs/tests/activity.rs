@@ -59,7 +59,10 @@ fn a_lost_or_damaged_reservation_is_rebuilt_without_the_sessions_that_cannot_be_
         &|fs| fs.write_raw(&path("activity.reserved"), b""),
         &|fs| {
             let text = String::from_utf8(fs.read_raw(&path("activity.reserved")).unwrap()).unwrap();
-            fs.write_raw(&path("activity.reserved"), text.replacen("\"reserved\":", "\"reserved\":1", 1).as_bytes());
+            fs.write_raw(
+                &path("activity.reserved"),
+                text.replacen("\"reserved\":", "\"reserved\":1", 1).as_bytes(),
+            );
         },
         &|fs| fs.set_unreadable(&path("activity.reserved")),
     ];
