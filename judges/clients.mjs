@@ -40,12 +40,18 @@ function python(era, target) {
 
 const stdio = (data) =>
   new StdioClientTransport({ command: program, args: ['mcp'], env: { WORKRAIL_DATA_DIR: data }, stderr: 'inherit' });
-const http = (data, use) => whileServing(program, ['mcp', '--http', '127.0.0.1:0'], data, use);
+const http = (data, use) => whileServing(program, ['mcp', '--http', '127.0.0.1:0', '--no-auth'], data, use);
+/// The same with the secret that the server asks for by default.
+const authenticated = (data, use) =>
+  whileServing(program, ['mcp', '--http', '127.0.0.1:0'], data, (url) => {
+    const secret = readFileSync(join(data, 'keys', 'http-secret'), 'utf8').trim();
+    return use(url, { requestInit: { headers: { Authorization: `Bearer ${secret}` } } });
+  });
 
 const runs = {
   'TypeScript, stdio, 2025-11-25': (data) => drive(stdio(data)),
   'TypeScript, HTTP, 2025-11-25': (data) =>
-    http(data, (url) => drive(new StreamableHTTPClientTransport(new URL(url)))),
+    authenticated(data, (url, options) => drive(new StreamableHTTPClientTransport(new URL(url), options))),
   'Python, stdio, 2025-11-25': async (data) => python('legacy', ['stdio', program, data]),
   'Python, stdio, 2026-07-28': async (data) => python('2026-07-28', ['stdio', program, data]),
   'Python, HTTP, discovered': (data) => http(data, async (url) => python('auto', ['http', url])),

@@ -19,7 +19,7 @@ const revisions = ['2025-11-25', '2026-07-28'];
 
 const servers = [
   { name: 'fixtures', command: process.env.WORKRAIL_FIXTURES, args: ['127.0.0.1:0'] },
-  { name: 'shipped', command: program, args: ['mcp', '--http', '127.0.0.1:0'] },
+  { name: 'shipped', command: program, args: ['mcp', '--http', '127.0.0.1:0', '--no-auth'] },
 ];
 
 /// Extensions are optional by the protocol's own rules; WorkRail has none.

@@ -61,7 +61,7 @@ for (const era of ['legacy', 'modern']) {
     };
     await withDataDirectory(async (data) => {
       if (transport === 'stdio') all(['-e', `WORKRAIL_DATA_DIR=${data}`, program, 'mcp']);
-      else await whileServing(program, ['mcp', '--http', '127.0.0.1:0'], data, async (url) => all(['--server-url', url, '--transport', 'http']));
+      else await whileServing(program, ['mcp', '--http', '127.0.0.1:0', '--no-auth'], data, async (url) => all(['--server-url', url, '--transport', 'http']));
     });
     verdict(`inspector, ${transport}, ${era} era`, passed, failures);
   }

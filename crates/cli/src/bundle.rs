@@ -99,7 +99,7 @@ fn export(arguments: &ExportArguments, format: Format) -> Result<(), Failure> {
         let message = "`--json` and `-o -` both need standard output. Write the bundle to a file.";
         return Err(Failure::Call(message.to_owned()));
     }
-    let engine = wiring::open_default()?;
+    let engine = wiring::look_default()?;
     let session = engine.find(&arguments.session)?.session;
     let target = match &arguments.output {
         _ if to_stdout => Target::Stdout,
@@ -188,7 +188,11 @@ fn import(arguments: &ImportArguments, format: Format) -> Result<(), Failure> {
         (false, false) => ImportMode::KeepIdIfFree,
     };
     let mut source = Source::open(&arguments.file, mode)?;
-    let imported = wiring::open_default()?.import(&mut source, mode)?;
+    let engine = match mode {
+        ImportMode::CheckOnly => wiring::look_default()?,
+        ImportMode::KeepIdIfFree | ImportMode::AsNew => wiring::open_default()?.engine,
+    };
+    let imported = engine.import(&mut source, mode)?;
     drop(source);
     match format {
         Format::Json => output::json(&imported_json(&imported, mode)),

@@ -151,7 +151,7 @@ fn problem(file: &UnusableFile) {
 
 fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
     let workspace = workspace(arguments.workspace.as_deref())?.map(|path| path.as_str().to_owned());
-    let engine = wiring::open_default()?;
+    let engine = wiring::look_default()?;
     let request = InspectWorkflow {
         workflow_id: arguments.id.clone(),
         mode: InspectMode::Preview,

@@ -5,13 +5,14 @@ use std::process::{Command, ExitCode};
 use clap::Subcommand;
 use serde_json::{Value as Json, json};
 use workrail_host::config::{self, ConfigPath, variable};
-use workrail_model::config::{Applies, Difference, Key, Settings, differences};
+use workrail_model::config::{Applies, Difference, Key, Settings, Value, differences};
+use workrail_model::preferences::Autonomy;
 use workrail_model::server::ServerRecord;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings::{self, unusable};
-use crate::wiring;
+use crate::{prefs, presence, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
@@ -98,7 +99,7 @@ pub(crate) struct Behind {
 
 /// Running servers whose settings are not those wanted now.
 pub(crate) fn behind(desired: &Settings) -> Result<Vec<Behind>, Failure> {
-    let running = wiring::open(&settings::fresh()?)?.engine.servers()?;
+    let running = wiring::look(&settings::fresh()?)?.engine.servers()?;
     let compared = running.into_iter().map(|server| {
         let differences = differences(desired, &server.settings);
         Behind { server, differences }
@@ -171,12 +172,11 @@ fn get(text: &str, format: Format) -> Result<(), Failure> {
 fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
     let key = key(text)?;
     let place = place()?;
+    let problem = |problem| Failure::Call(format!("`{}`: {problem}", key.as_str()));
+    let value = value.map(|value| key.kind().read(value).map_err(problem)).transpose()?;
+    allow(&place, key, value.clone().or_else(|| key.default()).as_ref())?;
     match value {
-        Some(value) => {
-            let problem = |problem| Failure::Call(format!("`{}`: {problem}", key.as_str()));
-            let value = key.kind().read(value).map_err(problem)?;
-            config::set(&place, key, &value)
-        }
+        Some(value) => config::set(&place, key, &value),
         None => config::unset(&place, key),
     }
     .map_err(|error| unusable(&error))?;
@@ -195,6 +195,23 @@ fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
     let desired = config::load_file(&place).map_err(|error| unusable(&error))?;
     for behind in &behind(&desired)? {
         warn(behind);
+    }
+    Ok(())
+}
+
+/// What lets agents go further on their own is asked for, as approving is (G63).
+fn allow(place: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Failure> {
+    // A file that cannot be read has nothing to compare with, and is refused by what follows.
+    let Ok(before) = config::load_file(place) else { return Ok(()) };
+    if key == Key::Autonomy
+        && let Some(Value::Text(text)) = wanted
+        && let Some(after) = Autonomy::parse(text)
+    {
+        return prefs::allow_default(before.preferences().autonomy, after);
+    }
+    if key == Key::ApprovalsRefuseDescendants && before.is_on(key) && wanted == Some(&Value::Switch(false)) {
+        presence::asker(&wiring::look_default()?, "Switching this protection off")?;
+        presence::typed(&format!("Type {} to switch it off:", key.as_str()), key.as_str())?;
     }
     Ok(())
 }

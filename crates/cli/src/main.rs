@@ -11,6 +11,7 @@ mod flags;
 mod outcome;
 mod output;
 mod prefs;
+mod presence;
 mod report;
 mod retention;
 mod serve;
@@ -48,13 +49,18 @@ struct Arguments {
 enum Command {
     /// Serve agents over MCP on standard input and output, or over HTTP on this machine.
     #[command(
-        after_help = "Clients start it by themselves once `workrail install` has set them up.\n\nExamples:\n  \
+        after_help = "Clients start it by themselves once `workrail install` has set them up. Over HTTP, requests must \
+                            carry the secret that `workrail keys http-secret` prints.\n\nExamples:\n  \
                             workrail mcp\n  workrail mcp --http 127.0.0.1:8765"
     )]
     Mcp {
         /// Serve Streamable HTTP at http://ADDRESS/mcp instead. Loopback only; port 0 takes a free one.
         #[arg(long, value_name = "127.0.0.1:PORT")]
         http: Option<LoopbackAddress>,
+        /// Serve HTTP without a secret: every user and program of this machine can then read goals and notes and
+        /// complete steps.
+        #[arg(long, requires = "http")]
+        no_auth: bool,
     },
     /// Drive a whole run through the real server in a temporary directory and show what happens.
     #[command(after_help = "Example: workrail demo")]
@@ -100,9 +106,15 @@ fn main() -> ExitCode {
     };
     settings::named(arguments.config);
     wiring::log_to_stderr();
-    match arguments.command {
-        Command::Mcp { http: None } => serve::stdio(),
-        Command::Mcp { http: Some(address) } => serve::http(address),
+    let ended = run(arguments.command);
+    output::flush();
+    ended
+}
+
+fn run(command: Command) -> ExitCode {
+    match command {
+        Command::Mcp { http: None, .. } => serve::stdio(),
+        Command::Mcp { http: Some(address), no_auth } => serve::http(address, no_auth),
         Command::Demo => demo::run(),
         Command::Author(command) => author::run(command),
         Command::Steer(command) => steer::run(command),
@@ -124,7 +136,11 @@ fn main() -> ExitCode {
 /// Help and version go out as they are; a mistake is told to whoever asked for JSON as JSON.
 fn not_parsed(error: &clap::Error) -> ExitCode {
     let mut options = std::env::args_os().skip(1).take_while(|argument| argument != "--");
-    if !error.use_stderr() || !options.any(|argument| argument == "--json") {
+    if !error.use_stderr() {
+        output::rendered(error.render().ansi().to_string().trim_end());
+        return ExitCode::SUCCESS;
+    }
+    if !options.any(|argument| argument == "--json") {
         error.exit();
     }
     let message = error.render().to_string().trim_end().to_owned();

@@ -1,9 +1,8 @@
 //! The only place that prints: colour with meaning, readable without it, safe in any terminal.
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{self, ErrorKind, IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
-use anstream::{eprintln, println};
 use anstyle::{AnsiColor, Color, Style};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
@@ -37,33 +36,66 @@ fn printable(text: &str) -> String {
     text.chars().map(|c| if harmful(c) { '\u{fffd}' } else { c }).collect()
 }
 
+/// Writes a line to standard output, or ends the process: without its output a command has not done its job.
+fn out(line: std::fmt::Arguments<'_>) {
+    let mut stdout = anstream::stdout().lock();
+    if let Err(error) = writeln!(stdout, "{line}") {
+        end(&error);
+    }
+}
+
+/// A reader that went away, as `head` does, wanted no more. Anything else is a failure, such as a full disk.
+fn end(failed: &io::Error) -> ! {
+    if failed.kind() == ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+    error(&format!("Standard output cannot be written: {failed}."));
+    std::process::exit(1);
+}
+
+/// Writes what is still buffered; called once, at the end of a command.
+pub(crate) fn flush() {
+    if let Err(error) = io::stdout().flush() {
+        end(&error);
+    }
+}
+
+/// Standard output for bytes that are no text of ours, written whole.
+pub(crate) fn bytes(bytes: &[u8]) {
+    let mut stdout = io::stdout().lock();
+    if let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        end(&error);
+    }
+}
+
 pub(crate) fn line(text: &str) {
-    println!("{}", printable(text));
+    out(format_args!("{}", printable(text)));
 }
 
 pub(crate) fn toned(tone: Tone, text: &str) {
     let style = style(tone);
-    println!("{style}{}{style:#}", printable(text));
+    out(format_args!("{style}{}{style:#}", printable(text)));
 }
 
 /// Text that carries its own colours; whatever it quotes was made printable by its renderer.
 pub(crate) fn rendered(text: &str) {
-    println!("{text}");
+    out(format_args!("{text}"));
 }
 
 /// One JSON document, indented, for machines and people.
 pub(crate) fn json(value: &serde_json::Value) {
     // The alternate form indents; strings are escaped, so no control character reaches the terminal.
-    println!("{value:#}");
+    out(format_args!("{value:#}"));
 }
 
 /// Standard output for bytes that are no text of ours: a document that goes into a pipe.
 pub(crate) fn raw() -> impl Write {
-    std::io::stdout().lock()
+    io::stdout().lock()
 }
 
 pub(crate) fn error(text: &str) {
-    eprintln!("{}", printable(text));
+    // Nobody may be there to read it, and there is no other place to say so.
+    let _ = writeln!(anstream::stderr(), "{}", printable(text));
 }
 
 /// A line on stderr that nobody may be there to read: a server survives a closed stderr.
@@ -79,7 +111,7 @@ pub(crate) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>
         table.add_row(row.iter().map(|cell| printable(cell)));
     }
     for line in table.to_string().lines() {
-        println!("{}", line.trim_end());
+        out(format_args!("{}", line.trim_end()));
     }
 }
 

@@ -11,7 +11,7 @@ use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, Preferences,
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::{settings, wiring};
+use crate::{presence, settings, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PrefsCommand {
@@ -30,7 +30,8 @@ pub(crate) enum PrefsCommand {
     /// Choose a preset or single values. With a session they are pending until its next completed step.
     #[command(after_help = format!(
         "Presets: guided, full_auto_stop_on_user_deps, full_auto_never_stop.\nSingle values: \
-         autonomy=PRESET, risk_policy=conservative|balanced|aggressive.\n\n{EXIT_CODES}\n\nExamples:\n  \
+         autonomy=PRESET, risk_policy=conservative|balanced|aggressive.\n\nRaising autonomy needs a terminal, and the \
+         run's label typed into it (for new runs: the mode's name).\n\n{EXIT_CODES}\n\nExamples:\n  \
          workrail prefs set full_auto_never_stop --session amber-falcon\n  \
          workrail prefs set risk_policy=aggressive --session sess_9f3k\n  workrail prefs set guided"
     ))]
@@ -65,7 +66,7 @@ fn show(session: Option<&str>, format: Format) -> Result<(), Failure> {
         show_default(settings::current()?.settings.preferences(), format);
         return Ok(());
     };
-    let engine = wiring::open_default()?;
+    let engine = wiring::look_default()?;
     let found = engine.find(text)?;
     show_runs(&engine.preferences_of(found)?, format);
     Ok(())
@@ -74,14 +75,31 @@ fn show(session: Option<&str>, format: Format) -> Result<(), Failure> {
 fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), Failure> {
     let changes = changes(choices)?;
     let Some(text) = session else { return set_default(&changes, format) };
-    let engine = wiring::open_default()?;
+    let engine = wiring::change_default()?;
     let found = engine.find(text)?;
+    let raised = engine.raised_by(found, &changes)?;
+    if !raised.is_empty() {
+        presence::asker(&engine, "Raising a run's autonomy")?;
+    }
+    for run in &raised {
+        let now = run.pending.unwrap_or(run.applied);
+        let prompt = format!(
+            "Run {} · {} is {} now and would go further on its own. Type the run's label to allow it:",
+            run.label,
+            run.workflow_id,
+            now.autonomy.as_str()
+        );
+        presence::typed(&prompt, &run.label)?;
+    }
     show_runs(&engine.ask_preferences(found, &changes)?, format);
     Ok(())
 }
 
 fn set_default(changes: &[PreferenceChange], format: Format) -> Result<(), Failure> {
     let place = settings::place().map_err(|error| settings::unusable(&error))?;
+    let before = config::load_file(&place).map_err(|error| settings::unusable(&error))?.preferences();
+    let after = changes.iter().fold(before, |preferences, change| preferences.with(*change));
+    allow_default(before.autonomy, after.autonomy)?;
     for change in changes {
         let (key, value) = match change {
             PreferenceChange::Autonomy(autonomy) => (Key::Autonomy, autonomy.as_str()),
@@ -93,6 +111,20 @@ fn set_default(changes: &[PreferenceChange], format: Format) -> Result<(), Failu
     let now = config::load(Some(&place)).map_err(|error| settings::unusable(&error))?;
     show_default(now.preferences(), format);
     Ok(())
+}
+
+/// Asks before new runs go further on their own than they do now.
+pub(crate) fn allow_default(before: Autonomy, after: Autonomy) -> Result<(), Failure> {
+    if after <= before {
+        return Ok(());
+    }
+    presence::asker(&wiring::look_default()?, "Raising the autonomy of new runs")?;
+    let prompt = format!(
+        "New runs are {} now and would go further on their own. Type {} to allow it:",
+        before.as_str(),
+        after.as_str()
+    );
+    presence::typed(&prompt, after.as_str())
 }
 
 /// Later choices win; a preset stands for both keys.
@@ -122,7 +154,7 @@ fn changes(choices: &[String]) -> Result<Vec<PreferenceChange>, Failure> {
 fn unknown(choice: &str) -> Failure {
     let words = |all: &[&str]| all.join(", ");
     Failure::Call(format!(
-        "`{choice}` is no preference. Give a preset ({}), autonomy=PRESET or risk_policy={}.",
+        "Unknown preference `{choice}`. Give a preset ({}), autonomy=PRESET or risk_policy={}.",
         words(&Mode::ALL.map(Mode::as_str)),
         RiskPolicy::ALL.map(RiskPolicy::as_str).join("|"),
     ))

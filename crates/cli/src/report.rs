@@ -75,7 +75,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
             "`{path}` is there already. Choose another name, or add --force."
         )));
     }
-    let engine = wiring::open_default()?;
+    let engine = wiring::look_default()?;
     let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
     let report = engine.report(engine.find(&command.about)?, values)?;
     let Some(path) = command.output.as_deref() else {

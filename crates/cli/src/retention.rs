@@ -59,7 +59,7 @@ fn finish(named: &Named, done: Result<(), Failure>) -> ExitCode {
 }
 
 fn keep(named: &Named) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = wiring::change_default()?;
     let session = engine.find(&named.session)?.session;
     engine.keep(session)?;
     match Format::json_if(named.json) {
@@ -70,7 +70,7 @@ fn keep(named: &Named) -> Result<(), Failure> {
 }
 
 fn unkeep(named: &Named) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = wiring::change_default()?;
     let session = engine.find(&named.session)?.session;
     engine.unkeep(session)?;
     match Format::json_if(named.json) {
@@ -83,7 +83,7 @@ fn unkeep(named: &Named) -> Result<(), Failure> {
 }
 
 fn delete(named: &Named, asked: Asked) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = wiring::change_default()?;
     let session = engine.find(&named.session)?.session;
     let seen = engine.overview(session)?;
     let format = Format::json_if(named.json);

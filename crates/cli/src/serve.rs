@@ -12,15 +12,16 @@ use workrail_engine::request::{
 use workrail_engine::{Answer, Reply};
 use workrail_host::clock::SystemClock;
 use workrail_host::entropy::OsEntropy;
+use workrail_host::processes;
 use workrail_host::sources::{Sources, refresh_in_background};
 use workrail_mcp::catalogue::ToolName;
-use workrail_mcp::{Execution, LoopbackAddress};
+use workrail_mcp::{Authentication, Execution, LoopbackAddress};
 use workrail_model::config::Settings;
 use workrail_model::id::ServerId;
 use workrail_model::server::{LoggedCall, ServerRecord, Transport};
 use workrail_ports::environment::{Clock, Entropy};
-use workrail_store_fs::Registered;
 use workrail_store_fs::disk::Disk;
+use workrail_store_fs::{LocalStore, Registered};
 
 use crate::outcome::{self, Failure, Format};
 use crate::wiring::{LocalEngine, Opened};
@@ -87,26 +88,54 @@ impl Execution for Served {
 
 /// Serves MCP until the client closes standard input.
 pub(crate) fn stdio() -> ExitCode {
-    serve(Transport::Stdio, workrail_mcp::stdio::serve)
-}
-
-/// Serves MCP on a loopback address until the process is told to end.
-pub(crate) fn http(address: LoopbackAddress) -> ExitCode {
-    serve(Transport::Http, |execution| {
-        workrail_mcp::http::serve(execution, address, |url| output::notice(&format!("listening on {url}")))
+    serve(Transport::Stdio, |execution, _| {
+        workrail_mcp::stdio::serve(execution).map_err(|error| ended(&error))
     })
 }
 
-fn serve(transport: Transport, run: impl FnOnce(Arc<dyn Execution>) -> io::Result<()>) -> ExitCode {
-    let served = served(transport)
-        .and_then(|served| run(Arc::new(served)).map_err(|error| Failure::Environment(error.to_string())));
+/// Serves MCP on a loopback address until the process is told to end (G75).
+pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
+    serve(Transport::Http, |execution, store| {
+        let (authentication, note) = match no_auth {
+            true => (
+                Authentication::None,
+                "warning: --no-auth: every user and every program of this machine can read goals, notes and tokens \
+                 here, and complete steps.",
+            ),
+            false => {
+                let secret = store.http_secret_or_new();
+                let secret =
+                    secret.map_err(|error| Failure::Environment(format!("the HTTP secret: {error}")))?;
+                (
+                    Authentication::Bearer(secret),
+                    "Requests must carry `Authorization: Bearer SECRET`; `workrail keys http-secret` prints the secret.",
+                )
+            }
+        };
+        workrail_mcp::http::serve(execution, address, authentication, |url| {
+            output::notice(&format!("listening on {url}"));
+            output::notice(note);
+        })
+        .map_err(|error| ended(&error))
+    })
+}
+
+fn ended(error: &io::Error) -> Failure {
+    Failure::Environment(error.to_string())
+}
+
+fn serve(
+    transport: Transport,
+    run: impl FnOnce(Arc<dyn Execution>, &LocalStore<Disk>) -> Result<(), Failure>,
+) -> ExitCode {
+    let served = served(transport).and_then(|(served, store)| run(Arc::new(served), &store));
     if served.is_err() {
         output::error("workrail mcp cannot serve:");
     }
     outcome::finish(served, Format::Text)
 }
 
-fn served(transport: Transport) -> Result<Served, Failure> {
+fn served(transport: Transport) -> Result<(Served, Arc<LocalStore<Disk>>), Failure> {
     let current = settings::current()?;
     let sources = Sources::from_settings(&current.settings).watched();
     let mirrors = sources.mirrors().to_vec();
@@ -116,14 +145,15 @@ fn served(transport: Transport) -> Result<Served, Failure> {
         Ok(done) => tracing::info!("git source {}: {done:?}", mirror.name),
         Err(error) => tracing::warn!("git source {}: {error}", mirror.name),
     });
-    let registered = record(transport, &settings).and_then(|record| match store.register(&record) {
-        Ok(registered) => Some(registered),
-        Err(error) => {
-            tracing::warn!("this server is not listed: {error}");
-            None
-        }
-    });
-    Ok(Served { engine, settings, registered })
+    let registered =
+        record(transport, &settings).and_then(|record| match Arc::clone(&store).register(&record) {
+            Ok(registered) => Some(registered),
+            Err(error) => {
+                tracing::warn!("this server is not listed: {error}");
+                None
+            }
+        });
+    Ok((Served { engine, settings, registered }, store))
 }
 
 fn record(transport: Transport, settings: &Settings) -> Option<ServerRecord> {
@@ -134,6 +164,7 @@ fn record(transport: Transport, settings: &Settings) -> Option<ServerRecord> {
         server_id: ServerId::from_bits(bits),
         version: version::LONG.to_owned(),
         process_id: std::process::id(),
+        parent: processes::parent().map(|parent| parent.id),
         transport,
         started_at: SystemClock.now(),
         applied_config_hash: settings.hash(),

@@ -6,10 +6,16 @@ use camino::Utf8PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
-use workrail_host::clients::{self, Bases, Change, Client, ClientError, ClientFile, Launch, Scope};
+use workrail_host::clients::{
+    self, Bases, Change, Client, ClientError, ClientFile, Credential, HttpEndpoint, Launch, Scope,
+};
+use workrail_mcp::LoopbackAddress;
+use workrail_model::keyring::HttpSecret;
+use workrail_ports::keyring::KeyringError;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
+use crate::{settings, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SetupCommand {
@@ -17,9 +23,17 @@ pub(crate) enum SetupCommand {
     #[command(after_help = format!(
         "The client's file is changed only where it names workrail; comments and order stay, and the file as it \
          was is kept beside it.\n\n{EXIT_CODES}\n\nExamples:\n  workrail install --list\n  \
-         workrail install --client claude-code\n  workrail install --client cursor --scope project --dry-run"
+         workrail install --client claude-code\n  workrail install --client cursor --scope project --dry-run\n  \
+         workrail install --client claude-code --http 127.0.0.1:8765"
     ))]
-    Install(SetupArguments),
+    Install {
+        #[command(flatten)]
+        arguments: SetupArguments,
+        /// Reach a server that runs already, at http://ADDRESS/mcp. A user's file gets the secret; a project's file
+        /// names the variable WORKRAIL_HTTP_TOKEN instead.
+        #[arg(long, value_name = "127.0.0.1:PORT", conflicts_with = "list")]
+        http: Option<LoopbackAddress>,
+    },
     /// Take WorkRail out of a client's file again.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail uninstall --client claude-code"))]
     Uninstall(SetupArguments),
@@ -78,12 +92,14 @@ enum ScopeArgument {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     Install,
+    InstallHttp(LoopbackAddress),
     Uninstall,
 }
 
 pub(crate) fn run(command: &SetupCommand) -> ExitCode {
     let (arguments, wish) = match command {
-        SetupCommand::Install(arguments) => (arguments, Wish::Install),
+        SetupCommand::Install { arguments, http: None } => (arguments, Wish::Install),
+        SetupCommand::Install { arguments, http: Some(address) } => (arguments, Wish::InstallHttp(*address)),
         SetupCommand::Uninstall(arguments) => (arguments, Wish::Uninstall),
     };
     let format = Format::json_if(arguments.json);
@@ -110,7 +126,9 @@ fn change(arguments: &SetupArguments, wish: Wish, format: Format) -> Result<(), 
         .map(|client| file_of(client.client(), arguments.scope, &bases))
         .collect::<Result<_, _>>()?;
     // All are planned before any is written: one that cannot be read stops them all.
-    let changes: Vec<Change> = files.iter().map(|file| planned(file, wish)).collect::<Result<_, _>>()?;
+    let secret = secret_for(wish, &files, arguments.dry_run)?;
+    let changes: Vec<Change> =
+        files.iter().map(|file| planned(file, wish, secret.as_ref())).collect::<Result<_, _>>()?;
     let mut shown = Vec::new();
     for (file, change) in files.iter().zip(&changes) {
         let backup = match arguments.dry_run {
@@ -118,10 +136,10 @@ fn change(arguments: &SetupArguments, wish: Wish, format: Format) -> Result<(), 
             false => clients::apply(change).map_err(|error| refused(&error))?,
         };
         match format {
-            Format::Text => tell(file, change, wish, arguments.dry_run, backup.as_ref()),
+            Format::Text => tell(file, change, wish, arguments.dry_run, backup.as_ref(), secret.as_ref()),
             Format::Json => shown.push(json!({
                 "client": file.client.as_str(), "scope": file.scope.as_str(), "path": file.path,
-                "changed": change.is_needed() && !arguments.dry_run, "backup": backup, "diff": diff(change),
+                "changed": change.is_needed() && !arguments.dry_run, "backup": backup, "diff": diff(change, secret.as_ref()),
             })),
         }
     }
@@ -143,16 +161,47 @@ fn file_of(client: Client, scope: Option<ScopeArgument>, bases: &Bases) -> Resul
     })
 }
 
-fn planned(file: &ClientFile, wish: Wish) -> Result<Change, Failure> {
+/// The HTTP secret, where a file of the user's own is to hold it. A dry run makes none.
+fn secret_for(wish: Wish, files: &[ClientFile], dry_run: bool) -> Result<Option<HttpSecret>, Failure> {
+    let Wish::InstallHttp(address) = wish else { return Ok(None) };
+    if address.socket_address().port() == 0 {
+        return Err(Failure::Call("Name the port that the server listens on, not 0.".to_owned()));
+    }
+    if files.iter().all(|file| file.scope == Scope::Project) {
+        return Ok(None);
+    }
+    let unusable = |error: KeyringError| Failure::Environment(format!("the HTTP secret: {error}"));
+    match dry_run {
+        // Where there is none yet, any text stands for it: it is not shown.
+        true => {
+            let known = wiring::look(settings::current()?)?.store.http_secret().map_err(unusable)?;
+            Ok(Some(known.unwrap_or_else(|| HttpSecret::new([0; 32]))))
+        }
+        false => wiring::open_default()?.store.http_secret_or_new().map(Some).map_err(unusable),
+    }
+}
+
+fn endpoint(address: LoopbackAddress, scope: Scope, secret: Option<&HttpSecret>) -> HttpEndpoint {
+    let url = format!("http://{}/mcp", address.socket_address());
+    let credential = match (scope, secret) {
+        (Scope::User, Some(secret)) => Credential::Secret(secret.clone()),
+        (Scope::User, None) | (Scope::Project, _) => Credential::Variable,
+    };
+    HttpEndpoint { url, credential }
+}
+
+fn planned(file: &ClientFile, wish: Wish, secret: Option<&HttpSecret>) -> Result<Change, Failure> {
     let own = std::env::current_exe().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
     let change = match wish {
         Wish::Install => clients::installed(file, &Launch::for_scope(file.scope, own.as_deref())),
+        Wish::InstallHttp(address) => clients::installed_http(file, &endpoint(address, file.scope, secret)),
         Wish::Uninstall => clients::removed(file),
     };
     change.map_err(|error| refused(&error))
 }
 
-fn diff(change: &Change) -> Vec<String> {
+/// What changes, line by line; a secret is not shown.
+fn diff(change: &Change, secret: Option<&HttpSecret>) -> Vec<String> {
     let before = change.before.as_deref().unwrap_or_default();
     let diff = TextDiff::from_lines(before, &change.after);
     let groups = diff.grouped_ops(2);
@@ -164,22 +213,33 @@ fn diff(change: &Change) -> Vec<String> {
                 ChangeTag::Insert => '+',
                 ChangeTag::Equal => ' ',
             };
-            format!("{mark} {}", line.value().trim_end_matches('\n'))
+            let text = line.value().trim_end_matches('\n');
+            match secret {
+                Some(secret) => format!("{mark} {}", text.replace(secret.reveal(), "(the HTTP secret)")),
+                None => format!("{mark} {text}"),
+            }
         })
         .collect()
 }
 
-fn tell(file: &ClientFile, change: &Change, wish: Wish, dry_run: bool, backup: Option<&Utf8PathBuf>) {
+fn tell(
+    file: &ClientFile,
+    change: &Change,
+    wish: Wish,
+    dry_run: bool,
+    backup: Option<&Utf8PathBuf>,
+    secret: Option<&HttpSecret>,
+) {
     let (client, path) = (file.client.as_str(), &file.path);
     if !change.is_needed() {
         let text = match wish {
-            Wish::Install => format!("{client}: {path} has WorkRail already."),
+            Wish::Install | Wish::InstallHttp(_) => format!("{client}: {path} has WorkRail already."),
             Wish::Uninstall => format!("{client}: {path} does not name WorkRail."),
         };
         return output::toned(Tone::Good, &text);
     }
     output::toned(Tone::Heading, &format!("{client}: {path}"));
-    for line in diff(change) {
+    for line in diff(change, secret) {
         let tone = match line.as_bytes().first() {
             Some(b'+') => Tone::Good,
             Some(b'-') => Tone::Bad,
@@ -194,9 +254,14 @@ fn tell(file: &ClientFile, change: &Change, wish: Wish, dry_run: bool, backup: O
         output::line(&format!("The file as it was: {backup}"));
     }
     output::line(match wish {
-        Wish::Install => "Written. Start the client again, then ask it to list workflows.",
-        Wish::Uninstall => "Written. Start the client again.",
+        Wish::Install | Wish::InstallHttp(_) => "Written. Restart the client, then ask it to list workflows.",
+        Wish::Uninstall => "Written. Restart the client.",
     });
+    if matches!(wish, Wish::InstallHttp(_)) && file.scope == Scope::Project {
+        output::line(
+            "Set the variable for the client: export WORKRAIL_HTTP_TOKEN=\"$(workrail keys http-secret)\"",
+        );
+    }
 }
 
 /// A client on this machine, and how it starts WorkRail in each of its files.

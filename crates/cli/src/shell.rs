@@ -1,6 +1,5 @@
 //! What a shell and `man` want to know about the commands.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use camino::Utf8PathBuf;
@@ -30,8 +29,7 @@ pub(crate) fn run(command: ShellCommand, mut program: Command) -> ExitCode {
         ShellCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut program, "workrail", &mut script);
-            // A reader that has gone away is no failure.
-            let _ = output::raw().write_all(&script);
+            output::bytes(&script);
             ExitCode::SUCCESS
         }
         ShellCommand::Man { folder } => outcome::finish(pages(&folder, program), Format::Text),

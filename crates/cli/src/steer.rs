@@ -1,17 +1,16 @@
-//! What only a person does to a run: approving a step, or rejecting it (G63).
+//! What is meant for a person to do to a run: approving a step, or rejecting it (G63).
 //!
-//! Agents have shells too. So an approval needs a terminal, and the run's label typed into it.
+//! It needs a terminal and the run's label typed into it. An agent with a shell can do both; see `presence`.
 
-use std::io::{BufRead, IsTerminal, stdin};
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::json;
-use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::wiring;
+use crate::{presence, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SteerCommand {
@@ -45,35 +44,32 @@ pub(crate) fn run(command: SteerCommand) -> ExitCode {
 }
 
 fn decide(label: &str, decision: ApprovalDecision, format: Format) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = wiring::change_default()?;
     let waiting = engine.waiting(label)?;
-    if !stdin().is_terminal() {
-        return Err(Failure::Environment(
-            "An approval needs a person at a terminal: run this command yourself, not through a script or an \
-             agent."
-                .to_owned(),
-        ));
-    }
+    let asker = presence::asker(&engine, "An approval")?;
     output::notice(&format!("Run {} · {}", waiting.label, waiting.workflow));
     output::notice(&format!("Step `{}`: {}", waiting.step, waiting.title));
     let verb = match decision {
         ApprovalDecision::Approved => "approve",
         ApprovalDecision::Rejected => "reject",
     };
-    output::notice(&format!("Type the run's label to {verb} this step:"));
-    let mut typed = String::new();
-    stdin().lock().read_line(&mut typed).map_err(|error| Failure::Environment(error.to_string()))?;
-    if typed.trim() != waiting.label {
-        return Err(Failure::Call("That is not the run's label. Nothing was recorded.".to_owned()));
-    }
-    engine.approve(label, &waiting, decision, ApprovalChannel::Terminal)?;
+    presence::typed(&format!("Type the run's label to {verb} this step:"), &waiting.label)?;
+    let origin = ApprovalOrigin {
+        channel: ApprovalChannel::Terminal,
+        descends_from_server: asker.descends_from_server,
+    };
+    engine.approve(label, &waiting, decision, origin)?;
     match format {
         Format::Text => {
-            output::toned(Tone::Good, "Recorded. The agent can go on with the next call of its last reply.");
+            output::toned(
+                Tone::Good,
+                "Recorded. The agent can continue with the next call of its last reply.",
+            );
         }
         Format::Json => output::json(&json!({
             "sessionId": waiting.session, "nodeId": waiting.node, "run": waiting.label, "stepId": waiting.step,
-            "decision": decision,
+            "decision": decision, "channel": origin.channel,
+            "descendsFromServer": origin.descends_from_server,
         })),
     }
     Ok(())

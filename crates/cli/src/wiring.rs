@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use camino::{Utf8Path, Utf8PathBuf};
 use workrail_engine::{Engine, Producer, Surroundings};
 use workrail_host::boot::boot_id;
 use workrail_host::clock::SystemClock;
@@ -28,17 +29,30 @@ pub(crate) struct Opened {
     pub(crate) store: Arc<LocalStore<Disk>>,
 }
 
-/// Opens the engine over the data directory that the settings name.
-pub(crate) fn open(current: &Current) -> Result<Opened, Failure> {
-    open_with(current, Sources::from_settings(&current.settings))
+/// Opens the data directory that the settings name for writing, with the sources as the caller wants them. The
+/// directory is made when it does not exist.
+pub(crate) fn open_with(current: &Current, sources: Sources) -> Result<Opened, Failure> {
+    let disk = Disk::open(&root(current)?).map_err(|error| unusable(&error))?;
+    let store = LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(|error| unusable(&error))?;
+    Ok(opened(current, sources, store))
 }
 
-/// The same, with the sources as the caller wants them.
-pub(crate) fn open_with(current: &Current, sources: Sources) -> Result<Opened, Failure> {
-    let unusable = |error: FsError| Failure::Environment(error.to_string());
-    let root = data_dir(&current.settings).map_err(|error| Failure::Environment(error.to_string()))?;
-    let disk = Disk::open(&root).map_err(unusable)?;
-    let store = LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(unusable)?;
+/// Opens it for reading only: nothing is created, and no key, lock or right to write is needed (G16).
+pub(crate) fn look(current: &Current) -> Result<Opened, Failure> {
+    let disk = Disk::look(&root(current)?).map_err(|error| unusable(&error))?;
+    let store = LocalStore::look(disk, Box::new(OsEntropy), boot_id());
+    Ok(opened(current, Sources::from_settings(&current.settings), store))
+}
+
+fn root(current: &Current) -> Result<Utf8PathBuf, Failure> {
+    data_dir(&current.settings).map_err(|error| Failure::Environment(error.to_string()))
+}
+
+fn unusable(error: &FsError) -> Failure {
+    Failure::Environment(error.to_string())
+}
+
+fn opened(current: &Current, sources: Sources, store: LocalStore<Disk>) -> Opened {
     let store = Arc::new(store);
     let around = Surroundings {
         clock: Box::new(SystemClock),
@@ -53,13 +67,34 @@ pub(crate) fn open_with(current: &Current, sources: Sources) -> Result<Opened, F
             applied_config_hash: Some(current.settings.hash()),
         },
     };
-    let engine = Engine::open(Arc::clone(&store), around)?;
-    Ok(Opened { engine, store })
+    let engine = Engine::new(Arc::clone(&store), around);
+    Opened { engine, store }
 }
 
-/// The engine over the data directory of the user.
-pub(crate) fn open_default() -> Result<LocalEngine, Failure> {
-    open(settings::current()?).map(|opened| opened.engine)
+/// The engine over the data directory of the user, for commands that read.
+pub(crate) fn look_default() -> Result<LocalEngine, Failure> {
+    look(settings::current()?).map(|opened| opened.engine)
+}
+
+/// The same for commands that change what is there. Where there is nothing yet, they find nothing and make nothing.
+pub(crate) fn change_default() -> Result<LocalEngine, Failure> {
+    let current = settings::current()?;
+    if !root(current)?.exists() {
+        return look_default();
+    }
+    open_with(current, Sources::from_settings(&current.settings)).map(|opened| opened.engine)
+}
+
+/// The same for commands that bring something in: the data directory is made when it does not exist.
+pub(crate) fn open_default() -> Result<Opened, Failure> {
+    let current = settings::current()?;
+    open_with(current, Sources::from_settings(&current.settings))
+}
+
+/// A store in a folder, without keys and without an engine; of its folders none is made.
+pub(crate) fn store_as_is(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
+    let disk = Disk::open(root).map_err(|error| Failure::Environment(error.to_string()))?;
+    Ok(Arc::new(LocalStore::look(disk, Box::new(OsEntropy), boot_id())))
 }
 
 /// Logs to stderr: stdout belongs to the transport.

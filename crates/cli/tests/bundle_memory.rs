@@ -32,7 +32,7 @@ fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
         token_encoding: TokenEncoding::V2,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },
     };
-    let engine = Engine::open(Arc::clone(&store), around).unwrap();
+    let engine = Engine::new(Arc::clone(&store), around);
     (store, engine)
 }
 

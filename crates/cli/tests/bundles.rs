@@ -272,6 +272,42 @@ fn a_dropped_value_is_not_left_in_the_goal() {
 }
 
 #[test]
+fn a_title_leaks_nothing_of_a_dropped_value() {
+    let machine = Machine::new();
+    // The second title is cut three characters into the value.
+    let filler = "x".repeat(200 - "\n\n[TRUNCATED]".len() - 3);
+    let file = json!({
+        "id": "team.titles", "name": "Titles", "description": "d", "version": "1.0.0",
+        "steps": [
+            { "id": "a", "title": "Begin", "prompt": "Do a." },
+            { "id": "b", "title": "Log in with {{apiKey}}", "prompt": "Do b." },
+            { "id": "c", "title": "{{filler}}{{apiKey}} and so on for a while", "prompt": "Do c." },
+        ],
+    });
+    fs::write(machine.desk.path().join("titles.json"), file.to_string()).unwrap();
+    let mut client = machine.chat();
+    let key = "ZQ9-0123456789abcdef";
+    let start = json!({ "workflowId": "team.titles", "context": { "apiKey": key, "filler": filler } });
+    let first = client.call("start_workflow", start);
+    let second = advance(&mut client, &first, "begun");
+    assert!(second.text.contains(key), "the title shows it to the agent: {}", second.text);
+    let third = advance(&mut client, &second, "logged in");
+    assert!(third.text.contains("xZQ9"), "cut inside the value: {}", third.text);
+    client.close();
+    machine.done(&["export", &session_of(&first), "-o", "r.json", "--redact"]);
+    let text = fs::read_to_string(machine.desk.path().join("r.json")).unwrap();
+    assert!(!text.contains(key) && !text.contains("xZQ9"), "a title leaks");
+    assert!(text.contains("Log in with [redacted]"));
+    // A report withholds what it withholds of the context.
+    for format in ["md", "html", "json"] {
+        let name = format!("report.{format}");
+        machine.done(&["report", &session_of(&first), "--format", format, "-o", &name]);
+        let report = fs::read_to_string(machine.desk.path().join(name)).unwrap();
+        assert!(!report.contains("ZQ9") && report.contains("withheld"), "{format}: {report}");
+    }
+}
+
+#[test]
 fn the_sound_beginning_of_a_damaged_session_can_be_saved() {
     let (machine, reply) = halfway();
     let session = session_of(&reply);
@@ -348,4 +384,22 @@ fn a_refused_bundle_leaves_every_byte_as_it_was() {
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("BUNDLE_INTEGRITY_FAILED") && said.contains("session/"), "{said}");
     assert_eq!(machine.files(), before);
+}
+
+#[test]
+fn an_import_into_a_busy_store_is_told_to_wait() {
+    let (here, there) = (Machine::new(), Machine::new());
+    let started = here.chat().call("start_workflow", json!({ "workflowId": "wr.small_change" }));
+    let session = started.structured["run"]["sessionId"].as_str().unwrap();
+    let bundle = there.desk.path().join("run.json");
+    here.done(&["export", session, "-o", bundle.to_str().unwrap()]);
+    for name in ["import.lock", "store.lock"] {
+        let lock = fs::File::create(there.data.path().join(name)).unwrap();
+        lock.lock().unwrap();
+        let refused = there.run(&["import", bundle.to_str().unwrap(), "--json"]);
+        assert_eq!(refused.status.code(), Some(3), "{name}: {refused:?}");
+        let said: Value = serde_json::from_slice(&refused.stdout).unwrap();
+        assert_eq!(said["error"]["code"], "STORE_BUSY", "{name}: {said}");
+    }
+    there.done(&["import", bundle.to_str().unwrap()]);
 }

@@ -39,7 +39,7 @@ fn open(root: &Path, seed: u64) -> TestEngine {
         token_encoding: TokenEncoding::V2,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },
     };
-    Engine::open(Arc::new(store), around).unwrap()
+    Engine::new(Arc::new(store), around)
 }
 
 /// A session with a block, a checkpoint, a branch and a run inside a run.

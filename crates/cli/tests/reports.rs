@@ -152,7 +152,7 @@ fn a_pdf_is_printed_by_the_users_browser_or_says_what_is_missing() {
 #[test]
 fn sessions_are_listed_shown_drawn_logged_searched_and_resumed() {
     let scene = Scene::new();
-    assert!(scene.printed(&["sessions", "list"]).starts_with("No session is here yet"));
+    assert!(scene.printed(&["sessions", "list"]).starts_with("No sessions yet"));
     let reply = scene.started("Measured the retry budget.\u{1b}[31m");
     let (label, session) = named(&reply);
 
@@ -215,7 +215,7 @@ fn damaged_sessions_are_reported_up_to_the_damage_and_never_hidden() {
     expected.sort_unstable();
     assert_eq!(damaged, expected);
     let text = scene.printed(&["sessions", "list"]);
-    assert!(text.contains("Damaged sessions: 2") && text.contains(&healthy), "{text}");
+    assert!(text.contains("Damaged or unreadable sessions: 2") && text.contains(&healthy), "{text}");
 
     assert!(scene.printed(&["report", &tail]).contains("> **Damaged session.**"));
     let html = scene.printed(&["report", &tail, "--format", "html"]);

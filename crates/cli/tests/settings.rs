@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use workrail_testkit::command::{self, Place, Ran};
-use workrail_testkit::mcp_client::McpClient;
+use workrail_testkit::mcp_client::{McpClient, with_own_words};
+use workrail_testkit::terminal;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -100,7 +101,7 @@ fn a_file_that_cannot_be_used_is_said_at_once_with_the_place_and_the_way_out() {
         ("data_dir = \"here\"\n", "an absolute path"),
         ("[tools.deep]\nresume = true\n", "`tools.deep`"),
         ("retention = 3\n", "`retention`"),
-        ("[zzzzzzzzzzzz]\nqqqq = 3\n", "the settings are data_dir, "),
+        ("[zzzzzzzzzzzz]\nqqqq = 3\n", "the settings are approvals.refuse_descendants, data_dir, "),
     ] {
         home.write(text);
         let listed = home.run(&["config", "list"]);
@@ -242,11 +243,39 @@ fn preferences_for_new_runs_take_effect_without_a_restart() {
         started.structured["preferences"].clone()
     };
     assert_eq!(mode(&mut client)["autonomy"], "guided");
-    assert_eq!(home.run(&["prefs", "set", "full_auto_never_stop", "risk_policy=balanced"]).code, 0);
+    let raise = ["prefs", "set", "full_auto_never_stop", "risk_policy=balanced"];
+    assert_eq!(home.run(&raise).code, 1, "more autonomy needs a terminal");
+    assert_eq!(home.run(&["config", "set", "preferences.autonomy", "full_auto_never_stop"]).code, 1);
+    let typed = |arguments: &str, line: &str| {
+        let arguments = format!("--config '{}' {arguments}", home.config().display());
+        terminal::typed(Path::new(PROGRAM), &home.data(), &arguments, line)
+    };
+    assert!(!typed("prefs set full_auto_never_stop", "yes"), "the mode's name is typed");
+    assert_eq!(mode(&mut client)["autonomy"], "guided");
+    assert!(typed(
+        "config set preferences.autonomy full_auto_stop_on_user_deps",
+        "full_auto_stop_on_user_deps"
+    ));
+    assert!(typed(&raise.join(" "), "full_auto_never_stop"));
     let now = mode(&mut client);
     assert_eq!((&now["autonomy"], &now["riskPolicy"]), (&json!("full_auto_never_stop"), &json!("balanced")));
     let shown = home.run(&["prefs", "show", "--json"]).json();
     assert_eq!(shown["default"], now);
+    assert_eq!(home.run(&["prefs", "set", "guided"]).code, 0, "less autonomy asks nobody");
+    assert_eq!(home.run(&["config", "set", "preferences.autonomy"]).code, 0);
+}
+
+#[test]
+fn switching_the_refusal_of_descendants_off_needs_a_terminal() {
+    let home = Home::new();
+    let key = "approvals.refuse_descendants";
+    assert_eq!(home.run(&["config", "set", key, "true"]).code, 0);
+    assert_eq!(home.run(&["config", "set", key, "false"]).code, 1);
+    assert_eq!(home.run(&["config", "set", key]).code, 1);
+    assert_eq!(home.run(&["config", "get", key]).out, "true\n");
+    let arguments = format!("--config '{}' config set {key} false", home.config().display());
+    assert!(terminal::typed(Path::new(PROGRAM), &home.data(), &arguments, key));
+    assert_eq!(home.run(&["config", "get", key]).out, "false\n");
 }
 
 #[test]
@@ -260,7 +289,7 @@ fn preferences_of_a_session_are_pending_until_a_step_is_completed() {
     let label = first.structured["run"]["label"].as_str().unwrap();
     let shown = home.run(&["prefs", "show", "--session", label]);
     assert!(shown.out.contains("pending: guided, aggressive"), "{shown:?}");
-    let call = first.structured["nextCall"]["arguments"].clone();
+    let call = with_own_words(&first.structured["nextCall"]["arguments"]);
     let second = client.call("continue_workflow", call);
     assert_eq!(second.structured["preferences"]["riskPolicy"], "aggressive");
     let after = home.run(&["prefs", "show", "--session", label, "--json"]).json();
@@ -294,7 +323,7 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
     let aside = home.0.path().join("keyring.json");
     fs::rename(&keys, &aside).unwrap();
     let lost = home.run(&["doctor"]);
-    assert!(lost.code == 1 && lost.out.contains("the signing keys are gone"), "{lost:?}");
+    assert!(lost.code == 1 && lost.out.contains("workrail keys new"), "{lost:?}");
     fs::rename(&aside, &keys).unwrap();
     fs::set_permissions(&keys, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let exposed = home.run(&["doctor"]);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
-use workrail_testkit::mcp_client::{McpClient, ToolReply};
+use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
 use workrail_testkit::terminal;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
@@ -60,7 +60,7 @@ fn start(client: &mut McpClient) -> ToolReply {
 /// Follows the next call of a reply.
 fn next(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
     let call = &reply.structured["nextCall"];
-    client.call(call["tool"].as_str().unwrap(), call["arguments"].clone())
+    client.call(call["tool"].as_str().unwrap(), with_own_words(&call["arguments"]))
 }
 
 fn label(reply: &ToolReply) -> String {
@@ -78,7 +78,7 @@ fn an_approval_needs_a_terminal_and_the_typed_label() {
 
     let refused = scene.run(&["approve", &label]);
     assert!(!refused.status.success());
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("needs a person at a terminal"));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("needs a terminal with a person at it"));
     assert!(!scene.typed(&format!("approve {label}"), "yes"), "another word than the label approves nothing");
     let still = next(&mut client, &blocked);
     assert_eq!(still.structured["kind"], "blocked");
@@ -96,13 +96,96 @@ fn a_mode_that_is_chosen_later_is_pending_and_then_applied() {
     let scene = Scene::new();
     let mut client = scene.server(&[]);
     let first = start(&mut client);
-    let set = scene.run(&["prefs", "set", "full_auto_never_stop", "--run", &label(&first)]);
-    assert!(set.status.success(), "{set:?}");
+    let run = label(&first);
+    let refused = scene.run(&["prefs", "set", "full_auto_never_stop", "--run", &run]);
+    assert!(!refused.status.success(), "more autonomy needs a terminal");
+    let raise = format!("prefs set full_auto_never_stop --run {run}");
+    assert!(!scene.typed(&raise, "full_auto_never_stop"), "the run's label is typed");
+    assert!(scene.typed(&raise, &run));
+    let lower = scene.run(&["prefs", "set", "risk_policy=balanced", "--run", &run]);
+    assert!(lower.status.success(), "what does not raise autonomy asks nobody: {lower:?}");
     let looked = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
     assert_eq!(looked.structured["warnings"][0]["code"], "PREFERENCES_PENDING");
     let second = next(&mut client, &first);
     assert_eq!(second.step(), "b");
     assert_eq!(second.structured["preferences"]["autonomy"], "full_auto_never_stop");
+    let log = String::from_utf8(scene.run(&["sessions", "log", &run, "--json"]).stdout).unwrap();
+    assert!(log.contains("command_line") || log.contains("command line"), "{log}");
+}
+
+/// The log of a run, as text.
+fn log(scene: &Scene, run: &str) -> String {
+    String::from_utf8(scene.run(&["sessions", "log", run]).stdout).unwrap()
+}
+
+#[test]
+fn an_approval_below_the_program_that_runs_a_server_is_recorded_as_such() {
+    let scene = Scene::new();
+    // This test starts the server and the terminal alike, as a program that runs an agent does.
+    let mut client = scene.server(&[]);
+    let first = start(&mut client);
+    let run = label(&first);
+    let blocked = next(&mut client, &first);
+    assert!(scene.typed(&format!("approve {run}"), &run));
+    assert_eq!(next(&mut client, &blocked).step(), "b");
+    assert!(
+        log(&scene, &run).contains("from a terminal of the program that runs the agent"),
+        "{}",
+        log(&scene, &run)
+    );
+    let report = String::from_utf8(scene.run(&["report", &run]).stdout).unwrap();
+    assert!(
+        report.contains("someone at a terminal") && report.contains("warning: from a terminal"),
+        "{report}"
+    );
+}
+
+#[test]
+fn an_approval_while_no_server_runs_is_recorded_without_a_warning() {
+    let scene = Scene::new();
+    let mut client = scene.server(&[]);
+    let first = start(&mut client);
+    let run = label(&first);
+    let blocked = next(&mut client, &first);
+    client.close();
+    assert!(scene.typed(&format!("approve {run}"), &run));
+    assert!(!log(&scene, &run).contains("the program that runs the agent"), "{}", log(&scene, &run));
+    assert_eq!(next(&mut scene.server(&[]), &blocked).step(), "b");
+}
+
+#[test]
+fn a_setting_refuses_approvals_below_the_program_that_runs_a_server() {
+    let scene = Scene::new();
+    let config = scene.workflows.path().join("config.toml");
+    std::fs::write(&config, "[approvals]\nrefuse_descendants = true\n").unwrap();
+    let mut client = scene.server(&[]);
+    let first = start(&mut client);
+    let run = label(&first);
+    let blocked = next(&mut client, &first);
+    let with_setting = format!("--config '{}'", config.display());
+    assert!(!scene.typed(&format!("{with_setting} approve {run}"), &run));
+    assert!(!scene.typed(&format!("{with_setting} prefs set full_auto_never_stop --run {run}"), &run));
+    let still = next(&mut client, &blocked);
+    assert_eq!(still.structured["kind"], "blocked", "{}", still.text);
+    client.close();
+    assert!(
+        scene.typed(&format!("{with_setting} approve {run}"), &run),
+        "a terminal of one's own is not refused"
+    );
+}
+
+#[test]
+fn an_approval_of_a_session_in_use_is_told_to_wait() {
+    let scene = Scene::new();
+    let mut client = scene.server(&[]);
+    let first = start(&mut client);
+    let run = label(&first);
+    next(&mut client, &first);
+    let session = first.structured["run"]["sessionId"].as_str().unwrap();
+    let lock = std::fs::File::open(scene.data.path().join(format!("sessions/{session}/.lock"))).unwrap();
+    lock.lock().unwrap();
+    let said = terminal::shown(Path::new(PROGRAM), scene.data.path(), &format!("approve {run} --json"), &run);
+    assert!(said.contains("\"SESSION_LOCKED\""), "{said}");
 }
 
 #[test]

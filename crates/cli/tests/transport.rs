@@ -289,10 +289,13 @@ fn a_closed_stdout_ends_the_server_quietly_though_its_input_stays_open() {
 struct Http {
     child: Child,
     address: String,
+    /// The header that shows the secret; empty for a server without one.
+    authorization: String,
 }
 
 struct Answer {
     status: u16,
+    head: String,
     body: String,
 }
 
@@ -304,14 +307,20 @@ impl Answer {
 
 impl Http {
     fn start(data: &Path) -> Self {
-        let mut child = command(data, &["--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
+        let server = Self::of(data, &["--http", "127.0.0.1:0"]);
+        let secret = std::fs::read_to_string(data.join("keys/http-secret")).unwrap();
+        Self { authorization: format!("Authorization: Bearer {}\r\n", secret.trim_end()), ..server }
+    }
+
+    fn of(data: &Path, arguments: &[&str]) -> Self {
+        let mut child = command(data, arguments).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
         let address = line
             .strip_prefix("listening on http://")
             .and_then(|rest| rest.strip_suffix("/mcp\n"))
             .unwrap_or_else(|| panic!("{line}"));
-        Self { address: address.to_owned(), child }
+        Self { address: address.to_owned(), child, authorization: String::new() }
     }
 
     /// One exchange on a connection of its own.
@@ -326,13 +335,14 @@ impl Http {
         let _ = stream.read_to_string(&mut answer);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer { status, body: body.to_owned() }
+        Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
     }
 
     fn post(&self, headers: &str, body: &str) -> Answer {
         let head = format!(
             "POST /mcp HTTP/1.1\r\nHost: {{address}}\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\n{headers}"
+             Accept: application/json, text/event-stream\r\n{}{headers}",
+            self.authorization
         );
         self.exchange(&head, body.as_bytes())
     }
@@ -391,6 +401,97 @@ fn http_refuses_strangers_on_every_route() {
         }
     }
     assert!(server.end("INT").success());
+}
+
+#[test]
+fn http_answers_only_requests_with_the_secret() {
+    use std::os::unix::fs::MetadataExt as _;
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Http::start(data.path());
+    let right = std::mem::take(&mut server.authorization);
+    assert_eq!(std::fs::metadata(data.path().join("keys/http-secret")).unwrap().mode() & 0o777, 0o600);
+    let message = start_call(1).to_string();
+    let wrong = right.replace("Bearer ", "Bearer x");
+    let basic = right.replace("Bearer", "Basic");
+    for headers in ["", &wrong, &basic, &format!("{right}{right}"), "Authorization: Bearer\r\n"] {
+        let refused = server.post(headers, &message);
+        assert_eq!(refused.status, 401, "{headers:?}: {}", refused.body);
+        assert!(refused.head.contains("www-authenticate: bearer"), "{}", refused.head);
+        assert!(refused.body.contains("workrail keys http-secret"), "{}", refused.body);
+    }
+    for (method, path) in [("GET", "/mcp"), ("OPTIONS", "/mcp"), ("GET", "/"), ("GET", "/.well-known/x")] {
+        let refused = server.exchange(&format!("{method} {path} HTTP/1.1\r\nHost: {{address}}\r\n"), b"");
+        assert_eq!(refused.status, 401, "{method} {path}");
+    }
+    assert!(!data.path().join("sessions").read_dir().unwrap().any(|_| true), "a refused call did something");
+    assert_eq!(server.post(&right, &message).status, 200);
+    assert!(server.end("TERM").success());
+
+    let shown = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_workrail"));
+        command.args(arguments).env_clear().env("WORKRAIL_DATA_DIR", data.path()).env("HOME", data.path());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let secret = shown(&["keys", "http-secret"]);
+    assert_eq!(right, format!("Authorization: Bearer {}\r\n", secret.trim_end()));
+    // The secret outlives a restart, and ends with a new one.
+    let server = Http::start(data.path());
+    assert_eq!(server.post("", &message).status, 200);
+    assert!(server.end("TERM").success());
+    let new = shown(&["keys", "http-secret", "--new", "--yes"]);
+    assert_ne!(new, secret);
+    let mut server = Http::start(data.path());
+    assert_eq!(server.post("", &message).status, 200);
+    server.authorization = right;
+    assert_eq!(server.post("", &message).status, 401);
+    assert!(server.end("TERM").success());
+}
+
+#[test]
+fn the_http_secret_is_never_logged() {
+    let data = tempfile::tempdir().unwrap();
+    let log = data.path().join("log");
+    let file = std::fs::File::create(&log).unwrap();
+    let mut command = command(data.path(), &["--http", "127.0.0.1:0"]);
+    let child = command.env("WORKRAIL_LOG", "trace").stderr(file).spawn().unwrap();
+    let said = loop {
+        let said = std::fs::read_to_string(&log).unwrap();
+        if said.contains("SECRET") {
+            break said;
+        }
+        std::thread::yield_now();
+    };
+    let address = said.split("listening on http://").nth(1).unwrap().split("/mcp").next().unwrap().to_owned();
+    let secret = std::fs::read_to_string(data.path().join("keys/http-secret")).unwrap().trim_end().to_owned();
+    let server = Http { child, address, authorization: String::new() };
+    let message = start_call(1).to_string();
+    assert_eq!(server.post(&format!("Authorization: Bearer {secret}\r\n"), &message).status, 200);
+    assert_eq!(server.post(&format!("Authorization: Basic {secret}\r\n"), &message).status, 401);
+    assert!(server.end("TERM").success());
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.contains("a request was refused"), "{logged}");
+    assert!(!logged.contains(&secret), "the secret is in the log");
+}
+
+#[test]
+fn http_without_authentication_says_what_that_means() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Http::of(data.path(), &["--http", "127.0.0.1:0", "--no-auth"]);
+    assert_eq!(server.post("", &start_call(1).to_string()).status, 200);
+    assert!(!data.path().join("keys/http-secret").exists(), "no secret is made that nobody needs");
+    assert!(server.end("TERM").success());
+    let mut child =
+        command(data.path(), &["--http", "127.0.0.1:0", "--no-auth"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = String::new();
+    for _ in 0..2 {
+        said.read_line(&mut lines).unwrap();
+    }
+    assert!(lines.contains("every user and every program of this machine"), "{lines}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let alone = command(data.path(), &["--no-auth"]).output().unwrap();
+    assert_eq!(alone.status.code(), Some(2), "only HTTP can be without a secret");
 }
 
 #[test]

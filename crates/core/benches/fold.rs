@@ -184,6 +184,7 @@ impl Log {
             workflow_source_kind: WorkflowSourceKind::Project,
             workflow_source_ref: BoundedText::clip("workflows/bench.json"),
             parent: None,
+            keyed: None,
         };
         self.push(Scope::Run(self.run), EventData::RunStarted(started));
         self.node(None, NodeKind::Step)

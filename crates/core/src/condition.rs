@@ -15,21 +15,62 @@ use workrail_model::event::Context;
 #[derive(Clone, Debug)]
 pub struct Scope<'a> {
     context: &'a Context,
-    overlay: BTreeMap<String, Value>,
+    overlay: BTreeMap<&'a str, Overlaid<'a>>,
+    is_secret: fn(&str) -> bool,
 }
+
+#[derive(Clone, Debug)]
+enum Overlaid<'a> {
+    Own(Value),
+    /// An item of the list under this context key; never copied, lists may be long.
+    Item {
+        value: &'a Value,
+        context_key: &'a str,
+    },
+}
+
+static NOTHING: Value = Value::Null;
 
 impl<'a> Scope<'a> {
     pub fn new(context: &'a Context) -> Self {
-        Self { context, overlay: BTreeMap::new() }
+        Self { context, overlay: BTreeMap::new(), is_secret: |_| false }
     }
 
-    pub fn set(&mut self, name: &str, value: Value) {
-        self.overlay.insert(name.to_owned(), value);
+    /// The same values, except those under keys that are secrets: prompts and titles withhold them.
+    pub(crate) fn withholding(self, is_secret: fn(&str) -> bool) -> Self {
+        Self { is_secret, ..self }
+    }
+
+    pub(crate) fn set(&mut self, name: &'a str, value: Value) {
+        self.overlay.insert(name, Overlaid::Own(value));
+    }
+
+    /// Lays an item of a context list over the scope.
+    pub(crate) fn set_item(&mut self, name: &'a str, value: Option<&'a Value>, context_key: &'a str) {
+        self.overlay.insert(name, Overlaid::Item { value: value.unwrap_or(&NOTHING), context_key });
     }
 
     /// A flat lookup: dots are part of the key.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.overlay.get(key).or_else(|| self.context.get(key))
+        match self.overlay.get(key) {
+            Some(Overlaid::Own(value)) => Some(value),
+            Some(Overlaid::Item { value, .. }) => Some(value),
+            None => self.context.get(key),
+        }
+    }
+
+    /// The context key that a variable's value comes from.
+    pub(crate) fn context_key<'s>(&'s self, name: &'s str) -> &'s str {
+        match self.overlay.get(name) {
+            Some(Overlaid::Item { context_key, .. }) => context_key,
+            Some(Overlaid::Own(_)) | None => name,
+        }
+    }
+
+    /// Whether a path of names leads to a value that must not be shown.
+    pub(crate) fn withholds(&self, path: &str) -> bool {
+        let root = path.split('.').next().unwrap_or(path);
+        (self.is_secret)(self.context_key(root)) || path.split('.').any(self.is_secret)
     }
 }
 

@@ -44,6 +44,16 @@ fn spelled<T: serde::Serialize>(value: &T) -> Vec<u8> {
     to_canonical(value).expect("closed sets have a canonical form")
 }
 
+/// The session that a start with this idempotency key makes.
+pub fn keyed_session_id(key: &str) -> SessionId {
+    SessionId::from_bits(bits_80("workrail/session/keyed/1", &[key.as_bytes()]))
+}
+
+/// The run that a start with this idempotency key makes in a session.
+pub fn keyed_run_id(session: SessionId, key: &str) -> RunId {
+    RunId::from_bits(bits_80("workrail/run/keyed/1", &[&session.bits(), key.as_bytes()]))
+}
+
 /// The node at which a run starts.
 pub fn root_node_id(run: RunId) -> NodeId {
     NodeId::from_bits(bits_80("workrail/node/root/1", &[&run.bits()]))

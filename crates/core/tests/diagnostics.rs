@@ -115,6 +115,19 @@ fn cases() -> Vec<(Code, Vec<u8>)> {
         (Code::DuplicateId, text(with_steps(json!([plain("same"), plain("same")])))),
         (Code::PromptSource, text(step(json!({ "prompt": null })))),
         (Code::EmptyPromptBlocks, text(step(json!({ "prompt": null, "promptBlocks": { "goal": " " } })))),
+        (
+            Code::StepTooLong,
+            text(step(json!({ "promptFragments": (0..10)
+                .map(|number| json!({ "id": format!("f{number}"), "text": "{{b}}".repeat(13_000) }))
+                .collect::<Vec<_>>() }))),
+        ),
+        (
+            Code::WorkflowTooLarge,
+            text(top(json!({
+                "agentRole": "x".repeat(1000),
+                "steps": (0..5000).map(|number| plain(&format!("s{number}"))).collect::<Vec<_>>(),
+            }))),
+        ),
         (Code::PromptOverBudget, text(step(json!({ "prompt": "x".repeat(9000) })))),
         (Code::UnknownFeature, text(top(json!({ "features": ["wr.features.capabilites"] })))),
         (

@@ -1,4 +1,4 @@
-//! A person's decision on the step that waits for it; no tool of an agent leads here (G63).
+//! A decision on the step that waits for a person; no tool of an agent leads here (G63).
 
 use workrail_core::decide::approve::{Approve, approve};
 use workrail_core::interpret::{AskedConfirmation, asked_confirmation};
@@ -6,7 +6,7 @@ use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::render_title;
 use workrail_core::resume::RunPlace;
-use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
+use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{NodeId, SessionId};
 use workrail_model::name::StepId;
@@ -71,10 +71,10 @@ impl<S: Store> Engine<S> {
         label: &str,
         seen: &Waiting,
         decision: ApprovalDecision,
-        channel: ApprovalChannel,
+        origin: ApprovalOrigin,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let (session, place) = self.run_by_label(label)?;
-        self.hold(session, |held| {
+        let recorded = self.hold(session, |held| {
             let facts = held.state();
             // Asked again under the lock: the step that the person saw must be the one that waits.
             if self.waiting_in(facts, &place, label)? != *seen {
@@ -82,10 +82,11 @@ impl<S: Store> Engine<S> {
             }
             let (node, step) = (seen.node, seen.step.clone());
             let minting = self.minting()?;
-            let plan = approve(Approve { facts, node, step, decision, channel, minting })
+            let plan = approve(Approve { facts, node, step, decision, origin, minting })
                 .map_err(|cause| error::decide(&cause))?;
             held.append(plan)
-        })
+        });
+        recorded.map_err(|refused| error::locked_for_command(session, refused))
     }
 
     fn run_by_label(&self, label: &str) -> Result<(SessionId, RunPlace), Box<ErrorEnvelope>> {

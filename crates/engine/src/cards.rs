@@ -1,25 +1,32 @@
-//! A card for every run of the store, kept up to date by reading what was appended since (G23).
+//! A summary of every session of the store, kept up to date by reading what was appended since (G23).
 //!
-//! From cards come the ranking of `resume_session`, and the way back from a label that is all that is left
-//! of a token.
+//! From summaries come the ranking of `resume_session`, the list of sessions, and the way back from a label that is
+//! all that is left of a token. A new process takes them from the store's index, reads only sessions that changed
+//! since they were indexed, and adds these to it. A session that cannot be read is that session's own problem: it is
+//! counted with its health, and nothing else waits for it (G20).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use workrail_core::label::RunLabel;
-use workrail_core::project::{OutputState, SessionState};
-use workrail_core::resume::{RunCard, RunPlace, SessionCard, Titled};
+use workrail_core::overview::RunRow;
+use workrail_core::project::SessionState;
+use workrail_core::resume::{RunCard, RunPlace};
+use workrail_core::summary::{self, Completeness, SessionSummary};
 use workrail_core::token::NodeFacts;
-use workrail_model::digest::WorkflowHash;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::event::OutputPayload;
+use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
-use workrail_ports::session_store::StoreError;
+use workrail_ports::cache::{IfAbsent, IndexRecord};
+use workrail_ports::session_store::{LogStamp, StampDepth, StampedSession, StoreError};
 
-use crate::contents::Content;
 use crate::error;
 use crate::gate::Reading;
+use crate::salvage::unreadable;
+
+/// Records that are added to the index together: a process that is killed while it builds one loses little.
+const RECORDS_PER_WRITE: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Cards {
@@ -28,14 +35,33 @@ pub(crate) struct Cards {
 
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    sessions: BTreeMap<SessionId, (Cursor, SessionCard)>,
-    /// Damaged sessions: counted, never offered (G20).
-    pub unhealthy: BTreeSet<SessionId>,
+    sessions: BTreeMap<SessionId, Summarised>,
+    /// Damaged and unreadable sessions with their health: counted, never offered (G20).
+    pub unhealthy: BTreeMap<SessionId, SessionHealth>,
+    /// Whether the index was read; once is enough for a process.
+    has_index: bool,
+}
+
+/// A healthy session.
+#[derive(Debug)]
+struct Summarised {
+    /// Absent when the log could not be looked at, or was written while it was read: then it is read again.
+    stamp: Option<LogStamp>,
+    cursor: Cursor,
+    summary: SessionSummary,
 }
 
 impl Known {
     pub(crate) fn runs(&self) -> impl Iterator<Item = &RunCard> {
-        self.sessions.values().flat_map(|(_, card)| card.runs.iter())
+        self.sessions.values().flat_map(|session| session.summary.cards.iter())
+    }
+
+    pub(crate) fn healthy(&self) -> usize {
+        self.sessions.len()
+    }
+
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &[RunRow]> {
+        self.sessions.values().map(|session| session.summary.rows.as_slice())
     }
 }
 
@@ -48,68 +74,95 @@ pub(crate) enum Named {
     Several(usize),
 }
 
-impl Titled for Content<'_> {
-    fn whole_notes(&self, output: &OutputState) -> Option<String> {
-        match &output.payload {
-            OutputPayload::Notes { full_text_ref: Some(reference), .. } => {
-                String::from_utf8(self.store.blob(*reference).ok()?).ok()
-            }
-            OutputPayload::Notes { full_text_ref: None, .. } | OutputPayload::ArtifactRef { .. } => None,
-        }
-    }
-
-    fn workflow_name(&self, hash: WorkflowHash) -> Option<String> {
-        self.workflow(hash).ok().map(|workflow| workflow.name.clone())
-    }
-}
-
 impl<'a> Reading<'a> {
-    /// All cards as the store stands now.
+    /// All summaries as the store is now.
     pub(crate) fn cards(&self) -> Result<MutexGuard<'a, Known>, Box<ErrorEnvelope>> {
+        self.cards_at(StampDepth::Manifest, &mut |_, _| {})
+    }
+
+    /// The same, with a look of this depth at each session; `heard` is told how many of those that have to be read
+    /// are done.
+    pub(crate) fn cards_at(
+        &self,
+        depth: StampDepth,
+        heard: &mut dyn FnMut(u64, u64),
+    ) -> Result<MutexGuard<'a, Known>, Box<ErrorEnvelope>> {
         let mut known = self.cards.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let cursor = |session| known.sessions.get(&session).map(|(cursor, _)| *cursor);
-        let changes = self.sessions.changes(&cursor).map_err(error::store)?;
-        let present: BTreeSet<SessionId> =
-            changes.unchanged.iter().chain(&changes.changed).copied().collect();
+        let found = self.sessions.stamped_sessions(depth).map_err(error::store)?;
+        let present: BTreeSet<SessionId> = found.iter().map(|found| found.session).collect();
         known.sessions.retain(|session, _| present.contains(session));
         known.unhealthy.clear();
-        for session in changes.changed {
-            self.refresh(&mut known, session)?;
+        if !known.has_index {
+            known.take_index(self.index.index_records(summary::VERSION, &|id| present.contains(&id)));
         }
+        let is_news = |found: &StampedSession| {
+            let seen = known.sessions.get(&found.session).and_then(|session| session.stamp);
+            !seen.zip(found.stamp).is_some_and(|(seen, now)| now.is_unchanged(&seen, depth))
+        };
+        let changed: Vec<StampedSession> = found.into_iter().filter(is_news).collect();
+        let mut records = Vec::new();
+        for (done, found) in (0..).zip(&changed) {
+            heard(done, changed.len() as u64);
+            records.extend(self.refresh(&mut known, found.session));
+            if records.len() >= RECORDS_PER_WRITE {
+                self.index.add_to_index(summary::VERSION, &records, IfAbsent::Skip);
+                records.clear();
+            }
+        }
+        self.index.add_to_index(summary::VERSION, &records, IfAbsent::Skip);
         Ok(known)
     }
 
-    fn refresh(&self, known: &mut Known, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
-        let before = known.sessions.get(&session).map(|(cursor, _)| *cursor);
-        let slice = match self.sessions.read(session, before.as_ref()) {
-            Ok(slice) => slice,
-            Err(StoreError::NotFound { .. }) => {
-                known.sessions.remove(&session);
-                return Ok(());
-            }
-            Err(cause) => return Err(error::store(cause)),
-        };
-        if before.is_some() && slice.health.is_healthy() && slice.continues && slice.events.is_empty() {
-            return Ok(());
+    /// Reads a session that may have changed; returns what the index should hold of it from now on.
+    fn refresh(&self, known: &mut Known, session: SessionId) -> Option<IndexRecord> {
+        // Looked at before it is read: whatever is written in between shows in the next stamp.
+        let stamp = self.sessions.stamp(session);
+        let segments = |stamp: Option<LogStamp>| stamp.map(|stamp| stamp.segments);
+        if let Some(before) = known.sessions.get_mut(&session)
+            && segments(before.stamp) == segments(stamp)
+            && let Ok(slice) = self.sessions.read(session, Some(&before.cursor))
+            && slice.health.is_healthy()
+            && slice.continues
+            && slice.events.is_empty()
+        {
+            before.stamp = stamp.filter(|stamp| stamp.bytes == before.cursor.manifest_bytes);
+            return record(session, before.stamp?, before.cursor, &before.summary);
         }
-        let whole = match before {
-            None => Ok(slice),
-            Some(_) => self.sessions.read(session, None),
-        };
-        let card = whole.ok().filter(|slice| slice.health.is_healthy()).and_then(|slice| {
-            let facts = SessionState::from_events(session, &slice.events).ok()?;
-            Some((slice.cursor, SessionCard::of(&facts, &self.content)))
-        });
-        match card {
-            Some(card) => {
-                known.sessions.insert(session, card);
+        known.sessions.remove(&session);
+        let (state, cursor) = match self.whole(session) {
+            Ok(Some(whole)) => whole,
+            Ok(None) => return None,
+            Err(health) => {
+                known.unhealthy.insert(session, health);
+                return None;
             }
-            None => {
-                known.sessions.remove(&session);
-                known.unhealthy.insert(session);
+        };
+        let (summary, completeness) = SessionSummary::of(&state, &self.content);
+        let stamp = stamp.filter(|stamp| stamp.bytes == cursor.manifest_bytes);
+        let stamp = stamp.filter(|_| completeness == Completeness::Complete);
+        let record = stamp.and_then(|stamp| record(session, stamp, cursor, &summary));
+        known.sessions.insert(session, Summarised { stamp, cursor, summary });
+        record
+    }
+
+    /// A healthy session, folded; `None` for one without a committed event.
+    fn whole(&self, session: SessionId) -> Result<Option<(SessionState, Cursor)>, SessionHealth> {
+        if let Some(folded) = self.cached(session)
+            && let Ok(slice) = self.sessions.read(session, Some(&folded.cursor))
+            && slice.health.is_healthy()
+            && slice.continues
+        {
+            let mut folded = folded;
+            if folded.take(&slice).is_ok() {
+                return Ok(Some((folded.state, folded.cursor)));
             }
         }
-        Ok(())
+        match self.salvage_slice(session) {
+            Ok((read, cursor)) if read.health.is_healthy() => Ok(Some((read.state, cursor))),
+            Ok((read, _)) => Err(read.health),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(cause) => Err(unreadable(&cause)),
+        }
     }
 
     /// The runs of this store that go by a label.
@@ -123,6 +176,33 @@ impl<'a> Reading<'a> {
             Some(_) | None => Named::Several(others + 1),
         })
     }
+}
+
+impl Known {
+    /// Takes over what other processes have summarised. What does not decode is read instead.
+    fn take_index(&mut self, records: Vec<IndexRecord>) {
+        for IndexRecord { session, stamp, cursor, summary } in records {
+            if let Some(summary) = SessionSummary::from_bytes(session, &summary) {
+                self.sessions.entry(session).or_insert(Summarised { stamp: Some(stamp), cursor, summary });
+            }
+        }
+        self.has_index = true;
+    }
+}
+
+/// What the index holds of a session.
+pub(crate) fn record(
+    session: SessionId,
+    stamp: LogStamp,
+    cursor: Cursor,
+    summary: &SessionSummary,
+) -> Option<IndexRecord> {
+    (stamp.bytes == cursor.manifest_bytes).then(|| IndexRecord {
+        session,
+        stamp,
+        cursor,
+        summary: summary.to_bytes(),
+    })
 }
 
 /// What a token for the tip of a run needs.

@@ -327,7 +327,7 @@ impl<S: Store> Export<'_, S> {
         if let Some(redactor) = redactor {
             redactor.event(&mut event);
         }
-        for place in ["/data/replyRef", "/data/checkpoint/replyRef"] {
+        for place in ["/data/replyRef", "/data/checkpoint/replyRef", "/data/keyed/replyRef"] {
             if let Some(reference) = event.pointer_mut(place)
                 && let Ok(known) = serde_json::from_value::<BlobRef>(reference.clone())
                 && let Some(renamed) = self.replies.get(&known)

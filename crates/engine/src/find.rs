@@ -51,7 +51,7 @@ impl<S: Store> Engine<S> {
         };
         let healthy = known.runs().filter_map(|card| Some((card.session, card.run()?)));
         // Whatever cannot be read at all has no runs that could be meant.
-        let salvaged = known.unhealthy.iter().filter_map(|session| reading.salvage(*session).ok());
+        let salvaged = known.unhealthy.keys().filter_map(|session| reading.salvage(*session).ok());
         let damaged = salvaged.flat_map(|salvaged| {
             let session = salvaged.state.session_id();
             salvaged.state.runs().map(|run| (session, run.run_id)).collect::<Vec<_>>()

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use workrail_core::project::{FoldError, SessionState};
+use workrail_core::project::{self, FoldError, SessionState};
 use workrail_model::event::Event;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
+use workrail_ports::cache::CachedProjection;
 use workrail_ports::session_store::SessionSlice;
 
 /// Sessions kept folded at once; beyond it the longest unused one is forgotten and read again.
@@ -31,11 +32,40 @@ struct Kept {
 pub(crate) struct Folded {
     pub state: SessionState,
     pub cursor: Cursor,
+    /// The length of the log at which the state was last put into the cache.
+    cached_events: u64,
 }
+
+/// Shorter sessions are folded faster than a cached state is read.
+const CACHED_EVENTS_MIN: u64 = 512;
+/// The cache is written anew when this share of the log is not in it: the cost of writing stays a constant part of
+/// the cost of appending, and what a new process folds a constant part of the log.
+const UNCACHED_PART_MAX: u64 = 8;
 
 impl Folded {
     fn new(session: SessionId) -> Self {
-        Self { state: SessionState::new(session), cursor: Cursor::start() }
+        Self { state: SessionState::new(session), cursor: Cursor::start(), cached_events: 0 }
+    }
+
+    /// A state from the cache, when it is one of this session.
+    pub(crate) fn from_cache(session: SessionId, cached: &CachedProjection) -> Option<Self> {
+        let state: SessionState = serde_json::from_slice(&cached.state).ok()?;
+        let cached_events = state.next_event_index().get();
+        let fits =
+            state.session_id() == session && state.next_event_index() == cached.cursor.next_event_index;
+        fits.then_some(Self { state, cursor: cached.cursor, cached_events })
+    }
+
+    /// The state to be cached, when the cache is far behind.
+    pub(crate) fn due_for_cache(&mut self) -> Option<CachedProjection> {
+        let events = self.state.next_event_index().get();
+        let step = CACHED_EVENTS_MIN.max(events / UNCACHED_PART_MAX);
+        if events.saturating_sub(self.cached_events) < step {
+            return None;
+        }
+        let state = serde_json::to_vec(&self.state).ok()?;
+        self.cached_events = events;
+        Some(CachedProjection { version: project::VERSION, cursor: self.cursor, state })
     }
 
     /// What to ask the store for.

@@ -3,20 +3,26 @@
 //! `look` gives a closure the folded state and no way to write. `hold` lends the locked session of a
 //! healthy log to one closure; the lock ends with it.
 
-use workrail_core::project::SessionState;
+use workrail_core::project::{self, SessionState};
+use workrail_core::summary::{self, Completeness, SessionSummary};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
 use workrail_model::plan::AppendPlan;
+use workrail_ports::cache::{IfAbsent, ProjectionCache, SessionIndex};
 use workrail_ports::control::WishReader;
 use workrail_ports::environment::Entropy;
-use workrail_ports::session_store::{Appended, LockedSession, SessionReader};
+use workrail_ports::session_store::{Appended, LockedSession, SessionReader, StoreError};
 
-use crate::cards::Cards;
+use crate::cards::{Cards, record};
 use crate::catalog::Catalog;
 use crate::contents::Content;
 use crate::folded::{Folded, FoldedSessions, locked};
 use crate::token::Signer;
 use crate::{Engine, Store, Surroundings, error};
+
+/// Appenders index sessions up to this length with every append. A summary of a longer one takes the words of
+/// hundreds of notes, which an advance should not wait for: the next reader indexes it.
+const INDEXED_EVENTS_MAX: u64 = 96;
 
 /// What a read-only use case may touch.
 #[derive(Clone, Copy)]
@@ -28,6 +34,8 @@ pub(crate) struct Reading<'a> {
     pub around: &'a Surroundings,
     pub signer: &'a Signer,
     pub folded: &'a FoldedSessions,
+    pub projections: &'a dyn ProjectionCache,
+    pub index: &'a dyn SessionIndex,
     pub cards: &'a Cards,
     pub catalog: &'a Catalog,
 }
@@ -41,12 +49,23 @@ impl Reading<'_> {
     ) -> Result<T, Box<ErrorEnvelope>> {
         let entry = self.folded.entry(session);
         let mut folded = locked(&entry);
+        if folded.since().is_none()
+            && let Some(cached) = self.cached(session)
+        {
+            *folded = cached;
+        }
         let slice = self.sessions.read(session, folded.since()).map_err(error::store)?;
         if !slice.health.is_healthy() {
             return Err(error::health(session, &slice.health));
         }
         folded.take(&slice).map_err(|cause| error::fold(session, &cause))?;
         use_it(&folded.state)
+    }
+
+    /// The folded state that an appender left of a long session (G18). It holds only while the log still has the
+    /// group at its cursor, which the next read checks.
+    pub(crate) fn cached(&self, session: SessionId) -> Option<Folded> {
+        Folded::from_cache(session, &self.projections.get(session, project::VERSION)?)
     }
 }
 
@@ -60,18 +79,68 @@ impl<S: Store> Engine<S> {
         let mut held = self.store.lock(session).map_err(error::store)?;
         let entry = self.folded.entry(session);
         let mut folded = locked(&entry);
+        if folded.since().is_none()
+            && let Some(cached) = self.reading().cached(session)
+        {
+            *folded = cached;
+        }
         let slice = held.events_since(folded.since()).map_err(error::store)?;
         folded.take(&slice).map_err(|cause| error::fold(session, &cause))?;
-        use_it(&mut Held { session: &mut held, folded: &mut folded })
+        let before = folded.cursor;
+        let answer = use_it(&mut Held { session: &mut held, folded: &mut folded });
+        if folded.cursor != before {
+            self.save(&mut folded);
+        }
+        answer
+    }
+
+    /// Saves what the next process would have to work out again. Under the session's lock, so that nothing newer is
+    /// overwritten; what cannot be saved costs time only (G18).
+    fn save(&self, folded: &mut Folded) {
+        let session = folded.state.session_id();
+        if folded.state.next_event_index().get() <= INDEXED_EVENTS_MAX
+            && let Some(stamp) = self.store.stamp(session)
+            && let (summary, Completeness::Complete) = SessionSummary::of(&folded.state, &self.content())
+            && let Some(record) = record(session, stamp, folded.cursor, &summary)
+        {
+            self.store.add_to_index(summary::VERSION, &[record], IfAbsent::Create);
+        }
+        if let Some(projection) = folded.due_for_cache() {
+            let _ = self.store.put(session, &projection);
+        }
     }
 
     /// Appends the first plan of a new session.
     pub(crate) fn create(&self, session: SessionId, plan: AppendPlan) -> Result<(), Box<ErrorEnvelope>> {
-        let mut held = self.store.create(session).map_err(error::store)?;
+        match self.create_once(session, plan)? {
+            Creation::Made => Ok(()),
+            Creation::Exists => Err(error::store(StoreError::AlreadyExists { session })),
+        }
+    }
+
+    /// The same for a session whose id the caller derived, which another process may have made first.
+    pub(crate) fn create_once(
+        &self,
+        session: SessionId,
+        plan: AppendPlan,
+    ) -> Result<Creation, Box<ErrorEnvelope>> {
+        let mut held = match self.store.create(session) {
+            Err(StoreError::AlreadyExists { .. }) => return Ok(Creation::Exists),
+            created => created.map_err(error::store)?,
+        };
         let entry = self.folded.entry(session);
         let mut folded = locked(&entry);
-        Held { session: &mut held, folded: &mut folded }.append(plan)
+        Held { session: &mut held, folded: &mut folded }.append(plan)?;
+        self.save(&mut folded);
+        Ok(Creation::Made)
     }
+}
+
+/// Whether a session was made, or was there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Creation {
+    Made,
+    Exists,
 }
 
 /// A session that may be appended to, with its folded state.

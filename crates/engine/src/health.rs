@@ -1,13 +1,12 @@
-//! How the sessions of the store are: read from beginning to end, none left out (G20).
+//! How the sessions of the store are, none left out (G20).
 
-use workrail_core::project::SessionState;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
+use workrail_ports::session_store::StampDepth;
 
 use crate::{Engine, Store, error};
 
-/// A session that cannot go on, and why.
+/// A session that cannot continue, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unwell {
     pub session: SessionId,
@@ -22,29 +21,20 @@ pub struct StoreHealth {
 }
 
 impl<S: Store> Engine<S> {
-    /// Reads every session; `progress` hears how many are done and how many there are.
+    /// Reads every session of which a file was written since it was indexed; `progress` hears how many of those are
+    /// done. What no file system reports, a bit that the medium lost, is for `verify` to find.
     pub fn health(&self, mut progress: impl FnMut(usize, usize)) -> Result<StoreHealth, Box<ErrorEnvelope>> {
-        let sessions = self.store.sessions().map_err(error::store)?;
-        let mut found = StoreHealth { sessions: sessions.len(), unwell: Vec::new() };
-        for (position, session) in sessions.iter().enumerate() {
-            progress(position, sessions.len());
-            if let Err(cause) = self.well(*session) {
-                found.unwell.push(Unwell { session: *session, cause });
-            }
-        }
-        Ok(found)
-    }
-
-    fn well(&self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
-        let slice = self.store.read(session, None).map_err(error::store)?;
-        match slice.health {
-            SessionHealth::Healthy => {
-                let folded = SessionState::from_events(session, &slice.events);
-                folded.map(drop).map_err(|cause| error::fold(session, &cause))
-            }
-            SessionHealth::CorruptTail { .. }
-            | SessionHealth::CorruptHead { .. }
-            | SessionHealth::UnknownVersion { .. } => Err(error::health(session, &slice.health)),
-        }
+        let reading = self.reading();
+        let known = reading.cards_at(StampDepth::Segments, &mut |done, total| {
+            progress(
+                usize::try_from(done).unwrap_or(usize::MAX),
+                usize::try_from(total).unwrap_or(usize::MAX),
+            );
+        })?;
+        let unwell = known.unhealthy.iter();
+        let unwell: Vec<Unwell> = unwell
+            .map(|(session, health)| Unwell { session: *session, cause: error::health(*session, health) })
+            .collect();
+        Ok(StoreHealth { sessions: known.healthy() + unwell.len(), unwell })
     }
 }

@@ -15,6 +15,7 @@ use workrail_ports::archive::StagedSession;
 use workrail_ports::session_store::StoreError;
 
 use crate::export::RunSummary;
+use crate::token::FirstKeys;
 use crate::{Engine, Store, error};
 
 /// What is to be done with the bundle.
@@ -65,6 +66,8 @@ impl<S: Store> Engine<S> {
         let checked = check(source, surveyed).map_err(refused)?;
         let identity = self.identity(&checked, mode)?;
         if mode != ImportMode::CheckOnly {
+            // A new store gets its keys before its first session. An import itself needs none.
+            let _ = self.signer.refresh(FirstKeys::Make);
             self.take_in(source, &checked, &identity)?;
         }
         Ok(summary(checked, identity))
@@ -135,7 +138,7 @@ impl<S: Store> Engine<S> {
         })?;
         // First the counter: whoever comes after the session must come after its events.
         if let Some(newest) = Activity::new(identity.newest_activity(checked)) {
-            self.store.raise_activity(newest).map_err(error::store)?;
+            self.store.raise_activity(newest).map_err(not_stored)?;
         }
         staging.0.publish().map_err(not_stored)
     }

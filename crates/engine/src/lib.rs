@@ -42,13 +42,13 @@ use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::token::{TokenEncoding, TokenKind};
 use workrail_ports::archive::{SessionArchive, SessionImport};
-use workrail_ports::cache::ProjectionCache;
+use workrail_ports::cache::{ProjectionCache, SessionIndex};
 use workrail_ports::content::ContentStore;
 use workrail_ports::control::SessionControl;
 use workrail_ports::environment::{ActivityCounter, Clock, DefaultPreferences, Entropy};
 use workrail_ports::keyring::KeyringStore;
 use workrail_ports::servers::ServerDirectory;
-use workrail_ports::session_store::SessionStore;
+use workrail_ports::session_store::{SessionReader, SessionStore};
 use workrail_ports::workflow_source::WorkflowSource;
 use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
@@ -65,7 +65,7 @@ pub use import::{ImportMode, Imported};
 pub use preferences::RunPreferences;
 pub use reply::Reply;
 use request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartSession, StartWorkflow};
-use token::Signer;
+use token::{FirstKeys, Signer};
 use workspace::Workspaces;
 
 /// Everything the engine keeps things in.
@@ -75,6 +75,7 @@ pub trait Store:
     + KeyringStore
     + ActivityCounter
     + ProjectionCache
+    + SessionIndex
     + SessionControl
     + ServerDirectory
     + SessionArchive
@@ -89,6 +90,7 @@ impl<S> Store for S where
         + KeyringStore
         + ActivityCounter
         + ProjectionCache
+        + SessionIndex
         + SessionControl
         + ServerDirectory
         + SessionArchive
@@ -148,12 +150,13 @@ impl<S: Store> std::fmt::Debug for Engine<S> {
 }
 
 impl<S: Store> Engine<S> {
-    /// Loads the signing keys, making them on first use.
-    pub fn open(store: Arc<S>, around: Surroundings) -> Result<Self, Box<ErrorEnvelope>> {
+    /// Touches nothing: the signing keys are read by the first call that needs them.
+    pub fn new(store: Arc<S>, around: Surroundings) -> Self {
         let keys = Arc::clone(&store) as Arc<dyn KeyringStore>;
-        let signer = Signer::open(keys, around.token_encoding).map_err(error::keyring)?;
+        let sessions = Arc::clone(&store) as Arc<dyn SessionReader>;
+        let signer = Signer::new(keys, sessions, around.token_encoding);
         let catalog = Catalog::new(Arc::clone(&around.workflows));
-        Ok(Self {
+        Self {
             store,
             around,
             signer,
@@ -162,7 +165,7 @@ impl<S: Store> Engine<S> {
             cards: Cards::default(),
             workspaces: Workspaces::default(),
             catalog,
-        })
+        }
     }
 
     /// Starts a run and returns its first step.
@@ -172,6 +175,7 @@ impl<S: Store> Engine<S> {
 
     /// Completes the pending step with an ack, or returns it again without one.
     pub fn continue_workflow(&self, request: ContinueWorkflow) -> Answer {
+        self.signer.refresh(FirstKeys::DoNotMake)?;
         let tokens = [&request.ack_token, &request.state_token, &request.continue_token];
         let sent = rescue::said_by(tokens);
         self.advance_or_look(request).map_err(|refused| self.reading().led_by_tokens(refused, sent))
@@ -203,14 +207,30 @@ impl<S: Store> Engine<S> {
 
     /// Saves work beside the pending step without completing it.
     pub fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer {
+        self.signer.refresh(FirstKeys::DoNotMake)?;
         let sent = rescue::said_by([&request.checkpoint_token, &request.state_token]);
         self.checkpoint(request).map_err(|refused| self.reading().led_by_tokens(refused, sent))
     }
 
     /// Finds runs again without any token.
     pub fn resume_session(&self, request: ResumeSession) -> Answer {
+        self.signer.refresh(FirstKeys::DoNotMake)?;
         let workspace = self.workspace(request.workspace.as_deref())?;
         self.reading().resume(&request, workspace.as_ref())
+    }
+
+    /// The same for people, whose question is answered without keys as well: then no candidate has a next call,
+    /// and `keys_problem` says why.
+    pub fn find_runs(&self, request: ResumeSession) -> Answer {
+        // What is wrong with the keys is asked for by `keys_problem`.
+        let _ = self.signer.refresh(FirstKeys::DoNotMake);
+        let workspace = self.workspace(request.workspace.as_deref())?;
+        self.reading().resume(&request, workspace.as_ref())
+    }
+
+    /// Why no token can be signed or checked now; `None` when the keys are usable or the store is new.
+    pub fn keys_problem(&self) -> Option<Box<ErrorEnvelope>> {
+        self.signer.refresh(FirstKeys::DoNotMake).err()
     }
 
     /// Opens a session that can hold notes without a run.
@@ -228,6 +248,8 @@ impl<S: Store> Engine<S> {
             around: &self.around,
             signer: &self.signer,
             folded: &self.folded,
+            projections: &*self.store,
+            index: &*self.store,
             cards: &self.cards,
             catalog: &self.catalog,
         }

@@ -63,6 +63,21 @@ impl<S: Store> Engine<S> {
         })
     }
 
+    /// The open runs whose autonomy the changes would raise above what holds or is asked for already.
+    pub fn raised_by(
+        &self,
+        found: Found,
+        changes: &[PreferenceChange],
+    ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
+        let mut runs = self.preferences_of(found)?;
+        runs.retain(|run| {
+            let now = run.pending.unwrap_or(run.applied);
+            let wish = changes.iter().fold(now, |preferences, change| preferences.with(*change));
+            is_open(run.status) && wish.autonomy > now.autonomy
+        });
+        Ok(runs)
+    }
+
     /// Asks for changes on top of what holds or is asked for already. Runs that are complete are left alone.
     pub fn ask_preferences(
         &self,
@@ -71,9 +86,8 @@ impl<S: Store> Engine<S> {
     ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
         let mut asked = Vec::new();
         for run in self.preferences_of(found)? {
-            match run.status {
-                Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => continue,
-                Some(RunStatus::InProgress | RunStatus::Blocked) | None => {}
+            if !is_open(run.status) {
+                continue;
             }
             let now = run.pending.unwrap_or(run.applied);
             let wish = changes.iter().fold(now, |preferences, change| preferences.with(*change));
@@ -83,5 +97,12 @@ impl<S: Store> Engine<S> {
             asked.push(RunPreferences { pending: Some(wish), ..run });
         }
         if asked.is_empty() { Err(error::no_open_run()) } else { Ok(asked) }
+    }
+}
+
+fn is_open(status: Option<RunStatus>) -> bool {
+    match status {
+        Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => false,
+        Some(RunStatus::InProgress | RunStatus::Blocked) | None => true,
     }
 }

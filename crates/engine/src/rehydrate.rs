@@ -4,7 +4,7 @@ use workrail_core::decide::disclose;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::reply::recovery::{Recovering, Snapshots as _};
-use workrail_core::reply::{Beside, ReplyInput, ReplyMoment, render};
+use workrail_core::reply::{Beside, LongText, ReplyInput, ReplyMoment, render};
 use workrail_core::token::NodeFacts;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::WorkflowHash;
@@ -57,8 +57,10 @@ impl Reading<'_> {
                 context: &context,
                 preferences: facts.preferences(at.node),
                 moment: ReplyMoment::Rehydrated,
+                long_text: LongText::Shorten,
                 beside: self.beside(facts, at, &workflow, &context, workspace),
-            });
+            })
+            .map_err(|cause| error::step_text(&cause))?;
             // A fresh attempt: two chats that resume one node fork instead of one losing its work.
             let attempt = fresh_attempt(self.entropy)?;
             let attempts = Attempts::both(attempt, state.pending_step().is_some());

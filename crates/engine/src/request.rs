@@ -16,6 +16,8 @@ pub struct StartWorkflow {
     pub parent: Option<String>,
     pub session_token: Option<String>,
     pub workspace: Option<String>,
+    /// Makes the call repeatable: the same key starts one run, however often it is sent.
+    pub idempotency_key: Option<String>,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -7,10 +7,10 @@ use workrail_core::project::SessionState;
 use workrail_core::render::prompt::render_title;
 use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, look_call};
 use workrail_core::resume::{Query, RunCard, RunPlace, rank, snippet};
-use workrail_model::error::ErrorEnvelope;
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::id::{RunId, SessionId};
-use workrail_model::reply::without_marks;
+use workrail_model::reply::{NextCall, without_marks};
 use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
 use workrail_model::text::truncate_with_marker;
 use workrail_ports::workspace::WorkspacePath;
@@ -28,7 +28,6 @@ const SNIPPET_SHOWN_BYTES_MAX: usize = 700;
 
 impl Reading<'_> {
     pub(crate) fn resume(&self, request: &ResumeSession, workspace: Option<&WorkspacePath>) -> Answer {
-        self.signer.refresh();
         let query = self.query(request, workspace)?;
         let (ranked, searched_runs, unhealthy_sessions) = {
             let known = self.cards()?;
@@ -48,7 +47,7 @@ impl Reading<'_> {
         {
             return Err(error::session_not_found(request));
         }
-        let next_call = candidates.first().map(|first| first.next_call.clone());
+        let next_call = candidates.first().and_then(|first| first.next_call.clone());
         let text = text(&candidates, query.has_words(), searched_runs, unhealthy_sessions);
         Reply::plain(&ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call })
     }
@@ -113,11 +112,23 @@ impl Reading<'_> {
                 last_worked_on: facts.last_at().map(ToString::to_string),
                 why_matched,
                 snippet: snippet(facts, tip, query, &self.content),
-                next_call: session::body(card.session, self.signer.session(card.session), "").next_call,
+                next_call: self
+                    .signer
+                    .has_keys()
+                    .then(|| session::body(card.session, self.signer.session(card.session), "").next_call),
             };
             match &card.at {
                 None => Ok(blank),
-                Some(place) => self.run_candidate(facts, place, blank),
+                Some(place) => match self.run_candidate(facts, place, blank.clone()) {
+                    // Offered with the reason: a run whose content is damaged is not gone.
+                    Err(error) if error.code == ErrorCode::StoreContentDamaged => Ok(Candidate {
+                        workflow_id: Some(place.workflow_id.clone()),
+                        snippet: Some(format!("CANNOT CONTINUE YET: {} {}", error.message, error.suggestion)),
+                        next_call: self.tip_call(facts, place),
+                        ..blank
+                    }),
+                    candidate => candidate,
+                },
             }
         })
     }
@@ -134,7 +145,6 @@ impl Reading<'_> {
         let context = facts.context_at(place.tip).map_err(|cause| error::context(&cause))?;
         let goal = context.get("goal").and_then(serde_json::Value::as_str);
         let pending = snapshot.state().pending_step();
-        let label = RunLabel::of(place.run);
         Ok(Candidate {
             workflow_id: Some(place.workflow_id.clone()),
             goal: goal.map(|goal| without_marks(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))),
@@ -144,9 +154,15 @@ impl Reading<'_> {
                 let title = render_title(&workflow, step, &context);
                 without_marks(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX))
             }),
-            next_call: look_call(&self.signer.state(facts.session_id(), tip_of(place)), label),
+            next_call: self.tip_call(facts, place),
             ..blank
         })
+    }
+
+    /// The call that shows the tip of a run; none where no token can be signed.
+    fn tip_call(&self, facts: &SessionState, place: &RunPlace) -> Option<NextCall> {
+        let token = || self.signer.state(facts.session_id(), tip_of(place));
+        self.signer.has_keys().then(|| look_call(&token(), RunLabel::of(place.run)))
     }
 }
 
@@ -167,7 +183,7 @@ fn text(candidates: &[Candidate], has_words: bool, searched: u64, unhealthy: u64
         let _ = write!(text, "\n\n{}. {}", position + 1, described(candidate));
     }
     if unhealthy > 0 {
-        let _ = write!(text, "\n\n{unhealthy} damaged sessions are not offered.");
+        let _ = write!(text, "\n\n{unhealthy} damaged or unreadable sessions are not offered.");
     }
     text
 }
@@ -203,7 +219,8 @@ fn described(candidate: &Candidate) -> String {
             let _ = write!(text, "\n   > {line}");
         }
     }
-    let call = &candidate.next_call;
-    let _ = write!(text, "\n   Next: {} with {}", call.tool, call.arguments_text());
+    if let Some(call) = &candidate.next_call {
+        let _ = write!(text, "\n   Next: {} with {}", call.tool, call.arguments_text());
+    }
     text
 }

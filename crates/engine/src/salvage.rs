@@ -7,6 +7,8 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::Event;
 use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
+use workrail_model::manifest::Cursor;
+use workrail_ports::session_store::StoreError;
 
 use crate::error;
 use crate::gate::Reading;
@@ -35,7 +37,12 @@ impl Salvaged {
 impl Reading<'_> {
     /// The validated events of a session, folded.
     pub(crate) fn salvage(&self, session: SessionId) -> Result<Salvaged, Box<ErrorEnvelope>> {
-        let slice = self.sessions.read(session, None).map_err(error::store)?;
+        self.salvage_slice(session).map(|(read, _)| read).map_err(error::store)
+    }
+
+    /// The same, with how far the log goes.
+    pub(crate) fn salvage_slice(&self, session: SessionId) -> Result<(Salvaged, Cursor), StoreError> {
+        let slice = self.sessions.read(session, None)?;
         let mut events = slice.events;
         let mut health = slice.health;
         let mut state = SessionState::new(session);
@@ -52,6 +59,15 @@ impl Reading<'_> {
             folded += 1;
         }
         events.truncate(folded);
-        Ok(Salvaged { state, events, health })
+        Ok((Salvaged { state, events, health }, slice.cursor))
     }
+}
+
+/// The health of a session that the store could not read at all.
+pub(crate) fn unreadable(cause: &StoreError) -> SessionHealth {
+    let detail = match cause {
+        StoreError::Io(cause) => cause.detail.clone(),
+        cause => cause.to_string(),
+    };
+    SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { detail } }
 }

@@ -9,11 +9,12 @@ use workrail_model::session::SessionBody;
 
 use crate::reply::Reply;
 use crate::request::StartSession;
+use crate::token::FirstKeys;
 use crate::{Answer, Engine, Store, error};
 
 impl<S: Store> Engine<S> {
     pub(crate) fn open_session(&self, request: StartSession) -> Answer {
-        self.signer.refresh();
+        self.signer.refresh(FirstKeys::Make)?;
         let id = self.fresh_session()?;
         let notes = request.goal.map(|goal| format!("Goal: {goal}"));
         let sent = AdvanceRequest { notes, ..AdvanceRequest::default() };
@@ -28,7 +29,7 @@ pub(crate) fn body(id: SessionId, session_token: String, said: &str) -> SessionB
         "checkpoint_workflow",
         [
             ("sessionToken", Value::from(session_token.clone())),
-            ("output", json!({ "notesMarkdown": "<what is worth keeping>" })),
+            ("output", json!({ "notesMarkdown": workrail_model::placeholder::SESSION_NOTES })),
         ],
     );
     let text = format!(

@@ -2,26 +2,32 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use workrail_core::decide::observe::Observed;
 use workrail_core::decide::start::{Begun, Start, Started, start};
+use workrail_core::derive;
+use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
-use workrail_core::reply::{Beside, ReplyInput, ReplyMoment, render};
+use workrail_core::reply::{Beside, LongText, ReplyInput, ReplyMoment, render};
+use workrail_model::canonical::canonical_digest;
 use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{Context, ParentLink};
 use workrail_model::id::{RunId, SessionId};
-use workrail_model::limits::GOAL_BYTES_MAX;
+use workrail_model::limits::{GOAL_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use workrail_model::name::WorkflowId;
 use workrail_model::preferences::{Mode, PreferenceSource};
-use workrail_model::reply::{ReferenceInfo, Warning, WarningCode};
+use workrail_model::reply::{ReferenceInfo, StoredReply, Warning, WarningCode};
 use workrail_model::token::TokenKind;
 use workrail_ports::workflow_source::SourceFile;
+use workrail_ports::workspace::WorkspacePath;
 
 use crate::catalog::CatalogEntry;
+use crate::gate::Creation;
 use crate::request::{Echo, StartWorkflow};
-use crate::token::{Attempts, Refused};
-use crate::{Answer, Engine, Store, error, reply, token};
+use crate::token::{Attempts, FirstKeys, Refused};
+use crate::{Answer, Engine, Reply, Store, error, reply, token};
 
 /// Everything that is settled before the session is touched.
 struct Prepared {
@@ -45,51 +51,154 @@ enum Home {
     Inside(workrail_core::token::VerifiedToken),
 }
 
+/// A start that may be repeated: what makes it the same start.
+struct Keyed {
+    key: String,
+    request_digest: Sha256,
+}
+
 impl<S: Store> Engine<S> {
     pub(crate) fn start(&self, request: StartWorkflow) -> Answer {
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
-        self.signer.refresh();
+        self.signer.refresh(FirstKeys::Make)?;
+        let keyed = keyed(&request)?;
         let home = self.home(&request)?;
+        // Asked first: a repeated start compiles, decides and writes nothing.
+        if let Some(keyed) = &keyed
+            && let Some(reply) = self.recorded_start(&home, keyed)?
+        {
+            return Ok(reply);
+        }
         let workspace = self.workspace(request.workspace.as_deref())?;
-        let CatalogEntry { workflow, source, suggested, asked, .. } =
-            self.catalog.compiled(&id, workspace.as_ref())?;
-        let observed = workspace.as_ref().map_or_else(Vec::new, |path| self.seen_in(path));
-        let prepared = Prepared {
-            run: self.fresh_run()?,
-            references: self.reading().references(&workflow, Some(&source), workspace.as_ref()),
-            suggested,
-            asked,
-            workflow,
-            source,
-            context: initial_context(&request)?,
-            mode: request.mode,
-            observed,
-        };
-        let (session, started) = match home {
-            Home::New => {
-                let session = self.fresh_session()?;
-                let started = self.decide_start(&SessionState::new(session), &prepared, None)?;
-                self.create(session, started.plan)?;
-                (session, started.begun)
+        let prepared = self.prepared(&id, &request, workspace.as_ref(), &home, keyed.as_ref())?;
+        let (session, begun) = match &home {
+            Home::New => match self.start_new(&prepared, keyed.as_ref())? {
+                Some(started) => started,
+                // Another process was faster with the same key.
+                None => return self.start_again(&home, keyed.as_ref()),
+            },
+            Home::Session(session) => {
+                match self.start_in(*session, &prepared, keyed.as_ref(), |_| Ok(None))? {
+                    Some(begun) => (*session, begun),
+                    None => return self.start_again(&home, keyed.as_ref()),
+                }
             }
-            Home::Session(session) => (session, self.start_in(session, &prepared, |_| Ok(None))?),
             Home::Inside(parent) => {
-                let link = |facts: &SessionState| {
-                    let refused = |cause: workrail_core::token::TokenError| {
-                        self.reading().refused(cause.into(), &Echo::default())
-                    };
-                    let resolved = token::resolve(facts, &parent).map_err(refused)?;
-                    let at = resolved.at().ok_or_else(|| error::internal("a parent token names a node"))?;
-                    Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))
-                };
-                (parent.session(), self.start_in(parent.session(), &prepared, link)?)
+                let link = |facts: &SessionState| self.parent_link(facts, parent);
+                match self.start_in(parent.session(), &prepared, keyed.as_ref(), link)? {
+                    Some(begun) => (parent.session(), begun),
+                    None => return self.start_again(&home, keyed.as_ref()),
+                }
             }
         };
         if request.workspace.is_some() {
             self.remember_workspace(session, workspace);
         }
-        self.contents.keep_workflow(started.workflow_hash, Arc::clone(&prepared.workflow));
-        self.started(session, &prepared, started)
+        self.contents.keep_workflow(begun.workflow_hash, Arc::clone(&prepared.workflow));
+        self.reading().look(session, |facts| self.started(facts, &prepared, &begun))
+    }
+
+    fn prepared(
+        &self,
+        id: &WorkflowId,
+        request: &StartWorkflow,
+        workspace: Option<&WorkspacePath>,
+        home: &Home,
+        keyed: Option<&Keyed>,
+    ) -> Result<Prepared, Box<ErrorEnvelope>> {
+        let CatalogEntry { workflow, source, suggested, asked, .. } = self.catalog.compiled(id, workspace)?;
+        Ok(Prepared {
+            run: match keyed {
+                Some(keyed) => derive::keyed_run_id(home.keyed_session(&keyed.key), &keyed.key),
+                None => self.fresh_run()?,
+            },
+            references: self.reading().references(&workflow, Some(&source), workspace),
+            suggested,
+            asked,
+            workflow,
+            source,
+            context: initial_context(request)?,
+            mode: request.mode,
+            observed: workspace.map_or_else(Vec::new, |path| self.seen_in(path)),
+        })
+    }
+
+    /// Starts a session of its own; `None` when the key's session exists already.
+    fn start_new(
+        &self,
+        prepared: &Prepared,
+        keyed: Option<&Keyed>,
+    ) -> Result<Option<(SessionId, Begun)>, Box<ErrorEnvelope>> {
+        let session = match keyed {
+            Some(keyed) => derive::keyed_session_id(&keyed.key),
+            None => self.fresh_session()?,
+        };
+        let facts = SessionState::new(session);
+        let started = self.decide_start(&facts, prepared, None)?;
+        let started = self.with_recorded_reply(&facts, prepared, started, keyed)?;
+        match self.create_once(session, started.plan)? {
+            Creation::Made => Ok(Some((session, started.begun))),
+            Creation::Exists => match keyed {
+                Some(_) => Ok(None),
+                None => Err(error::internal("a fresh session id is in use")),
+            },
+        }
+    }
+
+    fn parent_link(
+        &self,
+        facts: &SessionState,
+        parent: &workrail_core::token::VerifiedToken,
+    ) -> Result<Option<ParentLink>, Box<ErrorEnvelope>> {
+        let refused =
+            |cause: workrail_core::token::TokenError| self.reading().refused(cause.into(), &Echo::default());
+        let resolved = token::resolve(facts, parent).map_err(refused)?;
+        let at = resolved.at().ok_or_else(|| error::internal("a parent token names a node"))?;
+        Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))
+    }
+
+    /// Renders the reply from the facts as they will be, and puts it into the plan.
+    fn with_recorded_reply(
+        &self,
+        facts: &SessionState,
+        prepared: &Prepared,
+        started: Started,
+        keyed: Option<&Keyed>,
+    ) -> Result<Started, Box<ErrorEnvelope>> {
+        let Some(keyed) = keyed else { return Ok(started) };
+        let mut after = facts.clone();
+        for event in started.plan.events() {
+            after.apply(event).map_err(|cause| error::fold(facts.session_id(), &cause))?;
+        }
+        let reply = self.first_reply(&after, prepared, &started.begun)?;
+        started.with_reply(keyed.request_digest, &reply).map_err(|cause| error::decide(&cause))
+    }
+
+    fn start_again(&self, home: &Home, keyed: Option<&Keyed>) -> Answer {
+        let recorded = keyed.map(|keyed| self.recorded_start(home, keyed)).transpose()?.flatten();
+        recorded.ok_or_else(|| error::internal("a start that was recorded before cannot be found"))
+    }
+
+    /// What was answered when this key was used before; refused when it was for another start (G30).
+    fn recorded_start(&self, home: &Home, keyed: &Keyed) -> Result<Option<Reply>, Box<ErrorEnvelope>> {
+        let session = home.keyed_session(&keyed.key);
+        if self.store.stamp(session).is_none() {
+            return Ok(None);
+        }
+        self.reading().look(session, |facts| {
+            let id = derive::keyed_run_id(session, &keyed.key);
+            let Some(run) = facts.run(id) else { return Ok(None) };
+            let label = RunLabel::of(id).to_string();
+            let used = || error::key_used(&id.to_string(), &label);
+            let recorded = run.keyed.ok_or_else(used)?;
+            if recorded.request_digest.is_some_and(|digest| digest != keyed.request_digest) {
+                return Err(used());
+            }
+            let root = run.root.ok_or_else(|| error::internal("a started run has a root"))?;
+            let at = token::node_facts(facts, root)?;
+            let tokens = self.signer.tokens(session, at, Attempts::both(derive::root_attempt(root), true));
+            self.recorded_reply(facts, recorded.reply_ref, &tokens).map(Some)
+        })
     }
 
     fn home(&self, request: &StartWorkflow) -> Result<Home, Box<ErrorEnvelope>> {
@@ -113,17 +222,23 @@ impl<S: Store> Engine<S> {
         }
     }
 
+    /// Starts a run in an existing session; `None` when the key's run is there already.
     fn start_in(
         &self,
         session: SessionId,
         prepared: &Prepared,
+        keyed: Option<&Keyed>,
         link: impl FnOnce(&SessionState) -> Result<Option<ParentLink>, Box<ErrorEnvelope>>,
-    ) -> Result<Begun, Box<ErrorEnvelope>> {
+    ) -> Result<Option<Begun>, Box<ErrorEnvelope>> {
         self.hold(session, |held| {
+            if keyed.is_some() && held.state().run(prepared.run).is_some() {
+                return Ok(None);
+            }
             let parent = link(held.state())?;
             let started = self.decide_start(held.state(), prepared, parent)?;
+            let started = self.with_recorded_reply(held.state(), prepared, started, keyed)?;
             held.append(started.plan)?;
-            Ok(started.begun)
+            Ok(Some(started.begun))
         })
     }
 
@@ -160,34 +275,68 @@ impl<S: Store> Engine<S> {
         .map_err(|cause| error::decide(&cause))
     }
 
-    fn started(&self, session: SessionId, prepared: &Prepared, started: Begun) -> Answer {
-        let reading = self.reading();
-        reading.look(session, |facts| {
-            let state = &started.state;
-            let mut warnings = started.warnings;
-            warnings.extend(prepared.asked.as_ref().map(|asked| alias_used(&prepared.workflow, asked)));
-            warnings
-                .extend(prepared.suggested.as_deref().map(|better| legacy_id(&prepared.workflow, better)));
-            let body = render(&ReplyInput {
-                facts,
-                run: prepared.run,
-                workflow: &prepared.workflow,
-                state,
-                context: &prepared.context,
-                preferences: facts.preferences(started.root),
-                moment: ReplyMoment::Started,
-                beside: Beside {
-                    references: prepared.references.clone(),
-                    warnings,
-                    other_runs: reading.other_runs(facts, prepared.run),
-                    ..Beside::default()
-                },
-            });
-            let at = token::node_facts(facts, started.root)?;
-            let attempts = Attempts::both(started.attempt, state.pending_step().is_some());
-            reply::sign(&body, &self.signer.tokens(session, at, attempts), self.signer.bookmarks(facts))
-        })
+    fn first_reply(
+        &self,
+        facts: &SessionState,
+        prepared: &Prepared,
+        begun: &Begun,
+    ) -> Result<StoredReply, Box<ErrorEnvelope>> {
+        let mut warnings = begun.warnings.clone();
+        warnings.extend(prepared.asked.as_ref().map(|asked| alias_used(&prepared.workflow, asked)));
+        warnings.extend(prepared.suggested.as_deref().map(|better| legacy_id(&prepared.workflow, better)));
+        let rendered = render(&ReplyInput {
+            facts,
+            run: prepared.run,
+            workflow: &prepared.workflow,
+            state: &begun.state,
+            context: &prepared.context,
+            preferences: facts.preferences(begun.root),
+            moment: ReplyMoment::Started,
+            // Judged before the start was recorded.
+            long_text: LongText::Shorten,
+            beside: Beside {
+                references: prepared.references.clone(),
+                warnings,
+                other_runs: self.reading().other_runs(facts, prepared.run),
+                ..Beside::default()
+            },
+        });
+        rendered.map_err(|cause| error::step_text(&cause))
     }
+
+    fn started(&self, facts: &SessionState, prepared: &Prepared, begun: &Begun) -> Answer {
+        let body = self.first_reply(facts, prepared, begun)?;
+        let at = token::node_facts(facts, begun.root)?;
+        let attempts = Attempts::both(begun.attempt, begun.state.pending_step().is_some());
+        let tokens = self.signer.tokens(facts.session_id(), at, attempts);
+        reply::sign(&body, &tokens, self.signer.bookmarks(facts))
+    }
+}
+
+impl Home {
+    /// The session in which a start with this key lives.
+    fn keyed_session(&self, key: &str) -> SessionId {
+        match self {
+            Self::New => derive::keyed_session_id(key),
+            Self::Session(session) => *session,
+            Self::Inside(parent) => parent.session(),
+        }
+    }
+}
+
+/// The caller's idempotency key, with the digest of everything else that was asked.
+fn keyed(request: &StartWorkflow) -> Result<Option<Keyed>, Box<ErrorEnvelope>> {
+    // An empty optional argument is an absent one.
+    let Some(key) = request.idempotency_key.clone().filter(|key| !key.is_empty()) else { return Ok(None) };
+    if key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
+        return Err(error::bad_idempotency_key(key.len(), IDEMPOTENCY_KEY_BYTES_MAX));
+    }
+    let asked = json!({
+        "workflowId": request.workflow_id, "goal": request.goal, "context": request.context, "mode": request.mode,
+        "parent": request.parent, "sessionToken": request.session_token, "workspacePath": request.workspace,
+    });
+    let request_digest = canonical_digest(&asked).map_err(|cause| error::decide(&cause.into()))?;
+    Ok(Some(Keyed { key, request_digest }))
 }
 
 /// The caller's context, with the goal under its own key.

@@ -11,7 +11,9 @@ use workrail_model::event::EventIndex;
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::keyring::Keyring;
 use workrail_model::token::{TokenEncoding, TokenKind};
+use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::keyring::{KeyringError, KeyringStore};
+use workrail_ports::session_store::{SessionReader, StoreError};
 
 use crate::error;
 use crate::reply::Tokens;
@@ -76,10 +78,66 @@ impl From<TokenError> for Refused {
     }
 }
 
+/// Why there are no keys to sign with.
+enum KeysError {
+    Keyring(KeyringError),
+    /// Sessions exist, but the keyring does not.
+    Lost,
+    Sessions(StoreError),
+}
+
+impl From<KeyringError> for KeysError {
+    fn from(cause: KeyringError) -> Self {
+        Self::Keyring(cause)
+    }
+}
+
+impl From<StoreError> for KeysError {
+    fn from(cause: StoreError) -> Self {
+        Self::Sessions(cause)
+    }
+}
+
+/// A failure that may be gone with the next call, unlike a file that this user may not read.
+fn is_passing(cause: &FsError) -> bool {
+    match cause.kind {
+        FsErrorKind::TooManyOpenFiles | FsErrorKind::Io => true,
+        FsErrorKind::NotFound
+        | FsErrorKind::AlreadyExists
+        | FsErrorKind::NoSpace
+        | FsErrorKind::Quota
+        | FsErrorKind::ReadOnly
+        | FsErrorKind::PermissionDenied
+        | FsErrorKind::WrongKind
+        | FsErrorKind::TooLarge { .. } => false,
+    }
+}
+
+/// Whether a call may make the first keys of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FirstKeys {
+    /// The call writes: a store without sessions gets its keys now.
+    Make,
+    /// The call only reads, so it leaves a new store as it is.
+    DoNotMake,
+}
+
+#[derive(Clone)]
+struct KnownKeys {
+    keyring: Arc<Keyring>,
+    /// Whether they are certain to outlive a power cut.
+    durable: bool,
+}
+
 /// Signs and checks tokens with the keys of this store (G33).
+///
+/// Keys are read when a call needs them, not when the engine is opened: reading sessions needs none.
 pub(crate) struct Signer {
     source: Arc<dyn KeyringStore>,
-    keyring: RwLock<Arc<Keyring>>,
+    sessions: Arc<dyn SessionReader>,
+    /// Absent until a call has read them. What a call has begun with, it ends with: keys that are lost meanwhile are
+    /// noticed by the next call.
+    known: RwLock<Option<KnownKeys>>,
     encoding: TokenEncoding,
 }
 
@@ -90,41 +148,78 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// Loads the keys, making them on first use.
-    pub(crate) fn open(source: Arc<dyn KeyringStore>, encoding: TokenEncoding) -> Result<Self, KeyringError> {
-        let keyring = RwLock::new(Arc::new(source.load_or_create()?));
-        Ok(Self { source, keyring, encoding })
+    pub(crate) fn new(
+        source: Arc<dyn KeyringStore>,
+        sessions: Arc<dyn SessionReader>,
+        encoding: TokenEncoding,
+    ) -> Self {
+        Self { source, sessions, known: RwLock::new(None), encoding }
     }
 
-    fn keyring(&self) -> Arc<Keyring> {
-        Arc::clone(&self.keyring.read().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn keyring(&self) -> Option<Arc<Keyring>> {
+        self.known().map(|known| known.keyring)
     }
 
+    fn known(&self) -> Option<KnownKeys> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remember(&self, keyring: Keyring, durable: bool) {
+        let known = KnownKeys { keyring: Arc::new(keyring), durable };
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
+    }
+
+    /// Takes over keys that the store has just made durable.
     pub(crate) fn adopt(&self, keyring: Keyring) {
-        *self.keyring.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keyring);
+        self.remember(keyring, true);
     }
 
-    /// The keys as they are now: another process may have rotated them, and a key that is retired must neither
-    /// sign nor be accepted. One small file is read at the start of a call. Keys that are new are made durable
-    /// before tokens are signed with them.
-    pub(crate) fn refresh(&self) -> Arc<Keyring> {
-        let known = self.keyring();
-        let Some(keys) = self.source.peek().ok().flatten().filter(|keys| *keys != *known) else {
-            return known;
-        };
-        match self.source.load_or_create() {
-            Ok(keys) => {
-                self.adopt(keys);
-                self.keyring()
+    /// Reads the keys as they are now, at the start of a call: another process may have rotated them, and a key
+    /// that is retired must neither sign nor be accepted. A keyring that is lost or unusable is an error; it is
+    /// never replaced here.
+    pub(crate) fn refresh(&self, first: FirstKeys) -> Result<(), Box<ErrorEnvelope>> {
+        match self.read_keys(first) {
+            Ok(()) => Ok(()),
+            // A disk that fails for a moment says nothing about the keys that are known.
+            Err(KeysError::Keyring(KeyringError::Io(cause))) if self.has_keys() && is_passing(&cause) => {
+                Ok(())
             }
-            // They decide all the same what is genuine, and the next call asks again.
-            Err(_) => Arc::new(keys),
+            Err(KeysError::Keyring(cause)) => Err(error::keyring(cause)),
+            Err(KeysError::Lost) => Err(error::keyring_lost()),
+            Err(KeysError::Sessions(cause)) => Err(error::store(cause)),
         }
     }
 
-    /// Checks a token's shape and signature; the log is not touched yet.
+    fn read_keys(&self, first: FirstKeys) -> Result<(), KeysError> {
+        let Some(found) = self.source.peek()? else {
+            // Keys are made before the first session. Where sessions are, the keys were lost.
+            if !self.sessions.sessions()?.is_empty() {
+                return Err(KeysError::Lost);
+            }
+            if first == FirstKeys::Make {
+                self.adopt(self.source.load_or_create()?);
+            }
+            return Ok(());
+        };
+        if self.known().is_some_and(|known| known.durable && *known.keyring == found) {
+            return Ok(());
+        }
+        // Keys that are new are made durable before tokens are signed with them. Where that fails, as on a read-only
+        // mount, they are used all the same, and the next call tries again.
+        match self.source.load_or_create() {
+            Ok(keyring) => self.adopt(keyring),
+            Err(_) => self.remember(found, false),
+        }
+        Ok(())
+    }
+
+    /// Checks a token's shape and signature; the log is not touched yet. Without keys no token is genuine.
     pub(crate) fn verify_any(&self, text: &str) -> Result<VerifiedToken, TokenError> {
-        token::decode(text)?.verify(&self.refresh())
+        let decoded = token::decode(text)?;
+        match self.keyring() {
+            Some(keyring) => decoded.verify(&keyring),
+            None => Err(TokenError::BadSignature { label: None }),
+        }
     }
 
     /// The same, for an argument that takes one kind only.
@@ -133,8 +228,15 @@ impl Signer {
         if found.kind() == wanted { Ok(found) } else { Err(Refused::Kind { found: Box::new(found), wanted }) }
     }
 
+    /// Whether tokens can be signed: not before `refresh` has found keys.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.keyring().is_some()
+    }
+
+    /// An empty text without keys; callers that go on without them ask `has_keys` first.
     fn mint(&self, target: &MintTarget) -> String {
-        token::mint(target, self.encoding, &self.keyring().current)
+        let keyring = self.keyring();
+        keyring.map_or_else(String::new, |keyring| token::mint(target, self.encoding, &keyring.current))
     }
 
     /// The tokens of a node: a bookmark, and with an attempt the rights to checkpoint and to complete.

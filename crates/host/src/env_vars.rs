@@ -99,7 +99,14 @@ pub const BROWSER: EnvVar = EnvVar {
     what: "The Chromium or Chrome that prints reports to PDF. Default: the first one found under its usual names.",
 };
 
-pub const ALL: [EnvVar; 18] = [
+/// Read by clients, through the project files that `install --http` writes.
+pub const HTTP_TOKEN: EnvVar = EnvVar {
+    name: "WORKRAIL_HTTP_TOKEN",
+    what: "The secret that clients send to `workrail mcp --http`, where a project's file names this variable. WorkRail \
+           itself does not read it; `workrail keys http-secret` prints the value.",
+};
+
+pub const ALL: [EnvVar; 19] = [
     CONFIG,
     DATA_DIR,
     STORAGE_PATH,
@@ -118,6 +125,7 @@ pub const ALL: [EnvVar; 18] = [
     REDACT_KEYS,
     TOKEN_ENCODING,
     BROWSER,
+    HTTP_TOKEN,
 ];
 
 impl EnvVar {

@@ -1,5 +1,6 @@
 //! Replaces a file at once, so that no reader and no crash finds half of it.
 
+use std::fs::Permissions;
 use std::io::{self, Write};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -19,7 +20,17 @@ pub(crate) fn write_like(path: &Utf8Path, text: &str, like: &Utf8Path) -> io::Re
     put(path, text.as_bytes(), like)
 }
 
+/// The same for a text with a secret in it: only its owner may read the file, whatever its permissions were.
+pub(crate) fn write_private(path: &Utf8Path, text: &str) -> io::Result<()> {
+    replace(path, text.as_bytes(), None)
+}
+
 fn put(path: &Utf8Path, bytes: &[u8], like: &Utf8Path) -> io::Result<()> {
+    replace(path, bytes, std::fs::metadata(like).ok().map(|metadata| metadata.permissions()))
+}
+
+/// A new file is its owner's alone unless other permissions are given.
+fn replace(path: &Utf8Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
     let path = path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
     let folder = match path.parent() {
         Some(folder) if !folder.as_str().is_empty() => folder.to_owned(),
@@ -28,8 +39,8 @@ fn put(path: &Utf8Path, bytes: &[u8], like: &Utf8Path) -> io::Result<()> {
     std::fs::create_dir_all(&folder)?;
     let mut file = tempfile::NamedTempFile::new_in(&folder)?;
     file.write_all(bytes)?;
-    if let Ok(metadata) = std::fs::metadata(like) {
-        file.as_file().set_permissions(metadata.permissions())?;
+    if let Some(permissions) = permissions {
+        file.as_file().set_permissions(permissions)?;
     }
     file.as_file().sync_all()?;
     file.persist(&path)?;

@@ -7,8 +7,10 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_host::clients::{
-    Bases, Client, ClientError, ClientFile, Launch, Scope, apply, installed, removed,
+    Bases, Client, ClientError, ClientFile, Credential, HttpEndpoint, Launch, Scope, apply, installed,
+    installed_http, removed,
 };
+use workrail_model::keyring::HttpSecret;
 
 const IN_USE: &str = r#"{
     "theme": "dark",
@@ -200,4 +202,69 @@ fn what_another_program_wrote_in_the_meantime_is_not_lost() {
     fs::write(&file.path, "{ \"new\": true }\n").unwrap();
     assert!(matches!(apply(&planned), Err(ClientError::Unwritable { .. })));
     assert_eq!(fs::read_to_string(&file.path).unwrap(), "{ \"new\": true }\n");
+}
+
+fn endpoint(scope: Scope) -> HttpEndpoint {
+    let credential = match scope {
+        Scope::User => Credential::Secret(HttpSecret::new([0; 32])),
+        Scope::Project => Credential::Variable,
+    };
+    HttpEndpoint { url: "http://127.0.0.1:8765/mcp".to_owned(), credential }
+}
+
+/// Sets a client up for HTTP, checks that a second time changes nothing, and goes back to starting a program.
+fn through_http(client: Client, scope: Scope, text: Option<&str>) -> String {
+    let machine = Machine::new();
+    let file = machine.file(client, scope, text);
+    apply(&installed_http(&file, &endpoint(scope)).unwrap()).unwrap();
+    let after = fs::read_to_string(&file.path).unwrap();
+    assert_eq!(Client::command_in(&file), Ok(Some("http://127.0.0.1:8765/mcp".to_owned())));
+    assert!(!installed_http(&file, &endpoint(scope)).unwrap().is_needed(), "a second time changes nothing");
+    let secret = HttpSecret::new([0; 32]);
+    assert_eq!(
+        after.contains(secret.reveal()),
+        scope == Scope::User,
+        "only a user's own file has the secret"
+    );
+    apply(&installed(&file, &launch()).unwrap()).unwrap();
+    let back = fs::read_to_string(&file.path).unwrap();
+    assert_eq!(Client::command_in(&file), Ok(Some("/opt/workrail".to_owned())));
+    assert!(!back.contains("8765"), "the address is gone with the program: {back}");
+    format!("{after}--- and started again\n{back}")
+}
+
+#[test]
+fn every_client_that_speaks_http() {
+    let mut shown = String::new();
+    let bases = Machine::new().bases;
+    for client in Client::ALL {
+        for scope in Scope::ALL {
+            let Some(file) = client.file(scope, &bases) else { continue };
+            if !client.speaks_http() {
+                assert!(matches!(installed_http(&file, &endpoint(scope)), Err(ClientError::NoHttp { .. })));
+                continue;
+            }
+            let path = shown_path(&file, &bases);
+            shown.push_str(&format!("== {} {path}\n{}", client.as_str(), through_http(client, scope, None)));
+        }
+    }
+    for (client, scope, text) in
+        [(Client::Cursor, Scope::Project, OWN_ENTRY), (Client::Codex, Scope::User, CODEX)]
+    {
+        shown.push_str(&format!(
+            "== {} in use\n{}",
+            client.as_str(),
+            through_http(client, scope, Some(text))
+        ));
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn a_file_with_the_secret_in_it_is_readable_by_its_user_alone() {
+    let machine = Machine::new();
+    let file = machine.file(Client::Cursor, Scope::User, Some("{}\n"));
+    fs::set_permissions(&file.path, fs::Permissions::from_mode(0o644)).unwrap();
+    apply(&installed_http(&file, &endpoint(Scope::User)).unwrap()).unwrap();
+    assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o777, 0o600);
 }

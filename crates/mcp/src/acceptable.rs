@@ -5,6 +5,7 @@
 use serde_json::{Map, Value};
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::limits::{GOAL_BYTES_MAX, JSON_DEPTH_MAX};
+use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 
 use crate::catalogue::ToolName;
@@ -47,7 +48,7 @@ pub(crate) fn acceptable(
         if let Some(Value::String(notes)) = output.get_mut("notesMarkdown")
             && notes.len() > KEPT_BYTES_MAX
         {
-            *notes = "<the same in fewer words: what you did in this step>".to_owned();
+            placeholder::SHORTER_STEP_NOTES.clone_into(notes);
         }
         if let Some(Value::Array(artifacts)) = output.get_mut("artifacts") {
             artifacts.retain(is_small);
@@ -133,7 +134,7 @@ pub(crate) fn shortened(arguments: Map<String, Value>) -> Map<String, Value> {
 fn name_long_texts(value: &mut Value) {
     match value {
         Value::String(text) if text.len() > LONG_TEXT_BYTES => {
-            *text = format!("<your text of {} bytes>", text.len());
+            *text = placeholder::long_text(text.len());
         }
         Value::Array(items) => items.iter_mut().for_each(name_long_texts),
         Value::Object(members) => members.values_mut().for_each(name_long_texts),

@@ -65,6 +65,10 @@ pub(crate) struct StartArguments {
     #[serde(default)]
     #[schemars(with = "String")]
     pub workspace_path: Option<String>,
+    /// Any text unique to this start: repeating the call with it starts nothing twice.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub idempotency_key: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

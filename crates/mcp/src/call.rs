@@ -113,6 +113,7 @@ fn dispatched(execution: &dyn Execution, tool: ToolName, arguments: Map<String, 
                 parent: given.parent,
                 session_token: given.session_token,
                 workspace: given.workspace_path,
+                idempotency_key: given.idempotency_key,
             })
         }
         ToolName::ContinueWorkflow => {

@@ -4,7 +4,6 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::call::Execution;
-use crate::loopback::{AllowList, LoopbackAddress};
+use crate::loopback::{AllowList, Authentication, LoopbackAddress, Stranger};
 use crate::message::{self, MESSAGE_BYTES_MAX, Refused};
 use crate::runtime;
 use crate::server::Server;
@@ -45,9 +44,10 @@ pub enum Sessions {
 pub fn serve(
     execution: Arc<dyn Execution>,
     address: LoopbackAddress,
+    authentication: Authentication,
     listening: impl FnOnce(&str),
 ) -> io::Result<()> {
-    serve_handler(Server::new(execution), Sessions::None, address, listening)
+    serve_handler(Server::new(execution), Sessions::None, address, authentication, listening)
 }
 
 /// The same for any handler; the fixtures of the conformance suite are served by it, too.
@@ -55,13 +55,14 @@ pub fn serve_handler(
     handler: impl ServerHandler + Clone,
     sessions: Sessions,
     address: LoopbackAddress,
+    authentication: Authentication,
     listening: impl FnOnce(&str),
 ) -> io::Result<()> {
     runtime::build()?.block_on(async {
         let told_to_end = told_to_end()?;
         let listener = TcpListener::bind(address.socket_address()).await?;
         let bound = listener.local_addr()?;
-        let routes = routes(handler, sessions, bound);
+        let routes = routes(handler, sessions, AllowList::of(bound, authentication));
         listening(&format!("http://{bound}/mcp"));
 
         let (end, ended) = oneshot::channel::<()>();
@@ -79,8 +80,8 @@ pub fn serve_handler(
 }
 
 /// Everything behind the check of who asks: the outer router has no routes, so nothing is matched before.
-fn routes(handler: impl ServerHandler + Clone, sessions: Sessions, bound: SocketAddr) -> Router {
-    let allowed = Arc::new(AllowList::of(bound));
+fn routes(handler: impl ServerHandler + Clone, sessions: Sessions, allowed: AllowList) -> Router {
+    let allowed = Arc::new(allowed);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(sessions == Sessions::Kept)
         .with_json_response(true)
@@ -98,12 +99,23 @@ fn routes(handler: impl ServerHandler + Clone, sessions: Sessions, bound: Socket
     Router::new().fallback_service(known).layer(from_fn_with_state(allowed, admit))
 }
 
-async fn admit(State(allowed): State<Arc<AllowList>>, request: Request, next: Next) -> Response {
+async fn admit(State(allowed): State<Arc<AllowList>>, mut request: Request, next: Next) -> Response {
     match allowed.admit(request.uri(), request.headers()) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            // Nothing behind this needs the secret, so nothing behind it can log it.
+            request.headers_mut().remove(header::AUTHORIZATION);
+            next.run(request).await
+        }
         Err(stranger) => {
             tracing::warn!(?stranger, "a request was refused");
-            (StatusCode::FORBIDDEN, stranger.reason()).into_response()
+            let reason = stranger.reason();
+            match stranger {
+                Stranger::Host | Stranger::Origin => (StatusCode::FORBIDDEN, reason).into_response(),
+                Stranger::Secret => {
+                    let scheme = [(header::WWW_AUTHENTICATE, "Bearer realm=\"workrail\"")];
+                    (StatusCode::UNAUTHORIZED, scheme, reason).into_response()
+                }
+            }
         }
     }
 }

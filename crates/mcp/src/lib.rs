@@ -18,5 +18,5 @@ mod server;
 pub mod stdio;
 
 pub use call::Execution;
-pub use loopback::{LoopbackAddress, NotLoopback};
+pub use loopback::{Authentication, LoopbackAddress, NotLoopback};
 pub use server::Server;

@@ -1,12 +1,14 @@
-//! Who may speak to the HTTP listener: programs on this machine that meant to.
+//! Who may speak to the HTTP listener: programs of the user who runs it, and that meant to (G75).
 //!
+//! Every user of a machine reaches its loopback ports, so a request carries a secret that only this user can read.
 //! A web page can make a browser send requests to a loopback port, and can point a name of its own at it (DNS
-//! rebinding). It can forge neither the `Host` nor the `Origin` that the browser sends with them (G75).
+//! rebinding). It can forge neither the `Host` nor the `Origin` that the browser sends with them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 use axum::http::{HeaderMap, HeaderName, Uri, header};
+use workrail_model::keyring::HttpSecret;
 
 /// An address that only this machine reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,7 @@ impl FromStr for LoopbackAddress {
         };
         if !address.ip().is_loopback() {
             return Err(NotLoopback(
-                "other machines could reach it, and nothing here asks who they are; use 127.0.0.1:PORT"
+                "other machines could reach it, and the server binds to loopback only; use 127.0.0.1:PORT"
                     .to_owned(),
             ));
         }
@@ -51,11 +53,21 @@ impl LoopbackAddress {
     }
 }
 
-/// The names of one listener, as a `Host` and as an `Origin`.
+/// What a client must show.
+#[derive(Clone, Debug)]
+pub enum Authentication {
+    /// The secret of this user, in the header `Authorization: Bearer SECRET`.
+    Bearer(HttpSecret),
+    /// Nothing: whoever reaches the port is answered.
+    None,
+}
+
+/// The names of one listener, as a `Host` and as an `Origin`, and what its clients must show.
 #[derive(Clone, Debug)]
 pub(crate) struct AllowList {
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
+    authentication: Authentication,
 }
 
 /// A request that is not answered, and why.
@@ -63,6 +75,8 @@ pub(crate) struct AllowList {
 pub(crate) enum Stranger {
     Host,
     Origin,
+    /// No secret, or not the right one.
+    Secret,
 }
 
 impl Stranger {
@@ -70,13 +84,18 @@ impl Stranger {
         match self {
             Self::Host => "Forbidden: the Host header is not the loopback address of this server\n",
             Self::Origin => "Forbidden: the Origin header is not this server's own\n",
+            Self::Secret => {
+                "Unauthorized: this server answers only requests that carry its secret.\nSend the header \
+                 `Authorization: Bearer SECRET`. `workrail keys http-secret` prints the secret; `workrail install \
+                 --client CLIENT --http ADDRESS` sets a client up with it.\n"
+            }
         }
     }
 }
 
 impl AllowList {
     /// The names of the listener that is bound to `address`.
-    pub(crate) fn of(address: SocketAddr) -> Self {
+    pub(crate) fn of(address: SocketAddr, authentication: Authentication) -> Self {
         let port = address.port();
         let bound = match address {
             SocketAddr::V4(v4) => v4.ip().to_string(),
@@ -90,7 +109,7 @@ impl AllowList {
             }
         }
         let origins = hosts.iter().map(|host| format!("http://{host}")).collect();
-        Self { hosts, origins }
+        Self { hosts, origins, authentication }
     }
 
     /// Compares whole values: parsing them first is where such checks have been outwitted.
@@ -105,7 +124,19 @@ impl AllowList {
         match only(headers, header::ORIGIN) {
             None => Err(Stranger::Origin),
             Some(Some(origin)) if !known(&self.origins, origin) => Err(Stranger::Origin),
-            Some(_) => Ok(()),
+            Some(_) => self.authenticated(headers),
+        }
+    }
+
+    fn authenticated(&self, headers: &HeaderMap) -> Result<(), Stranger> {
+        let secret = match &self.authentication {
+            Authentication::Bearer(secret) => secret,
+            Authentication::None => return Ok(()),
+        };
+        let sent = only(headers, header::AUTHORIZATION).flatten().and_then(|value| value.split_once(' '));
+        match sent {
+            Some((scheme, sent)) if scheme.eq_ignore_ascii_case("bearer") && secret.is(sent.trim()) => Ok(()),
+            Some(_) | None => Err(Stranger::Secret),
         }
     }
 }
@@ -129,11 +160,20 @@ mod tests {
     use super::*;
 
     fn admit(address: &str, uri: &str, headers: &[(&str, &str)]) -> Result<(), Stranger> {
+        admit_with(Authentication::None, address, uri, headers)
+    }
+
+    fn admit_with(
+        authentication: Authentication,
+        address: &str,
+        uri: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<(), Stranger> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
-        AllowList::of(address.parse().unwrap()).admit(&uri.parse().unwrap(), &map)
+        AllowList::of(address.parse().unwrap(), authentication).admit(&uri.parse().unwrap(), &map)
     }
 
     #[test]
@@ -199,6 +239,45 @@ mod tests {
             ("origin", "http://evil.example"),
         ];
         assert_eq!(admit("127.0.0.1:4000", "/mcp", &twice), Err(Stranger::Origin));
+    }
+
+    #[test]
+    fn only_the_whole_secret_is_accepted() {
+        let secret = HttpSecret::new([3; 32]);
+        let own = secret.reveal().to_owned();
+        let table = [
+            (format!("Bearer {own}"), true),
+            (format!("bearer {own}"), true),
+            (format!("BEARER  {own}"), true),
+            (own.clone(), false),
+            ("Bearer".to_owned(), false),
+            ("Bearer ".to_owned(), false),
+            (format!("Basic {own}"), false),
+            (format!("Bearer {own}x"), false),
+            (format!("Bearer {}", &own[..own.len() - 1]), false),
+            (format!("Bearer {}", own.to_lowercase()), false),
+            (format!("Bearer x {own}"), false),
+        ];
+        let host = ("host", "127.0.0.1:4000");
+        let admit = |headers: &[(&str, &str)]| {
+            admit_with(Authentication::Bearer(secret.clone()), "127.0.0.1:4000", "/mcp", headers)
+        };
+        for (value, admitted) in &table {
+            let expected = if *admitted { Ok(()) } else { Err(Stranger::Secret) };
+            assert_eq!(admit(&[host, ("authorization", value)]), expected, "{value:?}");
+        }
+        assert_eq!(admit(&[host]), Err(Stranger::Secret));
+        let right = format!("Bearer {own}");
+        assert_eq!(
+            admit(&[host, ("authorization", &right), ("authorization", &right)]),
+            Err(Stranger::Secret),
+            "a repeated header is refused"
+        );
+        // The secret does not make a foreign page or a rebound name welcome.
+        let foreign = ("origin", "http://evil.example");
+        assert_eq!(admit(&[host, foreign, ("authorization", &right)]), Err(Stranger::Origin));
+        let rebound = ("host", "evil.example:4000");
+        assert_eq!(admit(&[rebound, ("authorization", &right)]), Err(Stranger::Host));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 
 use crate::acceptable::whole_or_shortened;
@@ -41,7 +42,7 @@ pub(crate) fn checked(
     message.push_str(". Nothing was recorded.");
     let complete = required(schema).all(|name| fitted.contains_key(name)) && has_token(tool, &fitted);
     if tool == ToolName::CheckpointWorkflow && is_nothing(fitted.get("output")) {
-        fitted.insert("output".to_owned(), json!({ "notesMarkdown": "<what is done, what is next>" }));
+        fitted.insert("output".to_owned(), json!({ "notesMarkdown": placeholder::CHECKPOINT_NOTES }));
     }
     let next_call = if complete {
         NextCall { tool: tool.as_str().to_owned(), arguments: whole_or_shortened(fitted) }

@@ -49,6 +49,11 @@ impl Sha256 {
         data_encoding::HEXLOWER.encode(&self.0)
     }
 
+    /// From the bytes that `as_bytes` gave.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -1,7 +1,9 @@
-//! Signing keys: one current, at most one previous, wiped from memory when dropped (G33).
+//! Signing keys: one current, at most one previous, wiped from memory when dropped (G33). And the secret of the
+//! HTTP transport (G75).
 
 use std::fmt;
 
+use data_encoding::BASE64URL_NOPAD;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::digest::Sha256;
@@ -46,5 +48,66 @@ impl Keyring {
 
     pub fn in_order(&self) -> impl Iterator<Item = &SigningKey> {
         std::iter::once(&self.current).chain(&self.previous)
+    }
+}
+
+/// What a client of the HTTP transport sends to show that it belongs to this user: 32 random bytes in base64url.
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+pub struct HttpSecret(String);
+
+impl HttpSecret {
+    pub fn new(mut bytes: [u8; 32]) -> Self {
+        let text = BASE64URL_NOPAD.encode(&bytes);
+        bytes.zeroize();
+        Self(text)
+    }
+
+    /// The secret as it was written; `None` for anything that is not 32 bytes in base64url.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+        bytes.try_into().ok().map(Self::new)
+    }
+
+    /// The secret itself: for the client's settings and for the one command that shows it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Compares without stopping at the first difference, so that the time taken tells nothing about the secret.
+    pub fn is(&self, sent: &str) -> bool {
+        let (own, sent) = (self.0.as_bytes(), sent.as_bytes());
+        let differences = own.iter().zip(sent).fold(0, |seen, (a, b)| std::hint::black_box(seen | (a ^ b)));
+        own.len() == sent.len() && differences == 0
+    }
+}
+
+impl fmt::Debug for HttpSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HttpSecret(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_http_secret_is_only_itself() {
+        let secret = HttpSecret::new([7; 32]);
+        assert_eq!(HttpSecret::parse(secret.reveal()), Some(secret.clone()));
+        assert!(secret.is(secret.reveal()));
+        for other in [
+            "",
+            "x",
+            &secret.reveal()[1..],
+            &format!("{}A", secret.reveal()),
+            HttpSecret::new([8; 32]).reveal(),
+        ] {
+            assert!(!secret.is(other), "{other:?}");
+        }
+        for bad in ["", "x", "not base64!", "QUJD"] {
+            assert_eq!(HttpSecret::parse(bad), None, "{bad:?}");
+        }
+        assert_eq!(format!("{secret:?}"), "HttpSecret(..)");
     }
 }

@@ -41,9 +41,10 @@ pub const DEDUPE_KEY_BYTES_MAX: usize = 256;
 /// A plan is one segment, so the rotation thresholds cap a plan.
 pub const PLAN_EVENTS_MAX: usize = 1000;
 pub const SEGMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Sized for about 100,000 plans; a longer manifest is refused before it is read into memory.
-pub const MANIFEST_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Snapshots hold interpreter state only.
+/// Sized for about 300,000 plans of 850 bytes, three times the 100,000 steps that are proven; a longer manifest is
+/// refused before it is read into memory.
+pub const MANIFEST_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Snapshots hold interpreter state only: a number of steps and the loops around the pending one.
 pub const SNAPSHOT_BYTES_MAX: u64 = 1024 * 1024;
 /// One artifact, stored reply or long note.
 pub const BLOB_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -51,6 +52,10 @@ pub const BLOB_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub const PINNED_WORKFLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Derived and rebuildable: a larger cache is dropped, not read.
 pub const CACHE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The index of all sessions: some kilobytes for each of a hundred thousand.
+pub const INDEX_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// One session in that index; a larger summary is not kept, and the session is read instead.
+pub const INDEX_RECORD_BYTES_MAX: usize = 1024 * 1024;
 pub const KEYRING_BYTES_MAX: u64 = 4096;
 /// What a person asked of a session: a few closed values.
 pub const CONTROL_BYTES_MAX: u64 = 4096;
@@ -67,15 +72,24 @@ pub const IO_RETRY_AFTER_MS: u64 = 2000;
 
 /// An authored workflow file; the format in the wild has the same bound.
 pub const WORKFLOW_SOURCE_BYTES_MAX: u64 = 1_000_000;
+/// What bindings, templates, features and inherited texts may add to a file while it is compiled: a few bytes
+/// that are repeated thousands of times must not become gigabytes.
+pub const COMPILED_EXPANSION_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const TITLE_BYTES_MAX: usize = 512;
+/// One step's text as an agent reads it, values filled in, measured as a JSON string: a stored reply holds it
+/// twice and must fit a blob. More than an agent can read at once, and checked before it is written.
+pub const RENDERED_STEP_BYTES_MAX: usize = 1024 * 1024;
 /// A goal names the work; it is shown in lists.
 pub const GOAL_BYTES_MAX: usize = 512;
+/// An idempotency key: room for any uuid or ticket name.
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 200;
 
 /// Values in one item of a bundle (an event, a snapshot, a workflow): a short text must not become a huge tree.
 pub const BUNDLE_ITEM_VALUES_MAX: u64 = 1 << 19;
 /// One member of a bundle's envelope: who made it, what was left out.
 pub const BUNDLE_MEMBER_BYTES_MAX: u64 = 1024 * 1024;
-/// Snapshots, workflows and blobs of one bundle; the manifest's own limit allows fewer.
-pub const BUNDLE_SECTIONS_MAX: usize = 1 << 18;
+/// Snapshots, workflows and blobs of one bundle: a step makes a snapshot and a stored reply, so that a session of
+/// 100,000 steps fits twice.
+pub const BUNDLE_SECTIONS_MAX: usize = 1 << 19;
 /// How far an import may raise the activity counter: more calls than anyone makes, and far from its end.
 pub const ACTIVITY_LEAP_MAX: u64 = 1 << 32;

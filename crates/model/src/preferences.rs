@@ -124,7 +124,10 @@ impl Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PreferenceSource {
+    /// The call that started the run named a mode. WorkRail cannot tell whether the user or the agent chose it.
     User,
+    /// Asked for on the command line, by whoever used it.
+    CommandLine,
     WorkflowRecommendation,
     System,
 }

@@ -75,7 +75,9 @@ pub struct Candidate {
     /// What was recorded, for telling candidates apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snippet: Option<String>,
-    pub next_call: NextCall,
+    /// Absent only where the signing keys cannot be used, which people may look at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_call: Option<NextCall>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -16,6 +16,15 @@ pub enum Transport {
     Http,
 }
 
+/// A process of this machine, told apart from a later one with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessRef {
+    pub process_id: u32,
+    /// When it started, in the kernel's ticks since boot.
+    pub started_ticks: u64,
+}
+
 /// What a server says about itself while it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -24,6 +33,9 @@ pub struct ServerRecord {
     pub server_id: ServerId,
     pub version: String,
     pub process_id: u32,
+    /// The program that started it; absent where that cannot be found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ProcessRef>,
     pub transport: Transport,
     pub started_at: Timestamp,
     /// The digest of `settings`.

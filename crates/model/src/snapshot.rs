@@ -1,15 +1,17 @@
 //! Execution snapshots: the least typed state that rehydrates a node, content-addressed (G9).
 //!
-//! Impossible states are refused when read: a pending step that is already completed, a loop twice on
-//! the stack, a pending path that is not the stack, completed keys out of order.
+//! The size depends on the workflow, never on the number of completed steps. Impossible states are refused
+//! when read: a loop twice on the stack, a pending path that is not the stack, and in the older form a pending
+//! step that is already completed or completed keys out of order.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
 
 use crate::canonical::{CanonicalError, to_canonical};
 use crate::digest::WorkflowHash;
+use crate::limits::SAFE_INTEGER_MAX;
 use crate::name::{LoopId, StepId};
 use crate::step_key::{LoopFrame, StepInstanceKey, StepKeyError};
 use crate::strict_json;
@@ -58,69 +60,81 @@ pub enum Pending {
     Some { step: PendingStep },
 }
 
-/// A set of step instances, sorted by the bytes of their keys. The keys are shared: every advance copies the
-/// set, and a run may have completed a thousand steps.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(tag = "kind", rename = "set")]
+/// How many step instances the path to this point completed. Steps are selected forward only (G44),
+/// so the loop stack and the pending step say where the run is; a list of what is behind would grow with
+/// every step. Snapshots written before this form list the keys (`set`): they are read, checked and counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "CompletedForm", into = "CompletedForm")]
 pub struct CompletedSteps {
-    #[serde(serialize_with = "as_strings")]
-    #[schemars(with = "Vec<String>")]
-    values: Vec<Arc<str>>,
+    steps: u64,
+    /// The keys of the older form, kept until the state they belong to is checked.
+    listed: Vec<String>,
 }
 
-fn as_strings<S: Serializer>(values: &[Arc<str>], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(values.iter().map(|value| &**value))
+/// The forms of `completed` in a file.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+enum CompletedForm {
+    /// The form that is written.
+    Count { steps: u64 },
+    /// The older form: every key, sorted by its bytes.
+    Set { values: Vec<String> },
 }
 
 impl CompletedSteps {
-    pub fn contains(&self, key: &StepInstanceKey) -> bool {
-        self.position(&key.to_string()).is_ok()
+    pub fn new(steps: u64) -> Self {
+        Self { steps, listed: Vec::new() }
     }
 
-    pub fn insert(&mut self, key: &StepInstanceKey) {
-        let text = key.to_string();
-        if let Err(position) = self.position(&text) {
-            self.values.insert(position, text.into());
-        }
+    pub fn count(&self) -> u64 {
+        self.steps
     }
 
-    fn position(&self, key: &str) -> Result<usize, usize> {
-        self.values.binary_search_by(|value| (**value).cmp(key))
+    /// One more step is done.
+    pub fn add_one(&mut self) {
+        self.steps = self.steps.saturating_add(1);
     }
 
-    pub fn len(&self) -> usize {
-        self.values.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.values.iter().map(|value| &**value)
+    fn lists(&self, key: &StepInstanceKey) -> bool {
+        !self.listed.is_empty() && self.listed.binary_search(&key.to_string()).is_ok()
     }
 }
 
-impl<'de> Deserialize<'de> for CompletedSteps {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Wire {
-            kind: String,
-            values: Vec<String>,
+impl From<CompletedSteps> for CompletedForm {
+    fn from(completed: CompletedSteps) -> Self {
+        Self::Count { steps: completed.steps }
+    }
+}
+
+impl TryFrom<CompletedForm> for CompletedSteps {
+    type Error = String;
+
+    fn try_from(form: CompletedForm) -> Result<Self, String> {
+        match form {
+            CompletedForm::Count { steps } if steps > SAFE_INTEGER_MAX => {
+                Err(format!("completed.steps is beyond {SAFE_INTEGER_MAX}"))
+            }
+            CompletedForm::Count { steps } => Ok(Self::new(steps)),
+            CompletedForm::Set { values } => {
+                if !values.is_sorted_by(|a, b| a < b) {
+                    return Err("completed.values must be sorted and without duplicates".to_owned());
+                }
+                if let Some(bad) = values.iter().find(|key| StepInstanceKey::parse(key).is_err()) {
+                    return Err(format!("completed.values holds {bad:?}, which is not a step key"));
+                }
+                Ok(Self { steps: values.len() as u64, listed: values })
+            }
         }
-        let wire = Wire::deserialize(deserializer)?;
-        let error = |text: &str| Err(serde::de::Error::custom(text));
-        if wire.kind != "set" {
-            return error("completed.kind must be `set`");
-        }
-        if !wire.values.is_sorted_by(|a, b| a < b) {
-            return error("completed.values must be sorted and without duplicates");
-        }
-        if let Some(bad) = wire.values.iter().find(|key| StepInstanceKey::parse(key).is_err()) {
-            return Err(serde::de::Error::custom(format!("completed.values holds {bad:?}, no step key")));
-        }
-        Ok(Self { values: wire.values.into_iter().map(Arc::from).collect() })
+    }
+}
+
+impl JsonSchema for CompletedSteps {
+    fn schema_name() -> Cow<'static, str> {
+        "CompletedSteps".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        CompletedForm::json_schema(generator)
     }
 }
 
@@ -159,6 +173,14 @@ impl EngineState {
         }
     }
 
+    /// Drops the keys of the older form: what is written from here on is their number.
+    fn forget_listed(&mut self) {
+        match self {
+            Self::Init => {}
+            Self::Running { completed, .. } | Self::Complete { completed } => completed.listed = Vec::new(),
+        }
+    }
+
     fn check(&self) -> Result<(), SnapshotError> {
         let Self::Running { completed, loop_stack, pending } = self else { return Ok(()) };
         for (position, active) in loop_stack.iter().enumerate() {
@@ -175,7 +197,7 @@ impl EngineState {
             return Err(SnapshotError::State("the pending step's loop path is not the loop stack"));
         }
         let key = step.key().map_err(|_| SnapshotError::State("the pending step has no valid key"))?;
-        if completed.contains(&key) {
+        if completed.lists(&key) {
             return Err(SnapshotError::State("the pending step is already completed"));
         }
         Ok(())
@@ -242,10 +264,11 @@ impl ExecutionSnapshot {
         let value = strict_json::parse(bytes)?;
         check_version("v", value.get("v"))?;
         check_version("enginePayload.v", value.pointer("/enginePayload/v"))?;
-        let snapshot: Self = serde_path_to_error::deserialize(value).map_err(|error| {
+        let mut snapshot: Self = serde_path_to_error::deserialize(value).map_err(|error| {
             SnapshotError::Field { field: error.path().to_string(), problem: error.into_inner().to_string() }
         })?;
         snapshot.state().check()?;
+        snapshot.engine_payload.engine_state.forget_listed();
         Ok(snapshot)
     }
 }

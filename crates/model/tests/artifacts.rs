@@ -13,7 +13,7 @@ use workrail_model::name::{LoopId, StepId};
 use workrail_model::snapshot::{
     CompletedSteps, EngineState, ExecutionSnapshot, Pending, PendingStep, SnapshotError,
 };
-use workrail_model::step_key::{LoopFrame, StepInstanceKey};
+use workrail_model::step_key::LoopFrame;
 
 fn node_event() -> Event {
     Event::from_value(json!({
@@ -93,16 +93,13 @@ fn step(id: &str) -> StepId {
 
 #[test]
 fn a_snapshot_has_these_bytes() {
-    let mut completed = CompletedSteps::default();
-    for key in ["b", "a", "l@0::x"] {
-        completed.insert(&StepInstanceKey::parse(key).unwrap());
-    }
+    let completed = CompletedSteps::new(3);
     let pending = Pending::Some { step: PendingStep { step_id: step("c"), loop_path: Vec::new() } };
     let state = EngineState::Running { completed, loop_stack: Vec::new(), pending };
     let snapshot = ExecutionSnapshot::new(WorkflowHash::of(b"w"), state).unwrap();
     let bytes = snapshot.to_canonical().unwrap();
     let expected = format!(
-        r#"{{"enginePayload":{{"engineState":{{"completed":{{"kind":"set","values":["a","b","l@0::x"]}},"kind":"running","loopStack":[],"pending":{{"kind":"some","step":{{"loopPath":[],"stepId":"c"}}}}}},"v":1}},"kind":"execution_snapshot","v":1,"workflowHash":"{}"}}"#,
+        r#"{{"enginePayload":{{"engineState":{{"completed":{{"kind":"count","steps":3}},"kind":"running","loopStack":[],"pending":{{"kind":"some","step":{{"loopPath":[],"stepId":"c"}}}}}},"v":1}},"kind":"execution_snapshot","v":1,"workflowHash":"{}"}}"#,
         WorkflowHash::of(b"w")
     );
     assert_eq!(String::from_utf8(bytes.clone()).unwrap(), expected);
@@ -111,16 +108,10 @@ fn a_snapshot_has_these_bytes() {
 
 #[test]
 fn impossible_states_are_refused() {
-    let mut completed = CompletedSteps::default();
-    completed.insert(&StepInstanceKey::parse("c").unwrap());
     let pending =
         |loop_path: Vec<LoopFrame>| Pending::Some { step: PendingStep { step_id: step("c"), loop_path } };
     let running = |completed, pending| EngineState::Running { completed, loop_stack: Vec::new(), pending };
     let refused = |state| ExecutionSnapshot::new(WorkflowHash::of(b"w"), state).unwrap_err();
-    assert_eq!(
-        refused(running(completed, pending(Vec::new()))),
-        SnapshotError::State("the pending step is already completed")
-    );
     let frame = LoopFrame { loop_id: LoopId::parse("l").unwrap(), iteration: 0 };
     assert_eq!(
         refused(running(CompletedSteps::default(), pending(vec![frame]))),
@@ -133,10 +124,19 @@ fn impossible_states_are_refused() {
         });
         ExecutionSnapshot::parse(file.to_string().as_bytes()).unwrap_err().to_string()
     };
+    let done = json!({
+        "kind": "running", "completed": { "kind": "set", "values": ["b", "c"] }, "loopStack": [],
+        "pending": { "kind": "some", "step": { "stepId": "c", "loopPath": [] } },
+    });
+    assert!(parse(done).contains("already completed"));
+    let huge = json!({ "kind": "complete", "completed": { "kind": "count", "steps": u64::MAX } });
+    assert!(parse(huge).contains("beyond"));
+    let both = json!({ "kind": "complete", "completed": { "kind": "count", "steps": 1, "values": [] } });
+    assert!(parse(both).contains("values"));
     let unsorted = json!({ "kind": "complete", "completed": { "kind": "set", "values": ["b", "a"] } });
     assert!(parse(unsorted).contains("sorted"));
     let foreign = json!({ "kind": "complete", "completed": { "kind": "set", "values": ["a/b"] } });
-    assert!(parse(foreign).contains("no step key"));
+    assert!(parse(foreign).contains("not a step key"));
     let stack = json!({
         "kind": "running", "completed": { "kind": "set", "values": [] }, "pending": { "kind": "none" },
         "loopStack": [
@@ -144,6 +144,24 @@ fn impossible_states_are_refused() {
         ],
     });
     assert!(parse(stack).contains("twice on the stack"));
+}
+
+#[test]
+fn a_snapshot_that_lists_its_completed_steps_is_read_and_counted() {
+    let file = json!({
+        "v": 1, "kind": "execution_snapshot", "workflowHash": WorkflowHash::of(b"w"),
+        "enginePayload": { "v": 1, "engineState": {
+            "kind": "running", "completed": { "kind": "set", "values": ["a", "b", "l@0::x"] }, "loopStack": [],
+            "pending": { "kind": "some", "step": { "stepId": "c", "loopPath": [] } },
+        } },
+    });
+    let snapshot = ExecutionSnapshot::parse(file.to_string().as_bytes()).unwrap();
+    assert_eq!(snapshot.state().completed().map(CompletedSteps::count), Some(3));
+    let written = snapshot.to_canonical().unwrap();
+    assert!(
+        String::from_utf8(written.clone()).unwrap().contains(r#""completed":{"kind":"count","steps":3}"#)
+    );
+    assert_eq!(ExecutionSnapshot::parse(&written).unwrap(), snapshot);
 }
 
 #[test]

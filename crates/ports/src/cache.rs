@@ -1,9 +1,10 @@
-//! The projection cache: derived, versioned, rebuildable; never truth (G18).
+//! What is kept only to save time: derived, versioned, rebuildable, never truth (G18).
 
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
 
 use crate::file_system::FsError;
+use crate::session_store::LogStamp;
 
 /// A folded state and the point of the log that it stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,10 +15,38 @@ pub struct CachedProjection {
     pub state: Vec<u8>,
 }
 
+/// The folded state of long sessions.
 pub trait ProjectionCache: Send + Sync {
     /// What is cached, when it is whole and of this version; `None` otherwise, never an error.
     fn get(&self, session: SessionId, version: u32) -> Option<CachedProjection>;
     /// Replaces the cache. Not durable and not needed: a failure only costs time.
     fn put(&self, session: SessionId, projection: &CachedProjection) -> Result<(), FsError>;
     fn invalidate(&self, session: SessionId) -> Result<(), FsError>;
+}
+
+/// What the index keeps of one session: a summary, and the log that it was made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexRecord {
+    pub session: SessionId,
+    pub stamp: LogStamp,
+    pub cursor: Cursor,
+    /// Opaque to the store.
+    pub summary: Vec<u8>,
+}
+
+/// Whether an index that does not exist is created. Readers create nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfAbsent {
+    Create,
+    Skip,
+}
+
+/// One summary per session, in one place, so that a new process reads one file instead of every session.
+pub trait SessionIndex: Send + Sync {
+    /// The newest whole record of each session that `is_present`, when the index is of this version; nothing
+    /// otherwise, and never an error.
+    fn index_records(&self, version: u32, is_present: &dyn Fn(SessionId) -> bool) -> Vec<IndexRecord>;
+    /// Adds records; they replace older ones of the same sessions. Not durable and not needed: what could not be
+    /// written costs time, so there is no error.
+    fn add_to_index(&self, version: u32, records: &[IndexRecord], if_absent: IfAbsent);
 }

@@ -148,12 +148,32 @@ pub struct FileStat {
     pub len: u64,
     /// True when group or others have any permission on it.
     pub others_may_access: bool,
+    pub stamp: FileStamp,
+    /// True when it belongs to another user than the one who runs this process.
+    pub is_foreign: bool,
+}
+
+/// Tells whether a name still refers to the same bytes: a file that was replaced has another `file`, one that was
+/// written in place another `changed_ns`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileStamp {
+    /// The inode.
+    pub file: u64,
+    /// The time of the last change as the file system keeps it; compared, never shown.
+    pub changed_ns: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
     pub name: String,
     pub kind: FileKind,
+}
+
+/// An entry and what one look at it showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatEntry {
+    pub entry: DirEntry,
+    pub stat: Option<FileStat>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +218,21 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Lists a directory, sorted by name bytes. Names that are no plain component are left out.
     fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError>;
     fn stat(&self, path: &RelPath) -> Result<FileStat, FsError>;
+    /// Lists a directory with a look at each entry, or at the file `below` in each entry that is a directory: what
+    /// `list` and `stat` say, in fewer system calls. `None` where there is nothing to look at.
+    fn list_with_stat(&self, path: &RelPath, below: Option<&str>) -> Result<Vec<StatEntry>, FsError> {
+        let look = |entry: DirEntry| {
+            let child = path.child(&entry.name);
+            let place = match below {
+                None => child,
+                Some(below) => {
+                    child.filter(|_| entry.kind == FileKind::Directory).and_then(|dir| dir.child(below))
+                }
+            };
+            StatEntry { stat: place.and_then(|place| self.stat(&place).ok()), entry }
+        };
+        Ok(self.list(path)?.into_iter().map(look).collect())
+    }
     /// Takes an advisory lock on a file, creating it, waiting at most `wait_max`; `None` when it is
     /// still held by another handle (of this or another process) after that.
     fn lock(&self, path: &RelPath, mode: LockMode, wait_max: Duration)

@@ -8,14 +8,26 @@ use crate::file_system::FsError;
 pub enum KeyringError {
     #[error("`{path}` can be used by other users")]
     Exposed { path: String },
+    #[error("`{path}` belongs to another user")]
+    ForeignOwner { path: String },
     #[error("the keyring `{path}` is not valid: {problem}")]
     Invalid { path: String, problem: String },
     #[error("the keyring `{path}` has version {version}, this build reads version 1")]
     UnknownVersion { path: String, version: u64 },
     #[error("the keyring is being changed by another process")]
     Locked,
+    #[error("the keyring `{path}` can be used, so it is not replaced")]
+    Usable { path: String },
     #[error(transparent)]
     Io(#[from] FsError),
+}
+
+/// A keyring that was made anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplacedKeyring {
+    pub keyring: Keyring,
+    /// Where the unusable file is now; absent when there was none.
+    pub moved_to: Option<String>,
 }
 
 pub trait KeyringStore: Send + Sync {
@@ -26,4 +38,7 @@ pub trait KeyringStore: Send + Sync {
     fn peek(&self) -> Result<Option<Keyring>, KeyringError>;
     /// A fresh current key; the old one is accepted until the next rotation.
     fn rotate(&self) -> Result<Keyring, KeyringError>;
+    /// A fresh keyring in place of one that is lost or unusable; a file that is there is moved aside first. A
+    /// keyring that can be used is refused: it is rotated, not replaced.
+    fn replace(&self) -> Result<ReplacedKeyring, KeyringError>;
 }

@@ -4,6 +4,7 @@
 //! blocking thread cannot.
 
 pub mod archive;
+pub mod backup;
 pub mod cache;
 pub mod content;
 pub mod control;

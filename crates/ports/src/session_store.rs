@@ -11,7 +11,7 @@ use workrail_model::manifest::Cursor;
 use workrail_model::plan::{AppendPlan, AttachmentKind};
 
 use crate::content::ContentError;
-use crate::file_system::FsError;
+use crate::file_system::{FileStamp, FsError};
 
 /// Why the store did not do what was asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -34,6 +34,13 @@ pub enum StoreError {
     MissingContent(#[from] ContentError),
     #[error("{kind:?} {digest} is referred to by the plan but neither attached nor stored")]
     Unattached { kind: AttachmentKind, digest: String },
+    /// A lock of the whole store was not had in time.
+    #[error("other processes are using the store")]
+    Busy,
+    /// The append failed when all of it but its commit was on the disk. A later writer rolls it forward, or finds
+    /// nothing of it; either way the same call may be sent again.
+    #[error("{0}; the write may have been recorded all the same")]
+    Uncertain(FsError),
     #[error(transparent)]
     Io(#[from] FsError),
 }
@@ -49,11 +56,41 @@ pub struct SessionSlice {
     pub health: SessionHealth,
 }
 
-/// The sessions of a store, as a reader who has seen some of them finds them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    pub unchanged: Vec<SessionId>,
-    pub changed: Vec<SessionId>,
+/// What a look at a session's log shows without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogStamp {
+    /// Bytes of the manifest.
+    pub bytes: u64,
+    pub file: FileStamp,
+    /// A fingerprint of the stamps of all segments; zero when only the manifest was looked at.
+    pub segments: u64,
+}
+
+impl LogStamp {
+    /// Whether nothing was written between two looks of this depth.
+    pub fn is_unchanged(&self, before: &Self, depth: StampDepth) -> bool {
+        let same_manifest = self.bytes == before.bytes && self.file == before.file;
+        match depth {
+            StampDepth::Manifest => same_manifest,
+            StampDepth::Segments => same_manifest && self.segments == before.segments,
+        }
+    }
+}
+
+/// How much a look takes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StampDepth {
+    /// Whether the log grew or was replaced.
+    Manifest,
+    /// Also whether a segment was written, replaced or removed: this shows damage that was done to it.
+    Segments,
+}
+
+/// A session and its stamp; none where the log cannot be looked at or the store has no cheap look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StampedSession {
+    pub session: SessionId,
+    pub stamp: Option<LogStamp>,
 }
 
 /// What an append did.
@@ -70,11 +107,18 @@ pub trait SessionReader: Send + Sync {
     /// All sessions with at least one committed event, sorted by id.
     fn sessions(&self) -> Result<Vec<SessionId>, StoreError>;
 
-    /// All sessions, told apart by whether their log may differ from where `known` stands. One cheap look per
-    /// session where the adapter can; it may call an unchanged one changed, never the other way round.
-    fn changes(&self, known: &dyn Fn(SessionId) -> Option<Cursor>) -> Result<Changes, StoreError> {
-        let _ = known;
-        Ok(Changes { unchanged: Vec::new(), changed: self.sessions()? })
+    /// Everything that has the name of a session, sorted by id, with one cheap look at each. Some may turn out to
+    /// have no committed event, or to be unreadable: reading them says so.
+    fn stamped_sessions(&self, depth: StampDepth) -> Result<Vec<StampedSession>, StoreError> {
+        let _ = depth;
+        let unstamped = |session| StampedSession { session, stamp: None };
+        Ok(self.sessions()?.into_iter().map(unstamped).collect())
+    }
+
+    /// The stamp of one log, with its segments.
+    fn stamp(&self, session: SessionId) -> Option<LogStamp> {
+        let _ = session;
+        None
     }
 
     /// The validated events from `since` on (all, without a cursor). Never takes a lock and never

@@ -10,7 +10,7 @@ use workrail_model::event::EventIndex;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
-use workrail_model::plan::AttachmentKind;
+use workrail_model::plan::{Attachment, AttachmentKind};
 
 use crate::file_system::FsError;
 use crate::session_store::{SessionReader, StoreError};
@@ -128,14 +128,25 @@ pub struct LostSegment {
     pub unreadable_lines: u64,
 }
 
+/// A write that was completed on the disk and not committed; the next writer of the session rolls it forward.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingWrite {
+    pub session: SessionId,
+    /// Relative to the session's folder.
+    pub segment: String,
+    pub events: u64,
+}
+
 /// What is wrong with a session, what a repair keeps and what it gives up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnosis {
     pub health: SessionHealth,
     /// The events before this index stay.
     pub keeps_until: EventIndex,
+    /// How many of them the manifest no longer attests: their part of it is recomputed from the segments.
+    pub events_rebuilt: u64,
     pub gives_up: Vec<LostSegment>,
-    /// Bytes of the manifest behind what stays.
+    /// Bytes of the manifest that are replaced or cut off.
     pub manifest_bytes: u64,
     /// The backup that was made, or would be the next; relative to the data directory.
     pub backup: String,
@@ -180,6 +191,12 @@ pub trait Upkeep: SessionReader {
     /// What lies around and is no truth: the first `max` of them, and how many there are.
     fn strays(&self, max: usize) -> Result<(Vec<Stray>, u64), FsError>;
 
+    /// Completed writes that wait for the next writer of their session. One that cannot be looked at has none.
+    fn pending_writes(&self) -> Result<Vec<PendingWrite>, FsError>;
+
+    /// The completed write of one session, if it has one.
+    fn pending_write(&self, session: SessionId) -> Result<Option<PendingWrite>, FsError>;
+
     /// What a repair would do. `trusted_until` is where the log stops making sense, when its bytes still do.
     fn diagnose(
         &self,
@@ -187,7 +204,11 @@ pub trait Upkeep: SessionReader {
         trusted_until: Option<EventIndex>,
     ) -> Result<Diagnosis, UpkeepError>;
 
-    /// Backs the session up, then cuts it back to its validated prefix.
+    /// Puts an intact piece of content in the place of a damaged or missing one, durably. Whatever was there is kept
+    /// aside, at the returned path beneath the data directory.
+    fn replace_content(&self, content: &Attachment) -> Result<Option<String>, UpkeepError>;
+
+    /// Backs the session up, then rebuilds its manifest from the segments that are whole, and cuts off the rest.
     fn repair(&self, session: SessionId, trusted_until: Option<EventIndex>)
     -> Result<Diagnosis, UpkeepError>;
 }

@@ -1,21 +1,22 @@
 //! The store-wide activity number: a locked counter file that is never synced (G7).
 //!
-//! It survives a killed process because the kernel keeps the file, and a power cut because the file
-//! names the boot it was written in: in another boot the counter is rebuilt from the sessions.
+//! It survives a killed process because the kernel keeps the file. A power cut is survived by a reservation: before
+//! any of the next numbers is used, `activity.reserved` says durably how far they may go. In another boot, or with a
+//! damaged counter, the numbers continue behind the reservation, and no session is read for it.
 //!
 //! One more number is one more dot at the end of the file. Replacing the file each time cost a tenth of an
 //! advance: some file systems write a replaced file's data out on the spot.
 
-use serde::{Deserialize, Serialize};
-use workrail_model::event::{Activity, Event};
-use workrail_model::id::SessionId;
-use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
-use workrail_model::manifest::ManifestRecord;
-use workrail_ports::environment::ActivityCounter;
-use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp, LockMode, WritableFile};
-use workrail_ports::session_store::{SessionReader, StoreError};
+mod rebuild;
 
-use crate::content::create_fresh;
+use serde::{Deserialize, Serialize};
+use workrail_model::digest::Sha256;
+use workrail_model::event::Activity;
+use workrail_ports::environment::ActivityCounter;
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath, WritableFile};
+use workrail_ports::session_store::StoreError;
+
+use crate::content::{create_fresh, write_temp};
 use crate::layout;
 use crate::store::{LOCK_WAIT, LocalStore};
 
@@ -25,182 +26,212 @@ struct Counter {
     v: u64,
     boot: String,
     last: u64,
+    /// Up to here the numbers are reserved, durably.
+    #[serde(default)]
+    reserved: u64,
+}
+
+/// The file that says how far numbers may have been handed out.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reservation {
+    v: u64,
+    reserved: u64,
+    /// The digest of `activity.reserved:N`, so that a flipped digit is seen.
+    check: Sha256,
 }
 
 const COUNTER_BYTES_MAX: u64 = 4096;
-/// So many dots, and the file starts anew with a larger `last`.
-const DOTS_MAX: u64 = 2048;
-/// Enough of a manifest's end to hold the last group of all but enormous plans.
-const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
+/// So many numbers are reserved at once, and so many dots a counter has before it starts anew.
+const RESERVED_AT_ONCE: u64 = 2048;
 
-fn failed(detail: &str) -> StoreError {
-    let (path, detail) = (layout::activity(), detail.to_owned());
-    StoreError::Io(FsError { op: FsOp::Lock, path, kind: FsErrorKind::Io, detail })
+fn exhausted() -> StoreError {
+    let (path, detail) = (layout::activity(), "the activity counter is exhausted".to_owned());
+    StoreError::Io(FsError { op: FsOp::Write, path, kind: FsErrorKind::Io, detail })
 }
 
 impl<F: FileSystem> ActivityCounter for LocalStore<F> {
     fn next(&self) -> Result<Activity, StoreError> {
-        let _lock = self.lock_counter()?;
-        let counted = self.read_counter()?;
-        let last = match counted {
-            Some(counted) => counted.last,
-            None => self.rebuild_counter()?,
-        };
-        let next = last.checked_add(1).and_then(Activity::new);
-        let next = next.ok_or_else(|| failed("the activity counter is exhausted"))?;
-        match counted {
-            Some(counted) if counted.dots < DOTS_MAX => {
-                self.fs().open_append(&layout::activity())?.append(b".")?
+        let (_lock, counted) = self.hold_counter()?;
+        let next = counted.last.checked_add(1).and_then(Activity::new).ok_or_else(exhausted)?;
+        match counted.state {
+            State::Usable { dots } if dots < RESERVED_AT_ONCE && next.get() <= counted.reserved => {
+                self.fs().open_append(&counted.path)?.append(b".")?;
             }
-            Some(_) | None => self.write_counter(next)?,
+            State::Usable { .. } | State::Unusable => self.write_counter(&counted.path, next)?,
         }
         Ok(next)
     }
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    fn lock_counter(&self) -> Result<F::Lock, StoreError> {
-        let lock = self.fs().lock(&layout::activity_lock(), LockMode::Exclusive, LOCK_WAIT)?;
-        lock.ok_or_else(|| failed("another process holds the activity counter"))
-    }
-
-    /// The last number that was handed out.
+    /// The last number that was handed out. Read without the lock: the file is replaced whole, or grows by a byte.
     pub(crate) fn counted_so_far(&self) -> Result<Activity, StoreError> {
-        let _lock = self.lock_counter()?;
-        let last = self.read_counter()?.map_or_else(|| self.rebuild_counter(), |counted| Ok(counted.last))?;
-        Activity::new(last).ok_or_else(|| failed("the activity counter is exhausted"))
+        let last = match self.read_counter()? {
+            Some(counted) => counted.last,
+            None => self.newest_activity_of_sessions()?,
+        };
+        Activity::new(last).ok_or_else(exhausted)
     }
 
-    /// Goes on from `at_least`, unless the counter is there already.
+    /// Continues from `at_least`, unless the counter is there already.
     pub(crate) fn raise_counter(&self, at_least: Activity) -> Result<(), StoreError> {
-        let _lock = self.lock_counter()?;
-        let last = self.read_counter()?.map_or_else(|| self.rebuild_counter(), |counted| Ok(counted.last))?;
-        if last >= at_least.get() { Ok(()) } else { self.write_counter(at_least) }
+        let (_lock, counted) = self.hold_counter()?;
+        if counted.last >= at_least.get() { Ok(()) } else { self.write_counter(&counted.path, at_least) }
     }
 
-    /// The counter of this boot; anything else, damaged or older, is rebuilt.
+    /// The counter, locked. Only where nothing on the disk says how far it got are the sessions asked, and then
+    /// without the lock, so that others wait for no more than their own look.
+    fn hold_counter(&self) -> Result<(F::Lock, Counted), StoreError> {
+        let lock = self.lock_counter()?;
+        if let Some(counted) = self.read_counter()? {
+            return Ok((lock, counted));
+        }
+        drop(lock);
+        let rebuilt = self.newest_activity_of_sessions()?;
+        let lock = self.lock_counter()?;
+        // Another process may have been faster.
+        if let Some(counted) = self.read_counter()? {
+            return Ok((lock, counted));
+        }
+        let path = self.usable(layout::activity())?;
+        Ok((lock, Counted { last: rebuilt, reserved: 0, state: State::Unusable, path }))
+    }
+
+    fn lock_counter(&self) -> Result<F::Lock, StoreError> {
+        let mut path = layout::activity_lock();
+        for _ in 0..SPARE_NAMES_MAX {
+            match self.fs().lock(&path, LockMode::Exclusive, LOCK_WAIT) {
+                Err(error) if is_in_the_way(&error) => path = layout::spare(&path),
+                locked => return locked?.ok_or(StoreError::Busy),
+            }
+        }
+        self.fs().lock(&path, LockMode::Exclusive, LOCK_WAIT)?.ok_or(StoreError::Busy)
+    }
+
+    /// The counter of this boot; else the end of the reservation; else nothing is known.
     fn read_counter(&self) -> Result<Option<Counted>, FsError> {
-        let bytes = match self.fs().read(&layout::activity(), 0, COUNTER_BYTES_MAX) {
-            Ok(bytes) => bytes,
+        let path = self.usable(layout::activity())?;
+        if let Some(bytes) = self.read_small(&path)?
+            && let Some((counter, dots)) = parsed(&bytes, &self.boot_id)
+            && let Some(last) = counter.last.checked_add(dots)
+        {
+            return Ok(Some(Counted {
+                last,
+                reserved: counter.reserved,
+                state: State::Usable { dots },
+                path,
+            }));
+        }
+        let reserved =
+            self.read_small(&self.usable(layout::activity_reserved())?)?.and_then(|bytes| reserved(&bytes));
+        Ok(reserved.map(|reserved| Counted { last: reserved, reserved, state: State::Unusable, path }))
+    }
+
+    /// A file of ours, or nothing where there is none to read.
+    fn read_small(&self, path: &RelPath) -> Result<Option<Vec<u8>>, FsError> {
+        match self.fs().read(path, 0, COUNTER_BYTES_MAX) {
+            Ok(bytes) => Ok(Some(bytes)),
             Err(error) => match error.kind {
-                FsErrorKind::NotFound | FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } => {
-                    return Ok(None);
-                }
-                // It may be there: rebuilt without it, the counter would hand out numbers twice.
+                FsErrorKind::NotFound
+                | FsErrorKind::WrongKind
+                | FsErrorKind::PermissionDenied
+                | FsErrorKind::TooLarge { .. } => Ok(None),
+                // It may be there: without it, the counter would leave numbers out for nothing.
                 FsErrorKind::AlreadyExists
                 | FsErrorKind::NoSpace
                 | FsErrorKind::Quota
                 | FsErrorKind::ReadOnly
-                | FsErrorKind::PermissionDenied
                 | FsErrorKind::TooManyOpenFiles
-                | FsErrorKind::Io => return Err(error),
+                | FsErrorKind::Io => Err(error),
             },
-        };
-        Ok(counted(&bytes, &self.boot_id))
+        }
     }
 
-    fn write_counter(&self, last: Activity) -> Result<(), StoreError> {
-        let counter = Counter { v: 1, boot: self.boot_id.clone(), last: last.get() };
-        // A struct of two numbers and a string always serialises.
+    /// The name under which a file of ours can be written: another one where a folder, a link or a pipe has it.
+    fn usable(&self, path: RelPath) -> Result<RelPath, FsError> {
+        let mut path = path;
+        for _ in 0..SPARE_NAMES_MAX {
+            match self.fs().stat(&path) {
+                Ok(stat) if stat.kind != workrail_ports::file_system::FileKind::Regular => {
+                    path = layout::spare(&path);
+                }
+                Ok(_) => return Ok(path),
+                Err(error) if error.kind == FsErrorKind::NotFound => return Ok(path),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(path)
+    }
+
+    /// Starts a new counter file at `last`, with room for the next numbers reserved before any of them is used.
+    fn write_counter(&self, path: &RelPath, last: Activity) -> Result<(), StoreError> {
+        let reserved = last.get().saturating_add(RESERVED_AT_ONCE);
+        self.reserve(reserved)?;
+        let counter = Counter { v: 1, boot: self.boot_id.clone(), last: last.get(), reserved };
+        // A struct of numbers and a string always serialises.
         let mut bytes = serde_json::to_vec(&counter).expect("plain struct");
         bytes.push(b'\n');
         let mut file = create_fresh(self.fs(), &layout::activity_temp())?;
         file.append(&bytes)?;
-        self.fs().rename(&layout::activity_temp(), &layout::activity())?;
+        self.fs().rename(&layout::activity_temp(), path)?;
         Ok(())
     }
 
-    fn rebuild_counter(&self) -> Result<u64, StoreError> {
-        let mut last = 0;
-        for session in self.sessions()? {
-            last = last.max(self.last_activity(session)?);
-        }
-        Ok(last)
-    }
-
-    /// The activity of a session's newest events, from its last group alone where that is found.
-    fn last_activity(&self, session: SessionId) -> Result<u64, StoreError> {
-        if let Some(last) = self.last_segment_activity(session) {
-            return Ok(last);
-        }
-        let slice = match self.read(session, None) {
-            Ok(slice) => slice,
-            Err(error) if is_out_of_reach(&error) => return Ok(0),
-            // It may pass: rebuilt without this session, the counter would hand out its numbers again (G7).
-            Err(error) => return Err(error),
-        };
-        Ok(newest(&slice.events))
-    }
-
-    fn last_segment_activity(&self, session: SessionId) -> Option<u64> {
-        let path = layout::manifest(session);
-        let len = self.fs().stat(&path).ok()?.len.min(MANIFEST_BYTES_MAX);
-        let from = len.saturating_sub(MANIFEST_TAIL_BYTES);
-        let tail = self.fs().read(&path, from, MANIFEST_TAIL_BYTES * 2).ok()?;
-        let closed =
-            tail.split(|byte| *byte == b'\n').rev().find_map(|line| match ManifestRecord::parse(line) {
-                Ok(ManifestRecord::SegmentClosed { segment_rel_path, .. }) => Some(segment_rel_path),
-                Ok(ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. }) | Err(_) => {
-                    None
-                }
-            })?;
-        let segment = self.fs().read(&layout::in_session(session, &closed)?, 0, SEGMENT_BYTES_MAX).ok()?;
-        let events: Option<Vec<Event>> = segment
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-            .map(|line| Event::parse(line).ok())
-            .collect();
-        let activity = newest(&events?);
-        (activity > 0).then_some(activity)
+    /// Makes the reservation durable, in a new file: an earlier sync may have failed (G14).
+    fn reserve(&self, reserved: u64) -> Result<(), FsError> {
+        let reservation = Reservation { v: 1, reserved, check: check(reserved) };
+        // A struct of numbers and a digest always serialises.
+        let bytes = serde_json::to_vec(&reservation).expect("plain struct");
+        write_temp(self.fs(), &layout::activity_reserved_temp(), &bytes)?;
+        let path = self.usable(layout::activity_reserved())?;
+        self.fs().rename(&layout::activity_reserved_temp(), &path)?;
+        self.fs().sync_dir(&RelPath::root())
     }
 }
 
-/// A session that is gone, or that nobody can read here, holds no number that will be compared.
-fn is_out_of_reach(error: &StoreError) -> bool {
-    match error {
-        StoreError::NotFound { .. } => true,
-        StoreError::Io(error) => match error.kind {
-            FsErrorKind::NotFound
-            | FsErrorKind::WrongKind
-            | FsErrorKind::PermissionDenied
-            | FsErrorKind::TooLarge { .. } => true,
-            FsErrorKind::AlreadyExists
-            | FsErrorKind::NoSpace
-            | FsErrorKind::Quota
-            | FsErrorKind::ReadOnly
-            | FsErrorKind::TooManyOpenFiles
-            | FsErrorKind::Io => false,
-        },
-        StoreError::AlreadyExists { .. }
-        | StoreError::Locked { .. }
-        | StoreError::Unhealthy { .. }
-        | StoreError::Stale { .. }
-        | StoreError::WrongSession { .. }
-        | StoreError::DedupeConflict { .. }
-        | StoreError::MissingContent(_)
-        | StoreError::Unattached { .. } => false,
-    }
+/// How often a name may be taken by something that is no file of ours.
+const SPARE_NAMES_MAX: usize = 4;
+
+/// Something that is not ours has the name of a lock, and keeps it.
+fn is_in_the_way(error: &FsError) -> bool {
+    matches!(error.kind, FsErrorKind::WrongKind | FsErrorKind::PermissionDenied)
+}
+
+fn check(reserved: u64) -> Sha256 {
+    Sha256::of(format!("activity.reserved:{reserved}").as_bytes())
 }
 
 /// How far the counter has got.
-#[derive(Clone, Copy)]
 struct Counted {
     last: u64,
-    dots: u64,
+    reserved: u64,
+    state: State,
+    /// The counter file.
+    path: RelPath,
+}
+
+enum State {
+    /// The counter file is of this boot and can take another dot.
+    Usable {
+        dots: u64,
+    },
+    Unusable,
 }
 
 /// Reads a counter of this boot: one line, then nothing but dots.
-fn counted(bytes: &[u8], boot_id: &str) -> Option<Counted> {
+fn parsed(bytes: &[u8], boot_id: &str) -> Option<(Counter, u64)> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let (line, dots) = (&bytes[..end], &bytes[end + 1..]);
     let counter = serde_json::from_slice::<Counter>(line).ok()?;
     if counter.v != 1 || counter.boot != boot_id || dots.iter().any(|byte| *byte != b'.') {
         return None;
     }
-    let dots = dots.len() as u64;
-    Some(Counted { last: counter.last.checked_add(dots)?, dots })
+    Some((counter, dots.len() as u64))
 }
 
-fn newest(events: &[Event]) -> u64 {
-    events.iter().filter_map(|event| event.activity).map(Activity::get).max().unwrap_or(0)
+fn reserved(bytes: &[u8]) -> Option<u64> {
+    let reservation = serde_json::from_slice::<Reservation>(bytes).ok()?;
+    let fits = reservation.v == 1 && reservation.check == check(reservation.reserved);
+    fits.then_some(reservation.reserved)
 }

@@ -3,14 +3,16 @@
 //! Whatever fails or wherever power goes, the log holds the plan whole or not at all (G10), and what
 //! was acknowledged stays. A failed fsync is never retried on its handle (G14).
 
+use workrail_model::event::Event;
 use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_rel_path};
 use workrail_model::plan::AppendPlan;
-use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, WritableFile};
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, RelPath, WritableFile};
 use workrail_ports::session_store::StoreError;
 
-use crate::content::{create_fresh, store_attachments, write_temp};
+use crate::content::{create_fresh, store_content, write_temp};
+use crate::orphan::Orphan;
 use crate::{layout, load, suspect};
 
 /// What is known of the manifest on disk before an append.
@@ -21,8 +23,14 @@ pub(crate) struct Tail {
     pub torn_bytes: u64,
 }
 
-/// Carries out a plan that was checked against `tail`; returns the cursor behind it.
-pub(crate) fn commit<F: FileSystem>(fs: &F, tail: Tail, plan: &AppendPlan) -> Result<Cursor, StoreError> {
+/// Carries out a plan that was checked against `tail`; returns the cursor behind it. The `leftovers` of earlier writes
+/// are removed on the way.
+pub(crate) fn commit<F: FileSystem>(
+    fs: &F,
+    tail: Tail,
+    plan: &AppendPlan,
+    leftovers: &[RelPath],
+) -> Result<Cursor, StoreError> {
     let session = plan.session_id();
     let records = commit_group(tail.cursor.next_manifest_index, plan.events(), plan.segment());
     let group =
@@ -30,31 +38,80 @@ pub(crate) fn commit<F: FileSystem>(fs: &F, tail: Tail, plan: &AppendPlan) -> Re
     if tail.cursor.manifest_bytes + group.len() as u64 > MANIFEST_BYTES_MAX {
         return Err(load::too_long(session, tail.cursor.next_manifest_index).into());
     }
-    store_attachments(fs, session, plan)?;
-    // First of all: the new segment may replace the orphan that explains the torn tail.
+    store_content(fs, session, plan.attachments(), plan.events())?;
+    // First of all: what is removed or replaced next may be the orphan that explains the torn tail.
     if tail.torn_bytes > 0 {
         cut_torn_tail(fs, session, tail)?;
     }
-    write_segment(fs, plan)?;
-    append_group(fs, session, tail, &group)?;
+    for leftover in leftovers {
+        remove_if_there(fs, leftover)?;
+    }
+    write_temp(fs, &layout::segment_temp(session), plan.segment())?;
+    let last = plan.first_index().plus(plan.events().len() as u64 - 1);
+    // From here on the plan is complete on the disk: what fails now may be rolled forward later (G13).
+    place_segment(fs, session, &segment_rel_path(plan.first_index(), last))
+        .and_then(|()| append_group(fs, session, tail, &group))
+        .map_err(StoreError::Uncertain)?;
     fs.about_to_acknowledge();
     Ok(tail.cursor.after(&records, &group, plan.events().len() as u64))
 }
 
-fn write_segment<F: FileSystem>(fs: &F, plan: &AppendPlan) -> Result<(), FsError> {
-    let session = plan.session_id();
-    let first = plan.first_index();
-    let last = first.plus(plan.events().len() as u64 - 1);
-    let temp = layout::segment_temp(session);
-    write_temp(fs, &temp, plan.segment())?;
-    let name = segment_rel_path(first, last);
+/// Commits a segment that an earlier write left complete, together with its content.
+///
+/// All of it is written to new files first: after a failed fsync the page cache may show what the disk has dropped
+/// (G14). A crash on the way leaves the same orphan, explaining the same tail.
+pub(crate) fn roll_forward<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    tail: Tail,
+    orphan: &Orphan,
+) -> Result<(), StoreError> {
+    if tail.cursor.manifest_bytes + orphan.group.len() as u64 > MANIFEST_BYTES_MAX {
+        return Err(load::too_long(session, tail.cursor.next_manifest_index).into());
+    }
+    store_content(fs, session, &[], &orphan.events)?;
+    write_temp(fs, &layout::segment_temp(session), &orphan.segment)?;
+    place_segment(fs, session, &format!("events/{}", orphan.name))?;
+    if tail.torn_bytes > 0 {
+        cut_torn_tail(fs, session, tail)?;
+    }
+    append_group(fs, session, tail, &orphan.group)?;
+    Ok(())
+}
+
+/// Writes the segment of these events, durable under its name.
+pub(crate) fn write_segment<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    events: &[Event],
+    bytes: &[u8],
+) -> Result<(), FsError> {
+    let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(()) };
+    write_temp(fs, &layout::segment_temp(session), bytes)?;
+    place_segment(fs, session, &segment_rel_path(first.event_index, last.event_index))
+}
+
+/// Gives a written and synced segment its name, durably.
+fn place_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result<(), FsError> {
     // A name made of two numbers is always plain.
-    let target = layout::in_session(session, &name).expect("segment names are plain");
-    fs.rename(&temp, &target)?;
+    let target = layout::in_session(session, name).expect("segment names are plain");
+    fs.rename(&layout::segment_temp(session), &target)?;
     fs.sync_dir(&layout::events(session))
 }
 
-fn append_group<F: FileSystem>(fs: &F, session: SessionId, tail: Tail, group: &[u8]) -> Result<(), FsError> {
+fn remove_if_there<F: FileSystem>(fs: &F, path: &RelPath) -> Result<(), FsError> {
+    match fs.remove_file(path) {
+        Err(error) if error.kind == FsErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+pub(crate) fn append_group<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    tail: Tail,
+    group: &[u8],
+) -> Result<(), FsError> {
     let (folder, path) = (layout::session(session), layout::manifest(session));
     let durable_bytes = tail.cursor.manifest_bytes;
     let (mut file, is_new) = match fs.open_append(&path) {
@@ -104,15 +161,24 @@ pub(crate) fn rewrite_manifest<F: FileSystem>(
     session: SessionId,
     keep_bytes: u64,
 ) -> Result<(), FsError> {
-    let (folder, path) = (layout::session(session), layout::manifest(session));
-    let mut bytes = match fs.read(&path, 0, MANIFEST_BYTES_MAX) {
+    let mut bytes = match fs.read(&layout::manifest(session), 0, MANIFEST_BYTES_MAX) {
         Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
         read => read?,
     };
     bytes.truncate(usize::try_from(keep_bytes).unwrap_or(usize::MAX));
+    replace_manifest(fs, session, &bytes)
+}
+
+/// Puts a new file in the place of the manifest, durably.
+pub(crate) fn replace_manifest<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    bytes: &[u8],
+) -> Result<(), FsError> {
+    let folder = layout::session(session);
     let temp = layout::manifest_temp(session);
-    write_temp(fs, &temp, &bytes)?;
-    fs.rename(&temp, &path)?;
+    write_temp(fs, &temp, bytes)?;
+    fs.rename(&temp, &layout::manifest(session))?;
     suspect::sync_names(fs, &folder)?;
     suspect::clear(fs, &folder);
     Ok(())

@@ -6,7 +6,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{Event, EventData};
 use workrail_model::id::SessionId;
-use workrail_model::plan::{AppendPlan, AttachmentKind};
+use workrail_model::plan::{Attachment, AttachmentKind};
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, RelPath, WritableFile};
@@ -15,15 +15,16 @@ use workrail_ports::session_store::StoreError;
 use crate::layout;
 use crate::store::LocalStore;
 
-/// Makes every attachment of the plan durable, and every reference of its events resolvable.
+/// Makes every attachment durable, and every reference of the events resolvable.
 ///
 /// All of it is written, also what is there already: who wrote that may have failed to sync it, and a
 /// second sync would not tell (G14). Group by group, so that the fsyncs of one call are few: all files,
 /// then all names, then each folder once.
-pub(crate) fn store_attachments<F: FileSystem>(
+pub(crate) fn store_content<F: FileSystem>(
     fs: &F,
     session: SessionId,
-    plan: &AppendPlan,
+    attachments: &[Attachment],
+    events: &[Event],
 ) -> Result<(), StoreError> {
     let mut folders = BTreeSet::new();
     let mut renames = Vec::new();
@@ -35,13 +36,13 @@ pub(crate) fn store_attachments<F: FileSystem>(
         renames.push((temp, layout::content(kind, digest)));
         Ok::<(), FsError>(())
     };
-    for attachment in plan.attachments() {
+    for attachment in attachments {
         let (kind, digest) = (attachment.kind(), attachment.digest());
         if done.insert((kind, digest)) {
             write(kind, digest, attachment.bytes())?;
         }
     }
-    for (kind, digest) in plan.events().iter().flat_map(references) {
+    for (kind, digest) in events.iter().flat_map(references) {
         if done.insert((kind, digest)) {
             let Some(bytes) = stored(fs, kind, digest)? else {
                 return Err(StoreError::Unattached { kind, digest: digest.to_string() });
@@ -69,6 +70,21 @@ pub(crate) fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
         references.push((AttachmentKind::Workflow, run.workflow_hash.digest()));
     }
     references
+}
+
+/// Whether everything that the events refer to is there and has its digest.
+pub(crate) fn is_stored<F: FileSystem>(fs: &F, events: &[Event]) -> Result<bool, FsError> {
+    for (kind, digest) in events.iter().flat_map(references) {
+        match stored(fs, kind, digest) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(false),
+            Err(error) if matches!(error.kind, FsErrorKind::WrongKind | FsErrorKind::PermissionDenied) => {
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
 }
 
 /// Content that is there and has its digest.

@@ -24,6 +24,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 use workrail_ports::file_system::{
     Created, DirEntry, FileKind, FileStat, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath,
+    StatEntry,
 };
 
 pub use self::file::DiskFile;
@@ -35,92 +36,49 @@ const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// The data directory on a real disk; clones share one open descriptor.
 #[derive(Clone, Debug)]
 pub struct Disk {
-    root: Arc<OwnedFd>,
+    /// Absent when there is no data directory, which reads as an empty one.
+    root: Option<Arc<OwnedFd>>,
+    access: Access,
+}
+
+/// What a disk was opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Write,
+    /// Nothing is created, changed or removed, not even a lock file.
+    Look,
 }
 
 impl Disk {
     /// Opens the data directory, creating it (0700) and its missing parents durably.
     pub fn open(root: &Utf8Path) -> Result<Self, FsError> {
-        Ok(Self { root: Arc::new(root::open_or_create(root)?) })
+        Ok(Self { root: Some(Arc::new(root::open_or_create(root)?)), access: Access::Write })
     }
 
-    fn open_dir(&self, op: FsOp, path: &RelPath) -> Result<OwnedFd, FsError> {
-        walk::open_dir(&self.root, op, path)
+    /// Opens the data directory for reading only: a missing folder lists as empty, and every change is refused.
+    /// This works on a read-only mount and on a copy that the user may only read (G16).
+    pub fn look(root: &Utf8Path) -> Result<Self, FsError> {
+        Ok(Self { root: root::open_existing(root)?.map(Arc::new), access: Access::Look })
     }
 
-    fn open_parent<'p>(&self, op: FsOp, path: &'p RelPath) -> Result<(OwnedFd, &'p str), FsError> {
-        walk::open_parent(&self.root, op, path)
+    fn root(&self, op: FsOp, path: &RelPath) -> Result<&OwnedFd, FsError> {
+        self.root.as_deref().ok_or_else(|| errno::error(op, path, Errno::NOENT))
     }
-}
 
-#[expect(clippy::disallowed_methods, reason = "this is the adapter that the ban exists for")]
-impl FileSystem for Disk {
-    type File = DiskFile;
-    type Lock = DiskLock;
-
-    fn create_dir(&self, path: &RelPath) -> Result<Created, FsError> {
-        let op = FsOp::CreateDir;
-        if path.parent().is_none() {
-            return Ok(Created::Existed);
-        }
-        let (dir, name) = self.open_parent(op, path)?;
-        match retry_on_intr(|| rustix::fs::mkdirat(&dir, name, DIR_MODE)) {
-            Ok(()) => Ok(Created::New),
-            Err(Errno::EXIST) => {
-                // The name may be taken by something that is no directory.
-                walk::open_dir_in(&dir, name).map_err(|errno| errno::error(op, path, errno))?;
-                Ok(Created::Existed)
+    /// The root, for operations that change something.
+    fn writable(&self, op: FsOp, path: &RelPath) -> Result<&OwnedFd, FsError> {
+        match self.access {
+            Access::Write => self.root(op, path),
+            Access::Look => {
+                let detail = "the data directory was opened for reading only".to_owned();
+                Err(FsError { op, path: path.clone(), kind: FsErrorKind::ReadOnly, detail })
             }
-            Err(errno) => Err(errno::error(op, path, errno)),
         }
     }
 
-    fn create_file(&self, path: &RelPath) -> Result<DiskFile, FsError> {
-        let op = FsOp::CreateFile;
-        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
-        let file = walk::open_file(&self.root, flags, op, path)?;
-        Ok(DiskFile::new(file, path.clone()))
-    }
-
-    fn open_append(&self, path: &RelPath) -> Result<DiskFile, FsError> {
-        let op = FsOp::OpenAppend;
-        let file = walk::open_file(&self.root, OFlags::WRONLY | OFlags::APPEND, op, path)?;
-        Ok(DiskFile::new(file, path.clone()))
-    }
-
-    fn rename(&self, from: &RelPath, to: &RelPath) -> Result<(), FsError> {
-        let op = FsOp::Rename;
-        let (from_dir, from_name) = self.open_parent(op, from)?;
-        let same = from.parent() == to.parent();
-        let other = if same { None } else { Some(self.open_parent(op, to)?.0) };
-        let (to_dir, to_name) = (other.as_ref().unwrap_or(&from_dir), to.file_name());
-        // A link that was planted under a temporary's name must not be put in the place of truth.
-        if walk::stat_in(&from_dir, from_name, op, from)?.kind == FileKind::Other {
-            return Err(errno::wrong_kind(op, from));
-        }
-        retry_on_intr(|| rustix::fs::renameat(&from_dir, from_name, to_dir, to_name))
-            .map_err(|errno| errno::error(op, to, errno))
-    }
-
-    fn remove_file(&self, path: &RelPath) -> Result<(), FsError> {
-        let (dir, name) = self.open_parent(FsOp::Remove, path)?;
-        retry_on_intr(|| rustix::fs::unlinkat(&dir, name, AtFlags::empty()))
-            .map_err(|errno| errno::error(FsOp::Remove, path, errno))
-    }
-
-    fn sync_dir(&self, path: &RelPath) -> Result<(), FsError> {
-        let dir = self.open_dir(FsOp::SyncDir, path)?;
-        file::sync(&dir.into(), FsOp::SyncDir, path)
-    }
-
-    fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsError> {
-        let file = walk::open_file(&self.root, OFlags::RDONLY, FsOp::Read, path)?;
-        file::read_capped(&file, path, offset, max)
-    }
-
-    fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
+    fn entries(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
         let fail = |errno| errno::error(FsOp::List, path, errno);
-        let dir = self.open_dir(FsOp::List, path)?;
+        let dir = walk::open_dir(self.root(FsOp::List, path)?, FsOp::List, path)?;
         let mut entries = Vec::new();
         for entry in Dir::read_from(&dir).map_err(fail)? {
             let entry = entry.map_err(fail)?;
@@ -145,21 +103,129 @@ impl FileSystem for Disk {
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the adapter that the ban exists for")]
+impl FileSystem for Disk {
+    type File = DiskFile;
+    type Lock = DiskLock;
+
+    fn create_dir(&self, path: &RelPath) -> Result<Created, FsError> {
+        let op = FsOp::CreateDir;
+        if path.parent().is_none() {
+            return Ok(Created::Existed);
+        }
+        let (dir, name) = walk::open_parent(self.writable(op, path)?, op, path)?;
+        match retry_on_intr(|| rustix::fs::mkdirat(&dir, name, DIR_MODE)) {
+            Ok(()) => Ok(Created::New),
+            Err(Errno::EXIST) => {
+                // The name may be taken by something that is no directory.
+                walk::open_dir_in(&dir, name).map_err(|errno| errno::error(op, path, errno))?;
+                Ok(Created::Existed)
+            }
+            Err(errno) => Err(errno::error(op, path, errno)),
+        }
+    }
+
+    fn create_file(&self, path: &RelPath) -> Result<DiskFile, FsError> {
+        let op = FsOp::CreateFile;
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
+        let file = walk::open_file(self.writable(op, path)?, flags, op, path)?;
+        Ok(DiskFile::new(file, path.clone()))
+    }
+
+    fn open_append(&self, path: &RelPath) -> Result<DiskFile, FsError> {
+        let op = FsOp::OpenAppend;
+        let root = self.writable(op, path)?;
+        let file = walk::open_file(root, OFlags::WRONLY | OFlags::APPEND, op, path)?;
+        Ok(DiskFile::new(file, path.clone()))
+    }
+
+    fn rename(&self, from: &RelPath, to: &RelPath) -> Result<(), FsError> {
+        let op = FsOp::Rename;
+        let root = self.writable(op, from)?;
+        let (from_dir, from_name) = walk::open_parent(root, op, from)?;
+        let same = from.parent() == to.parent();
+        let other = if same { None } else { Some(walk::open_parent(root, op, to)?.0) };
+        let (to_dir, to_name) = (other.as_ref().unwrap_or(&from_dir), to.file_name());
+        // A link that was planted under a temporary's name must not be put in the place of truth.
+        if walk::stat_in(&from_dir, from_name, op, from)?.kind == FileKind::Other {
+            return Err(errno::wrong_kind(op, from));
+        }
+        retry_on_intr(|| rustix::fs::renameat(&from_dir, from_name, to_dir, to_name))
+            .map_err(|errno| errno::error(op, to, errno))
+    }
+
+    fn remove_file(&self, path: &RelPath) -> Result<(), FsError> {
+        let op = FsOp::Remove;
+        let (dir, name) = walk::open_parent(self.writable(op, path)?, op, path)?;
+        retry_on_intr(|| rustix::fs::unlinkat(&dir, name, AtFlags::empty()))
+            .map_err(|errno| errno::error(FsOp::Remove, path, errno))
+    }
+
+    fn sync_dir(&self, path: &RelPath) -> Result<(), FsError> {
+        let op = FsOp::SyncDir;
+        let dir = walk::open_dir(self.writable(op, path)?, op, path)?;
+        file::sync(&dir.into(), FsOp::SyncDir, path)
+    }
+
+    fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsError> {
+        let root = self.root(FsOp::Read, path)?;
+        let file = walk::open_file(root, OFlags::RDONLY, FsOp::Read, path)?;
+        file::read_capped(&file, path, offset, max)
+    }
+
+    fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
+        match self.entries(path) {
+            // Folders are made by the first write; before that, there is nothing in them.
+            Err(error) if error.kind == FsErrorKind::NotFound && self.access == Access::Look => {
+                Ok(Vec::new())
+            }
+            listed => listed,
+        }
+    }
+
+    /// One open directory for all looks. An entry that is replaced by a link in between gives the stamp of another
+    /// file, which a look may: reading refuses the link.
+    fn list_with_stat(&self, path: &RelPath, below: Option<&str>) -> Result<Vec<StatEntry>, FsError> {
+        let entries = self.list(path)?;
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let dir = walk::open_dir(self.root(FsOp::Stat, path)?, FsOp::Stat, path)?;
+        let look = |entry: DirEntry| {
+            let name = match below {
+                None => Some(entry.name.clone()),
+                Some(below) if entry.kind == FileKind::Directory => Some(format!("{}/{below}", entry.name)),
+                Some(_) => None,
+            };
+            let stat = name.and_then(|name| walk::stat_in(&dir, &name, FsOp::Stat, path).ok());
+            StatEntry { entry, stat }
+        };
+        Ok(entries.into_iter().map(look).collect())
+    }
 
     fn stat(&self, path: &RelPath) -> Result<FileStat, FsError> {
+        let root = self.root(FsOp::Stat, path)?;
         if path.parent().is_none() {
-            return walk::stat_of(&self.root, FsOp::Stat, path);
+            return walk::stat_of(root, FsOp::Stat, path);
         }
-        let (dir, name) = self.open_parent(FsOp::Stat, path)?;
+        let (dir, name) = walk::open_parent(root, FsOp::Stat, path)?;
         walk::stat_in(&dir, name, FsOp::Stat, path)
     }
 
     fn lock(&self, path: &RelPath, mode: LockMode, wait_max: Duration) -> Result<Option<DiskLock>, FsError> {
-        lock::acquire(&self.root, path, mode, wait_max)
+        // Whoever only looks may ask who holds a lock, but leaves no lock file behind.
+        let flags = match self.access {
+            Access::Write => OFlags::RDWR | OFlags::CREATE,
+            Access::Look => OFlags::RDONLY,
+        };
+        lock::acquire(self.root(FsOp::Lock, path)?, path, flags, mode, wait_max)
     }
 
     fn remove_dir(&self, path: &RelPath) -> Result<(), FsError> {
-        let (dir, name) = self.open_parent(FsOp::Remove, path)?;
+        let op = FsOp::Remove;
+        let (dir, name) = walk::open_parent(self.writable(op, path)?, op, path)?;
         retry_on_intr(|| rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR))
             .map_err(|errno| errno::error(FsOp::Remove, path, errno))
     }

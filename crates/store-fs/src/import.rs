@@ -19,7 +19,7 @@ use workrail_ports::session_store::StoreError;
 
 use crate::content::write_temp;
 use crate::store::{LOCK_WAIT, LocalStore};
-use crate::{layout, load, suspect};
+use crate::{layout, load, repair, suspect};
 
 const KINDS: [AttachmentKind; 3] = [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
 
@@ -35,12 +35,31 @@ impl<F: FileSystem> SessionImport for LocalStore<F> {
     }
 
     fn stage(&self, session: SessionId) -> Result<Staged<'_, F>, StoreError> {
+        self.stage_over(session, false)
+    }
+
+    fn newest_activity(&self) -> Result<Activity, StoreError> {
+        self.counted_so_far()
+    }
+
+    fn raise_activity(&self, at_least: Activity) -> Result<(), StoreError> {
+        self.raise_counter(at_least)
+    }
+}
+
+impl<F: FileSystem> LocalStore<F> {
+    /// Stages a session that takes the place of another, which the caller has locked.
+    pub(crate) fn stage_replacement(&self, session: SessionId) -> Result<Staged<'_, F>, StoreError> {
+        self.stage_over(session, true)
+    }
+
+    fn stage_over(&self, session: SessionId, replaces: bool) -> Result<Staged<'_, F>, StoreError> {
         let fs = self.fs();
         let lock =
             |path: RelPath, mode| fs.lock(&path, mode, LOCK_WAIT)?.ok_or(StoreError::Locked { session });
         let import_lock = lock(layout::import_lock(), LockMode::Exclusive)?;
         let store_lock = lock(layout::store_lock(), LockMode::Shared)?;
-        if self.is_taken(session)? {
+        if !replaces && self.is_taken(session)? {
             return Err(StoreError::AlreadyExists { session });
         }
         sweep(fs)?;
@@ -52,19 +71,12 @@ impl<F: FileSystem> SessionImport for LocalStore<F> {
             folders: BTreeSet::new(),
             cursor: Cursor::start(),
             manifest: Vec::new(),
+            replaces,
             published: false,
         };
         fs.create_dir(&layout::import())?;
         fs.create_dir(&layout::import_events())?;
         Ok(staged)
-    }
-
-    fn newest_activity(&self) -> Result<Activity, StoreError> {
-        self.counted_so_far()
-    }
-
-    fn raise_activity(&self, at_least: Activity) -> Result<(), StoreError> {
-        self.raise_counter(at_least)
     }
 }
 
@@ -108,7 +120,78 @@ pub struct Staged<'a, F: FileSystem> {
     cursor: Cursor,
     /// Written last, when all that it attests is durable.
     manifest: Vec<u8>,
+    /// Whether a session of this id gives way to it.
+    replaces: bool,
     published: bool,
+}
+
+impl<F: FileSystem> Staged<'_, F> {
+    /// The manifest of the segments so far.
+    pub(crate) fn manifest_bytes(&self) -> &[u8] {
+        &self.manifest
+    }
+
+    /// Publishes it; what had its id before is moved to the returned path. Killed between the two moves, the session
+    /// is in `backups/` only: no reader sees a mixture, and staging it again brings it back.
+    pub(crate) fn publish_over(mut self) -> Result<Option<RelPath>, StoreError> {
+        self.write_log()?;
+        let aside = self.move_aside()?;
+        self.make_visible().inspect_err(|_| {
+            if let Some(aside) = &aside {
+                let _ = self.store.fs().rename(aside, &layout::session(self.session));
+            }
+        })?;
+        Ok(aside)
+    }
+
+    fn move_aside(&self) -> Result<Option<RelPath>, StoreError> {
+        if !self.replaces {
+            return Ok(None);
+        }
+        let fs = self.store.fs();
+        suspect::make_folder(fs, &layout::backups())?;
+        let aside = layout::backup(self.session, repair::next_number(fs, self.session)?);
+        let home = layout::session(self.session);
+        fs.rename(&home, &aside)?;
+        fs.sync_dir(&layout::backups()).inspect_err(|_| {
+            let _ = fs.rename(&aside, &home);
+        })?;
+        Ok(Some(aside))
+    }
+
+    /// Makes everything durable that the session consists of, out of sight.
+    fn write_log(&self) -> Result<(), StoreError> {
+        let fs = self.store.fs();
+        for folder in &self.folders {
+            fs.sync_dir(folder)?;
+        }
+        fs.sync_dir(&layout::import_events())?;
+        let mut manifest = fs.create_file(&layout::import_manifest())?;
+        manifest.append(&self.manifest)?;
+        manifest.sync()?;
+        drop(manifest);
+        // Killed behind the rename, nobody would know that its name is not durable: whoever finds the mark makes it so
+        // before anything is appended.
+        fs.create_file(&layout::suspect(&layout::import()))?;
+        fs.sync_dir(&layout::import())?;
+        Ok(())
+    }
+
+    /// Gives it its name.
+    fn make_visible(&mut self) -> Result<(), StoreError> {
+        let fs = self.store.fs();
+        let home = layout::session(self.session);
+        fs.rename(&layout::import(), &home)?;
+        if let Err(error) = fs.sync_dir(&layout::sessions()) {
+            // Its name may be lost by a power cut while later appends rely on it: back out of sight.
+            let _ = fs.rename(&home, &layout::import());
+            return Err(error.into());
+        }
+        suspect::clear(fs, &home);
+        self.published = true;
+        fs.about_to_acknowledge();
+        Ok(())
+    }
 }
 
 impl<F: FileSystem> std::fmt::Debug for Staged<'_, F> {
@@ -156,31 +239,8 @@ impl<F: FileSystem> StagedSession for Staged<'_, F> {
         Ok(())
     }
 
-    fn publish(mut self) -> Result<(), StoreError> {
-        let fs = self.store.fs();
-        for folder in &self.folders {
-            fs.sync_dir(folder)?;
-        }
-        fs.sync_dir(&layout::import_events())?;
-        let mut manifest = fs.create_file(&layout::import_manifest())?;
-        manifest.append(&self.manifest)?;
-        manifest.sync()?;
-        drop(manifest);
-        // Killed behind the rename, nobody would know that its name is not durable: whoever finds the mark makes it so
-        // before anything is appended.
-        fs.create_file(&layout::suspect(&layout::import()))?;
-        fs.sync_dir(&layout::import())?;
-        let home = layout::session(self.session);
-        fs.rename(&layout::import(), &home)?;
-        if let Err(error) = fs.sync_dir(&layout::sessions()) {
-            // Its name may be lost by a power cut while later appends rely on it: back out of sight.
-            let _ = fs.rename(&home, &layout::import());
-            return Err(error.into());
-        }
-        suspect::clear(fs, &home);
-        self.published = true;
-        fs.about_to_acknowledge();
-        Ok(())
+    fn publish(self) -> Result<(), StoreError> {
+        self.publish_over().map(|_| ())
     }
 }
 

@@ -1,12 +1,15 @@
-//! The signing keys on disk: 0600 in a 0700 folder, refused when others can read them (G33).
+//! The signing keys on disk, and the secret of the HTTP transport: 0600 in a 0700 folder, both of this user, and
+//! refused otherwise (G33, G75).
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
-use workrail_model::keyring::{Keyring, SigningKey};
+use workrail_model::keyring::{HttpSecret, Keyring, SigningKey};
 use workrail_model::limits::KEYRING_BYTES_MAX;
 use workrail_model::strict_json;
-use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp, LockMode};
-use workrail_ports::keyring::{KeyringError, KeyringStore};
+use workrail_ports::file_system::{
+    FileKind, FileStat, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath,
+};
+use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
 
 use crate::content::write_temp;
 use crate::store::{LOCK_WAIT, LocalStore};
@@ -21,42 +24,58 @@ struct Written {
     previous: Option<String>,
 }
 
+/// Keys that somebody else can read, or put in place, prove nothing (G33).
+fn only_ours(path: &RelPath, stat: FileStat) -> Result<(), KeyringError> {
+    match (stat.is_foreign, stat.others_may_access) {
+        (true, _) => Err(KeyringError::ForeignOwner { path: path.to_string() }),
+        (false, true) => Err(KeyringError::Exposed { path: path.to_string() }),
+        (false, false) => Ok(()),
+    }
+}
+
 impl<F: FileSystem> LocalStore<F> {
-    fn fresh_key(&self) -> Result<SigningKey, KeyringError> {
+    fn random(&self, path: RelPath) -> Result<[u8; 32], KeyringError> {
         let mut bytes = [0; 32];
         self.entropy.fill(&mut bytes).map_err(|error| FsError {
             op: FsOp::CreateFile,
-            path: layout::keyring(),
+            path,
             kind: FsErrorKind::Io,
             detail: error.to_string(),
         })?;
-        Ok(SigningKey::new(bytes))
+        Ok(bytes)
     }
 
-    fn read_keyring(&self) -> Result<Option<Keyring>, KeyringError> {
-        let path = layout::keyring();
-        let named = path.to_string();
-        let invalid = |problem: String| KeyringError::Invalid { path: named.clone(), problem };
-        let stat = match self.fs().stat(&path) {
+    fn fresh_key(&self) -> Result<SigningKey, KeyringError> {
+        self.random(layout::keyring()).map(SigningKey::new)
+    }
+
+    /// The bytes of a file that must be this user's alone; `None` when it does not exist.
+    fn read_private(&self, path: &RelPath) -> Result<Option<Vec<u8>>, KeyringError> {
+        let invalid = |problem: String| KeyringError::Invalid { path: path.to_string(), problem };
+        let stat = match self.fs().stat(path) {
             Ok(stat) => stat,
             Err(error) if error.kind == FsErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        if stat.others_may_access {
-            return Err(KeyringError::Exposed { path: named });
-        }
+        only_ours(path, stat)?;
         // Who may write to the folder could put other keys in place of these.
         let folder = layout::keys_dir();
-        if self.fs().stat(&folder)?.others_may_access {
-            return Err(KeyringError::Exposed { path: folder.to_string() });
-        }
-        let bytes = self.fs().read(&path, 0, KEYRING_BYTES_MAX).map_err(|error| {
+        only_ours(&folder, self.fs().stat(&folder)?)?;
+        let bytes = self.fs().read(path, 0, KEYRING_BYTES_MAX).map_err(|error| {
             if matches!(error.kind, FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. }) {
                 invalid(error.detail)
             } else {
                 error.into()
             }
         })?;
+        Ok(Some(bytes))
+    }
+
+    fn read_keyring(&self) -> Result<Option<Keyring>, KeyringError> {
+        let path = layout::keyring();
+        let named = path.to_string();
+        let invalid = |problem: String| KeyringError::Invalid { path: named.clone(), problem };
+        let Some(bytes) = self.read_private(&path)? else { return Ok(None) };
         let value = strict_json::parse(&bytes).map_err(|error| invalid(error.to_string()))?;
         match value.get("v").and_then(serde_json::Value::as_u64) {
             Some(1) => {}
@@ -89,8 +108,14 @@ impl<F: FileSystem> LocalStore<F> {
         };
         let mut bytes = serde_json::to_vec(&written).map_err(problem)?;
         bytes.push(b'\n');
-        write_temp(self.fs(), &layout::keyring_temp(), &bytes)?;
-        self.fs().rename(&layout::keyring_temp(), &layout::keyring())?;
+        self.write_private(&layout::keyring_temp(), &layout::keyring(), &bytes)
+    }
+
+    fn write_private(&self, temp: &RelPath, path: &RelPath, bytes: &[u8]) -> Result<(), KeyringError> {
+        // Its name, too: another process may have made it a moment ago.
+        suspect::make_folder(self.fs(), &layout::keys_dir())?;
+        write_temp(self.fs(), temp, bytes)?;
+        self.fs().rename(temp, path)?;
         suspect::sync_names(self.fs(), &layout::keys_dir())?;
         suspect::clear(self.fs(), &layout::keys_dir());
         self.fs().about_to_acknowledge();
@@ -106,10 +131,72 @@ impl<F: FileSystem> LocalStore<F> {
         let mut file = self.fs().open_append(&layout::keyring())?;
         suspect::sync_file(self.fs(), &folder, &mut file)?;
         suspect::sync_names(self.fs(), &folder)?;
+        self.fs().sync_dir(&RelPath::root())?;
         Ok(())
     }
 
+    /// Moves a keyring that cannot be used out of the way; nothing is deleted but a link, which holds no keys.
+    fn move_aside(&self) -> Result<Option<String>, KeyringError> {
+        let path = layout::keyring();
+        match self.fs().stat(&path) {
+            Err(error) if error.kind == FsErrorKind::NotFound => return Ok(None),
+            Ok(stat) if stat.kind == FileKind::Other => {
+                self.fs().remove_file(&path)?;
+                return Ok(None);
+            }
+            found => found?,
+        };
+        let is_free = |aside: &RelPath| match self.fs().stat(aside) {
+            Err(error) if error.kind == FsErrorKind::NotFound => Ok(true),
+            found => found.map(|_| false),
+        };
+        let mut number = 1;
+        while !is_free(&layout::keyring_aside(number))? {
+            number += 1;
+        }
+        let aside = layout::keyring_aside(number);
+        self.fs().rename(&path, &aside)?;
+        Ok(Some(aside.to_string()))
+    }
+
+    /// The secret of the HTTP transport as it is on the disk; `None` before it was made.
+    pub fn http_secret(&self) -> Result<Option<HttpSecret>, KeyringError> {
+        let path = layout::http_secret();
+        let Some(bytes) = self.read_private(&path)? else { return Ok(None) };
+        let parsed = std::str::from_utf8(&bytes).ok().and_then(|text| HttpSecret::parse(text.trim_end()));
+        let problem = "it must be 32 bytes in base64url".to_owned();
+        parsed.map(Some).ok_or(KeyringError::Invalid { path: path.to_string(), problem })
+    }
+
+    /// The same, made when there is none yet.
+    pub fn http_secret_or_new(&self) -> Result<HttpSecret, KeyringError> {
+        let _lock = self.lock_keyring()?;
+        match self.http_secret()? {
+            Some(secret) => Ok(secret),
+            None => self.write_http_secret(),
+        }
+    }
+
+    /// A fresh secret in place of the one before. Servers that run keep theirs until they are started again.
+    pub fn replace_http_secret(&self) -> Result<HttpSecret, KeyringError> {
+        let _lock = self.lock_keyring()?;
+        let folder = layout::keys_dir();
+        only_ours(&folder, self.fs().stat(&folder)?)?;
+        self.write_http_secret()
+    }
+
+    fn write_http_secret(&self) -> Result<HttpSecret, KeyringError> {
+        let secret = HttpSecret::new(self.random(layout::http_secret())?);
+        let text = format!("{}\n", secret.reveal());
+        self.write_private(&layout::http_secret_temp(), &layout::http_secret(), text.as_bytes())?;
+        Ok(secret)
+    }
+
     fn lock_keyring(&self) -> Result<F::Lock, KeyringError> {
+        let folder = layout::keys_dir();
+        if self.fs().stat(&folder).is_err_and(|error| error.kind == FsErrorKind::NotFound) {
+            suspect::make_folder(self.fs(), &folder)?;
+        }
         let lock = self.fs().lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT)?;
         lock.ok_or(KeyringError::Locked)
     }
@@ -140,5 +227,30 @@ impl<F: FileSystem> KeyringStore for LocalStore<F> {
         };
         self.write_keyring(&keyring)?;
         Ok(keyring)
+    }
+
+    fn replace(&self) -> Result<ReplacedKeyring, KeyringError> {
+        let _lock = self.lock_keyring()?;
+        // A folder that others control is not mended by new keys in it.
+        let folder = layout::keys_dir();
+        only_ours(&folder, self.fs().stat(&folder)?)?;
+        let path = layout::keyring().to_string();
+        match self.read_keyring() {
+            Ok(Some(_)) => return Err(KeyringError::Usable { path }),
+            Ok(None)
+            | Err(
+                KeyringError::Exposed { .. }
+                | KeyringError::ForeignOwner { .. }
+                | KeyringError::Invalid { .. }
+                | KeyringError::UnknownVersion { .. },
+            ) => {}
+            // What cannot be read at all may still be moved aside; a failing disk is not a reason to.
+            Err(KeyringError::Io(error)) if error.kind == FsErrorKind::PermissionDenied => {}
+            Err(other) => return Err(other),
+        }
+        let keyring = Keyring { current: self.fresh_key()?, previous: None };
+        let moved_to = self.move_aside()?;
+        self.write_keyring(&keyring)?;
+        Ok(ReplacedKeyring { keyring, moved_to })
     }
 }

@@ -29,12 +29,21 @@ pub(crate) fn in_session(id: SessionId, relative: &str) -> Option<RelPath> {
     RelPath::parse(&format!("sessions/{id}/{relative}"))
 }
 
+/// The first and last event index of a segment, from its exact name; any other name is not a segment's.
+pub(crate) fn segment_indexes(name: &str) -> Option<(u64, u64)> {
+    let (first, last) = name.strip_suffix(".jsonl")?.split_once('-')?;
+    let (first, last) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?);
+    (first <= last && name == format!("{first:08}-{last:08}.jsonl")).then_some((first, last))
+}
+
 pub(crate) fn segment_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/events/.tmp-segment"))
 }
 
+pub(crate) const MANIFEST_NAME: &str = "manifest.jsonl";
+
 pub(crate) fn manifest(id: SessionId) -> RelPath {
-    path(&format!("sessions/{id}/manifest.jsonl"))
+    path(&format!("sessions/{id}/{MANIFEST_NAME}"))
 }
 
 pub(crate) fn manifest_temp(id: SessionId) -> RelPath {
@@ -60,6 +69,34 @@ pub(crate) fn cache(id: SessionId) -> RelPath {
 
 pub(crate) fn cache_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/cache/.tmp-projection"))
+}
+
+/// The dedupe keys of a long session.
+pub(crate) fn saved_keys(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/cache/keys"))
+}
+
+pub(crate) fn saved_keys_temp(id: SessionId) -> RelPath {
+    path(&format!("sessions/{id}/cache/.tmp-keys"))
+}
+
+/// What is kept only to save time, for the store as a whole.
+pub(crate) fn store_cache_dir() -> RelPath {
+    path("cache")
+}
+
+/// The index of one version: builds that keep different summaries do not disturb each other.
+pub(crate) fn index(version: u32) -> RelPath {
+    path(&format!("cache/sessions-{version}.idx"))
+}
+
+pub(crate) fn index_temp() -> RelPath {
+    path("cache/.tmp-index")
+}
+
+/// Held by the process that rewrites an index.
+pub(crate) fn index_lock() -> RelPath {
+    path("cache/index.lock")
 }
 
 /// What a person asked of the session.
@@ -96,6 +133,50 @@ pub(crate) fn backup(id: SessionId, number: u64) -> RelPath {
 
 pub(crate) fn backup_temp(id: SessionId) -> RelPath {
     path(&format!("backups/.tmp-{id}"))
+}
+
+/// Content that was found damaged and replaced; never read, and of no interest to a sweep.
+pub(crate) const DAMAGED_CONTENT: &str = "content";
+
+pub(crate) fn damaged_content_dir() -> RelPath {
+    path(&format!("backups/{DAMAGED_CONTENT}"))
+}
+
+pub(crate) fn damaged_content(kind: AttachmentKind, digest: Sha256, number: u64) -> RelPath {
+    let kind = match kind {
+        AttachmentKind::Snapshot => "snapshot",
+        AttachmentKind::Blob => "blob",
+        AttachmentKind::Workflow => "workflow",
+    };
+    path(&format!("{}/{kind}-{}-{number}", damaged_content_dir().as_str(), digest.hex()))
+}
+
+/// Says that this store is a backup, which `workrail backup` may write to.
+pub(crate) fn backup_marker() -> RelPath {
+    path("backup.json")
+}
+
+pub(crate) fn backup_marker_temp() -> RelPath {
+    path(".tmp-backup")
+}
+
+/// Held by the one backup or restore that writes to this store.
+pub(crate) fn backup_lock() -> RelPath {
+    path("backup.lock")
+}
+
+/// Content that a backup or restore is writing; under its lock there is one at most.
+pub(crate) fn backup_content_temp(kind: AttachmentKind) -> RelPath {
+    path(&format!("{}/.tmp-backup", content_dir(kind).as_str()))
+}
+
+/// A settings file that the user keeps in the data directory.
+pub(crate) fn settings() -> RelPath {
+    path("config.toml")
+}
+
+pub(crate) fn settings_temp() -> RelPath {
+    path(".tmp-settings")
 }
 
 /// The folder of one kind of content.
@@ -177,9 +258,10 @@ pub(crate) fn is_suspect_mark(name: &str) -> bool {
     name == ".suspect"
 }
 
-/// Every folder that must exist before the first append, parents first.
-pub(crate) fn base_dirs() -> [RelPath; 6] {
-    ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned", "keys"].map(path)
+/// Every folder that must exist before the first append, parents first. The one of the keys is made with them: who
+/// writes without a token needs none.
+pub(crate) fn base_dirs() -> [RelPath; 5] {
+    ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned"].map(path)
 }
 
 pub(crate) fn keys_dir() -> RelPath {
@@ -188,6 +270,24 @@ pub(crate) fn keys_dir() -> RelPath {
 
 pub(crate) fn keyring() -> RelPath {
     path("keys/keyring.json")
+}
+
+/// Where a keyring that cannot be used is moved by `keys new`.
+pub(crate) fn keyring_aside(number: u64) -> RelPath {
+    path(&format!("keys/keyring.unusable-{number}"))
+}
+
+pub(crate) fn is_keyring_aside(name: &str) -> bool {
+    name.starts_with("keyring.unusable-")
+}
+
+/// The secret of the HTTP transport.
+pub(crate) fn http_secret() -> RelPath {
+    path("keys/http-secret")
+}
+
+pub(crate) fn http_secret_temp() -> RelPath {
+    path("keys/.tmp-http-secret")
 }
 
 pub(crate) fn keyring_temp() -> RelPath {
@@ -204,6 +304,20 @@ pub(crate) fn activity() -> RelPath {
 
 pub(crate) fn activity_temp() -> RelPath {
     path(".tmp-activity")
+}
+
+/// How far activity numbers may have been handed out.
+pub(crate) fn activity_reserved() -> RelPath {
+    path("activity.reserved")
+}
+
+pub(crate) fn activity_reserved_temp() -> RelPath {
+    path(".tmp-activity.reserved")
+}
+
+/// The name that is used where something else has the one we want.
+pub(crate) fn spare(taken: &RelPath) -> RelPath {
+    path(&format!("{}.spare", taken.as_str()))
 }
 
 pub(crate) fn activity_lock() -> RelPath {

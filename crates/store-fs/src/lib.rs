@@ -5,22 +5,28 @@
 
 mod activity;
 mod archive;
+mod backup;
 mod cache;
 mod commit;
 mod content;
 mod control;
+mod dedupe;
 pub mod disk;
 mod import;
+mod index;
 mod keyring;
 mod layout;
 mod load;
 mod marks;
 pub mod monitor;
+mod orphan;
+mod rebuild;
 mod removal;
 mod repair;
 mod servers;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
+mod stamps;
 mod store;
 mod strays;
 mod suspect;

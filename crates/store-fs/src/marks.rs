@@ -10,11 +10,13 @@ use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::Cursor;
 use workrail_model::plan::AttachmentKind;
-use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, RelPath};
+use workrail_ports::file_system::{
+    DirEntry, FileKind, FileStamp, FileStat, FileSystem, FsError, FsErrorKind, RelPath, StatEntry,
+};
 use workrail_ports::upkeep::{Doubt, FOREIGN_FOLDER};
 
 use crate::content::references;
-use crate::{layout, load, strays, tree};
+use crate::{layout, load, orphan, strays, tree};
 
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
@@ -22,11 +24,24 @@ pub(crate) struct Marks {
     /// Digests that stand in backups, of whatever kind they are.
     in_backups: BTreeSet<Sha256>,
     /// How far each session was read: the next look reads only what came since.
-    ends: BTreeMap<SessionId, Cursor>,
+    ends: BTreeMap<SessionId, End>,
     backups_read: BTreeSet<String>,
 }
 
+/// Where a session's log ended when it was read.
+#[derive(Debug)]
+struct End {
+    cursor: Cursor,
+    /// What one look at the manifest showed; absent when more than the log was in it.
+    stamp: Option<(u64, FileStamp)>,
+}
+
 impl Marks {
+    /// Whether committed events of the session were marked.
+    pub(crate) fn have_read(&self, session: SessionId) -> bool {
+        self.ends.contains_key(&session)
+    }
+
     pub(crate) fn reach(&self, kind: AttachmentKind, digest: Sha256) -> bool {
         self.reachable.contains(&(kind, digest)) || self.in_backups.contains(&digest)
     }
@@ -38,10 +53,10 @@ impl Marks {
         without: &BTreeSet<SessionId>,
     ) -> Result<(), Vec<Doubt>> {
         let mut doubts = Vec::new();
-        match fs.list(&layout::sessions()) {
+        match fs.list_with_stat(&layout::sessions(), Some(layout::MANIFEST_NAME)) {
             Ok(entries) => {
-                for entry in entries {
-                    doubts.extend(self.look_at(fs, &entry, without));
+                for StatEntry { entry, stat } in entries {
+                    doubts.extend(self.look_at(fs, &entry, stat, without));
                 }
             }
             Err(error) => doubts.push(unreadable(&layout::sessions(), &error)),
@@ -54,6 +69,7 @@ impl Marks {
         &mut self,
         fs: &F,
         entry: &DirEntry,
+        manifest: Option<FileStat>,
         without: &BTreeSet<SessionId>,
     ) -> Option<Doubt> {
         let doubt = |why: String| Some(Doubt { what: entry.name.clone(), why });
@@ -76,9 +92,15 @@ impl Marks {
         if entry.kind != FileKind::Directory {
             return doubt("a file or a link stands where a session's folder must be".to_owned());
         }
-        let loaded = match load::load(fs, session, self.ends.get(&session)) {
-            // Begun, and nothing committed: it needs nothing. Gone since the listing: the same.
-            Ok(None) => return None,
+        // Looked at before the log is read: whatever is written in between shows in the next look.
+        let stamp = manifest.map(|stat| (stat.len, stat.stamp));
+        let end = self.ends.get(&session);
+        if stamp.is_some() && end.is_some_and(|end| end.stamp == stamp) {
+            return None;
+        }
+        let loaded = match load::load(fs, session, end.map(|end| &end.cursor)) {
+            // Begun, and nothing committed; or gone since the listing.
+            Ok(None) => load::Loaded::nothing(),
             Ok(Some(loaded)) => loaded,
             Err(error) => return doubt(error.to_string()),
         };
@@ -86,7 +108,18 @@ impl Marks {
             return doubt(told(&loaded.health));
         }
         self.reachable.extend(loaded.events.iter().flat_map(references));
-        self.ends.insert(session, loaded.cursor);
+        // A completed write waits to be rolled forward with all that it refers to (G13).
+        match orphan::at(fs, session, &loaded.cursor) {
+            Ok(orphans) => {
+                let events = orphans.iter().flat_map(|orphan| &orphan.events);
+                self.reachable.extend(events.flat_map(references));
+            }
+            Err(error) => return doubt(error.to_string()),
+        }
+        if loaded.cursor != Cursor::start() {
+            let stamp = stamp.filter(|(len, _)| *len == loaded.cursor.manifest_bytes);
+            self.ends.insert(session, End { cursor: loaded.cursor, stamp });
+        }
         None
     }
 
@@ -99,7 +132,8 @@ impl Marks {
         };
         for entry in entries {
             let Some(path) = folder.child(&entry.name) else { continue };
-            if layout::is_temporary(&entry.name) || self.backups_read.contains(&entry.name) {
+            let is_no_backup = layout::is_temporary(&entry.name) || entry.name == layout::DAMAGED_CONTENT;
+            if is_no_backup || self.backups_read.contains(&entry.name) {
                 continue;
             }
             let mut found = BTreeSet::new();

@@ -12,7 +12,7 @@ use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Tally, UpkeepError};
 
 use crate::store::{LOCK_WAIT, LocalStore};
-use crate::{layout, load, suspect, tree};
+use crate::{layout, load, orphan, suspect, tree};
 
 /// A session that may go: its lock is held, and nothing speaks for it.
 struct Condemned<L> {
@@ -82,6 +82,10 @@ impl<F: FileSystem> LocalStore<F> {
             // It was there when it was judged: another process has removed it since.
             let loaded = loaded.ok_or(StoreError::NotFound { session })?;
             if !(loaded.health.is_healthy() && loaded.continues && loaded.cursor == *judged) {
+                return Err(UpkeepError::Changed { session });
+            }
+            // A completed write belongs to the session, and was not judged with it.
+            if !orphan::at(self.fs(), session, judged)?.is_empty() {
                 return Err(UpkeepError::Changed { session });
             }
         }

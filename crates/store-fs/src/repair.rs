@@ -1,21 +1,31 @@
-//! Repair of a damaged session: a backup first, then back to the validated prefix (G24).
+//! Repair of a damaged session: a backup first, then a manifest that the segments attest (G24).
 //!
-//! The order makes every crash harmless. The backup is whole and durable before anything changes. Segments
-//! behind the prefix go next: the manifest still names them, so the session stays damaged with the same prefix.
-//! The manifest, replaced in one step, is what mends it.
+//! The manifest is recomputed from the segments that are whole (G11), so that damage to it alone gives up nothing.
+//! Segments behind the first gap are given up. The order makes every crash harmless: the backup is whole and durable
+//! before anything changes. What is given up goes next, durably, so that nothing of it comes back as an orphan; the
+//! manifest still disagrees, so the session stays damaged. The manifest, replaced in one step, is what mends it.
+
+use std::collections::BTreeSet;
 
 use workrail_model::event::{Event, EventData, EventIndex, OutputPayload};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
-use workrail_model::manifest::ManifestRecord;
+use workrail_model::limits::SEGMENT_BYTES_MAX;
 use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, LockMode};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Diagnosis, LostEvent, LostSegment, UpkeepError};
 
-use crate::load::{self, Loaded};
+use crate::rebuild::{self, Rebuilt};
 use crate::store::{LOCK_WAIT, LocalStore};
-use crate::{commit, layout, suspect, tree};
+use crate::{commit, layout, load, suspect, tree};
+
+/// A damaged session and what a repair makes of it.
+struct Plan {
+    health: SessionHealth,
+    /// How far the manifest attests the log as it is.
+    validated_until: EventIndex,
+    kept: Rebuilt,
+}
 
 impl<F: FileSystem> LocalStore<F> {
     pub(crate) fn diagnose_session(
@@ -23,17 +33,20 @@ impl<F: FileSystem> LocalStore<F> {
         session: SessionId,
         trusted_until: Option<EventIndex>,
     ) -> Result<Diagnosis, UpkeepError> {
-        let (health, kept) = self.kept_part(session, trusted_until)?;
+        self.plan_repair(session, trusted_until).and_then(|plan| self.described(session, &plan))
+    }
+
+    fn described(&self, session: SessionId, plan: &Plan) -> Result<Diagnosis, UpkeepError> {
         let backup = layout::backup(session, next_number(self.fs(), session)?);
-        let manifest = self.fs().read(&layout::manifest(session), 0, MANIFEST_BYTES_MAX)?;
-        // The cursor was read from this file or a shorter one of the same beginning.
-        let keep_bytes = usize::try_from(kept.cursor.manifest_bytes).unwrap_or(usize::MAX);
-        let rest = manifest.get(keep_bytes..).unwrap_or_default();
+        let old = rebuild::manifest_bytes(self.fs(), session)?;
+        let same = old.iter().zip(&plan.kept.manifest).take_while(|(old, new)| old == new).count();
+        let validated = plan.validated_until.get().min(plan.kept.end.get());
         Ok(Diagnosis {
-            health,
-            keeps_until: kept.cursor.next_event_index,
-            gives_up: self.given_up(session, &kept, rest)?,
-            manifest_bytes: rest.len() as u64,
+            health: plan.health.clone(),
+            keeps_until: plan.kept.end,
+            events_rebuilt: plan.kept.end.get() - validated,
+            gives_up: self.given_up(session, &plan.kept.segments, &old)?,
+            manifest_bytes: (old.len() - same) as u64,
             backup: backup.to_string(),
         })
     }
@@ -44,16 +57,16 @@ impl<F: FileSystem> LocalStore<F> {
         trusted_until: Option<EventIndex>,
     ) -> Result<Diagnosis, UpkeepError> {
         // Asked first: taking the lock of an unknown session would make a folder's file.
-        self.kept_part(session, trusted_until)?;
+        self.plan_repair(session, trusted_until)?;
         let _lock = self.take_lock(session)?;
         // Shared, as a writer: a sweep must not take what only the backup will refer to.
         let store_lock = self.fs().lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?;
         let _store_lock = store_lock.ok_or(UpkeepError::Busy)?;
-        let diagnosis = self.diagnose_session(session, trusted_until)?;
-        let (_, kept) = self.kept_part(session, trusted_until)?;
+        let plan = self.plan_repair(session, trusted_until)?;
+        let diagnosis = self.described(session, &plan)?;
         self.back_up(session, next_number(self.fs(), session)?)?;
-        self.remove_given_up(session, &kept)?;
-        commit::rewrite_manifest(self.fs(), session, kept.cursor.manifest_bytes)?;
+        self.remove_given_up(session, &plan.kept.segments)?;
+        commit::replace_manifest(self.fs(), session, &plan.kept.manifest)?;
         self.fs().about_to_acknowledge();
         self.forget(session);
         // Derived from what is gone; a stale one would be noticed and dropped, too.
@@ -61,30 +74,32 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(diagnosis)
     }
 
-    /// What is wrong, and the prefix that stays; refused when there is nothing wrong or nothing to keep.
-    fn kept_part(
+    /// What is wrong and what stays; refused when there is nothing wrong or nothing to keep.
+    fn plan_repair(
         &self,
         session: SessionId,
         trusted_until: Option<EventIndex>,
-    ) -> Result<(SessionHealth, Loaded), UpkeepError> {
-        let not_found = || StoreError::NotFound { session };
-        let loaded = load::load(self.fs(), session, None)?.ok_or_else(not_found)?;
-        let mut until = match &loaded.health {
-            SessionHealth::Healthy => trusted_until,
-            SessionHealth::CorruptTail { valid_until, .. } => Some(*valid_until),
-            SessionHealth::CorruptHead { .. } | SessionHealth::UnknownVersion { .. } => None,
+    ) -> Result<Plan, UpkeepError> {
+        let loaded = load::load(self.fs(), session, None)?.ok_or(StoreError::NotFound { session })?;
+        let (health, validated_until) = (loaded.health, loaded.cursor.next_event_index);
+        let not_mendable = |health| Err(UpkeepError::NotMendable { session, health });
+        let is_mendable = match &health {
+            SessionHealth::Healthy => trusted_until.is_some(),
+            SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => true,
+            SessionHealth::UnknownVersion { .. } => false,
         };
-        if let (Some(found), Some(trusted)) = (until, trusted_until) {
-            until = Some(found.min(trusted));
+        if !is_mendable {
+            return not_mendable(health);
         }
-        let health = loaded.health;
-        let not_mendable = || UpkeepError::NotMendable { session, health: health.clone() };
-        let until = until.ok_or_else(not_mendable)?;
-        let kept = load::prefix(self.fs(), session, until)?.ok_or_else(not_found)?;
-        if kept.cursor.next_event_index == EventIndex::ZERO {
-            return Err(not_mendable());
+        let kept = rebuild::rebuild(self.fs(), session, trusted_until)?;
+        if let Some((record, version)) = kept.newer {
+            // Cutting it off or rewriting it would give up what the newer build recorded.
+            return not_mendable(SessionHealth::UnknownVersion { record, version });
         }
-        Ok((health, kept))
+        if kept.end == EventIndex::ZERO {
+            return not_mendable(health);
+        }
+        Ok(Plan { health, validated_until, kept })
     }
 
     /// Copies the whole folder under the next free number; its name appears when all of it is durable.
@@ -93,22 +108,33 @@ impl<F: FileSystem> LocalStore<F> {
         suspect::make_folder(fs, &backups)?;
         let temp = layout::backup_temp(session);
         tree::remove(fs, &temp)?;
-        tree::copy(fs, &layout::session(session), &temp, &[".lock"])?;
+        // What is no file where the manifest must be cannot be copied; it is moved into the backup instead.
+        let manifest = layout::manifest(session);
+        let is_odd = fs.stat(&manifest).is_ok_and(|stat| stat.kind != FileKind::Regular);
+        let left_out: &[&str] = if is_odd { &[".lock", manifest.file_name()] } else { &[".lock"] };
+        tree::copy(fs, &layout::session(session), &temp, left_out)?;
         let target = layout::backup(session, number);
         fs.rename(&temp, &target)?;
         fs.sync_dir(&backups).inspect_err(|_| {
             // It may never have reached the disk: the next try makes another one.
             let _ = fs.rename(&target, &temp);
         })?;
+        if let (true, Some(moved)) = (is_odd, target.child(manifest.file_name())) {
+            fs.rename(&manifest, &moved)?;
+            fs.sync_dir(&target)?;
+            fs.sync_dir(&layout::session(session))?;
+        }
         Ok(())
     }
 
-    fn remove_given_up(&self, session: SessionId, kept: &Loaded) -> Result<(), FsError> {
+    /// Removes the segments that are given up, and nothing that is not named as a segment.
+    fn remove_given_up(&self, session: SessionId, kept: &BTreeSet<String>) -> Result<(), FsError> {
         let events = layout::events(session);
         for entry in load::list_events(self.fs(), session)? {
-            let stays = kept.segments.contains(&format!("events/{}", entry.name));
-            if entry.kind == FileKind::Regular
-                && !stays
+            let is_segment =
+                entry.kind == FileKind::Regular && layout::segment_indexes(&entry.name).is_some();
+            if is_segment
+                && !kept.contains(&format!("events/{}", entry.name))
                 && let Some(path) = events.child(&entry.name)
             {
                 self.fs().remove_file(&path)?;
@@ -117,26 +143,23 @@ impl<F: FileSystem> LocalStore<F> {
         self.fs().sync_dir(&events)
     }
 
-    /// The segments behind the prefix: those that lie there, and those that only the manifest knows of.
+    /// The segments that do not stay: those that are there, and those that only the manifest knows of.
     fn given_up(
         &self,
         session: SessionId,
-        kept: &Loaded,
-        rest: &[u8],
+        kept: &BTreeSet<String>,
+        manifest: &[u8],
     ) -> Result<Vec<LostSegment>, UpkeepError> {
         let mut lost = Vec::new();
         for entry in load::list_events(self.fs(), session)? {
             let path = format!("events/{}", entry.name);
-            if !kept.segments.contains(&path) && !layout::is_temporary(&entry.name) {
+            if !kept.contains(&path) && layout::segment_indexes(&entry.name).is_some() {
                 lost.push(self.lost_segment(session, path)?);
             }
         }
-        for line in rest.split(|byte| *byte == b'\n') {
-            if let Ok(ManifestRecord::SegmentClosed { segment_rel_path, .. }) = ManifestRecord::parse(line)
-                && !kept.segments.contains(&segment_rel_path)
-                && !lost.iter().any(|known| known.path == segment_rel_path)
-            {
-                let (path, indexes) = (segment_rel_path.clone(), indexes_of(&segment_rel_path));
+        for path in rebuild::attested(manifest).into_keys() {
+            if !kept.contains(&path) && !lost.iter().any(|known| known.path == path) {
+                let indexes = indexes_of(&path);
                 lost.push(LostSegment {
                     path,
                     indexes,
@@ -189,11 +212,10 @@ fn has_notes(data: &EventData) -> bool {
 
 /// The first and last event index, from `events/00000000-00000005.jsonl`.
 fn indexes_of(path: &str) -> Option<(u64, u64)> {
-    let (first, last) = path.strip_prefix("events/")?.strip_suffix(".jsonl")?.split_once('-')?;
-    Some((first.parse().ok()?, last.parse().ok()?))
+    layout::segment_indexes(path.strip_prefix("events/")?)
 }
 
-fn next_number<F: FileSystem>(fs: &F, session: SessionId) -> Result<u64, FsError> {
+pub(crate) fn next_number<F: FileSystem>(fs: &F, session: SessionId) -> Result<u64, FsError> {
     let entries = match fs.list(&layout::backups()) {
         Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
         listed => listed?,

@@ -67,6 +67,11 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(Registered { store: self, id, log, lock })
     }
 
+    /// Names of the activity counter's files that something else has. Empty when that cannot be seen.
+    pub fn blocked_names(&self) -> Vec<String> {
+        crate::strays::blocked_names(self.fs()).unwrap_or_default()
+    }
+
     /// The locks that another process, or another handle of this one, holds right now.
     pub fn held_locks(&self) -> Result<Vec<RelPath>, FsError> {
         let mut locks = vec![layout::store_lock(), layout::activity_lock(), layout::keyring_lock()];
@@ -75,7 +80,8 @@ impl<F: FileSystem> LocalStore<F> {
         for path in locks {
             // Asked first, so that looking leaves no lock file behind.
             let there = self.fs().stat(&path).is_ok();
-            if there && self.fs().lock(&path, LockMode::Exclusive, Duration::ZERO)?.is_none() {
+            // What cannot be locked at all is not held: that it cannot is told where it matters.
+            if there && matches!(self.fs().lock(&path, LockMode::Exclusive, Duration::ZERO), Ok(None)) {
                 held.push(path);
             }
         }
@@ -104,8 +110,11 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     fn is_dead(&self, id: ServerId) -> Result<bool, FsError> {
-        let lock = self.fs().lock(&layout::server_lock(id), LockMode::Exclusive, Duration::ZERO)?;
-        Ok(lock.is_some())
+        match self.fs().lock(&layout::server_lock(id), LockMode::Exclusive, Duration::ZERO) {
+            // A running server has its lock file; a reader makes none.
+            Err(error) if error.kind == FsErrorKind::NotFound => Ok(true),
+            taken => Ok(taken?.is_some()),
+        }
     }
 
     fn records(&self) -> Result<Vec<(ServerId, Option<ServerRecord>)>, FsError> {

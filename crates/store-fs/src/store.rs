@@ -11,14 +11,15 @@ use workrail_model::limits::{LOCK_WAIT_MS_MAX, MANIFEST_BYTES_MAX};
 use workrail_model::manifest::Cursor;
 use workrail_model::plan::AppendPlan;
 use workrail_ports::environment::Entropy;
-use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, LockMode};
+use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
 use workrail_ports::session_store::{
-    Appended, Changes, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
+    Appended, LockedSession, LogStamp, SessionReader, SessionSlice, SessionStore, StampDepth, StampedSession,
+    StoreError,
 };
 
 use crate::commit::{self, Tail};
-use crate::load::{self, Loaded};
-use crate::{layout, suspect};
+use crate::load::{self, CursorOrigin, Loaded};
+use crate::{layout, orphan, stamps, suspect};
 
 /// How long a writer waits for a lock.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(LOCK_WAIT_MS_MAX);
@@ -35,6 +36,8 @@ pub struct LocalStore<F: FileSystem> {
     memos: Mutex<BTreeMap<SessionId, Memo>>,
     /// Sessions in which something failed: their manifest is written anew before it is relied on.
     doubted: Mutex<BTreeSet<SessionId>>,
+    /// Sessions that this process has read: cursors of others may come from a cache.
+    read_before: Mutex<BTreeSet<SessionId>>,
 }
 
 impl<F: FileSystem> std::fmt::Debug for LocalStore<F> {
@@ -45,15 +48,23 @@ impl<F: FileSystem> std::fmt::Debug for LocalStore<F> {
 
 /// What a process has validated and knows to be durable, so that the next call reads only the tail.
 #[derive(Debug)]
-struct Memo {
-    cursor: Cursor,
-    keys: BTreeSet<[u8; 16]>,
+pub(crate) struct Memo {
+    pub(crate) cursor: Cursor,
+    pub(crate) keys: BTreeSet<[u8; 16]>,
     torn_bytes: u64,
+    /// How many keys the cache of the session holds.
+    pub(crate) keys_saved: usize,
 }
 
 impl Memo {
     fn new() -> Self {
-        Self { cursor: Cursor::start(), keys: BTreeSet::new(), torn_bytes: 0 }
+        Self { cursor: Cursor::start(), keys: BTreeSet::new(), torn_bytes: 0, keys_saved: 0 }
+    }
+
+    /// What another process saved; it holds while the log has the group at the cursor.
+    pub(crate) fn saved(cursor: Cursor, keys: BTreeSet<[u8; 16]>) -> Self {
+        let keys_saved = keys.len();
+        Self { cursor, keys, torn_bytes: 0, keys_saved }
     }
 
     fn remember(&mut self, events: &[Event]) {
@@ -67,8 +78,14 @@ impl<F: FileSystem> LocalStore<F> {
         for folder in layout::base_dirs() {
             suspect::make_folder(&fs, &folder)?;
         }
-        let (memos, doubted) = (Mutex::default(), Mutex::default());
-        Ok(Self { fs, entropy, boot_id, memos, doubted })
+        Ok(Self::look(fs, entropy, boot_id))
+    }
+
+    /// The store as it is: no folder is made, and a missing one reads as empty where `fs` says so. For commands
+    /// that only read; whoever writes uses `open`.
+    pub fn look(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Self {
+        let (memos, doubted, read_before) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { fs, entropy, boot_id, memos, doubted, read_before }
     }
 
     pub(crate) fn fs(&self) -> &F {
@@ -88,6 +105,7 @@ impl<F: FileSystem> LocalStore<F> {
     pub(crate) fn forget(&self, session: SessionId) {
         self.memos().remove(&session);
         self.doubted().remove(&session);
+        self.read_before.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
     }
 
     pub(crate) fn take_lock(&self, session: SessionId) -> Result<F::Lock, StoreError> {
@@ -100,44 +118,77 @@ impl<F: FileSystem> LocalStore<F> {
             .ok_or(StoreError::Locked { session })
     }
 
-    /// Validates what this process has not seen yet and makes it durable before it is relied on.
+    /// Validates what this process has not seen yet, makes it durable before it is relied on, and rolls a completed
+    /// write forward (G13).
     fn admit(&self, session: SessionId, lock: F::Lock) -> Result<Locked<'_, F>, StoreError> {
-        let mut memo = self.memos().remove(&session).unwrap_or_else(Memo::new);
+        let memo = self.memos().remove(&session);
+        let admitted_before = memo.is_some();
+        let mut memo = memo.or_else(|| self.saved_keys(session)).unwrap_or_else(Memo::new);
         let in_doubt =
             suspect::is_marked(&self.fs, &layout::session(session))? || self.doubted().contains(&session);
         if in_doubt {
             memo = Memo::new();
         }
-        let base = memo.cursor;
-        let known = base != Cursor::start();
-        let Some(loaded) = load::load(&self.fs, session, known.then_some(&base))? else {
-            if in_doubt {
-                self.dispel_doubt(session)?;
-            }
-            let (memo, base) = (Memo::new(), Cursor::start());
-            return Ok(Locked { store: self, session, lock, memo, base, tail: Vec::new(), failed: None });
-        };
-        if !loaded.health.is_healthy() {
-            return Err(StoreError::Unhealthy { session, health: loaded.health });
-        }
-        let base = if loaded.continues { base } else { Cursor::start() };
-        if !loaded.continues {
-            memo = Memo::new();
-        }
+        let since = (memo.cursor != Cursor::start()).then_some(memo.cursor);
+        let origin = if admitted_before { CursorOrigin::ThisProcess } else { CursorOrigin::Saved };
+        let mut loaded = self.load_healthy(session, since.as_ref(), origin)?;
+        let is_new_to_us = !admitted_before || loaded.cursor != memo.cursor;
         if in_doubt {
             self.dispel_doubt(session)?;
-        } else if loaded.cursor != base || !known {
+        } else if is_new_to_us && loaded.has_manifest {
             self.make_durable(session).inspect_err(|_| {
                 self.doubted().insert(session);
             })?;
         }
-        if base == Cursor::start() {
-            self.remove_orphans(session, &loaded)?;
+        let entries = load::list_events(&self.fs, session)?;
+        if starts_at(&entries, loaded.cursor.next_event_index.get()) && self.roll_forward(session, &loaded)? {
+            loaded = self.load_healthy(session, since.as_ref(), origin)?;
         }
+        if !loaded.continues {
+            memo = Memo::new();
+        }
+        let base = memo.cursor;
+        let leftovers = leftovers(session, &entries, &loaded, base);
         memo.remember(&loaded.events);
         memo.cursor = loaded.cursor;
         memo.torn_bytes = loaded.torn_bytes;
-        Ok(Locked { store: self, session, lock, memo, base, tail: loaded.events, failed: None })
+        Ok(Locked { store: self, session, lock, memo, base, tail: loaded.events, leftovers, failed: None })
+    }
+
+    /// The log from `since` on; nothing where there is no manifest.
+    fn load_healthy(
+        &self,
+        session: SessionId,
+        since: Option<&Cursor>,
+        origin: CursorOrigin,
+    ) -> Result<Loaded, StoreError> {
+        let loaded = load::load_from(&self.fs, session, since, origin)?.unwrap_or_else(Loaded::nothing);
+        if loaded.health.is_healthy() {
+            Ok(loaded)
+        } else {
+            Err(StoreError::Unhealthy { session, health: loaded.health })
+        }
+    }
+
+    /// Commits the completed write at the end of the log, if there is one; whether it did.
+    fn roll_forward(&self, session: SessionId, loaded: &Loaded) -> Result<bool, StoreError> {
+        // As for an append: no sweep may take the content on the way.
+        let store_lock = self.fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?;
+        let _store_lock = store_lock.ok_or(StoreError::Busy)?;
+        let torn = orphan::tail_behind(&self.fs, session, &loaded.cursor)?;
+        let Some(orphan) = orphan::completed(&self.fs, session, &loaded.cursor, &torn)? else {
+            return Ok(false);
+        };
+        if loaded.cursor == Cursor::start() {
+            // Who made the folders may have failed to make their names durable.
+            suspect::make_folder(&self.fs, &layout::session(session))?;
+            suspect::make_folder(&self.fs, &layout::events(session))?;
+        }
+        let tail = Tail { cursor: loaded.cursor, torn_bytes: torn.len() as u64 };
+        commit::roll_forward(&self.fs, session, tail, &orphan).inspect_err(|_| {
+            self.doubted().insert(session);
+        })?;
+        Ok(true)
     }
 
     /// Syncs a manifest that another process, or a life of this one before a crash, appended to.
@@ -157,25 +208,24 @@ impl<F: FileSystem> LocalStore<F> {
         self.doubted().remove(&session);
         Ok(())
     }
+}
 
-    /// Removes segments that were never committed, and temporaries. Nobody was told they happened.
-    fn remove_orphans(&self, session: SessionId, loaded: &Loaded) -> Result<(), FsError> {
-        // The torn tail is judged by its orphan segment: it stays until the tail is cut.
-        if loaded.torn_bytes > 0 {
-            return Ok(());
-        }
-        let events = layout::events(session);
-        for entry in load::list_events(&self.fs, session)? {
-            let committed = loaded.segments.contains(&format!("events/{}", entry.name));
-            if entry.kind == FileKind::Regular
-                && !committed
-                && let Some(path) = events.child(&entry.name)
-            {
-                self.fs.remove_file(&path)?;
-            }
-        }
-        Ok(())
-    }
+fn starts_at(entries: &[DirEntry], index: u64) -> bool {
+    entries.iter().any(|entry| layout::segment_indexes(&entry.name).is_some_and(|(first, _)| first == index))
+}
+
+/// Segments of the log's own range that no group names and that were not fit to be rolled forward. Only exact names
+/// of segments count: whatever else is there is not ours.
+fn leftovers(session: SessionId, entries: &[DirEntry], loaded: &Loaded, base: Cursor) -> Vec<RelPath> {
+    let end = loaded.cursor.next_event_index.get();
+    let is_left = |entry: &&DirEntry| {
+        let Some((first, _)) = layout::segment_indexes(&entry.name) else { return false };
+        let committed = loaded.segments.contains(&format!("events/{}", entry.name));
+        // Segments before `base` were told apart when they were read.
+        entry.kind == FileKind::Regular && !committed && (base.next_event_index.get()..=end).contains(&first)
+    };
+    let events = layout::events(session);
+    entries.iter().filter(is_left).filter_map(|entry| events.child(&entry.name)).collect()
 }
 
 fn slice(loaded: Loaded) -> SessionSlice {
@@ -192,10 +242,7 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
         let mut found = Vec::new();
         for entry in self.fs.list(&layout::sessions())? {
             let Ok(session) = SessionId::parse(&entry.name) else { continue };
-            if entry.kind != FileKind::Directory {
-                continue;
-            }
-            // What cannot be looked at is listed: reading it says why.
+            // What cannot be looked at is listed, as is what is no folder: reading it says why.
             if load::is_begun(&self.fs, session).unwrap_or(true) {
                 found.push(session);
             }
@@ -203,27 +250,23 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
         Ok(found)
     }
 
-    /// A log only grows, so its length says whether it has; whoever uses the session reads and checks it.
-    fn changes(&self, known: &dyn Fn(SessionId) -> Option<Cursor>) -> Result<Changes, StoreError> {
-        let mut changes = Changes::default();
-        for entry in self.fs.list(&layout::sessions())? {
-            let Ok(session) = SessionId::parse(&entry.name) else { continue };
-            if entry.kind != FileKind::Directory {
-                continue;
-            }
-            let len = |session| self.fs.stat(&layout::manifest(session)).ok().map(|stat| stat.len);
-            let seen = known(session).map(|cursor| cursor.manifest_bytes);
-            if seen.is_some() && seen == len(session) {
-                changes.unchanged.push(session);
-            } else if load::is_begun(&self.fs, session).unwrap_or(true) {
-                changes.changed.push(session);
-            }
-        }
-        Ok(changes)
+    fn stamped_sessions(&self, depth: StampDepth) -> Result<Vec<StampedSession>, StoreError> {
+        stamps::all(&self.fs, depth)
+    }
+
+    fn stamp(&self, session: SessionId) -> Option<LogStamp> {
+        stamps::one(&self.fs, session)
     }
 
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
-        let loaded = load::load(&self.fs, session, since)?.ok_or(StoreError::NotFound { session })?;
+        let mut read_before = self.read_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let origin = match read_before.insert(session) {
+            true => CursorOrigin::Saved,
+            false => CursorOrigin::ThisProcess,
+        };
+        drop(read_before);
+        let loaded = load::load_from(&self.fs, session, since, origin)?;
+        let loaded = loaded.ok_or(StoreError::NotFound { session })?;
         if loaded.health.is_healthy() && loaded.cursor == Cursor::start() {
             return Err(StoreError::NotFound { session });
         }
@@ -249,7 +292,7 @@ impl<F: FileSystem> SessionStore for LocalStore<F> {
         // Asked first, so that an unknown id does not leave a lock file behind.
         let stat = self.fs.stat(&layout::manifest(session));
         let absent = stat.is_err_and(|error| error.kind == FsErrorKind::NotFound);
-        if absent && !load::is_begun(&self.fs, session)? {
+        if absent && !load::holds_work(&self.fs, session)? {
             self.forget(session);
             return Err(StoreError::NotFound { session });
         }
@@ -292,6 +335,8 @@ pub struct Locked<'a, F: FileSystem> {
     /// Where `tail` starts.
     base: Cursor,
     tail: Vec<Event>,
+    /// Removed by the next append; never by who only looks or replays.
+    leftovers: Vec<RelPath>,
     /// The first failure: nothing more is attempted on this witness.
     failed: Option<FsError>,
 }
@@ -326,11 +371,10 @@ impl<F: FileSystem> Locked<'_, F> {
 
     fn commit(&mut self, plan: &AppendPlan) -> Result<Cursor, StoreError> {
         let fs = self.store.fs();
-        let store_lock = fs
-            .lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?
-            .ok_or(StoreError::Locked { session: self.session })?;
+        let store_lock =
+            fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?.ok_or(StoreError::Busy)?;
         let tail = Tail { cursor: self.memo.cursor, torn_bytes: self.memo.torn_bytes };
-        let result = commit::commit(fs, tail, plan);
+        let result = commit::commit(fs, tail, plan, &self.leftovers);
         drop(store_lock);
         result
     }
@@ -373,11 +417,13 @@ impl<F: FileSystem> LockedSession for Locked<'_, F> {
                 self.memo.remember(plan.events());
                 self.memo.cursor = cursor;
                 self.memo.torn_bytes = 0;
+                self.leftovers.clear();
                 self.tail.extend_from_slice(plan.events());
+                self.store.save_keys(self.session, &mut self.memo);
                 Ok(Appended::Committed { events: plan.into_events(), cursor })
             }
             Err(error) => {
-                if let StoreError::Io(cause) = &error {
+                if let StoreError::Io(cause) | StoreError::Uncertain(cause) = &error {
                     self.failed = Some(cause.clone());
                     self.store.doubted().insert(self.session);
                 }

@@ -14,9 +14,9 @@ const ROOT_NAMES: [&str; 16] = [
     "workflows",
     "keys",
     "backups",
+    "backup.json",
+    "backup.lock",
     "sources",
-    "activity",
-    "activity.lock",
     "import.lock",
     "store.lock",
     "servers",
@@ -25,9 +25,11 @@ const ROOT_NAMES: [&str; 16] = [
     "cache",
     ".suspect",
 ];
+/// Files of the root that have a spare name, for when something else has theirs.
+const COUNTER_NAMES: [&str; 3] = ["activity", "activity.lock", "activity.reserved"];
 const SESSION_NAMES: [&str; 8] =
     [".lock", "manifest.jsonl", "manifest.torn", ".suspect", "control.json", "keep", "events", "cache"];
-const KEY_NAMES: [&str; 3] = ["keyring.json", ".lock", ".suspect"];
+const KEY_NAMES: [&str; 4] = ["keyring.json", "http-secret", ".lock", ".suspect"];
 
 /// Collects what is found, up to a limit, and counts the rest.
 struct Found {
@@ -56,6 +58,20 @@ pub(crate) fn is_foreign_folder(entry: &DirEntry) -> bool {
     entry.kind == FileKind::Directory && !is_ours
 }
 
+/// A file of the activity counter, under its own name or a spare one.
+fn is_counter(entry: &DirEntry) -> bool {
+    entry.kind == FileKind::Regular && COUNTER_NAMES.contains(&entry.name.trim_end_matches(".spare"))
+}
+
+/// What has the name of a counter's file and is no file.
+pub(crate) fn blocked_names<F: FileSystem>(fs: &F) -> Result<Vec<String>, FsError> {
+    let entries = listed(fs, &RelPath::root())?.into_iter();
+    let blocked = entries.filter(|entry| {
+        COUNTER_NAMES.contains(&entry.name.trim_end_matches(".spare")) && entry.kind != FileKind::Regular
+    });
+    Ok(blocked.map(|entry| entry.name).collect())
+}
+
 pub(crate) fn foreign_folders<F: FileSystem>(fs: &F) -> Result<Vec<String>, FsError> {
     let folder = layout::sessions();
     let foreign = listed(fs, &folder)?.into_iter().filter(is_foreign_folder);
@@ -72,11 +88,15 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
         }
         Ok(())
     };
-    look(RelPath::root(), &|entry| ROOT_NAMES.contains(&entry.name.as_str()))?;
-    look(layout::keys_dir(), &|entry| KEY_NAMES.contains(&entry.name.as_str()))?;
+    look(RelPath::root(), &|entry| ROOT_NAMES.contains(&entry.name.as_str()) || is_counter(entry))?;
+    look(layout::keys_dir(), &|entry| {
+        KEY_NAMES.contains(&entry.name.as_str()) || layout::is_keyring_aside(&entry.name)
+    })?;
     look(layout::sessions(), &|entry| {
-        let is_session = entry.kind == FileKind::Directory && SessionId::parse(&entry.name).is_ok();
-        is_session || is_foreign_folder(entry) || layout::is_suspect_mark(&entry.name)
+        // One that is no folder is a damaged session, and told as such.
+        SessionId::parse(&entry.name).is_ok()
+            || is_foreign_folder(entry)
+            || layout::is_suspect_mark(&entry.name)
     })?;
     for kind in CONTENT_KINDS {
         look(content_dir(kind), &|entry| {
@@ -87,17 +107,29 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
         let Ok(session) = SessionId::parse(&entry.name) else { continue };
         look(layout::session(session), &|entry| SESSION_NAMES.contains(&entry.name.as_str()))?;
         look(layout::events(session), &|entry| {
-            entry.kind == FileKind::Regular && entry.name.ends_with(".jsonl") && !is_temporary(&entry.name)
+            entry.kind == FileKind::Regular && layout::segment_indexes(&entry.name).is_some()
         })?;
     }
     look(layout::backups(), &|entry| !is_temporary(&entry.name))?;
     Ok((found.strays, found.count))
 }
 
-/// A folder that is not there, or is none, holds nothing; that it is none is seen where it stands.
+/// A folder that is not there, is none or cannot be read shows nothing: each of these is told elsewhere, where it
+/// matters, and keeps nobody from looking at the rest.
 fn listed<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<Vec<DirEntry>, FsError> {
     match fs.list(folder) {
-        Err(error) if matches!(error.kind, FsErrorKind::NotFound | FsErrorKind::WrongKind) => Ok(Vec::new()),
+        Err(error) => match error.kind {
+            FsErrorKind::NotFound
+            | FsErrorKind::WrongKind
+            | FsErrorKind::PermissionDenied
+            | FsErrorKind::Io => Ok(Vec::new()),
+            FsErrorKind::AlreadyExists
+            | FsErrorKind::NoSpace
+            | FsErrorKind::Quota
+            | FsErrorKind::ReadOnly
+            | FsErrorKind::TooManyOpenFiles
+            | FsErrorKind::TooLarge { .. } => Err(error),
+        },
         listed => listed,
     }
 }

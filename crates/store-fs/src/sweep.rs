@@ -1,7 +1,8 @@
 //! The sweep: removes content that nothing refers to, and what interrupted work left behind (G25).
 //!
-//! What is reachable is marked without any lock first. Then, a bounded number of files at a time, the store
-//! is locked against writers, what they appended meanwhile is marked too, and what is still unmarked goes.
+//! What is reachable is marked once, without any lock. Then, in a bounded number of batches, the store is locked
+//! against writers, sessions whose manifest changed meanwhile are read from where they were left, and what is still
+//! unmarked goes.
 //! Writers hold the same lock, shared, from their first byte of content to their last fsync, so that nothing
 //! they are about to refer to is ever taken.
 
@@ -21,7 +22,9 @@ use crate::store::{LOCK_WAIT, LocalStore};
 use crate::{layout, load, tree};
 
 /// Files that go while writers wait: some milliseconds of work.
-const BATCH_FILES_MAX: usize = 256;
+const BATCH_FILES_MIN: usize = 256;
+/// Before each batch every session is looked at once, so their number is bounded: a large sweep has larger batches.
+const BATCHES_MAX: usize = 64;
 
 impl<F: FileSystem> LocalStore<F> {
     pub(crate) fn sweep_content(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError> {
@@ -43,7 +46,8 @@ impl<F: FileSystem> LocalStore<F> {
             }
             Sweep::Real => {
                 self.sweep_leftovers(&mut marks, &mut swept.leftovers)?;
-                for batch in unmarked.chunks(BATCH_FILES_MAX) {
+                let files = unmarked.len().div_ceil(BATCHES_MAX).max(BATCH_FILES_MIN);
+                for batch in unmarked.chunks(files) {
                     self.fs().give_way();
                     self.sweep_batch(&mut marks, batch, &mut swept)?;
                 }
@@ -127,7 +131,7 @@ impl<F: FileSystem> LocalStore<F> {
             }
         }
         for session in self.folders()? {
-            if !load::is_begun(self.fs(), session)? {
+            if !load::holds_work(self.fs(), session)? {
                 tree::each_file(self.fs(), &layout::session(session), &mut |file, _| {
                     found(file);
                     Ok(())
@@ -164,7 +168,7 @@ impl<F: FileSystem> LocalStore<F> {
             self.count_and_remove(&path, tally)?;
         }
         for session in self.folders()? {
-            self.tidy(session, tally)?;
+            self.tidy(session, marks, tally)?;
         }
         Ok(())
     }
@@ -200,8 +204,8 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     /// Takes what interrupted writes left in a session's folder, and the folder when nothing was ever committed.
-    fn tidy(&self, session: SessionId, tally: &mut Tally) -> Result<(), FsError> {
-        let begun = load::is_begun(self.fs(), session)?;
+    fn tidy(&self, session: SessionId, marks: &Marks, tally: &mut Tally) -> Result<(), FsError> {
+        let begun = marks.have_read(session) || load::holds_work(self.fs(), session)?;
         if begun && temporaries_of(self.fs(), session)?.is_empty() {
             return Ok(());
         }
@@ -213,7 +217,7 @@ impl<F: FileSystem> LocalStore<F> {
             Err(error) => return Err(error),
         };
         // Asked again: a writer may have committed before we had the lock.
-        if load::is_begun(self.fs(), session)? {
+        if load::holds_work(self.fs(), session)? {
             for path in temporaries_of(self.fs(), session)? {
                 self.remove_counted(&path, tally)?;
             }

@@ -95,8 +95,10 @@ fn copy_to<F: FileSystem>(
         let (Some(source), Some(target)) = (from.child(&entry.name), to.child(&entry.name)) else { continue };
         let not_copied =
             |detail: &str| UpkeepError::NotCopied { path: source.to_string(), detail: detail.to_owned() };
+        if leave_out.contains(&entry.name.as_str()) {
+            continue;
+        }
         match entry.kind {
-            FileKind::Regular if leave_out.contains(&entry.name.as_str()) => {}
             FileKind::Regular => {
                 let bytes = fs.read(&source, 0, MANIFEST_BYTES_MAX);
                 let bytes = bytes.map_err(|error| not_copied(&error.detail))?;

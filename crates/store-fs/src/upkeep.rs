@@ -3,16 +3,19 @@
 use workrail_model::digest::Sha256;
 use workrail_model::event::EventIndex;
 use workrail_model::id::SessionId;
-use workrail_model::limits::MANIFEST_BYTES_MAX;
-use workrail_model::manifest::{Cursor, ManifestRecord};
-use workrail_model::plan::AttachmentKind;
+use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
+use workrail_model::manifest::{Cursor, ManifestRecord, commit_group, group_bytes};
+use workrail_model::plan::{Attachment, AttachmentKind};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{Diagnosis, Stray, Sweep, Swept, Tally, Upkeep, UpkeepError};
+use workrail_ports::upkeep::{Diagnosis, PendingWrite, Stray, Sweep, Swept, Tally, Upkeep, UpkeepError};
 
 use crate::content::write_temp;
 use crate::store::LocalStore;
-use crate::{layout, load, strays, suspect, tree};
+use crate::{backup, layout, load, orphan, strays, suspect, tree};
+
+/// Enough of a manifest's end to hold the last group of all but enormous plans.
+const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
 
 impl<F: FileSystem> LocalStore<F> {
     /// The lock of a session that exists.
@@ -21,6 +24,43 @@ impl<F: FileSystem> LocalStore<F> {
             return Err(StoreError::NotFound { session }.into());
         }
         Ok(self.take_lock(session)?)
+    }
+}
+
+impl<F: FileSystem> LocalStore<F> {
+    /// Whether the manifest does not end with the whole group of the newest segment.
+    fn may_have_an_orphan(&self, session: SessionId) -> Result<bool, FsError> {
+        let entries = load::list_events(self.fs(), session)?;
+        let segments =
+            entries.iter().filter_map(|entry| Some((layout::segment_indexes(&entry.name)?, entry)));
+        let Some(((first, _), newest)) = segments.max_by_key(|(indexes, _)| *indexes) else {
+            return Ok(false);
+        };
+        let path = layout::manifest(session);
+        let len = match self.fs().stat(&path) {
+            Ok(stat) => stat.len,
+            Err(error) if error.kind == FsErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+        let tail = match len {
+            0 => Vec::new(),
+            len => self.fs().read(&path, len.saturating_sub(MANIFEST_TAIL_BYTES), MANIFEST_BYTES_MAX)?,
+        };
+        let closing =
+            tail.split(|byte| *byte == b'\n').rev().find_map(|line| match ManifestRecord::parse(line) {
+                Ok(ManifestRecord::SegmentClosed { manifest_index, .. }) => Some(manifest_index),
+                Ok(ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. }) | Err(_) => {
+                    None
+                }
+            });
+        let (Some(path), Some(index)) = (layout::events(session).child(&newest.name), closing) else {
+            return Ok(true);
+        };
+        let segment = self.fs().read(&path, 0, SEGMENT_BYTES_MAX)?;
+        let Some(first) = EventIndex::new(first) else { return Ok(true) };
+        let Ok(events) = load::events_of(session, first, &newest.name, &segment) else { return Ok(true) };
+        let group = group_bytes(&commit_group(index, &events, &segment));
+        Ok(!group.is_ok_and(|group| tail.ends_with(&group)))
     }
 }
 
@@ -84,12 +124,44 @@ impl<F: FileSystem> Upkeep for LocalStore<F> {
         strays::strays(self.fs(), max)
     }
 
+    fn pending_writes(&self) -> Result<Vec<PendingWrite>, FsError> {
+        let mut pending = Vec::new();
+        for entry in self.fs().list(&layout::sessions())? {
+            let Ok(session) = SessionId::parse(&entry.name) else { continue };
+            // What cannot be read is its session's own problem, and told as such.
+            pending.extend(self.pending_write(session).ok().flatten());
+        }
+        Ok(pending)
+    }
+
+    fn pending_write(&self, session: SessionId) -> Result<Option<PendingWrite>, FsError> {
+        // Most sessions have none, which the names alone tell.
+        if !self.may_have_an_orphan(session)? {
+            return Ok(None);
+        }
+        let loaded = load::load(self.fs(), session, None)?.unwrap_or_else(load::Loaded::nothing);
+        if !loaded.health.is_healthy() {
+            return Ok(None);
+        }
+        let torn = orphan::tail_behind(self.fs(), session, &loaded.cursor)?;
+        let found = orphan::completed(self.fs(), session, &loaded.cursor, &torn)?;
+        Ok(found.map(|orphan| PendingWrite {
+            session,
+            segment: format!("events/{}", orphan.name),
+            events: orphan.events.len() as u64,
+        }))
+    }
+
     fn diagnose(
         &self,
         session: SessionId,
         trusted_until: Option<EventIndex>,
     ) -> Result<Diagnosis, UpkeepError> {
         self.diagnose_session(session, trusted_until)
+    }
+
+    fn replace_content(&self, content: &Attachment) -> Result<Option<String>, UpkeepError> {
+        backup::replace_content(self, content)
     }
 
     fn repair(

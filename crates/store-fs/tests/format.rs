@@ -109,6 +109,19 @@ fn the_activity_counter_is_read_and_written_so() {
 }
 
 #[test]
+fn the_reservation_of_activity_numbers_is_read_and_written_so() {
+    let fs = SimFs::new();
+    let store = open(fs.clone());
+    let text = example("json reservation").trim_end();
+    fs.write_raw(&path("activity.reserved"), text.as_bytes());
+    assert_eq!(store.next().unwrap().get(), 2087, "numbers continue behind the reservation");
+    let written = String::from_utf8(fs.read_raw(&path("activity.reserved")).unwrap()).unwrap();
+    let shape = |text: &str| -> Vec<usize> { text.split('"').map(str::len).collect() };
+    assert_eq!(shape(&written), shape(text));
+    assert!(written.contains("\"reserved\":4135,"), "{written}");
+}
+
+#[test]
 fn the_cache_is_written_so() {
     let fs = SimFs::new();
     let store = open(fs.clone());
@@ -143,6 +156,11 @@ fn the_tree_names_every_file() {
         "cache/",
         "projection",
         ".tmp-projection",
+        "keys ",
+        ".tmp-keys",
+        "sessions-<version>.idx",
+        ".tmp-index",
+        "index.lock",
         "snapshots/",
         "blobs/",
         "workflows/",
@@ -150,10 +168,18 @@ fn the_tree_names_every_file() {
         "keys/",
         "keyring.json",
         ".tmp-keyring",
+        "keyring.unusable-1",
+        "http-secret",
         "activity",
         "activity.lock",
+        "activity.reserved",
         ".tmp-activity",
         "store.lock",
+        "backup.json",
+        ".tmp-backup",
+        "backup.lock",
+        "config.toml",
+        ".tmp-settings",
     ] {
         assert!(tree.contains(name), "{name}");
     }

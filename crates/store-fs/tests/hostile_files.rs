@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use camino::Utf8Path;
 use tempfile::TempDir;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
-use workrail_model::event::Event;
+use workrail_model::event::{Activity, Event};
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
 use workrail_ports::cache::{CachedProjection, ProjectionCache};
@@ -20,7 +20,7 @@ use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::{FileSystem, FsErrorKind};
 use workrail_ports::keyring::{KeyringError, KeyringStore};
-use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StoreError};
+use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StampDepth, StoreError};
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
 use workrail_store_fs::sim::SimFs;
@@ -76,7 +76,7 @@ fn role(file: &str) -> Role {
         ".lock" => Role::SessionLock,
         "store.lock" => Role::StoreLock,
         "activity.lock" => Role::ActivityLock,
-        "activity" => Role::Activity,
+        "activity" | "activity.reserved" => Role::Activity,
         "keyring.json" => Role::Keyring,
         "projection" => Role::Cache,
         _ if file.starts_with("sessions/") => Role::Log,
@@ -90,6 +90,8 @@ struct Scene {
     events: Vec<Event>,
     bystander: SessionId,
     cursor: Cursor,
+    /// The last number that was handed out.
+    activity: Activity,
 }
 
 impl Scene {
@@ -103,8 +105,8 @@ impl Scene {
             .put(attacked, &CachedProjection { version: 1, cursor, state: b"state".to_vec() })
             .expect("cached");
         store.load_or_create().expect("keys");
-        store.next().expect("an activity number");
-        Self { attacked, events: events_of(&written), bystander, cursor }
+        let activity = store.next().expect("an activity number");
+        Self { attacked, events: events_of(&written), bystander, cursor, activity }
     }
 
     /// Reads all there is to read, and checks what the damage of `file` may and may not do to it.
@@ -168,13 +170,10 @@ impl Scene {
             (Role::Keyring, Ok(_)) => panic!("{what}: a damaged keyring was used"),
             (_, outcome) => assert!(outcome.is_ok(), "{what}: {outcome:?}"),
         }
-        match store.next() {
-            Ok(activity) => assert!(activity.get() > SCRIPT.len() as u64 + 1, "{what}: {activity:?}"),
-            Err(StoreError::Io(error)) => {
-                assert!(matches!(role, Role::Activity | Role::ActivityLock), "{what}: {error}");
-            }
-            Err(error) => panic!("{what}: {error}"),
-        }
+        let first = store.next().unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(first > self.activity, "{what}: {first:?}");
+        let second = store.next().unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(second.get(), first.get() + 1, "{what}: the counter works again");
         let whole = store.read(self.bystander, None).expect("untouched");
         assert!(whole.health.is_healthy(), "{what}");
     }
@@ -325,7 +324,7 @@ fn a_folder_that_is_no_folder_is_a_typed_error() {
     let base = SimFs::new();
     let scene = Scene::write(base.clone());
     let session = format!("sessions/{}", scene.attacked);
-    for folder in ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned", "keys"] {
+    for folder in ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned"] {
         for by in [Replacement::Link, Replacement::File] {
             let fs = base.fork();
             replace_folder(&fs, folder, by);
@@ -333,12 +332,26 @@ fn a_folder_that_is_no_folder_is_a_typed_error() {
             assert_eq!(opened.map(drop).map_err(|error| error.kind), Err(FsErrorKind::WrongKind), "{folder}");
         }
     }
+    for by in [Replacement::Link, Replacement::File] {
+        let fs = base.fork();
+        replace_folder(&fs, "keys", by);
+        let store = open(fs);
+        assert!(
+            matches!(store.load_or_create(), Err(KeyringError::Io(error)) if error.kind == FsErrorKind::WrongKind)
+        );
+        assert!(store.lock(scene.bystander).is_ok(), "only tokens need keys");
+    }
     for folder in [session.clone(), format!("{session}/events")] {
         for by in [Replacement::Link, Replacement::File] {
             let fs = base.fork();
             replace_folder(&fs, &folder, by);
             let store = open(fs.clone());
             let writes = fs.op_count();
+            let listed = store.sessions().unwrap();
+            assert!(listed.contains(&scene.attacked) && listed.contains(&scene.bystander), "{folder}");
+            let stamped = store.stamped_sessions(StampDepth::Manifest).unwrap();
+            let stamped: Vec<_> = stamped.into_iter().map(|stamped| stamped.session).collect();
+            assert_eq!(stamped, listed, "{folder}");
             assert!(!store.read(scene.attacked, None).unwrap().health.is_healthy(), "{folder}");
             assert!(store.lock(scene.attacked).is_err(), "{folder}");
             assert!(store.read(scene.bystander, None).unwrap().health.is_healthy(), "{folder}");

@@ -241,9 +241,17 @@ fn an_event_or_manifest_record_of_a_newer_version_is_an_unknown_version() {
     let fs = forged(session, &lines(&values));
     let manifest = within(session, "manifest.jsonl");
     let text = String::from_utf8(fs.read_raw(&manifest).expect("forged")).expect("UTF-8");
-    fs.write_raw(&manifest, text.replacen("\"v\":1}", "\"v\":2}", 1).as_bytes());
+    fs.write_raw(&manifest, text.replacen("\"v\":1}", "\"v\":2,\"when\":3}", 1).as_bytes());
     let record = "manifest record 0".to_owned();
     assert_eq!(judge(&fs, session), SessionHealth::UnknownVersion { record, version: 2 });
+    // A record that says nothing but what follows from its segment is damaged, not newer.
+    for damaged in
+        [text.replacen("\"v\":1}", "\"v\":2}", 1), text.replacen("segment_closed", "segment_cloqed", 1)]
+    {
+        fs.write_raw(&manifest, damaged.as_bytes());
+        let health = judge(&fs, session);
+        assert!(matches!(health, SessionHealth::CorruptHead { .. }), "{health:?}");
+    }
 }
 
 #[test]
@@ -354,4 +362,64 @@ fn a_keyring_that_others_may_read_is_exposed() {
     assert_eq!(store.load_or_create(), Err(exposed.clone()));
     assert_eq!(store.rotate(), Err(exposed));
     assert_eq!(fs.op_count(), writes, "something was written");
+}
+
+#[test]
+fn a_keyring_of_another_user_is_refused() {
+    for foreign in ["keys/keyring.json", "keys"] {
+        let fs = SimFs::new();
+        let store = open(fs.clone());
+        store.load_or_create().expect("fresh keys");
+        fs.set_foreign(&path(foreign));
+        let refused = KeyringError::ForeignOwner { path: foreign.to_owned() };
+        assert_eq!(store.load_or_create(), Err(refused.clone()));
+        assert_eq!(store.peek(), Err(refused.clone()));
+        assert_eq!(store.rotate(), Err(refused));
+    }
+}
+
+#[test]
+fn replacing_moves_an_unusable_keyring_aside_and_refuses_a_usable_one() {
+    let fs = SimFs::new();
+    let store = open(fs.clone());
+    let first = store.replace().expect("there is none yet");
+    assert_eq!(first.moved_to, None);
+    assert_eq!(store.peek(), Ok(Some(first.keyring.clone())));
+    assert!(matches!(store.replace(), Err(KeyringError::Usable { .. })));
+    let file = path("keys/keyring.json");
+    for (number, bytes) in [(1, &b"{\"v\":7}"[..]), (2, b"")] {
+        fs.write_raw(&file, bytes);
+        let replaced = store.replace().expect("an unusable keyring is replaced");
+        let aside = format!("keys/keyring.unusable-{number}");
+        assert_eq!(replaced.moved_to.as_deref(), Some(aside.as_str()));
+        assert_eq!(fs.read_raw(&path(&aside)).as_deref(), Some(bytes));
+        assert_eq!(store.load_or_create(), Ok(replaced.keyring.clone()));
+        assert_ne!(replaced.keyring, first.keyring);
+    }
+    // Keys in a folder that others control are not made safe by new ones.
+    fs.write_raw(&file, b"");
+    fs.set_others_may_access(&path("keys"));
+    assert!(matches!(store.replace(), Err(KeyringError::Exposed { .. })));
+    assert_eq!(fs.read_raw(&file).as_deref(), Some(&b""[..]));
+}
+
+#[test]
+fn the_http_secret_is_made_once_and_replaced_on_command() {
+    let fs = SimFs::new();
+    let store = open(fs.clone());
+    assert_eq!(store.http_secret(), Ok(None));
+    let made = store.http_secret_or_new().expect("made");
+    assert_eq!(store.http_secret_or_new(), Ok(made.clone()));
+    assert_eq!(open(fs.clone()).http_secret(), Ok(Some(made.clone())));
+    let other = store.replace_http_secret().expect("replaced");
+    assert_ne!(other, made);
+    let file = path("keys/http-secret");
+    for bad in [&b""[..], b"secret", b"\xff"] {
+        fs.write_raw(&file, bad);
+        assert!(matches!(store.http_secret(), Err(KeyringError::Invalid { .. })), "{bad:?}");
+        assert!(matches!(store.http_secret_or_new(), Err(KeyringError::Invalid { .. })), "{bad:?}");
+    }
+    assert!(store.replace_http_secret().is_ok(), "the documented way out");
+    fs.set_others_may_access(&file);
+    assert!(matches!(store.http_secret(), Err(KeyringError::Exposed { .. })));
 }

@@ -8,6 +8,7 @@ use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::manifest::{Cursor, ManifestIndex, ManifestRecord};
 use workrail_ports::cache::{CachedProjection, ProjectionCache};
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StoreError};
+use workrail_ports::upkeep::{Sweep, Upkeep};
 use workrail_store_fs::sim::{CrashLimits, Fault, FaultKind, FaultMode, SimFs};
 use workrail_testkit::history::Step;
 
@@ -45,19 +46,16 @@ fn a_record_that_closes_an_empty_segment_is_corruption_and_ends_the_reading() {
 }
 
 /// Broke: the new segment replaced the orphan that explains the torn tail before the tail was cut, so
-/// a crash between the two left a tail that nothing explains.
+/// a crash between the two left a tail that nothing explains. Such an orphan is rolled forward now.
 #[test]
-fn a_torn_tail_is_cut_before_its_orphan_segment_is_replaced() {
+fn a_crash_while_a_torn_tail_is_rolled_forward_leaves_a_healthy_session() {
     let fs = SimFs::new();
-    let mut written = write_session(&open(fs.clone()), 1, &[Step::Advance, Step::Advance]);
+    let written = write_session(&open(fs.clone()), 1, &[Step::Advance, Step::Advance]);
     let session = session_of(&written);
     let manifest = within(session, "manifest.jsonl");
     let bytes = fs.read_raw(&manifest).unwrap();
     fs.write_raw(&manifest, &bytes[..bytes.len() - 40]);
-    let torn = written.pop().unwrap();
-    // As many events as the interrupted plan had, so that the segment gets the same name.
-    let parts = stranger(session, torn.events[0].event_index, 7);
-    assert_eq!(parts.events.len(), torn.events.len());
+    let parts = stranger(session, written[2].next_index(), 7);
     for at_op in 0.. {
         let disk = fs.fork();
         let store = open(disk.clone());
@@ -90,7 +88,7 @@ fn a_manifest_that_lost_committed_groups_is_corruption_and_nothing_is_removed() 
     let manifest = within(session, "manifest.jsonl");
     let whole = fs.read_raw(&manifest).unwrap();
     let ends = group_ends(&whole);
-    // With one group lost, the last segment looks like an interrupted append: no more can be known.
+    // With one group lost, the last segment looks like an interrupted append, and is rolled forward.
     for keep in 0..written.len() - 1 {
         let events = events_of(&written[..keep]);
         fs.write_raw(&manifest, &whole[..ends[keep]]);
@@ -109,6 +107,115 @@ fn a_manifest_that_lost_committed_groups_is_corruption_and_nothing_is_removed() 
         );
         assert!(matches!(store.lock(session), Err(StoreError::Unhealthy { .. })));
         assert_eq!(disk_bytes(&fs), before);
+        let disk = fs.fork();
+        let repaired = open(disk.clone()).repair(session, None).unwrap();
+        assert_eq!((repaired.gives_up.len(), disk.read_raw(&manifest)), (0, Some(whole.clone())));
+    }
+}
+
+/// Broke: cutting one byte off a manifest made the last acknowledged plan vanish, and the next append destroyed its
+/// segment.
+#[test]
+fn an_acknowledged_plan_whose_group_lost_its_end_is_rolled_forward_by_any_writer() {
+    let fs = SimFs::new();
+    let server = open(fs.clone());
+    let written = write_session(&server, 1, &[Step::Advance, Step::Advance]);
+    let session = session_of(&written);
+    let manifest = within(session, "manifest.jsonl");
+    let whole = fs.read_raw(&manifest).unwrap();
+    for lost in [1, 7, 40] {
+        // By a process that has the session in memory, and by one that has not.
+        for store in [&server, &open(fs.clone())] {
+            fs.write_raw(&manifest, &whole[..whole.len() - lost]);
+            let pending = store.pending_writes().unwrap();
+            assert_eq!(pending.iter().map(|write| write.session).collect::<Vec<_>>(), [session]);
+            let locked = store.lock(session).unwrap();
+            assert_eq!(locked.events_since(None).unwrap().events, events_of(&written));
+            drop(locked);
+            assert_eq!(fs.read_raw(&manifest).as_ref(), Some(&whole));
+            assert_eq!(store.pending_writes().unwrap(), []);
+        }
+    }
+}
+
+/// The same for the first plan of a session, whose manifest may be missing altogether.
+#[test]
+fn the_only_plan_of_a_session_survives_the_loss_of_its_manifest() {
+    for (what, left) in [("missing", None), ("empty", Some(0)), ("short", Some(200))] {
+        let fs = SimFs::new();
+        let written = write_session(&open(fs.clone()), 1, &[]);
+        let session = session_of(&written);
+        let manifest = within(session, "manifest.jsonl");
+        let whole = fs.read_raw(&manifest).unwrap();
+        fs.remove_raw(&manifest);
+        if let Some(left) = left {
+            fs.write_raw(&manifest, &whole[..left]);
+        }
+        let store = open(fs.clone());
+        assert_eq!(store.pending_writes().unwrap().len(), 1, "{what}");
+        let swept = store.sweep(Sweep::Real).unwrap();
+        assert_eq!((swept.snapshots.files, swept.workflows.files), (0, 0), "{what}: its content is needed");
+        drop(store.lock(session).expect(what));
+        assert_eq!(fs.read_raw(&manifest), Some(whole), "{what}");
+        assert_eq!(store.read(session, None).unwrap().events, events_of(&written), "{what}");
+    }
+}
+
+/// An orphan whose content is gone is no completed write: it is set aside by the next append, as before.
+#[test]
+fn an_orphan_without_its_content_is_not_rolled_forward() {
+    let fs = SimFs::new();
+    let written = write_session(&open(fs.clone()), 1, &[Step::Advance, Step::AdvanceWithArtifact]);
+    let session = session_of(&written);
+    let manifest = within(session, "manifest.jsonl");
+    let whole = fs.read_raw(&manifest).unwrap();
+    fs.write_raw(&manifest, &whole[..whole.len() - 1]);
+    let blob = written[2].events.iter().find_map(|event| event.data.blob_refs().first().copied()).unwrap();
+    fs.remove_raw(&path(&format!("blobs/{}", blob.digest().hex())));
+    let store = open(fs.clone());
+    assert_eq!(store.pending_writes().unwrap(), []);
+    let mut locked = store.lock(session).unwrap();
+    assert_eq!(locked.events_since(None).unwrap().events, events_of(&written[..2]));
+    let parts = stranger(session, locked.cursor().next_event_index, 7);
+    support::commit(&mut locked, &parts);
+    drop(locked);
+    let slice = open(fs).read(session, None).unwrap();
+    assert_eq!(
+        (slice.health, slice.events.len()),
+        (SessionHealth::Healthy, events_of(&written[..2]).len() + parts.events.len())
+    );
+}
+
+/// Broke: whoever locked a session removed every file in `events/` that it did not know.
+#[test]
+fn only_leftover_segments_are_removed_and_only_by_an_append() {
+    let fs = SimFs::new();
+    let written = write_session(&open(fs.clone()), 1, &[Step::Advance]);
+    let session = session_of(&written);
+    let foreign = ["notes.txt", "00000000.jsonl", "0-4.jsonl", "00000000-00000004.jsonl.bak", "photo.png"];
+    for name in foreign {
+        fs.write_raw(&within(session, &format!("events/{name}")), b"of the user");
+    }
+    // Two that are named as segments and are none: beside the committed ones, and at the end of the log.
+    let end = written[1].next_index().get();
+    let junk = ["00000000-00000001.jsonl".to_owned(), format!("{end:08}-{end:08}.jsonl")];
+    for name in &junk {
+        fs.write_raw(&within(session, &format!("events/{name}")), b"junk");
+    }
+    let before = disk_bytes(&fs);
+    let store = open(fs.clone());
+    drop(store.lock(session).unwrap());
+    let mut after = disk_bytes(&fs);
+    after.remove(&within(session, ".lock"));
+    let mut expected = before;
+    expected.remove(&within(session, ".lock"));
+    assert_eq!(after, expected, "a writer that appends nothing removes nothing");
+    support::append_stranger(fs.clone(), session, 3);
+    for name in foreign {
+        assert!(fs.read_raw(&within(session, &format!("events/{name}"))).is_some(), "{name}");
+    }
+    for name in &junk {
+        assert!(fs.read_raw(&within(session, &format!("events/{name}"))).is_none(), "{name}");
     }
 }
 

@@ -348,18 +348,25 @@ fn what_cannot_be_repaired_is_refused_and_untouched() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     let id = session_of(&write_session(&store, 1, &STEPS));
-    let file = within(id, "manifest.jsonl");
-    let sound = sim.read_raw(&file).unwrap();
-    for damage in ["bytes", "\"v\":2,\"bytes"] {
-        let text = String::from_utf8(sound.clone()).unwrap();
-        let text = match damage {
-            "bytes" => text.replacen("bytes", "bites", 1),
-            _ => text.replacen("\"v\":1", "\"v\":2", 1),
-        };
-        sim.write_raw(&file, text.as_bytes());
+    let manifest = within(id, "manifest.jsonl");
+    let first = within(id, "events/00000000-00000004.jsonl");
+    let text = |file| String::from_utf8(sim.read_raw(file).unwrap()).unwrap();
+    let (sound, segment) = (text(&manifest), text(&first));
+    let newer = sound.replacen("\"v\":1}", "\"v\":2,\"when\":3}", 1);
+    let (damaged_manifest, broken) =
+        (sound.replacen("bytes", "bites", 1), segment.replacen("eventIndex", "eventindex", 1));
+    let newer_event = segment.replacen("session_created\",\"sess", "session_opened\",\"sess", 1);
+    let cases = [
+        ("a newer record", &newer, &segment),
+        ("a damaged manifest and a damaged first segment", &damaged_manifest, &broken),
+        ("a damaged manifest and a newer event", &damaged_manifest, &newer_event),
+    ];
+    for (what, manifest_text, segment_text) in cases {
+        sim.write_raw(&manifest, manifest_text.as_bytes());
+        sim.write_raw(&first, segment_text.as_bytes());
         let before = support::disk_bytes(&sim);
         let refused = open(sim.clone()).repair(id, None);
-        assert!(matches!(refused, Err(UpkeepError::NotMendable { .. })), "{damage}: {refused:?}");
+        assert!(matches!(refused, Err(UpkeepError::NotMendable { .. })), "{what}: {refused:?}");
         assert_eq!(support::disk_bytes(&sim), before);
     }
     // A backup that would leave something out is none, and without a backup nothing changes.
@@ -368,6 +375,67 @@ fn what_cannot_be_repaired_is_refused_and_untouched() {
     let refused = open(sim.clone()).repair(id, None);
     assert!(matches!(refused, Err(UpkeepError::NotCopied { .. })), "{refused:?}");
     assert!(!open(sim.clone()).read(id, None).unwrap().health.is_healthy());
+}
+
+#[test]
+fn a_manifest_that_is_damaged_or_lost_is_rebuilt_and_nothing_is_given_up() {
+    let damages: [(&str, Damage<'_>); 7] = [
+        ("a damaged word", &|sim, id| {
+            let file = within(id, "manifest.jsonl");
+            let text = String::from_utf8(sim.read_raw(&file).unwrap()).unwrap();
+            sim.write_raw(&file, text.replacen("bytes", "bites", 1).as_bytes());
+        }),
+        ("a damaged kind", &|sim, id| {
+            let file = within(id, "manifest.jsonl");
+            let text = String::from_utf8(sim.read_raw(&file).unwrap()).unwrap();
+            sim.write_raw(&file, text.replacen("snapshot_pinned", "snapshot_pinnee", 1).as_bytes());
+        }),
+        ("lost", &|sim, id| sim.remove_raw(&within(id, "manifest.jsonl"))),
+        ("empty", &|sim, id| sim.write_raw(&within(id, "manifest.jsonl"), b"")),
+        ("half", &|sim, id| {
+            let file = within(id, "manifest.jsonl");
+            let bytes = sim.read_raw(&file).unwrap();
+            sim.write_raw(&file, &bytes[..bytes.len() / 2]);
+        }),
+        ("garbage", &|sim, id| sim.write_raw(&within(id, "manifest.jsonl"), &[0xff; 5000])),
+        ("a folder in its place", &|sim, id| {
+            sim.remove_raw(&within(id, "manifest.jsonl"));
+            sim.make_dir_raw(&within(id, "manifest.jsonl"));
+        }),
+    ];
+    for (what, damage) in damages {
+        let sim = SimFs::new();
+        let written = write_session(&open(sim.clone()), 1, &STEPS);
+        let id = session_of(&written);
+        let sound = sim.read_raw(&within(id, "manifest.jsonl"));
+        damage(&sim, id);
+        let store = open(sim.clone());
+        assert!(!store.read(id, None).unwrap().health.is_healthy(), "{what}");
+        let planned = store.diagnose(id, None).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!((planned.gives_up.len(), planned.keeps_until), (0, written[3].next_index()), "{what}");
+        assert!(planned.events_rebuilt > 0, "{what}");
+        assert_eq!(
+            store.repair(id, None).unwrap_or_else(|error| panic!("{what}: {error}")),
+            planned,
+            "{what}"
+        );
+        assert_eq!(sim.read_raw(&within(id, "manifest.jsonl")), sound, "{what}");
+        assert_eq!(open(sim.clone()).read(id, None).unwrap().events, events_of(&written), "{what}");
+        append_stranger(sim, id, 3);
+    }
+}
+
+/// A digest that the manifest still attests speaks against a changed segment, also where the manifest is damaged.
+#[test]
+fn a_changed_segment_is_not_rebuilt_into_the_manifest() {
+    let sim = SimFs::new();
+    let (id, written) = damaged(&sim, 1);
+    let file = within(id, "manifest.jsonl");
+    let text = String::from_utf8(sim.read_raw(&file).unwrap()).unwrap();
+    sim.write_raw(&file, text.replacen("bytes", "bites", 1).as_bytes());
+    let planned = open(sim).diagnose(id, None).unwrap();
+    assert_eq!(planned.keeps_until, written[2].events[0].event_index);
+    assert_eq!(planned.gives_up.len(), 2);
 }
 
 #[test]
@@ -391,6 +459,7 @@ fn a_read_error_that_may_pass_does_not_rewind_the_activity_counter() {
     write_session(&open(sim.clone()), 1, &STEPS);
     let reached = open(sim.clone()).next().unwrap();
     sim.remove_raw(&path("activity"));
+    sim.remove_raw(&path("activity.reserved"));
     for op in 0..40 {
         let fork = sim.fork();
         let store = open(fork.clone());
@@ -428,7 +497,7 @@ fn figure_sweeping_beside_writers() {
                     let parts = stream.next(id, locked.cursor().next_event_index);
                     match locked.append(parts.plan()) {
                         Ok(_) => done += 1,
-                        Err(StoreError::Locked { .. }) => {
+                        Err(StoreError::Busy) => {
                             waited.fetch_add(1, Ordering::Relaxed);
                         }
                         Err(error) => panic!("{error:?}"),

@@ -7,6 +7,8 @@ pub mod command;
 pub mod conformance;
 pub mod fixed;
 pub mod history;
+pub mod home;
+pub mod large_store;
 pub mod mcp_client;
 pub mod memory;
 pub mod terminal;

@@ -3,12 +3,13 @@
 //! It keeps the raw lines, so that tests can compare bytes and check that stdout carries JSON-RPC only.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use workrail_model::placeholder::is_placeholder;
 
 /// A server process and its pipes.
 #[derive(Debug)]
@@ -43,27 +44,37 @@ impl McpClient {
         for (name, value) in extra_env {
             command.env(name, value);
         }
-        let mut child = command.spawn().expect("the server starts");
+        Self::from_command(command).expect("the server starts")
+    }
+
+    /// Starts a server by a command whose input and output are piped, and completes the handshake.
+    pub fn from_command(mut command: Command) -> Result<Self, String> {
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let mut client = Self { child, stdin, stdout, next_id: 0 };
-        client.handshake();
-        client
+        match client.handshake() {
+            Ok(()) => Ok(client),
+            Err(error) => Err(format!("{error}: {}", client.end().1)),
+        }
     }
 
-    fn handshake(&mut self) {
+    fn handshake(&mut self) -> Result<(), String> {
         let info = json!({
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": { "name": "testkit", "version": "0" },
         });
-        self.request("initialize", info);
-        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        self.try_exchange("initialize", info)?;
+        self.try_send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
     }
 
     fn send(&mut self, message: &Value) {
+        self.try_send(message).expect("the server reads");
+    }
+
+    fn try_send(&mut self, message: &Value) -> Result<(), String> {
         let stdin = self.stdin.as_mut().expect("stdin is open");
-        writeln!(stdin, "{message}").expect("the server reads");
-        stdin.flush().expect("the server reads");
+        writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(|error| error.to_string())
     }
 
     /// Sends a request and returns the whole response.
@@ -73,11 +84,17 @@ impl McpClient {
     }
 
     fn exchange(&mut self, method: &str, params: Value) -> String {
-        let id = self.send_request(method, params);
+        self.try_exchange(method, params).expect("the server answers")
+    }
+
+    fn try_exchange(&mut self, method: &str, params: Value) -> Result<String, String> {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.try_send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))?;
         loop {
-            let (answered, line) = self.receive();
+            let (answered, line) = self.try_receive()?;
             if answered.is_none_or(|answered| answered == id) {
-                return line;
+                return Ok(line);
             }
         }
     }
@@ -91,13 +108,20 @@ impl McpClient {
 
     /// The next response and the id it answers; `None` when the server could not read which.
     fn receive(&mut self) -> (Option<u64>, String) {
+        self.try_receive().expect("the server answers")
+    }
+
+    fn try_receive(&mut self) -> Result<(Option<u64>, String), String> {
         loop {
             let mut line = String::new();
-            let read = self.stdout.read_line(&mut line).expect("the server answers");
-            assert!(read > 0, "the server closed its output before answering");
-            let message: Value = serde_json::from_str(&line).expect("stdout carries JSON-RPC lines only");
+            let read = self.stdout.read_line(&mut line).map_err(|error| error.to_string())?;
+            if read == 0 {
+                return Err("the server closed its output before answering".to_owned());
+            }
+            let message: Value = serde_json::from_str(&line)
+                .map_err(|error| format!("stdout carries JSON-RPC lines only: {error}: {line}"))?;
             if message.get("result").is_some() || message.get("error").is_some() {
-                return (message["id"].as_u64(), line);
+                return Ok((message["id"].as_u64(), line));
             }
         }
     }
@@ -105,6 +129,20 @@ impl McpClient {
     /// Calls a tool; panics on a protocol error.
     pub fn call(&mut self, tool: &str, arguments: Value) -> ToolReply {
         ToolReply::read(&self.exchange("tools/call", json!({ "name": tool, "arguments": arguments })))
+    }
+
+    /// Calls a tool; an error when the server ends or answers with a protocol error.
+    pub fn try_call(&mut self, tool: &str, arguments: Value) -> Result<ToolReply, String> {
+        let line = self.try_exchange("tools/call", json!({ "name": tool, "arguments": arguments }))?;
+        match line.contains("\"result\"") {
+            true => Ok(ToolReply::read(&line)),
+            false => Err(format!("a protocol error: {line}")),
+        }
+    }
+
+    /// Sends a call and does not wait for its answer.
+    pub fn send_call(&mut self, tool: &str, arguments: Value) {
+        self.send_request("tools/call", json!({ "name": tool, "arguments": arguments }));
     }
 
     /// Sends all calls before reading any answer; the answers are in the order of the calls.
@@ -134,6 +172,18 @@ impl McpClient {
         self.child.wait().expect("the server ends");
     }
 
+    /// Closes the server's input and waits for its end; how it ended, and what it wrote to a piped stderr.
+    pub fn end(mut self) -> (ExitStatus, String) {
+        drop(self.stdin.take());
+        let mut told = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            let mut bytes = Vec::new();
+            stderr.read_to_end(&mut bytes).expect("stderr can be read");
+            told = String::from_utf8_lossy(&bytes).into_owned();
+        }
+        (self.child.wait().expect("the server ends when its input does"), told)
+    }
+
     /// Closes the server's input and waits for its end.
     pub fn close(mut self) -> ExitStatus {
         drop(self.stdin.take());
@@ -142,6 +192,18 @@ impl McpClient {
 }
 
 /// The content items in order, joined as the structured text joins them.
+/// The arguments of a suggested call with words of one's own in place of every placeholder.
+pub fn with_own_words(arguments: &Value) -> Value {
+    match arguments {
+        Value::String(text) if is_placeholder(text) => Value::from("Words of my own."),
+        Value::Array(items) => items.iter().map(with_own_words).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(key, member)| (key.clone(), with_own_words(member))).collect()
+        }
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain.clone(),
+    }
+}
+
 fn all_text(content: &Value) -> String {
     let items = content.as_array().into_iter().flatten();
     items.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n\n")

@@ -19,12 +19,12 @@ use workrail_model::preferences::Preferences;
 use workrail_model::server::ServerRecord;
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
-use workrail_ports::cache::{CachedProjection, ProjectionCache};
+use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
-use workrail_ports::keyring::{KeyringError, KeyringStore};
+use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
 use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::{
     Appended, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
@@ -48,6 +48,7 @@ struct Data {
     keyring: Option<Keyring>,
     activity: u64,
     cache: BTreeMap<SessionId, CachedProjection>,
+    index: BTreeMap<(u32, SessionId), IndexRecord>,
     wishes: BTreeMap<(SessionId, RunId), Preferences>,
 }
 
@@ -76,6 +77,7 @@ impl MemoryStore {
             keyring: None,
             activity: 0,
             cache: BTreeMap::new(),
+            index: BTreeMap::new(),
             wishes: BTreeMap::new(),
         };
         Self { data: Arc::new(Mutex::new(data)) }
@@ -376,6 +378,15 @@ impl KeyringStore for MemoryStore {
         };
         Ok(data.keyring.insert(rotated).clone())
     }
+
+    fn replace(&self) -> Result<ReplacedKeyring, KeyringError> {
+        let data = &mut *self.data();
+        if data.keyring.is_some() {
+            return Err(KeyringError::Usable { path: "keyring".to_owned() });
+        }
+        let keyring = Keyring { current: SigningKey::new(data.entropy.bytes()), previous: None };
+        Ok(ReplacedKeyring { keyring: data.keyring.insert(keyring).clone(), moved_to: None })
+    }
 }
 
 impl ActivityCounter for MemoryStore {
@@ -399,6 +410,19 @@ impl ProjectionCache for MemoryStore {
     fn invalidate(&self, session: SessionId) -> Result<(), FsError> {
         self.data().cache.remove(&session);
         Ok(())
+    }
+}
+
+impl SessionIndex for MemoryStore {
+    fn index_records(&self, version: u32, is_present: &dyn Fn(SessionId) -> bool) -> Vec<IndexRecord> {
+        let data = self.data();
+        let kept = data.index.iter().filter(|((of, session), _)| *of == version && is_present(*session));
+        kept.map(|(_, record)| record.clone()).collect()
+    }
+
+    fn add_to_index(&self, version: u32, records: &[IndexRecord], _: IfAbsent) {
+        let keyed = records.iter().map(|record| ((version, record.session), record.clone()));
+        self.data().index.extend(keyed);
     }
 }
 

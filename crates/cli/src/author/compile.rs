@@ -2,7 +2,7 @@
 
 use camino::Utf8Path;
 use workrail_core::compile::{Bindings, CompileInput, Origin, bindings_for, check, read_source};
-use workrail_core::render::prompt::{Lifecycle, render_step};
+use workrail_core::render::prompt::{Lifecycle, render_step_shortened};
 use workrail_host::sources::is_bundled;
 use workrail_host::workspace::default_workspace;
 use workrail_model::compiled::CompiledWorkflow;
@@ -58,7 +58,8 @@ pub(super) fn run(file: &Utf8Path, emit: Emit) -> Result<(), Stop> {
             for step in &workflow.steps {
                 let pending = PendingStep { step_id: step.step_id.clone(), loop_path: Vec::new() };
                 output::toned(Tone::Heading, &format!("{} · {}", step.step_id, step.title));
-                output::line(&render_step(&workflow, &pending, &Context::default(), Lifecycle::Start));
+                let context = Context::default();
+                output::line(&render_step_shortened(&workflow, &pending, &context, Lifecycle::Start));
                 output::line("");
             }
         }

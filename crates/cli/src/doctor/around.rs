@@ -129,6 +129,10 @@ fn clients(findings: &mut Findings) {
 }
 
 fn starts(command: &str) -> bool {
+    // An address is reached, not started.
+    if command.starts_with("http://") {
+        return true;
+    }
     match command.contains('/') {
         true => Utf8Path::new(command).is_file(),
         false => program(command).is_some(),

@@ -3,6 +3,7 @@
 use camino::Utf8Path;
 use workrail_host::data_dir::data_dir;
 use workrail_host::machine::{others_may_access, volume};
+use workrail_ports::upkeep::Upkeep as _;
 
 use super::Findings;
 use crate::config::behind;
@@ -26,23 +27,15 @@ pub(super) fn look(findings: &mut Findings) {
         Err(error) => return findings.problem(DATA, error.to_string(), "set WORKRAIL_DATA_DIR"),
     };
     if !root.exists() {
-        return findings.good(DATA, format!("{root} is not there yet; the first call makes it"));
+        return findings.good(DATA, format!("{root} does not exist yet; the first run creates it"));
     }
     folder(findings, &root);
-    // Asked before the store is opened, which makes keys where there are none.
-    let keys_lost = root.join("sessions").exists() && !root.join("keys/keyring.json").exists();
-    match wiring::open(current) {
+    match wiring::look(current) {
         Ok(opened) => {
-            match keys_lost {
-                true => findings.problem(
-                    DATA,
-                    "the signing keys are gone, so new ones were made: no token that agents have is accepted",
-                    "restore keys/keyring.json from a backup, or let agents resume their runs by words",
-                ),
-                false => findings.good(DATA, "the signing keys are there, for this user alone"),
-            }
+            keys(findings, &opened);
             locks(findings, &opened);
             sessions(findings, &opened);
+            pending(findings, &opened);
             servers(findings, &opened);
         }
         Err(failure) => {
@@ -57,6 +50,14 @@ pub(super) fn look(findings: &mut Findings) {
             };
             findings.problem(DATA, what, fix);
         }
+    }
+}
+
+fn keys(findings: &mut Findings, opened: &Opened) {
+    match opened.engine.keys() {
+        Ok(Some(_)) => findings.good(DATA, "the signing keys are usable, and private to this user"),
+        Ok(None) => findings.good(DATA, "no signing keys yet; the first run creates them"),
+        Err(error) => findings.problem(DATA, error.message, error.suggestion),
     }
 }
 
@@ -119,6 +120,27 @@ fn sessions(findings: &mut Findings, opened: &Opened) {
             }
         }
         Err(error) => findings.problem(SESSIONS, error.message, error.suggestion),
+    }
+}
+
+/// Writes that were interrupted at their very end, and what is in the way of our own files.
+fn pending(findings: &mut Findings, opened: &Opened) {
+    for write in opened.store.pending_writes().unwrap_or_default() {
+        findings.warning(
+            SESSIONS,
+            format!(
+                "{}: one completed write ({} events) waits to be rolled forward",
+                write.session, write.events
+            ),
+            format!("nothing; the next call on it does so, or workrail repair {}", write.session),
+        );
+    }
+    for path in opened.store.blocked_names() {
+        findings.warning(
+            DATA,
+            format!("{path} is in the way of a file of WorkRail; another name is used instead"),
+            format!("move {path} out of the data directory"),
+        );
     }
 }
 

@@ -10,7 +10,7 @@ use crate::wiring;
 const GOAL_CHARS_MAX: usize = 48;
 
 pub(super) fn run(all: bool, json: bool) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = wiring::look_default()?;
     let mut progress: Option<Progress> = None;
     let list = engine.sessions(if all { Finished::All } else { Finished::Newest }, &mut |done, total| {
         progress.get_or_insert_with(|| Progress::new("reading sessions", total)).at(done);
@@ -26,7 +26,7 @@ pub(super) fn run(all: bool, json: bool) -> Result<(), Failure> {
 
 fn print(list: &SessionsList) {
     if list.sessions == 0 {
-        output::line("No session is here yet. An agent starts one with start_workflow.");
+        output::line("No sessions yet. An agent starts one with start_workflow.");
         return;
     }
     if !list.runs.is_empty() {
@@ -37,7 +37,7 @@ fn print(list: &SessionsList) {
         output::toned(Tone::Quiet, &format!("\n{} more finished runs; --all lists them.", list.left_out));
     }
     if !list.damaged.is_empty() {
-        output::toned(Tone::Warning, &format!("\nDamaged sessions: {}", list.damaged.len()));
+        output::toned(Tone::Warning, &format!("\nDamaged or unreadable sessions: {}", list.damaged.len()));
         let rows = list.damaged.iter().map(|row| {
             let damage = super::damage(&row.health).unwrap_or_default();
             vec![row.session_id.to_string(), row.labels.join(", "), damage]

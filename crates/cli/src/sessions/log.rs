@@ -8,7 +8,7 @@ use crate::output::{self, Tone};
 use crate::wiring;
 
 pub(super) fn run(about: &str, limit: Option<usize>, json: bool) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = wiring::look_default()?;
     let found = engine.find(about)?;
     let log = engine.session_log(found, limit)?;
     if json {

@@ -10,7 +10,7 @@ mod tree;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use workrail_model::health::SessionHealth;
+use workrail_model::health::{CorruptionReason, SessionHealth};
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
@@ -140,6 +140,9 @@ fn damage(health: &SessionHealth) -> Option<String> {
         SessionHealth::Healthy => None,
         SessionHealth::CorruptTail { valid_until, reason } => {
             Some(format!("{reason}; {} events before it are intact", valid_until.get()))
+        }
+        SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { detail } } => {
+            Some(format!("unreadable: {detail}"))
         }
         SessionHealth::CorruptHead { reason } => Some(format!("{reason}; nothing before it can be trusted")),
         SessionHealth::UnknownVersion { record, version } => {

@@ -1,6 +1,6 @@
 //! `sessions resume`: from a few words to what is pasted into a new chat.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use workrail_core::report::words::one_line;
 use workrail_engine::request::ResumeSession;
 
@@ -9,7 +9,7 @@ use crate::output::{self, Tone};
 use crate::wiring;
 
 pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = wiring::look_default()?;
     let text = words.join(" ");
     // One word may be a name; whatever names nothing is a word.
     let named = (words.len() == 1).then(|| engine.find(&text).ok()).flatten();
@@ -22,7 +22,7 @@ pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
         None => ResumeSession { query: (!text.is_empty()).then_some(text), ..ResumeSession::default() },
     };
     let exact = named.is_some();
-    let mut answer = engine.resume_session(request)?.into_structured();
+    let mut answer = engine.find_runs(request)?.into_structured();
     if exact {
         // What was named is offered alone; the ranking goes on with others behind it.
         if let Some(Value::Array(candidates)) = answer.get_mut("candidates") {
@@ -32,9 +32,13 @@ pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
         }
     }
     if json {
+        if let (Some(problem), Some(members)) = (engine.keys_problem(), answer.as_object_mut()) {
+            members.insert("keyring".to_owned(), json!({ "error": problem }));
+        }
         output::json(&answer);
         return Ok(());
     }
+    super::show::without_keys(&engine);
     print(&answer);
     Ok(())
 }
@@ -68,10 +72,10 @@ fn print(answer: &Value) {
             Tone::Quiet,
             &format!("   why: {}", why.collect::<Vec<_>>().join(", ").replace('_', " ")),
         );
-        let call = &candidate["nextCall"];
+        let Some(call) = candidate.get("nextCall") else { continue };
         output::line("   Paste into a new chat:");
         output::line(&format!(
-            "     Go on with my WorkRail run: call {} with {}",
+            "     Continue my WorkRail run: call {} with {}",
             call["tool"].as_str().unwrap_or_default(),
             call["arguments"]
         ));
@@ -79,7 +83,9 @@ fn print(answer: &Value) {
     if let Some(damaged) = answer["unhealthySessions"].as_u64().filter(|count| *count > 0) {
         output::toned(
             Tone::Warning,
-            &format!("\n{damaged} damaged sessions are not offered; `sessions list` names them."),
+            &format!(
+                "\n{damaged} damaged or unreadable sessions are not offered; `sessions list` names them."
+            ),
         );
     }
 }

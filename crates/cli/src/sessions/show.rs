@@ -15,7 +15,7 @@ use crate::wiring::{self, LocalEngine};
 const POINTS_SHOWN: usize = 12;
 
 pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = wiring::look_default()?;
     if NodeLink::is_meant(about) {
         let link = NodeLink::parse(about).map_err(|error| Failure::Call(format!("`{about}`: {error}")))?;
         return point(&engine, link, json);
@@ -40,6 +40,7 @@ pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
             &format!("{} of the session itself; `workrail report` prints them", report.notes.len()),
         );
     }
+    without_keys(&engine);
     for run in &report.runs {
         print(run, view.going_on.iter().find(|going_on| going_on.run_id == run.run_id));
     }
@@ -62,6 +63,13 @@ fn point(engine: &LocalEngine, link: NodeLink, json: bool) -> Result<(), Failure
     }
     output::line(text.trim_end());
     Ok(())
+}
+
+/// Says why no call is shown that continues a run.
+pub(super) fn without_keys(engine: &LocalEngine) {
+    if let Some(problem) = engine.keys_problem() {
+        output::toned(Tone::Warning, &format!("{}\n{}", problem.message, problem.suggestion));
+    }
 }
 
 fn fact(name: &str, value: &str) {

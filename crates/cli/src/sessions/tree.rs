@@ -10,7 +10,7 @@ use crate::output::{self, Tone};
 use crate::wiring;
 
 pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = wiring::look_default()?;
     let report = engine.report(engine.find(about)?, ContextValues::NotShown)?;
     let extent = if all { Extent::Everything } else { Extent::Condensed };
     if json {

@@ -14,7 +14,7 @@ const SHOWN_MAX: usize = 20;
 
 pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     let default_ttl = Ttl::of_days(settings::current()?.settings.retention_days());
-    let engine = wiring::open_default()?;
+    let engine = wiring::change_default()?;
     let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
     let cleaned = {
         let mut watched = Watched::new("Looking at sessions");
@@ -47,8 +47,10 @@ fn show(cleaned: &Cleaned) {
     if cleaned.removed.len() > SHOWN_MAX {
         output::line(&format!("and {} more sessions", cleaned.removed.len() - SHOWN_MAX));
     }
-    if let Some(warning) = cleaned.stopped.as_ref().or(cleaned.safe_mode.as_ref()) {
+    for warning in cleaned.stopped.iter().chain(&cleaned.safe_mode) {
         output::toned(Tone::Warning, &outcome::described(warning));
+    }
+    if cleaned.stopped.is_some() {
         return;
     }
     output::line(&stayed(cleaned));

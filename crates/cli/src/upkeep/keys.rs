@@ -1,28 +1,117 @@
-//! `workrail keys`: fingerprints, never keys.
+//! `workrail keys`: signing keys by their fingerprints, never themselves, and the secret of the HTTP transport.
 
 use serde_json::{Value, json};
 use workrail_engine::upkeep::Keys;
+use workrail_model::keyring::HttpSecret;
+use workrail_ports::keyring::KeyringError;
 
 use crate::confirm::{self, Asked};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
-use crate::wiring;
+use crate::{settings, wiring};
 
 /// Where the keys lie, beneath the data directory.
 const FILE: &str = "keys/keyring.json";
+const HTTP_SECRET: &str = "keys/http-secret";
 
 pub(super) fn show(format: Format) -> Result<(), Failure> {
-    let keys = wiring::open_default()?.keys()?;
-    match format {
-        Format::Json => output::json(&described(&keys)),
-        Format::Text => print(&keys),
+    let keys = wiring::look_default()?.keys()?;
+    match (format, keys) {
+        (Format::Json, Some(keys)) => output::json(&described(&keys)),
+        (Format::Json, None) => output::json(&json!({ "file": FILE, "keys": null })),
+        (Format::Text, Some(keys)) => print(&keys),
+        (Format::Text, None) => output::line("There are no keys yet. The first run creates them."),
     }
     Ok(())
 }
 
+pub(super) fn new(asked: Asked, format: Format) -> Result<(), Failure> {
+    let engine = wiring::change_default()?;
+    match engine.keys() {
+        Ok(Some(_)) => {
+            return Err(Failure::Call(format!(
+                "{FILE} is usable, so it is not replaced. To sign with a fresh key, run `workrail keys rotate`."
+            )));
+        }
+        Ok(None) => {
+            return Err(Failure::Call(
+                "There are no sessions yet, so there is nothing to replace. The first run creates the keys."
+                    .to_owned(),
+            ));
+        }
+        Err(problem) if format == Format::Text => output::toned(Tone::Warning, &problem.message),
+        Err(_) => {}
+    }
+    confirm::typed(
+        asked,
+        "With new keys, tokens in open chats stop working; resume_session finds every run again.\nType new to make \
+         them:",
+        &["new".to_owned()],
+    )?;
+    let made = engine.new_keys()?;
+    match format {
+        Format::Json => {
+            let mut value = described(&made.keys);
+            value["movedTo"] = json!(made.moved_to);
+            output::json(&value);
+        }
+        Format::Text => {
+            output::toned(Tone::Good, "Made new keys.");
+            if let Some(aside) = &made.moved_to {
+                output::line(&format!("The file that could not be used: {aside} in the data directory."));
+            }
+            print(&made.keys);
+            output::line(
+                "Tokens in open chats are not accepted any more. Tell agents to call resume_session.",
+            );
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn http_secret(format: Format) -> Result<(), Failure> {
+    let opened = wiring::look(settings::current()?)?;
+    let secret = opened.store.http_secret().map_err(|error| unusable_secret(&error))?;
+    let secret = secret.ok_or_else(|| {
+        Failure::Call(
+            "There is no HTTP secret yet. `workrail mcp --http` makes it when it first starts.".to_owned(),
+        )
+    })?;
+    print_secret(&secret, format);
+    Ok(())
+}
+
+pub(super) fn new_http_secret(asked: Asked, format: Format) -> Result<(), Failure> {
+    let opened = wiring::open_default()?;
+    confirm::typed(
+        asked,
+        "Clients that have the old secret are refused once their server is restarted.\nType new to replace it:",
+        &["new".to_owned()],
+    )?;
+    let secret = opened.store.replace_http_secret().map_err(|error| unusable_secret(&error))?;
+    print_secret(&secret, format);
+    Ok(())
+}
+
+fn unusable_secret(error: &KeyringError) -> Failure {
+    Failure::Environment(format!(
+        "The HTTP secret cannot be used: {error}. Make the folder `keys` and the files in it yours alone (modes 0700 \
+         and 0600), or run `workrail keys http-secret --new`."
+    ))
+}
+
+fn print_secret(secret: &HttpSecret, format: Format) {
+    match format {
+        Format::Json => output::json(&json!({ "file": HTTP_SECRET, "secret": secret.reveal() })),
+        Format::Text => output::line(secret.reveal()),
+    }
+}
+
 pub(super) fn rotate(asked: Asked, format: Format) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
-    let before = engine.keys()?;
+    let engine = wiring::change_default()?;
+    let before = engine.keys()?.ok_or_else(|| {
+        Failure::Call("There are no keys to rotate yet. The first run creates them.".to_owned())
+    })?;
     if format == Format::Text {
         print(&before);
         if before.previous.is_some() {

@@ -1,5 +1,6 @@
-//! Commands about the whole store: `verify`, `gc`, `repair`, `keys` (G24, G25, G33).
+//! Commands about the whole store: `verify`, `backup`, `restore`, `gc`, `repair`, `keys` (G24-G27, G33).
 
+mod backup;
 mod gc;
 mod keys;
 mod repair;
@@ -7,6 +8,7 @@ mod verify;
 
 use std::process::ExitCode;
 
+use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
 use workrail_model::retention::Ttl;
 
@@ -20,6 +22,22 @@ pub(crate) enum UpkeepCommand {
         "Examples:\n  workrail verify\n  workrail verify amber-falcon\n  workrail verify --all --json\n\n{EXIT_CODES}"
     ))]
     Verify(VerifyArguments),
+    /// Copy the data directory to a folder while agents go on working; again, and only what is new is copied.
+    #[command(after_help = format!(
+        "The folder becomes a data directory of its own: `WORKRAIL_DATA_DIR=DEST workrail verify` checks it, and every \
+         reading command works on it. Sessions deleted from the store stay in the backup.\n\nExamples:\n  \
+         workrail backup /mnt/disk/workrail\n  workrail backup /mnt/disk/workrail --verify\n  workrail backup \
+         ~/workrail-backup --without-keys --json\n\n{EXIT_CODES}"
+    ))]
+    Backup(BackupArguments),
+    /// Take over from a backup what is missing or damaged here. Healthy sessions are never overwritten.
+    #[command(after_help = format!(
+        "Absent sessions are added, damaged ones are replaced (the damaged folder is kept in backups/), and damaged \
+         content is restored. A session whose history differs from the backup's is left alone and named.\n\nExamples:\n  \
+         workrail restore /mnt/disk/workrail --dry-run\n  workrail restore /mnt/disk/workrail\n  workrail restore \
+         /mnt/disk/workrail amber-falcon\n\n{EXIT_CODES}"
+    ))]
+    Restore(RestoreArguments),
     /// Remove finished sessions that are old, then content that no session needs.
     #[command(after_help = format!(
         "A session goes when every run of it is finished, nobody worked on it for the given time, and it is not \
@@ -27,9 +45,12 @@ pub(crate) enum UpkeepCommand {
          workrail gc --dry-run\n  workrail gc --ttl 30d\n  workrail gc --json\n\n{EXIT_CODES}"
     ))]
     Gc(GcArguments),
-    /// Cut a damaged session back to the part that can be trusted, after a backup of all of it.
+    /// Repair a damaged session, and restore damaged content that can be computed again or is in a backup.
     #[command(after_help = format!(
-        "Examples:\n  workrail repair sess_a7pgws9t9jhg9wjr --dry-run\n  workrail repair sess_a7pgws9t9jhg9wjr\n\n{EXIT_CODES}"
+        "A damaged log is cut back to the part that can be trusted, after a backup of all of it. Damaged workflows, \
+         snapshots and notes are computed again or taken from a backup; the damaged file is kept in \
+         backups/content.\n\nExamples:\n  workrail repair sess_a7pgws9t9jhg9wjr --dry-run\n  workrail repair \
+         sess_a7pgws9t9jhg9wjr\n  workrail repair --all\n  workrail repair --all --from /mnt/disk/workrail\n\n{EXIT_CODES}"
     ))]
     Repair(RepairArguments),
     /// The keys that tokens are signed with.
@@ -50,6 +71,35 @@ pub(crate) struct VerifyArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    /// A new or empty folder, or an earlier backup. Not inside the data directory.
+    dest: Utf8PathBuf,
+    /// Leave out the signing keys.
+    #[arg(long)]
+    without_keys: bool,
+    /// Read and hash everything that the backup already holds, and copy damaged files again.
+    #[arg(long)]
+    verify: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArguments {
+    /// A folder that `workrail backup` wrote, or any other copy of a data directory.
+    src: Utf8PathBuf,
+    /// Only this session: its id in the backup, the beginning of it, or the label of one of its runs.
+    session: Option<String>,
+    /// Only show what would be restored.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct GcArguments {
     /// Only show what would go.
     #[arg(long)]
@@ -64,9 +114,16 @@ pub(crate) struct GcArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RepairArguments {
-    /// A session id or the beginning of one.
-    session: String,
-    /// Only show what would be kept and given up.
+    /// A session id, the beginning of one, or the label of one of its runs.
+    #[arg(required_unless_present = "all")]
+    session: Option<String>,
+    /// Restore the damaged content of all sessions. Damaged logs are only named.
+    #[arg(long, conflicts_with = "session")]
+    all: bool,
+    /// A backup from which damaged content may be taken.
+    #[arg(long, value_name = "BACKUP")]
+    from: Option<Utf8PathBuf>,
+    /// Only show what would be kept, given up and restored.
     #[arg(long)]
     dry_run: bool,
     /// Do not ask: for scripts.
@@ -86,6 +143,36 @@ pub(crate) enum KeysCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print the secret that requests over HTTP must carry.
+    #[command(after_help = format!(
+        "`workrail mcp --http` makes the secret when it first starts. Whoever has it can do everything that agents can \
+         do here.\n\nExamples:\n  workrail keys http-secret\n  export WORKRAIL_HTTP_TOKEN=\"$(workrail keys http-secret)\"\n  \
+         workrail keys http-secret --new\n\n{EXIT_CODES}"
+    ))]
+    HttpSecret {
+        /// Replace the secret. Restart HTTP servers and set clients up again afterwards.
+        #[arg(long)]
+        new: bool,
+        /// Do not ask before replacing: for scripts.
+        #[arg(long, requires = "new")]
+        yes: bool,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a new keyring where it is lost, damaged or unusable. Tokens in open chats stop working.
+    #[command(after_help = format!(
+        "A file that cannot be used is moved aside, not deleted. Sessions are not touched: agents find their runs \
+         again with resume_session.\n\nExamples:\n  workrail keys new\n  workrail keys new --yes --json\n\n{EXIT_CODES}"
+    ))]
+    New {
+        /// Do not ask: for scripts.
+        #[arg(long)]
+        yes: bool,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
     /// Sign new tokens with a fresh key. Tokens of the key before it stay good until the next rotation.
     #[command(after_help = format!("Examples:\n  workrail keys rotate\n  workrail keys rotate --yes --json\n\n{EXIT_CODES}"))]
     Rotate {
@@ -101,9 +188,19 @@ pub(crate) enum KeysCommand {
 pub(crate) fn run(command: UpkeepCommand) -> ExitCode {
     let (done, json) = match command {
         UpkeepCommand::Verify(arguments) => (verify::run(&arguments), arguments.json),
+        UpkeepCommand::Backup(arguments) => (backup::back_up(&arguments), arguments.json),
+        UpkeepCommand::Restore(arguments) => (backup::restore(&arguments), arguments.json),
         UpkeepCommand::Gc(arguments) => (gc::run(&arguments), arguments.json),
         UpkeepCommand::Repair(arguments) => (repair::run(&arguments), arguments.json),
         UpkeepCommand::Keys(KeysCommand::Show { json }) => (keys::show(Format::json_if(json)), json),
+        UpkeepCommand::Keys(KeysCommand::HttpSecret { new, yes, json }) => {
+            let format = Format::json_if(json);
+            let asked = crate::confirm::Asked::unless(yes);
+            (if new { keys::new_http_secret(asked, format) } else { keys::http_secret(format) }, json)
+        }
+        UpkeepCommand::Keys(KeysCommand::New { yes, json }) => {
+            (keys::new(crate::confirm::Asked::unless(yes), Format::json_if(json)), json)
+        }
         UpkeepCommand::Keys(KeysCommand::Rotate { yes, json }) => {
             (keys::rotate(crate::confirm::Asked::unless(yes), Format::json_if(json)), json)
         }

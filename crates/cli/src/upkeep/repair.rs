@@ -1,57 +1,140 @@
-//! `workrail repair`: what is kept, what is given up, where the backup is.
+//! `workrail repair`: what is kept, what is given up, where the backup is, which content is restored.
 
+use std::sync::Arc;
+
+use camino::Utf8Path;
 use serde_json::json;
-use workrail_engine::upkeep::{GivenUpSegment, MendOutcome, Mended, Mode};
+use workrail_engine::upkeep::{GivenUp, GivenUpSegment, MendOutcome, Mended, MendedContent, Mode, Scope};
+use workrail_host::folders;
 use workrail_model::id::SessionId;
+use workrail_store_fs::LocalStore;
+use workrail_store_fs::disk::Disk;
 
-use super::RepairArguments;
+use super::{RepairArguments, Watched};
 use crate::confirm::{self, Asked};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::wiring::{self, LocalEngine};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
-    let session = engine.find(&arguments.session)?.session;
+    let engine = if arguments.dry_run { wiring::look_default()? } else { wiring::change_default()? };
     let format = Format::json_if(arguments.json);
-    let planned = engine.repair(session, Mode::DryRun)?;
-    let MendOutcome::WouldRepair(plan) = &planned else {
-        tell(&planned, format);
-        return Ok(());
-    };
-    if arguments.dry_run {
-        tell(&planned, format);
-        return Ok(());
-    }
-    if format == Format::Text {
-        show(plan, "would be");
-    }
-    repair(&engine, session, Asked::unless(arguments.yes), format)
-}
-
-fn repair(engine: &LocalEngine, session: SessionId, asked: Asked, format: Format) -> Result<(), Failure> {
-    confirm::typed(asked, "Type the session's id to repair it:", &[session.to_string()])?;
-    tell(&engine.repair(session, Mode::Real)?, format);
-    Ok(())
-}
-
-fn tell(outcome: &MendOutcome, format: Format) {
-    if format == Format::Json {
-        return output::json(&json!(outcome));
-    }
-    match outcome {
-        MendOutcome::Healthy { session_id, events } => output::toned(
-            Tone::Good,
-            &format!("Session {session_id} is healthy ({events} events). There is nothing to repair."),
-        ),
-        MendOutcome::WouldRepair(plan) => {
-            show(plan, "would be");
-            output::toned(Tone::Quiet, "Nothing was changed.");
+    let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
+    let (scope, log) = match &arguments.session {
+        Some(text) => {
+            // A session whose only write was not committed is in no list; its id is enough.
+            let session = match SessionId::parse(text.trim()) {
+                Ok(session) => session,
+                Err(_) => engine.find(text)?.session,
+            };
+            (Scope::One(session), Some(repair_log(&engine, session, arguments, format)?))
         }
-        MendOutcome::Repaired(done) => {
+        None => (Scope::All, None),
+    };
+    let backup = arguments.from.as_deref().map(backup_at).transpose()?;
+    let content = {
+        let mut watched = Watched::new("Checking content");
+        let mut watch = |done, total| watched.at(done, total);
+        engine.mend_content(scope, backup.as_deref(), mode, &mut watch)?
+    };
+    tell(log.as_ref(), &content, mode, format);
+    let is_whole = content.lost.is_empty() && (log.is_some() || content.damaged_sessions.is_empty());
+    if is_whole { Ok(()) } else { Err(Failure::Problems) }
+}
+
+fn backup_at(path: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
+    match folders::is_folder(&path.join("sessions")) {
+        true => wiring::store_as_is(path),
+        false => {
+            Err(Failure::Call(format!("`{path}` is not a backup of WorkRail: it has no folder `sessions`.")))
+        }
+    }
+}
+
+/// Repairs the session's log, after asking; nothing where it is healthy.
+fn repair_log(
+    engine: &LocalEngine,
+    session: SessionId,
+    arguments: &RepairArguments,
+    format: Format,
+) -> Result<MendOutcome, Failure> {
+    let planned = engine.repair(session, Mode::DryRun)?;
+    if arguments.dry_run {
+        return Ok(planned);
+    }
+    match &planned {
+        MendOutcome::WouldRepair(plan) if format == Format::Text => show(plan, "would be"),
+        MendOutcome::WouldRepair(_) => {}
+        // Nothing is cut or replaced, so nobody is asked.
+        MendOutcome::WouldRollForward { .. } => return Ok(engine.repair(session, Mode::Real)?),
+        MendOutcome::Healthy { .. } | MendOutcome::RolledForward { .. } | MendOutcome::Repaired(_) => {
+            return Ok(planned);
+        }
+    }
+    let asked = Asked::unless(arguments.yes);
+    confirm::typed(asked, "Type the session's id to repair it:", &[session.to_string()])?;
+    Ok(engine.repair(session, Mode::Real)?)
+}
+
+fn tell(log: Option<&MendOutcome>, content: &MendedContent, mode: Mode, format: Format) {
+    if format == Format::Json {
+        let mut document = log.map_or_else(|| json!({}), |log| json!(log));
+        document["content"] = json!(content);
+        return output::json(&document);
+    }
+    match log {
+        None => {}
+        Some(MendOutcome::Healthy { session_id, events }) => output::toned(
+            Tone::Good,
+            &format!("The log of session {session_id} is healthy ({events} events)."),
+        ),
+        Some(MendOutcome::WouldRollForward { session_id, events }) => {
+            output::line(&format!(
+                "Session {session_id} is healthy. One completed write ({events} events) waits to be rolled forward."
+            ));
+            output::toned(Tone::Quiet, "Dry run: nothing was changed.");
+        }
+        Some(MendOutcome::RolledForward { session_id, events }) => output::toned(
+            Tone::Good,
+            &format!("Session {session_id}: one completed write ({events} events) was rolled forward."),
+        ),
+        Some(MendOutcome::WouldRepair(plan)) => {
+            show(plan, "would be");
+            output::toned(Tone::Quiet, "Dry run: nothing was changed.");
+        }
+        Some(MendOutcome::Repaired(done)) => {
             output::toned(Tone::Good, &format!("Repaired: {} events kept.", done.events_kept));
             output::line(&format!("The session as it was: {} in the data directory.", done.backup));
         }
+    }
+    tell_content(content, mode, log.is_none());
+}
+
+fn tell_content(content: &MendedContent, mode: Mode, all: bool) {
+    for restored in &content.restored {
+        let verb = match mode {
+            Mode::DryRun => "would be restored",
+            Mode::Real => "restored",
+        };
+        output::toned(Tone::Good, &format!("{}: {verb}, {}.", restored.path, restored.how));
+        if let Some(aside) = &restored.kept_aside {
+            output::line(&format!("  The damaged file: {aside} in the data directory."));
+        }
+    }
+    for lost in &content.lost {
+        let what =
+            format!("{}: {}, and cannot be computed again ({}).", lost.path, lost.problem, lost.session_id);
+        output::toned(Tone::Warning, &what);
+        output::line(&format!("  {} With a backup: workrail repair --all --from BACKUP", lost.effect));
+    }
+    if all {
+        for session in &content.damaged_sessions {
+            output::toned(Tone::Warning, &format!("{session}: its log is damaged."));
+            output::line(&format!("  workrail repair {session} --dry-run"));
+        }
+    }
+    if content.restored.is_empty() && content.lost.is_empty() {
+        output::toned(Tone::Good, "No damaged content.");
     }
 }
 
@@ -59,7 +142,22 @@ fn show(plan: &Mended, tense: &str) {
     output::toned(Tone::Heading, &format!("Session {}", plan.session_id));
     output::line(&format!("Damage: {}", plan.damage));
     output::line(&format!("{} events {tense} kept.", plan.events_kept));
+    if plan.events_rebuilt > 0 {
+        output::line(&format!(
+            "The manifest is rebuilt from the segments, for {} of these events.",
+            plan.events_rebuilt
+        ));
+    }
     let given_up = &plan.gives_up;
+    if given_up.segments.is_empty() {
+        output::toned(Tone::Good, &format!("Nothing {tense} given up."));
+    } else {
+        show_given_up(given_up, tense);
+    }
+    output::line(&format!("Backup first: {} in the data directory, the whole session.", plan.backup));
+}
+
+fn show_given_up(given_up: &GivenUp, tense: &str) {
     output::toned(
         Tone::Warning,
         &format!(
@@ -77,7 +175,6 @@ fn show(plan: &Mended, tense: &str) {
             output::line(&format!("    {event}"));
         }
     }
-    output::line(&format!("Backup first: {} in the data directory, the whole session.", plan.backup));
 }
 
 fn described(segment: &GivenUpSegment) -> String {

@@ -9,7 +9,7 @@ use crate::output::{self, Tone};
 use crate::wiring;
 
 pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
-    let engine = wiring::open_default()?;
+    let engine = wiring::look_default()?;
     let scope = match &arguments.session {
         Some(text) => Scope::One(engine.find(text)?.session),
         None => Scope::All,
@@ -53,7 +53,9 @@ fn show(verified: &Verified) {
     if untold > 0 {
         output::line(&format!("and {untold} more problems"));
     }
-    if counts.problems == 0 {
+    if counts.sessions == 0 && counts.problems == 0 {
+        output::line("There are no sessions yet.");
+    } else if counts.problems == 0 {
         output::toned(Tone::Good, "Everything is as it was written.");
     }
 }

@@ -17,6 +17,7 @@ mod lost_chat;
 mod mangle;
 mod mixed_up;
 mod odd_values;
+mod repeated_starts;
 mod replays;
 mod rewinds;
 mod stubborn;

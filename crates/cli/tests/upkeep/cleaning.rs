@@ -186,12 +186,14 @@ fn a_foreign_folder_among_the_sessions_is_a_problem_that_says_what_to_do() {
     let problem = &verified.json()["problems"][0];
     assert_eq!(problem["what"], "sessions/copy-of-yesterday");
     assert!(problem["fix"].as_str().unwrap().contains("Move it out of sessions/"), "{problem}");
+    let content = scene.content();
     let said = scene.run(&["gc", "--ttl", "0d", "--json"]);
     assert_eq!(said.code, 1);
     let warning = said.json()["safeMode"]["message"].clone();
     assert!(warning.as_str().unwrap().contains("sessions/copy-of-yesterday"), "{warning}");
-    assert!(scene.session_dir(&old).exists(), "in doubt no session goes either");
+    assert!(!scene.session_dir(&old).exists(), "an old session goes all the same");
+    assert_eq!(scene.content(), content, "content stays while the folder is there");
     std::fs::remove_dir(&foreign).unwrap();
     assert_eq!(scene.run(&["gc", "--ttl", "0d"]).code, 0);
-    assert!(!scene.session_dir(&old).exists());
+    assert!(scene.content().is_empty());
 }

@@ -10,6 +10,7 @@ use crate::scene::{Scene, advance, start};
 #[test]
 fn keys_are_shown_by_fingerprint_and_never_themselves() {
     let scene = Scene::new();
+    scene.unfinished();
     let shown = scene.run(&["keys", "show", "--json"]);
     assert_eq!(shown.code, 0, "{shown:?}");
     let first = shown.json();
@@ -42,7 +43,7 @@ fn keys_are_shown_by_fingerprint_and_never_themselves() {
 #[test]
 fn keys_that_others_may_use_are_refused() {
     let scene = Scene::new();
-    scene.run(&["keys", "show"]);
+    scene.unfinished();
     let keys = scene.data.path().join("keys");
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o755)).unwrap();
     for command in [&["keys", "show", "--json"][..], &["keys", "rotate", "--yes", "--json"]] {
@@ -89,4 +90,64 @@ fn servers_of_before_and_after_a_rotation_take_each_others_tokens() {
     let forged = format!("{}0", &other.string("stateToken")[..other.string("stateToken").len() - 1]);
     let refused = before.call("continue_workflow", json!({ "stateToken": forged }));
     assert!(refused.is_error, "looking at the keys again does not make a wrong token right");
+}
+
+/// A reply with the signature of every token left out, and the tokens themselves.
+fn unsigned(reply: &workrail_testkit::mcp_client::ToolReply) -> (String, Vec<String>) {
+    let mut tokens = Vec::new();
+    let mut text = String::new();
+    for piece in reply.raw.split_inclusive(['"', ' ', '`', '\\', ',']) {
+        let token = piece.trim_end_matches(['"', ' ', '`', '\\', ',']);
+        let kept = if ["st.v1.", "ack.v1.", "chk.v1."].iter().any(|kind| token.starts_with(kind)) {
+            token.rfind('.')
+        } else if ["st.v2.", "ack.v2.", "chk.v2."].iter().any(|kind| token.starts_with(kind)) {
+            // Thirty characters name the place; the other thirteen are the signature.
+            Some(token.len() - 13)
+        } else {
+            None
+        };
+        match kept {
+            Some(kept) => {
+                tokens.push(token.to_owned());
+                text.push_str(&token[..kept]);
+                text.push_str(&piece[token.len()..]);
+            }
+            None => text.push_str(piece),
+        }
+    }
+    (text, tokens)
+}
+
+#[test]
+fn a_replay_after_a_rotation_differs_in_the_signatures_of_its_tokens_only() {
+    for encoding in ["v1", "v2"] {
+        let scene = Scene::with(&[("WORKRAIL_TOKEN_ENCODING", encoding)]);
+        let mut client = scene.server();
+        let first = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
+        let call =
+            json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "looked at it" } });
+        let answer = client.call("continue_workflow", call.clone());
+        assert!(!answer.is_error, "{}", answer.text);
+        let (recorded, old) = unsigned(&answer);
+        assert!(old.len() >= 3, "{encoding}: {old:?}");
+
+        assert_eq!(scene.run(&["keys", "rotate", "--yes"]).code, 0);
+        let mut later = scene.server();
+        for client in [&mut client, &mut later] {
+            let replayed = client.call("continue_workflow", call.clone());
+            let (again, new) = unsigned(&replayed);
+            assert_eq!(again, recorded, "{encoding}: more than signatures differ");
+            assert!(old.iter().zip(&new).all(|(old, new)| old != new), "{encoding}: {old:?} {new:?}");
+            let looked =
+                client.call("continue_workflow", json!({ "stateToken": replayed.string("stateToken") }));
+            assert!(!looked.is_error, "{encoding}: {}", looked.text);
+        }
+        // The tokens that are signed again outlive the next rotation, the ones of before do not.
+        let replayed = later.call("continue_workflow", call.clone());
+        assert_eq!(scene.run(&["keys", "rotate", "--yes"]).code, 0);
+        let state = |reply: &workrail_testkit::mcp_client::ToolReply| json!({ "stateToken": reply.string("stateToken") });
+        assert!(!later.call("continue_workflow", state(&replayed)).is_error, "{encoding}");
+        assert_eq!(later.call("continue_workflow", state(&answer)).code(), "TOKEN_BAD_SIGNATURE");
+        assert_eq!(later.call("continue_workflow", call).code(), "TOKEN_BAD_SIGNATURE");
+    }
 }

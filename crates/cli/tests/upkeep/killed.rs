@@ -9,16 +9,16 @@ use serde_json::json;
 use crate::scene::{PROGRAM, Scene, run, session};
 
 /// A `?` forgives a name that this kernel lacks.
-const CALLS: [&str; 5] = ["?renameat", "?renameat2", "unlinkat", "fsync", "mkdirat"];
+pub(crate) const CALLS: [&str; 5] = ["?renameat", "?renameat2", "unlinkat", "fsync", "mkdirat"];
 
-fn may_trace() -> bool {
+pub(crate) fn may_trace() -> bool {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "true"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
-fn copy_tree(from: &Path, to: &Path) {
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     fs::set_permissions(to, fs::metadata(from).unwrap().permissions()).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -32,7 +32,7 @@ fn copy_tree(from: &Path, to: &Path) {
 }
 
 /// Runs a command that is killed at the Nth call of a kind; whether it got through unharmed.
-fn survives(data: &Path, arguments: &[&str], call: &str, when: usize) -> bool {
+pub(crate) fn survives(data: &Path, arguments: &[&str], call: &str, when: usize) -> bool {
     let status = Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
         .args(["-e", &format!("inject={call}:signal=KILL:when={when}")])

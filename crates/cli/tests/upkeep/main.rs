@@ -2,10 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod backing_up;
 mod cleaning;
 mod deciding;
 mod keys;
 mod killed;
 mod mending;
+mod mending_content;
+mod reading;
 mod scene;
 mod thousands;

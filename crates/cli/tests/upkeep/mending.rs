@@ -71,21 +71,108 @@ fn a_damaged_end_is_cut_after_a_backup_and_the_run_goes_on() {
     assert!(!again.is_error, "the step that was lost is done again: {}", again.text);
 }
 
+/// Cutting one byte off a manifest made the last acknowledged step vanish, while `verify` said that all was well.
+#[test]
+fn a_step_whose_commit_was_cut_is_named_and_recovered_by_the_same_ack() {
+    let scene = Scene::new();
+    let (run, recorded) = {
+        let mut client = scene.server();
+        let run = start(&mut client);
+        let recorded = advance(&mut client, &run);
+        (run, recorded)
+    };
+    let manifest = scene.session_dir(&run).join("manifest.jsonl");
+    let whole = fs::read(&manifest).unwrap();
+    fs::write(&manifest, &whole[..whole.len() - 1]).unwrap();
+
+    let verified = scene.run(&["verify"]);
+    assert!(verified.code == 0 && verified.out.contains("one completed write"), "{verified:?}");
+    let doctor = scene.run(&["doctor"]);
+    assert!(doctor.out.contains("waits to be rolled forward"), "{doctor:?}");
+    let planned = scene.run(&["repair", &session(&run), "--dry-run", "--json"]);
+    assert_eq!(planned.json()["outcome"], json!("would_roll_forward"));
+    assert_eq!(fs::read(&manifest).unwrap(), &whole[..whole.len() - 1], "looking changes nothing");
+
+    let again = advance(&mut scene.server(), &run);
+    assert_eq!(again.text, recorded.text, "the ack gives the recorded answer");
+    assert_eq!(fs::read(&manifest).unwrap(), whole);
+    assert!(!scene.run(&["verify"]).out.contains("completed write"));
+
+    fs::write(&manifest, &whole[..whole.len() - 1]).unwrap();
+    let repaired = scene.run(&["repair", &session(&run), "--json"]);
+    assert_eq!((repaired.code, &repaired.json()["outcome"]), (0, &json!("rolled_forward")), "{repaired:?}");
+    assert_eq!(fs::read(&manifest).unwrap(), whole);
+}
+
+#[test]
+fn a_damaged_or_lost_manifest_is_rebuilt_and_nothing_is_given_up() {
+    let scene = Scene::new();
+    let run = scene.finished();
+    let (id, manifest) = (session(&run), scene.session_dir(&run).join("manifest.jsonl"));
+    let sound = fs::read_to_string(&manifest).unwrap();
+    let damages = [
+        Some(sound.replacen("bytes", "bites", 1)),
+        Some(sound.replacen("segment_closed", "segment_cloqed", 1)),
+        Some(sound.replacen("\"v\":1", "\"v\":3", 1)),
+        Some(sound[..40].to_owned()),
+        Some(String::new()),
+        None,
+    ];
+    for damage in damages {
+        fs::remove_file(&manifest).unwrap();
+        if let Some(text) = &damage {
+            fs::write(&manifest, text).unwrap();
+        }
+        assert_eq!(scene.run(&["verify"]).code, 1, "{damage:?}");
+        let planned = scene.run(&["repair", &id, "--dry-run"]);
+        assert!(planned.out.contains("Nothing would be given up."), "{damage:?}: {planned:?}");
+        let done = scene.run(&["repair", &id, "--yes", "--json"]);
+        assert_eq!((done.code, &done.json()["outcome"]), (0, &json!("repaired")), "{damage:?}: {done:?}");
+        assert_eq!(fs::read_to_string(&manifest).unwrap(), sound, "{damage:?}");
+        assert_eq!(scene.run(&["verify"]).code, 0, "{damage:?}");
+    }
+}
+
+#[test]
+fn what_is_in_the_way_of_the_activity_counter_is_named_and_stops_nobody() {
+    let scene = Scene::new();
+    let run = scene.unfinished();
+    for name in ["activity", "activity.lock"] {
+        fs::remove_file(scene.data.path().join(name)).unwrap();
+        fs::create_dir(scene.data.path().join(name)).unwrap();
+    }
+    fs::write(scene.session_dir(&run).join("events/notes.txt"), "of the user").unwrap();
+    let advanced = advance(&mut scene.server(), &run);
+    assert!(!advanced.is_error, "{}", advanced.text);
+    let again = advance(&mut scene.server(), &run);
+    assert_eq!(again.text, advanced.text);
+    assert!(scene.session_dir(&run).join("events/notes.txt").exists(), "a foreign file stays");
+    let doctor = scene.run(&["doctor"]);
+    assert!(doctor.out.contains("activity is in the way"), "{doctor:?}");
+    let verified = scene.run(&["verify", "--json"]);
+    let notes = verified.json()["notes"].to_string();
+    assert!(verified.code == 0 && notes.contains("\"activity\"") && notes.contains("notes.txt"), "{notes}");
+}
+
 #[test]
 fn what_a_repair_cannot_mend_it_refuses() {
     let scene = Scene::new();
     let run = scene.unfinished();
-    let manifest = scene.session_dir(&run).join("manifest.jsonl");
-    let sound = fs::read_to_string(&manifest).unwrap();
-    for (damaged, code) in [
-        (sound.replacen("bytes", "bites", 1), "SESSION_CORRUPT"),
-        (sound.replace("\"v\":1", "\"v\":7"), "SESSION_UNKNOWN_VERSION"),
-        (sound.replacen("segment_closed", "segment_opened", 1), "SESSION_UNKNOWN_VERSION"),
+    let folder = scene.session_dir(&run);
+    let (manifest, events) = (folder.join("manifest.jsonl"), folder.join("events"));
+    let segment = fs::read_dir(&events).unwrap().next().unwrap().unwrap().path();
+    let (sound, first) = (fs::read_to_string(&manifest).unwrap(), fs::read_to_string(&segment).unwrap());
+    let broken = first.replacen("eventIndex", "eventindex", 1);
+    for (manifest_text, segment_text, code) in [
+        (sound.clone(), broken, "SESSION_CORRUPT"),
+        (sound.replacen("\"v\":1}", "\"v\":7,\"when\":1}", 1), first.clone(), "SESSION_UNKNOWN_VERSION"),
+        (sound.replacen("segment_closed", "segment_sealed_now", 1), first, "SESSION_UNKNOWN_VERSION"),
     ] {
-        fs::write(&manifest, &damaged).unwrap();
+        fs::write(&manifest, &manifest_text).unwrap();
+        fs::write(&segment, &segment_text).unwrap();
         let refused = scene.run(&["repair", &session(&run), "--yes", "--json"]);
         assert_eq!((refused.code, &refused.json()["error"]["code"]), (1, &json!(code)), "{refused:?}");
-        assert_eq!(fs::read_to_string(&manifest).unwrap(), damaged);
+        assert_eq!(fs::read_to_string(&manifest).unwrap(), manifest_text);
         assert!(!scene.data.path().join("backups").exists());
     }
     assert_eq!(scene.run(&["repair", "sess_0000000000000000"]).code, 2);

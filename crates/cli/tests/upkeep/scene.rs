@@ -20,7 +20,8 @@ pub(crate) fn one_step() -> Value {
 
 pub(crate) struct Scene {
     pub(crate) data: tempfile::TempDir,
-    workflows: tempfile::TempDir,
+    pub(crate) workflows: tempfile::TempDir,
+    variables: Vec<(&'static str, &'static str)>,
 }
 
 /// What a command said and how it ended.
@@ -39,13 +40,23 @@ impl Said {
 
 impl Scene {
     pub(crate) fn new() -> Self {
-        let scene = Self { data: tempfile::tempdir().unwrap(), workflows: tempfile::tempdir().unwrap() };
+        Self::with(&[])
+    }
+
+    /// The same, with variables in the environment of its servers.
+    pub(crate) fn with(variables: &[(&'static str, &'static str)]) -> Self {
+        let scene = Self {
+            data: tempfile::tempdir().unwrap(),
+            workflows: tempfile::tempdir().unwrap(),
+            variables: variables.to_vec(),
+        };
         std::fs::write(scene.workflows.path().join("one.json"), one_step().to_string()).unwrap();
         scene
     }
 
     pub(crate) fn server(&self) -> McpClient {
-        let env = [("WORKFLOW_STORAGE_PATH", self.workflows.path())];
+        let mut env = vec![("WORKFLOW_STORAGE_PATH", self.workflows.path())];
+        env.extend(self.variables.iter().map(|(name, value)| (*name, Path::new(*value))));
         McpClient::start(Path::new(PROGRAM), self.data.path(), &env)
     }
 

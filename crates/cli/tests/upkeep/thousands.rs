@@ -143,7 +143,7 @@ fn engine(data: &Path, clock: Box<dyn Clock>, seed: u64) -> Engine<LocalStore<Un
         token_encoding: TokenEncoding::V2,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },
     };
-    Engine::open(Arc::new(store), around).unwrap()
+    Engine::new(Arc::new(store), around)
 }
 
 enum End {

@@ -6,6 +6,7 @@ use std::io::{Read, Seek};
 
 use serde_json::Value;
 use workrail_model::bundle::Section;
+use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{
     DedupeKey, Event, EventData, EventError, EventIndex, EventKind, OutputPayload, RunStarted,
@@ -14,10 +15,11 @@ use workrail_model::id::{EventId, RunId};
 use workrail_model::limits::{PLAN_EVENTS_MAX, SEGMENT_BYTES_MAX};
 use workrail_model::manifest::{ManifestIndex, commit_group};
 use workrail_model::name::WorkflowId;
+use workrail_model::plan::AttachmentKind;
 
 use super::portable::is_absolute;
 use super::read::{Item, Part, Reader, read};
-use super::survey::{ListDigest, Survey, canonical};
+use super::survey::{ListDigest, Survey, canonical, check_content};
 use super::{BundleError, Problem};
 use crate::project::SessionState;
 
@@ -78,12 +80,18 @@ struct History<'s> {
 
 impl Reader for History<'_> {
     fn wants(&self, part: Part) -> bool {
-        part == Part::Events
+        matches!(part, Part::Events | Part::Workflows)
     }
 
     fn take(&mut self, item: Item) -> Result<(), BundleError> {
-        // Nothing else is asked for.
-        if let Item::Event(index, value) = item { self.event(index, value) } else { Ok(()) }
+        match item {
+            Item::Event(index, value) => self.event(index, value),
+            Item::Workflow(hash, value) => self.workflow(hash, &value),
+            // Nothing else is asked for.
+            Item::Member(..) | Item::Record(..) | Item::Entry(..) | Item::Snapshot(..) | Item::Blob(..) => {
+                Ok(())
+            }
+        }
     }
 }
 
@@ -128,6 +136,17 @@ impl<'s> History<'s> {
         self.segment.push(b'\n');
         self.open.push(event);
         self.close_segment(index)
+    }
+
+    /// Every snapshot waits at a place that its workflow has. Only here is the workflow at hand: the bundle's
+    /// members come in any order.
+    fn workflow(&mut self, hash: WorkflowHash, value: &Value) -> Result<(), BundleError> {
+        let section = Section::Workflow(hash);
+        let bytes = canonical(&section.to_string(), value)?;
+        check_content(&section, AttachmentKind::Workflow, hash.digest(), &bytes)?;
+        let workflow =
+            CompiledWorkflow::parse(&bytes).map_err(|error| BundleError::format(&section, error))?;
+        self.survey.positions.check(hash, &workflow)
     }
 
     fn check_identity(&mut self, index: u64, event: &Event) -> Result<(), BundleError> {

@@ -6,7 +6,7 @@
 //! is written before the second has ended well, and the third believes nothing that the first did not see.
 //!
 //! Code map: `read` walks the document; `survey`, `history` and `deliver` are its three readers; `identity`
-//! rewrites whose history it is; `write` writes one; `redact` leaves values out; `portable` keeps absolute
+//! rewrites whose history it is; `positions` are the places at which its snapshots wait; `write` writes one; `redact` leaves values out; `portable` keeps absolute
 //! paths out.
 
 mod deliver;
@@ -14,6 +14,7 @@ mod error;
 mod history;
 mod identity;
 mod portable;
+mod positions;
 mod read;
 mod redact;
 mod survey;

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::event::Event;
+use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::reply::without_marks;
 use workrail_model::strict_json;
 
@@ -24,6 +25,8 @@ const SUBSTRING_CHARS_MIN: usize = 4;
 const NUMBER_CHARS_MIN: usize = 6;
 /// A text may hold only the beginning of a long value; so many characters of it are recognised.
 const BEGINNING_CHARS: usize = 8;
+/// Where a text was cut, so few characters of a value are recognised; fewer are part of many words.
+const CUT_CHARS_MIN: usize = 2;
 
 /// Patterns of keys: `*` stands for anything; case, `_`, `-`, `.` and spaces do not count.
 #[derive(Clone, Debug)]
@@ -196,6 +199,26 @@ impl Needle {
     }
 }
 
+impl Needle {
+    /// The text with every place of the needle replaced; `None` when there is none.
+    fn replaced(&self, text: &str, extent: Extent) -> Option<String> {
+        let mut out = String::new();
+        let mut from = 0;
+        while let Some((at, end)) = self.find(text, from, extent) {
+            out.push_str(&text[from..at]);
+            out.push_str(REPLACEMENT);
+            from = end;
+        }
+        (from > 0).then(|| out + &text[from..])
+    }
+
+    /// How many bytes at the end of a text that was cut are the beginning of this value.
+    fn left_of_cut(&self, text: &str) -> Option<usize> {
+        let ends = self.text.char_indices().skip(CUT_CHARS_MIN).take(BEGINNING_CHARS).map(|(end, _)| end);
+        ends.filter(|end| text.ends_with(&self.text[..*end])).max()
+    }
+}
+
 /// Drops the values, event by event, and counts what it does.
 #[derive(Clone, Debug)]
 pub struct Redactor {
@@ -266,6 +289,12 @@ impl Redactor {
         {
             // The digest covers the context that was sent: short values could be guessed from it.
             data.remove("requestDigest");
+        }
+        if kind == "run_started"
+            && self.drops
+            && let Some(Value::Object(keyed)) = event.pointer_mut("/data/keyed")
+        {
+            keyed.remove("requestDigest");
         }
     }
 
@@ -340,11 +369,27 @@ impl Redactor {
         // Whole values first: one that begins like another must not be taken for the rest of it.
         for extent in [Extent::Whole, Extent::Beginning] {
             for needle in &self.needles {
-                let mut from = 0;
-                while let Some((at, end)) = needle.find(&text, from, extent) {
-                    text = Cow::Owned(format!("{}{REPLACEMENT}{}", &text[..at], &text[end..]));
-                    from = at + REPLACEMENT.len();
+                if let Some(changed) = needle.replaced(&text, extent) {
+                    text = Cow::Owned(changed);
                 }
+            }
+        }
+        self.without_cut_values(text)
+    }
+
+    /// A title or an excerpt may end inside a value, with less of it than is recognised elsewhere. Where a text
+    /// was cut, what is left in front of the mark is compared with how the values begin.
+    fn without_cut_values<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
+        let mut text = text;
+        let mut from = 0;
+        while let Some(mark) = text[from..].find(TRUNCATION_MARKER).map(|at| from + at) {
+            let left = self.needles.iter().filter_map(|needle| needle.left_of_cut(&text[..mark])).max();
+            let cut_at = mark - left.unwrap_or(0);
+            if left.is_some() {
+                text = Cow::Owned(format!("{}{REPLACEMENT}{}", &text[..cut_at], &text[mark..]));
+                from = cut_at + REPLACEMENT.len() + TRUNCATION_MARKER.len();
+            } else {
+                from = mark + TRUNCATION_MARKER.len();
             }
         }
         text

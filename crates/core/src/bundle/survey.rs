@@ -24,6 +24,7 @@ use workrail_model::plan::AttachmentKind;
 use workrail_model::snapshot::{ExecutionSnapshot, SnapshotError};
 use workrail_model::time::Timestamp;
 
+use super::positions::BundlePositions;
 use super::read::{Item, Part, Reader, read};
 use super::{BundleError, Problem};
 
@@ -45,6 +46,7 @@ pub struct Survey {
     pub(super) records: Vec<Sha256>,
     /// Each with the workflow that it belongs to.
     pub(super) snapshots: BTreeMap<SnapshotRef, WorkflowHash>,
+    pub(super) positions: BundlePositions,
     pub(super) workflows: BTreeMap<WorkflowHash, WorkflowId>,
     /// Each with its length.
     pub(super) blobs: BTreeMap<BlobRef, u64>,
@@ -109,6 +111,7 @@ struct SurveyReader {
     segment_ends: Vec<EventIndex>,
     records: Vec<Sha256>,
     snapshots: BTreeMap<SnapshotRef, WorkflowHash>,
+    positions: BundlePositions,
     workflows: BTreeMap<WorkflowHash, WorkflowId>,
     blobs: BTreeMap<BlobRef, u64>,
     /// The first thing that is wrong although it may have its digest.
@@ -196,6 +199,7 @@ impl SurveyReader {
         match ExecutionSnapshot::parse(&bytes) {
             Ok(snapshot) => {
                 self.snapshots.insert(reference, snapshot.workflow_hash);
+                self.positions.add(reference, &snapshot)?;
             }
             Err(error @ SnapshotError::UnknownVersion { .. }) => {
                 self.defer(BundleError::new(Problem::UnsupportedVersion, section, error));
@@ -297,6 +301,7 @@ impl SurveyReader {
             segment_ends: self.segment_ends,
             records: self.records,
             snapshots: self.snapshots,
+            positions: self.positions,
             workflows: self.workflows,
             blobs: self.blobs,
         })

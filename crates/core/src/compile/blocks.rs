@@ -115,6 +115,9 @@ impl RefTable {
             bytes,
             text: snippet.text.to_owned(),
         });
+        if !report.may_add(2 * snippet.text.len(), at) {
+            return "";
+        }
         used.refs.push(InjectedRef {
             ref_id: resolved.ref_id.clone(),
             content_hash: resolved.content_hash,
@@ -192,6 +195,12 @@ fn apply(
     report: &mut Report,
 ) {
     for active in features {
+        let texts = [active.feature.constraints, active.feature.procedure, active.feature.verify];
+        // Twice: in the blocks and in the prompt that they make.
+        let bytes: usize = texts.iter().flat_map(|texts| texts.iter()).map(|text| 2 * text.len()).sum();
+        if !report.may_add(bytes, at) {
+            continue;
+        }
         let item = |text: &str| BlockItem {
             text: builtins::configured(text, &active.compiled.config),
             feature_id: Some(active.feature.id.to_owned()),

@@ -69,7 +69,12 @@ pub(super) fn workflow(
     let places = std::mem::take(&mut builder.ids);
     lint::variables(source, &builder.steps, &loops, &places, builder.report);
     lint::loop_cost(&plan, &loops, &places, builder.report);
-    builder.finish(workflow_id?, plan, loops)
+    let expanded = builder.report.expanded();
+    let workflow = builder.finish(workflow_id?, plan, loops)?;
+    if !report.has_errors() {
+        check::sizes(&workflow, input.bytes.len() + expanded, &places, report);
+    }
+    Some(workflow)
 }
 
 impl<'a> Builder<'a> {
@@ -206,6 +211,15 @@ impl<'a> Builder<'a> {
     /// Fills extension points in; what is left of `{{wr.` names nothing.
     pub(super) fn bind(&mut self, text: &str, at: &DocPath) -> String {
         bind(text, &self.slots, &mut self.used_slots, at, self.report)
+    }
+
+    /// The role of a step: its own, else the workflow's, which is repeated in every step.
+    pub(super) fn role(&mut self, own: Option<&String>, at: &DocPath) -> Option<String> {
+        if let Some(own) = own {
+            return Some(own.clone());
+        }
+        let shared = self.source.agent_role.as_ref()?;
+        self.report.may_add(shared.len(), at).then(|| shared.clone())
     }
 
     /// Links a condition and gives its id; `None` when it always holds or is wrong.
@@ -421,7 +435,9 @@ fn bind(
         match slot.map(|slot| (slot, slots.get(slot))) {
             Some((slot, Some((value, _)))) => {
                 used.insert(slot.to_owned());
-                out.push_str(value);
+                if report.may_add(value.len(), at) {
+                    out.push_str(value);
+                }
             }
             Some((slot, None)) => {
                 let known: Vec<&str> = slots.keys().copied().collect();

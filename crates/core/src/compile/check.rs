@@ -1,14 +1,16 @@
 //! Checks that declarations exist once and that steps use them as declared (G42).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use workrail_model::compiled::{AssessmentDefinition, CompiledStep};
+use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkflow};
+use workrail_model::limits::{PINNED_WORKFLOW_BYTES_MAX, RENDERED_STEP_BYTES_MAX};
 use workrail_model::source::{DocPath, StandardStep, Workflow};
 
 use super::diagnostic::Code;
 use super::nearest::suggestion;
 use super::report::{Problem, Report};
 use super::shape::shown;
+use crate::render::prompt::too_long_as_authored;
 
 /// Ids of the workflow's own lists are unique.
 pub(super) fn declarations(source: &Workflow, report: &mut Report) {
@@ -142,5 +144,43 @@ pub(super) fn assessments_used(source: &Workflow, steps: &[CompiledStep], report
                     .fix("name it in a step's assessmentRefs, or remove it"),
             );
         }
+    }
+}
+
+/// The compiled form, and every text in it, is within its limits.
+pub(super) fn sizes(
+    workflow: &CompiledWorkflow,
+    text_bytes: usize,
+    places: &BTreeMap<String, DocPath>,
+    report: &mut Report,
+) {
+    for step_id in too_long_as_authored(workflow) {
+        let at = places.get(step_id.as_str()).cloned().unwrap_or_else(|| DocPath::root().key("steps"));
+        report.push(
+            Problem::on(Code::StepTooLong, &at)
+                .message(format!(
+                    "the text of `{step_id}` has more than {RENDERED_STEP_BYTES_MAX} bytes before any value is \
+                     filled in"
+                ))
+                .why("an agent gets a step's text as a whole, and no value could make it shorter")
+                .fix("split the step, or move material into references"),
+        );
+    }
+    // What a step costs in the compiled form beside its texts.
+    const STEP_BYTES: usize = 600;
+    let about = (text_bytes + workflow.steps.len() * STEP_BYTES) as u64;
+    if about <= PINNED_WORKFLOW_BYTES_MAX {
+        return;
+    }
+    let bytes = workflow.to_canonical().map_or(0, |bytes| bytes.len() as u64);
+    if bytes > PINNED_WORKFLOW_BYTES_MAX {
+        report.push(
+            Problem::on(Code::WorkflowTooLarge, &DocPath::root().key("steps"))
+                .message(format!(
+                    "the compiled workflow has {bytes} bytes, at most {PINNED_WORKFLOW_BYTES_MAX} are allowed"
+                ))
+                .why("a compiled workflow is kept and read as a whole")
+                .fix("split it into several workflows"),
+        );
     }
 }

@@ -164,6 +164,10 @@ codes! {
     PromptSource = "prompt-source", Error;
     EmptyPromptBlocks = "empty-prompt-blocks", Error;
     PromptOverBudget = "prompt-over-budget", Warning;
+    /// A step's text is over the limit before any value is filled in.
+    StepTooLong = "step-too-long", Error;
+    /// The compiled form would be over its limit.
+    WorkflowTooLarge = "workflow-too-large", Error;
     UnknownFeature = "unknown-feature", Error;
     FeatureConfig = "feature-config", Error;
     FeatureWithoutEffect = "feature-without-effect", Warning;

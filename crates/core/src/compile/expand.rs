@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use workrail_model::capability::Capability;
 use workrail_model::compiled::{Expr, Requiredness, StepKind, StepProvenance};
 use workrail_model::source::{
-    Condition, ConditionBody, NamedCondition, OutputSource, PromptPart, PromptText, StandardStep, Step,
-    TemplateArg, TemplateCall, Workflow,
+    Condition, ConditionBody, DocPath, NamedCondition, OutputSource, PromptPart, PromptText, StandardStep,
+    Step, TemplateArg, TemplateCall, Workflow,
 };
 
 use super::diagnostic::{Code, Diagnostics};
@@ -74,6 +74,9 @@ pub(super) fn expand(
         }
     };
     let provenance = StepProvenance::TemplateInjected { origin_id: call.template_id.clone() };
+    if !report.may_add(drafts.len().saturating_mul(inherited_bytes(caller)), &caller.common.at) {
+        return Vec::new();
+    }
     for draft in &mut drafts {
         draft.provenance = provenance.clone();
         inherit(&mut draft.step, caller, named);
@@ -111,8 +114,8 @@ fn from_template(
         let mut step = StandardStep::default();
         step.common.at = caller.common.at.clone();
         step.common.id = format!("{}.{}", caller.common.id, inner.id);
-        step.common.title = fill(inner.title, &args);
-        step.prompt = Some(fill(inner.prompt, &args));
+        step.common.title = fill(inner.title, &args, &caller.common.at, report);
+        step.prompt = Some(fill(inner.prompt, &args, &caller.common.at, report));
         Draft { step, provenance: StepProvenance::Authored, kind: kind.clone() }
     });
     let mut drafts: Vec<Draft> = steps.collect();
@@ -157,6 +160,7 @@ fn from_routine(
 ) -> Vec<Draft> {
     let mut used = std::collections::BTreeSet::new();
     let mut drafts = Vec::new();
+    let shared: usize = routine.workflow.meta_guidance.iter().map(String::len).sum();
     for inner in &routine.workflow.steps {
         let step = match inner {
             Step::Standard(step) if step.template_call.is_none() => step,
@@ -170,6 +174,9 @@ fn from_routine(
                 return Vec::new();
             }
         };
+        if !report.may_add(debug_bytes(step).saturating_add(shared), &caller.common.at) {
+            return Vec::new();
+        }
         let mut step = (**step).clone();
         for text in texts_mut(&mut step) {
             used.extend(argument_names(text).into_iter().map(str::to_owned));
@@ -187,7 +194,7 @@ fn from_routine(
     unused_args(caller, call, |name| used.contains(name), report);
     for draft in &mut drafts {
         for text in texts_mut(&mut draft.step) {
-            *text = fill(text, &args);
+            *text = fill(text, &args, &caller.common.at, report);
         }
     }
     drafts
@@ -211,6 +218,32 @@ fn unused_args(caller: &StandardStep, call: &TemplateCall, used: impl Fn(&str) -
                 .fix("remove it, or check its spelling"),
         );
     }
+}
+
+/// About how large a part of a workflow is: every authored string is in its debug form, which is counted and
+/// not kept.
+fn debug_bytes(part: &dyn std::fmt::Debug) -> usize {
+    struct Count(usize);
+    impl std::fmt::Write for Count {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.0 += text.len();
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting cannot fail.
+    let _ = std::fmt::write(&mut count, format_args!("{part:?}"));
+    count.0
+}
+
+/// What every step that replaces a call takes over from it.
+fn inherited_bytes(caller: &StandardStep) -> usize {
+    let guidance: usize = caller.guidance.iter().map(String::len).sum();
+    let references: usize = caller.function_references.iter().map(String::len).sum();
+    let functions: usize = caller.common.functions.iter().map(|own| own.definition.len() + 200).sum();
+    let role = caller.agent_role.as_ref().map_or(0, String::len);
+    let condition = caller.common.run_condition.as_ref().map_or(0, |own| debug_bytes(own));
+    guidance + references + functions + role + condition
 }
 
 /// Every text of a routine's step in which arguments are filled in.
@@ -310,13 +343,15 @@ fn holes(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Fills the arguments in; names that have none stay as they are.
-fn fill(text: &str, args: &BTreeMap<&str, &str>) -> String {
+fn fill(text: &str, args: &BTreeMap<&str, &str>, at: &DocPath, report: &mut Report) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
     for (start, name) in holes(text) {
         if let Some(value) = args.get(name) {
             out.push_str(&text[from..start]);
-            out.push_str(value);
+            if report.may_add(value.len(), at) {
+                out.push_str(value);
+            }
             from = start + name.len() + 2;
         }
     }
@@ -336,6 +371,7 @@ mod tests {
     #[test]
     fn values_are_not_expanded_again() {
         let args = BTreeMap::from([("a", "{b}"), ("b", "x")]);
-        assert_eq!(fill("{a}-{b}-{c}", &args), "{b}-x-{c}");
+        let mut report = Report::default();
+        assert_eq!(fill("{a}-{b}-{c}", &args, &DocPath::root(), &mut report), "{b}-x-{c}");
     }
 }

@@ -1,5 +1,6 @@
 //! Collects problems while a file is read; lines and columns are worked out at the end.
 
+use workrail_model::limits::COMPILED_EXPANSION_BYTES_MAX;
 use workrail_model::source::DocPath;
 
 use super::diagnostic::{Code, Diagnostic, Diagnostics, Span};
@@ -64,6 +65,8 @@ pub(super) struct Report {
     problems: Vec<Problem>,
     errors: usize,
     dropped: usize,
+    /// Bytes that the compiler added to what the author wrote.
+    expanded: usize,
 }
 
 impl Report {
@@ -80,6 +83,30 @@ impl Report {
         } else {
             self.dropped += 1;
         }
+    }
+
+    /// Whether the compiler may add so many bytes more; asked before they are copied. The first refusal is
+    /// reported.
+    pub(super) fn may_add(&mut self, bytes: usize, at: &DocPath) -> bool {
+        let allowed = self.expanded <= COMPILED_EXPANSION_BYTES_MAX;
+        self.expanded = self.expanded.saturating_add(bytes);
+        let fits = self.expanded <= COMPILED_EXPANSION_BYTES_MAX;
+        if allowed && !fits {
+            self.push(
+                Problem::on(Code::WorkflowTooLarge, at)
+                    .message(format!(
+                        "bindings, templates, features and inherited texts add more than \
+                         {COMPILED_EXPANSION_BYTES_MAX} bytes to this workflow, counted up to here"
+                    ))
+                    .why("a compiled workflow is kept and read as a whole")
+                    .fix("repeat long texts less often, or write them once in metaGuidance"),
+            );
+        }
+        fits
+    }
+
+    pub(super) fn expanded(&self) -> usize {
+        self.expanded
     }
 
     pub(super) fn has_errors(&self) -> bool {

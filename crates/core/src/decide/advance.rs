@@ -16,6 +16,7 @@ use workrail_model::event::{
 };
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId};
+use workrail_model::placeholder::is_placeholder;
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{Autonomy, PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::reason::{Advisory, Reason};
@@ -32,7 +33,7 @@ use crate::label::RunLabel;
 use crate::project::{AdvanceRecord, NodeState, SessionState};
 use crate::reason::{Outcome, disposition, on_advance};
 use crate::reply::recovery::{self, Recovering, Snapshots};
-use crate::reply::{Beside, ReplyInput, ReplyMoment};
+use crate::reply::{Beside, LongText, ReplyInput, ReplyMoment};
 use crate::{derive, reply};
 
 /// What an agent sends with an ack.
@@ -44,6 +45,11 @@ pub struct AdvanceRequest {
 }
 
 impl AdvanceRequest {
+    /// The notes, unless they say nothing: blank ones, and placeholders of ours that were sent back.
+    pub fn own_notes(&self) -> Option<&str> {
+        self.notes.as_deref().filter(|notes| !notes.trim().is_empty() && !is_placeholder(notes))
+    }
+
     /// Names the payload, so that a replay with another one is noticed (G31).
     pub fn digest(&self) -> Result<Sha256, DecideError> {
         let parts = serde_json::json!({
@@ -146,7 +152,7 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn open(command: Advance<'a>, digest: Sha256) -> Result<Self, DecideError> {
-        outputs::check_sizes(command.request)?;
+        outputs::check_sent(command.request)?;
         let facts = command.facts;
         let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
         let retried = retry_chain(facts, command.node, command.attempt);
@@ -259,7 +265,7 @@ impl<'a> Case<'a> {
         }
         PreferencesChanged {
             change_id: derive::change_id(self.node.node_id, self.command.attempt, effective),
-            source: PreferenceSource::User,
+            source: PreferenceSource::CommandLine,
             delta,
             effective,
         }
@@ -289,8 +295,14 @@ impl<'a> Case<'a> {
         })
     }
 
-    fn reply(&self, state: &EngineState, moment: ReplyMoment<'_>, beside: Beside) -> StoredReply {
-        reply::render(&ReplyInput {
+    fn reply(
+        &self,
+        state: &EngineState,
+        moment: ReplyMoment<'_>,
+        long_text: LongText,
+        beside: Beside,
+    ) -> Result<StoredReply, DecideError> {
+        Ok(reply::render(&ReplyInput {
             facts: self.command.facts,
             run: self.node.run_id,
             workflow: self.command.workflow,
@@ -298,8 +310,9 @@ impl<'a> Case<'a> {
             context: &self.context,
             preferences: self.preferences,
             moment,
+            long_text,
             beside,
-        })
+        })?)
     }
 
     fn recovering(&self) -> Recovering<'_> {
@@ -314,7 +327,11 @@ impl<'a> Case<'a> {
         let facts = self.command.facts;
         let way_out = recovery::last_good(facts, self.node.node_id)
             .map(|event| reply::look_call(&state_mark_of(event), RunLabel::of(self.node.run_id)));
-        let body = self.reply(state, moment, Beside { way_out, ..Beside::default() });
+        // A value that is recorded already must not stand in the way of a retry; one that is sent now can be
+        // sent again, smaller.
+        let long_text =
+            if self.command.request.context.is_empty() { LongText::Shorten } else { LongText::Refuse };
+        let body = self.reply(state, moment, long_text, Beside { way_out, ..Beside::default() })?;
         let stored = Attachment::blob(body.to_canonical()?);
         let mut draft = self.draft();
         self.push_outputs(&mut draft)?;
@@ -373,7 +390,7 @@ impl<'a> Case<'a> {
         let child = derive::node_id(command.facts.session_id(), node.run_id, node.node_id, command.attempt);
         let gaps = self.gaps(&selection, &passed_over, check);
         let beside = self.beside(&selection.state, &gaps, check);
-        let body = self.reply(&selection.state, ReplyMoment::Advanced, beside);
+        let body = self.reply(&selection.state, ReplyMoment::Advanced, LongText::Refuse, beside)?;
         let stored = Attachment::blob(body.to_canonical()?);
         let workflow_hash = command.snapshot.workflow_hash;
         let snapshot = ExecutionSnapshot::new(workflow_hash, selection.state.clone())?;

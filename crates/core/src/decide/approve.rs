@@ -1,6 +1,6 @@
-//! A person's decision on a step: one event, never made by an agent (G63).
+//! A decision on a step: one event, never made through the agent's tools (G63).
 
-use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
+use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
 use workrail_model::event::{ApprovalRecorded, EventData, Scope};
 use workrail_model::id::NodeId;
 use workrail_model::name::StepId;
@@ -18,7 +18,7 @@ pub struct Approve<'a> {
     pub node: NodeId,
     pub step: StepId,
     pub decision: ApprovalDecision,
-    pub channel: ApprovalChannel,
+    pub origin: ApprovalOrigin,
     pub minting: Minting,
 }
 
@@ -34,7 +34,8 @@ pub fn approve(command: Approve<'_>) -> Result<AppendPlan, DecideError> {
             approval_id: derive::approval_id(node.node_id, &command.step, earlier),
             step_id: command.step,
             decision: command.decision,
-            channel: command.channel,
+            channel: command.origin.channel,
+            descends_from_server: command.origin.descends_from_server,
             note: None,
         }),
     );

@@ -15,7 +15,7 @@ use super::draft::Draft;
 use super::outputs::{self, Outputs};
 use super::{DecideError, Minting, disclose};
 use crate::project::{NodeState, SessionState};
-use crate::reply::{Beside, ReplyInput, ReplyMoment};
+use crate::reply::{Beside, LongText, ReplyInput, ReplyMoment};
 use crate::{derive, reply};
 
 /// A checkpoint to be decided. Its request carries no context: a checkpoint changes no decision.
@@ -55,7 +55,7 @@ pub fn recorded(
 pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
     let Checkpoint { facts, node, attempt, snapshot, workflow, request, minting } = command;
     refuse_empty(request)?;
-    outputs::check_sizes(request)?;
+    outputs::check_sent(request)?;
     let digest = request.digest()?;
     let at = facts.node(node).ok_or(DecideError::Invariant("the node is in the log"))?;
     let made = derive::checkpoint_node_id(node, attempt);
@@ -72,12 +72,13 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
         context: &context,
         preferences: facts.preferences(node),
         moment: ReplyMoment::Checkpointed,
+        long_text: LongText::Shorten,
         beside: Beside {
             return_to: disclose::return_to(facts, at.run_id, snapshot.state()),
             open_gaps: if snapshot.state().is_complete() { open_gaps.collect() } else { Vec::new() },
             ..Beside::default()
         },
-    });
+    })?;
     let stored = Attachment::blob(body.to_canonical()?);
     let on_made = Scope::Node(at.run_id, made);
 
@@ -114,8 +115,11 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
 }
 
 fn refuse_empty(request: &AdvanceRequest) -> Result<(), DecideError> {
-    let says_something = request.notes.as_deref().is_some_and(|notes| !notes.trim().is_empty());
-    if says_something || !request.artifacts.is_empty() { Ok(()) } else { Err(DecideError::EmptyCheckpoint) }
+    if request.own_notes().is_some() || !request.artifacts.is_empty() {
+        Ok(())
+    } else {
+        Err(DecideError::EmptyCheckpoint)
+    }
 }
 
 /// The attempt whose ack completes the step, whichever checkpoint of the chain is at hand: saving in
@@ -151,7 +155,7 @@ pub fn open_session(
     request: &AdvanceRequest,
     minting: Minting,
 ) -> Result<AppendPlan, DecideError> {
-    outputs::check_sizes(request)?;
+    outputs::check_sent(request)?;
     let mut draft = Draft::new(session, EventIndex::ZERO, minting);
     draft.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));
     outputs::push_session_notes(&mut draft, session, request)?;
@@ -165,7 +169,7 @@ pub fn session_notes(
     minting: Minting,
 ) -> Result<Option<AppendPlan>, DecideError> {
     refuse_empty(request)?;
-    outputs::check_sizes(request)?;
+    outputs::check_sent(request)?;
     let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), minting);
     outputs::push_session_notes(&mut draft, facts.session_id(), request)?;
     let plan = draft.plan()?;

@@ -20,6 +20,7 @@ use workrail_model::step_key::StepKeyError;
 use workrail_model::time::Timestamp;
 
 use crate::interpret::InterpretError;
+use crate::render::prompt::StepTextTooLong;
 
 /// What a decision cannot make up by itself.
 #[derive(Clone, Debug)]
@@ -39,6 +40,10 @@ pub enum DecideError {
     NotesTooLong { bytes: usize, max: usize },
     #[error("artifact {position} has {bytes} bytes as canonical JSON, at most {max} are allowed")]
     ArtifactTooLong { position: usize, bytes: usize, max: u64 },
+    #[error("`{place}` holds a placeholder of WorkRail's")]
+    Placeholder { place: String },
+    #[error(transparent)]
+    TextTooLong(#[from] StepTextTooLong),
     #[error("the workflow cannot go on from here")]
     Interpret(#[from] InterpretError),
     #[error("the run is complete: no step is pending")]

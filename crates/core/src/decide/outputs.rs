@@ -3,9 +3,10 @@
 use serde_json::Value;
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::digest::Sha256;
-use workrail_model::event::{EventData, NodeOutputAppended, OutputChannel, OutputPayload, Scope};
+use workrail_model::event::{Context, EventData, NodeOutputAppended, OutputChannel, OutputPayload, Scope};
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::limits::{BLOB_BYTES_MAX, NOTES_BYTES_MAX, NOTES_EVENT_BYTES_MAX};
+use workrail_model::placeholder::placeholder_in;
 use workrail_model::plan::Attachment;
 use workrail_model::text::BoundedText;
 
@@ -14,19 +15,32 @@ use super::{DecideError, advance::AdvanceRequest};
 use crate::derive;
 use crate::project::SessionState;
 
-/// Refuses what no step may send, before anything else looks at it.
-pub(super) fn check_sizes(request: &AdvanceRequest) -> Result<(), DecideError> {
+/// Refuses what no step may send, before anything else looks at it: what is too long, and placeholders of ours,
+/// which would be recorded in place of the caller's text.
+pub(super) fn check_sent(request: &AdvanceRequest) -> Result<(), DecideError> {
     let bytes = request.notes.as_deref().map_or(0, str::len);
     if bytes > NOTES_BYTES_MAX {
         return Err(DecideError::NotesTooLong { bytes, max: NOTES_BYTES_MAX });
     }
     for (position, artifact) in request.artifacts.iter().enumerate() {
+        if let Some(inner) = placeholder_in(artifact) {
+            return Err(DecideError::Placeholder { place: format!("output.artifacts[{position}]{inner}") });
+        }
         let bytes = value_to_canonical(artifact)?.len();
         if bytes as u64 > BLOB_BYTES_MAX {
             return Err(DecideError::ArtifactTooLong { position, bytes, max: BLOB_BYTES_MAX });
         }
     }
-    Ok(())
+    check_context(&request.context)
+}
+
+/// Refuses a context that holds a placeholder of ours where a value belongs.
+pub(super) fn check_context(context: &Context) -> Result<(), DecideError> {
+    let found = context.as_map().iter().find_map(|(key, value)| Some((key, placeholder_in(value)?)));
+    match found {
+        None => Ok(()),
+        Some((key, inner)) => Err(DecideError::Placeholder { place: format!("context.{key}{inner}") }),
+    }
 }
 
 /// Whose outputs these are, and what they replace.
@@ -45,7 +59,7 @@ impl Outputs<'_> {
         on_node: Scope,
         request: &AdvanceRequest,
     ) -> Result<(), DecideError> {
-        if let Some(notes) = request.notes.as_deref().filter(|notes| !notes.trim().is_empty()) {
+        if let Some(notes) = request.own_notes() {
             let payload = notes_payload(draft, notes);
             draft.push(on_node, self.event(payload, Sha256::of(notes.as_bytes()), Supersede::Channel));
         }
@@ -101,7 +115,7 @@ pub(super) fn push_session_notes(
         };
         draft.push_once(Scope::Session, EventData::NodeOutputAppended(output));
     };
-    if let Some(notes) = request.notes.as_deref().filter(|notes| !notes.trim().is_empty()) {
+    if let Some(notes) = request.own_notes() {
         let payload = notes_payload(draft, notes);
         push(draft, payload, Sha256::of(notes.as_bytes()));
     }

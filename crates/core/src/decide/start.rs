@@ -1,10 +1,10 @@
 //! Starting a run: pin the workflow, record the root, its context and its preferences.
 
 use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::digest::WorkflowHash;
+use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::event::{
     Context, ContextSet, ContextSource, DecisionTraceAppended, EventData, EventIndex, GapRecorded,
-    NodeCreated, NodeKind, ParentLink, PreferencesChanged, RunStarted, Scope, SessionCreated,
+    KeyedStart, NodeCreated, NodeKind, ParentLink, PreferencesChanged, RunStarted, Scope, SessionCreated,
     WorkflowSourceKind,
 };
 use workrail_model::gap::Resolution;
@@ -12,15 +12,16 @@ use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::reason::{Advisory, Reason};
-use workrail_model::reply::{ReferenceInfo, Warning};
+use workrail_model::reply::{ReferenceInfo, StoredReply, Warning};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot};
 use workrail_model::text::BoundedText;
 
 use super::draft::Draft;
 use super::observe::{self, Observed};
-use super::{DecideError, Minting, disclose};
+use super::{DecideError, Minting, disclose, outputs};
 use crate::project::SessionState;
 use crate::reason::advisory_severity;
+use crate::render::prompt::{Lifecycle, render_step};
 use crate::{derive, interpret};
 
 /// A run to be started.
@@ -65,12 +66,34 @@ pub struct Begun {
     pub warnings: Vec<Warning>,
 }
 
+impl Started {
+    /// Records the reply with the start, so that a repeated start is answered from the record (G30).
+    pub fn with_reply(self, request_digest: Sha256, reply: &StoredReply) -> Result<Self, DecideError> {
+        let stored = Attachment::blob(reply.to_canonical()?);
+        let keyed = KeyedStart { request_digest: Some(request_digest), reply_ref: stored.blob_ref() };
+        let mut attachments = self.plan.attachments().to_vec();
+        attachments.push(stored);
+        let mut events = self.plan.into_events();
+        for event in &mut events {
+            if let EventData::RunStarted(run) = &mut event.data {
+                run.keyed = Some(keyed);
+            }
+        }
+        Ok(Self { plan: AppendPlan::new(events, attachments)?, begun: self.begun })
+    }
+}
+
 pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     let Start { session, run, next_event_index, workflow, context, preferences, .. } = command;
+    outputs::check_context(&context)?;
     let workflow_bytes = workflow.to_canonical()?;
     let pinned = Attachment::workflow(workflow_bytes);
     let workflow_hash = pinned.workflow_hash();
     let selection = interpret::start(workflow, &context)?;
+    if let Some(pending) = selection.state.pending_step() {
+        // Asked now, while nothing is recorded: the reply is rendered after the append.
+        render_step(workflow, pending, &context, Lifecycle::Start)?;
+    }
     let snapshot = ExecutionSnapshot::new(workflow_hash, selection.state)?;
     let root = derive::root_node_id(run);
     let attempt = derive::root_attempt(root);
@@ -90,6 +113,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
             workflow_source_kind: command.source_kind,
             workflow_source_ref: BoundedText::clip(command.source_ref),
             parent: command.parent,
+            keyed: None,
         }),
     );
     let snapshot_ref = draft.attach_snapshot(&snapshot)?;

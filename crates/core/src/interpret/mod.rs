@@ -5,6 +5,7 @@
 
 mod gate;
 mod output;
+mod position;
 mod scope;
 mod trace;
 mod walk;
@@ -15,7 +16,8 @@ pub use output::CapabilityFact;
 pub use output::{
     AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, ValidationFact, check_output,
 };
-pub(crate) use output::{example, pattern_of, shown_example, wants};
+pub(crate) use output::{definitions, example, pattern_of, shown_example, wants};
+pub use position::{Place, PositionError, Positions, Progress, position};
 pub use scope::step_scope;
 
 use serde_json::Value;
@@ -170,8 +172,7 @@ fn place_after(
     artifacts: &[Value],
 ) -> Result<walk::Place, InterpretError> {
     let drift = |detail: String| InterpretError::Drift { detail };
-    let key = pending.key().map_err(|error| drift(error.to_string()))?;
-    completed.insert(&key);
+    completed.add_one();
     let mut top = workflow
         .position(&pending.step_id)
         .ok_or_else(|| drift(format!("step `{}` is not in the workflow", pending.step_id)))?;

@@ -6,7 +6,7 @@ mod assess;
 mod criteria;
 mod observe;
 
-pub(crate) use assess::example;
+pub(crate) use assess::{definitions, example};
 pub(crate) use criteria::{pattern_of, wants};
 
 use serde_json::Value;
@@ -17,6 +17,7 @@ use workrail_model::compiled::{CompiledContract, CompiledStep, CompiledWorkflow,
 use workrail_model::event::{Context, DivergenceReason, ValidationResult};
 use workrail_model::limits::{BLOCKER_FIX_BYTES_MAX, SUMMARY_BYTES_MAX};
 use workrail_model::name::{AssessmentName, ContractRef, StepId};
+use workrail_model::placeholder::is_placeholder;
 use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
@@ -83,13 +84,14 @@ pub fn check_output(
 ) -> OutputCheck {
     let mut check = OutputCheck::default();
     let Some(step) = workflow.step(&pending.step_id) else { return check };
-    let notes = notes.filter(|text| !text.trim().is_empty());
+    let sent_placeholder = notes.is_some_and(is_placeholder);
+    let notes = notes.filter(|text| !text.trim().is_empty() && !sent_placeholder);
     check_contract(workflow, pending, step, artifacts, &mut check);
     assess::check(workflow, step, artifacts, &mut check);
     let scope = step_scope(workflow, pending, context);
     criteria::check(workflow, step, notes, &scope, &mut check);
     if notes.is_none() && step.requires_notes() {
-        check.findings.push(missing_notes(step));
+        check.findings.push(missing_notes(step, sent_placeholder));
     }
     assess::apply_consequences(step, &mut check);
     observe::divergences(artifacts, &mut check);
@@ -203,11 +205,17 @@ fn missing_message(contract: &CompiledContract, submitted: &[String]) -> String 
     }
 }
 
-fn missing_notes(step: &CompiledStep) -> Finding {
+fn missing_notes(step: &CompiledStep, sent_placeholder: bool) -> Finding {
+    let message = if sent_placeholder {
+        "This step needs notes: output.notesMarkdown is the placeholder that a WorkRail reply showed, not your own \
+         words."
+    } else {
+        "This step needs notes: output.notesMarkdown is missing or blank."
+    };
     let blocker = Blocker {
         code: BlockerCode::MissingRequiredNotes,
         pointer: BlockerPointer::WorkflowStep { step_id: step.step_id.clone() },
-        message: BoundedText::clip("This step needs notes: output.notesMarkdown is missing or blank."),
+        message: BoundedText::clip(message),
         suggested_fix: Some(BoundedText::clip(
             "Send output.notesMarkdown with what you did in this step, what you produced and what is open. \
              Example: {\"output\":{\"notesMarkdown\":\"Read the three callers of `load`; two ignore its error. \

@@ -8,7 +8,7 @@ use workrail_model::snapshot::PendingStep;
 use crate::condition::Scope;
 
 /// The scope of a pending step; inner loops cover outer ones.
-pub fn step_scope<'a>(workflow: &CompiledWorkflow, step: &PendingStep, context: &'a Context) -> Scope<'a> {
+pub fn step_scope<'a>(workflow: &'a CompiledWorkflow, step: &PendingStep, context: &'a Context) -> Scope<'a> {
     let mut scope = Scope::new(context);
     for frame in &step.loop_path {
         if let Some(owner) = workflow.loop_of(&frame.loop_id) {
@@ -19,13 +19,18 @@ pub fn step_scope<'a>(workflow: &CompiledWorkflow, step: &PendingStep, context: 
 }
 
 /// Lays one loop's variables over the scope. Lists are read from the context of this very call.
-pub(super) fn overlay(scope: &mut Scope<'_>, owner: &CompiledLoop, iteration: u32, context: &Context) {
+pub(super) fn overlay<'a>(
+    scope: &mut Scope<'a>,
+    owner: &'a CompiledLoop,
+    iteration: u32,
+    context: &'a Context,
+) {
     scope.set(&owner.iteration_var, Value::from(u64::from(iteration) + 1));
     match &owner.control {
         LoopControl::While { .. } | LoopControl::Until { .. } | LoopControl::For { .. } => {}
         LoopControl::ForEach { items, item_var, index_var } => {
             let item = context.get(items).and_then(|list| list.get(iteration as usize));
-            scope.set(item_var, item.cloned().unwrap_or(Value::Null));
+            scope.set_item(item_var, item, items);
             scope.set(index_var, Value::from(iteration));
         }
     }

@@ -261,7 +261,7 @@ impl<'a> Walk<'a> {
 
     fn conditional(
         &mut self,
-        owner: &CompiledLoop,
+        owner: &'a CompiledLoop,
         next: u32,
         decision: Option<LoopDecision>,
         condition_id: &ConditionId,

@@ -5,9 +5,10 @@ use std::cmp::Reverse;
 use schemars::JsonSchema;
 use serde::Serialize;
 use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::event::{Activity, Event};
+use workrail_model::event::Activity;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
+use workrail_model::limits::GOAL_BYTES_MAX;
 use workrail_model::name::{StepId, WorkflowId};
 use workrail_model::preferences::RunStatus;
 use workrail_model::text::truncate_with_marker;
@@ -122,11 +123,7 @@ pub struct SessionsList {
 }
 
 /// The rows of a healthy session.
-pub fn rows(facts: &SessionState, events: &[Event], material: &dyn Material) -> Vec<RunRow> {
-    let last_at = |run: Option<RunId>| {
-        let of_run = events.iter().rev().filter(|event| run.is_none() || event.scope.run() == run);
-        of_run.filter_map(|event| event.at.clone()).next()
-    };
+pub fn rows(facts: &SessionState, material: &dyn Material) -> Vec<RunRow> {
     if facts.runs().len() == 0 {
         return vec![RunRow {
             session_id: facts.session_id(),
@@ -136,14 +133,14 @@ pub fn rows(facts: &SessionState, events: &[Event], material: &dyn Material) -> 
             goal: None,
             stage: Stage::NotesOnly,
             step: None,
-            last_at: last_at(None),
+            last_at: facts.last_at().cloned(),
             activity: facts.last_activity(),
         }];
     }
-    facts.runs().map(|run| row(facts, run, last_at(Some(run.run_id)), material)).collect()
+    facts.runs().map(|run| row(facts, run, material)).collect()
 }
 
-fn row(facts: &SessionState, run: &RunState, last_at: Option<Timestamp>, material: &dyn Material) -> RunRow {
+fn row(facts: &SessionState, run: &RunState, material: &dyn Material) -> RunRow {
     let tip = facts.preferred_tip(run.run_id).and_then(|tip| facts.node(tip));
     let state = tip.and_then(|tip| material.state_at(tip));
     let workflow = material.workflow(run.workflow_hash);
@@ -163,7 +160,10 @@ fn row(facts: &SessionState, run: &RunState, last_at: Option<Timestamp>, materia
         run_id: Some(run.run_id),
         label: Some(RunLabel::of(run.run_id).to_string()),
         workflow_id: Some(run.workflow_id.clone()),
-        goal: context.get("goal").and_then(serde_json::Value::as_str).map(str::to_owned),
+        goal: context
+            .get("goal")
+            .and_then(serde_json::Value::as_str)
+            .map(|goal| truncate_with_marker(goal, GOAL_BYTES_MAX).into_owned()),
         stage: match status {
             None => Stage::Unreadable,
             Some(RunStatus::Blocked) if waits => Stage::WaitsForPerson,
@@ -173,7 +173,7 @@ fn row(facts: &SessionState, run: &RunState, last_at: Option<Timestamp>, materia
             Some(RunStatus::CompleteWithGaps) => Stage::CompleteWithGaps,
         },
         step,
-        last_at,
+        last_at: run.last_at.clone(),
         activity: run.last_activity,
     }
 }

@@ -123,8 +123,12 @@ fn summary(data: &EventData) -> String {
             format!("{} at {} asks for more", applied.dimension_id, applied.level)
         }
         EventData::ApprovalRecorded(approval) => {
+            let below = match approval.descends_from_server {
+                Some(true) => ", from a terminal of the program that runs the agent",
+                Some(false) | None => "",
+            };
             format!(
-                "step {} {} ({})",
+                "step {} {} ({}{below})",
                 approval.step_id,
                 words::plain(&approval.decision),
                 words::plain(&approval.channel)

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 use workrail_model::digest::WorkflowHash;
-use workrail_model::event::{Activity, EventIndex, ParentLink, RunStarted, WorkflowSourceKind};
+use workrail_model::event::{Activity, EventIndex, KeyedStart, ParentLink, RunStarted, WorkflowSourceKind};
 use workrail_model::id::{NodeId, RunId};
 use workrail_model::name::WorkflowId;
 use workrail_model::text::BoundedText;
+use workrail_model::time::Timestamp;
 
 use super::SessionState;
 use super::dag::NodeIx;
@@ -23,10 +24,15 @@ pub struct RunState {
     pub source_ref: BoundedText<512>,
     /// The step of another run inside which this one was started.
     pub parent: Option<ParentLink>,
+    /// From which a repeated start with the same idempotency key is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keyed: Option<KeyedStart>,
     pub root: Option<NodeId>,
     pub started_at_index: EventIndex,
     /// The store-wide number of the last event about this run that had one.
     pub last_activity: Option<Activity>,
+    /// The time of the last event about this run that had one; shown, never compared.
+    pub last_at: Option<Timestamp>,
     /// The last event that touched a node of this run, and the node; the preferred tip follows from it.
     pub(super) touched_index: Option<EventIndex>,
     pub(super) touched: Option<NodeIx>,
@@ -70,9 +76,11 @@ impl Runs {
             source_kind: started.workflow_source_kind,
             source_ref: started.workflow_source_ref.clone(),
             parent: started.parent,
+            keyed: started.keyed,
             root: None,
             started_at_index: index,
             last_activity: None,
+            last_at: None,
             touched_index: None,
             touched: None,
         });

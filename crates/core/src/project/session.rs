@@ -117,6 +117,9 @@ impl SessionState {
         }
         if let Some(run) = event.scope.run().and_then(|run| self.runs.get_mut(run)) {
             run.last_activity = event.activity.or(run.last_activity);
+            if let Some(at) = &event.at {
+                run.last_at = Some(at.clone());
+            }
             if touched.is_some() {
                 run.touched = touched;
                 run.touched_index = Some(index);

@@ -13,8 +13,11 @@ use workrail_model::compiled::{
     CompiledLoop, CompiledStep, CompiledWorkflow, ForCount, LoopControl, MetricsDuty, StepKind,
 };
 use workrail_model::event::Context;
+use workrail_model::limits::{RENDERED_STEP_BYTES_MAX, TITLE_BYTES_MAX};
+use workrail_model::name::StepId;
 use workrail_model::snapshot::PendingStep;
 
+use super::limited::{Full, LimitedText, Overflow, Values, json_bytes};
 use super::template::fill;
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 use crate::condition::Scope;
@@ -28,47 +31,195 @@ pub enum Lifecycle {
     Rehydrate,
 }
 
-/// The step's title with its variables filled in.
+/// A title is shown in lists and headings, which cut it further.
+const TITLE_RENDERED_BYTES_MAX: usize = 2 * TITLE_BYTES_MAX;
+
+/// The step's title with its variables filled in. A value may be of any length: what is beyond the limit of
+/// titles is not written at all.
 pub fn render_title(workflow: &CompiledWorkflow, pending: &PendingStep, context: &Context) -> String {
-    let scope = step_scope(workflow, pending, context);
-    workflow.step(&pending.step_id).map(|step| fill(&step.title, &scope)).unwrap_or_default()
+    titled(workflow, pending, &step_scope(workflow, pending, context))
 }
 
-/// The step's text.
+/// The title for a reader who must not see secrets.
+pub(crate) fn render_title_without(
+    is_secret: fn(&str) -> bool,
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    context: &Context,
+) -> String {
+    titled(workflow, pending, &step_scope(workflow, pending, context).withholding(is_secret))
+}
+
+fn titled(workflow: &CompiledWorkflow, pending: &PendingStep, scope: &Scope<'_>) -> String {
+    let Some(step) = workflow.step(&pending.step_id) else { return String::new() };
+    let mut out = LimitedText::new(TITLE_RENDERED_BYTES_MAX, Values::Whole, Overflow::Cut);
+    // What did not fit is cut, here and once more where the title is shown.
+    let _ = fill(&step.title, scope, &mut out);
+    out.into_text()
+}
+
+/// A step's text that would be over its limit, and the variable that makes it so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the text of step `{step_id}` would have more than {RENDERED_STEP_BYTES_MAX} bytes: `{{{{{variable}}}}}` \
+     (context key `{context_key}`) alone adds {variable_bytes}"
+)]
+pub struct StepTextTooLong {
+    pub step_id: StepId,
+    pub variable: String,
+    /// Where the variable's value comes from; a loop's item comes from the key of its list.
+    pub context_key: String,
+    /// What the variable takes of the text, up to the place where it ended.
+    pub variable_bytes: usize,
+}
+
+/// The step's text, or the variable whose value makes it too long. An authored text that is too long by
+/// itself is cut, because no value could help: the compiler refuses it, an imported workflow may have it.
 pub fn render_step(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     context: &Context,
     lifecycle: Lifecycle,
-) -> String {
-    let Some(step) = workflow.step(&pending.step_id) else { return String::new() };
-    let scope = step_scope(workflow, pending, context);
-    let parts = [
-        banner(workflow, pending, step, context),
-        step.agent_role.as_ref().map(|role| format!("Your role in this step: {role}")),
-        Some(match &step.kind {
-            StepKind::Parallel { delegations } => delegation::render(workflow, delegations, &scope),
-            StepKind::Standard | StepKind::CapabilityProbe { .. } => fill(&step.prompt, &scope),
+) -> Result<String, StepTextTooLong> {
+    let source = StepSource { workflow, pending, context, lifecycle };
+    let mut whole = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Whole, Overflow::Refuse);
+    if source.write(&mut whole).is_ok() {
+        return Ok(whole.into_text());
+    }
+    let mut authored = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Nothing, Overflow::Refuse);
+    match (whole.largest_share(), source.write(&mut authored)) {
+        (Some((variable, variable_bytes)), Ok(())) => Err(StepTextTooLong {
+            step_id: pending.step_id.clone(),
+            context_key: step_scope(workflow, pending, context).context_key(variable).to_owned(),
+            variable: variable.to_owned(),
+            variable_bytes,
         }),
-        require::render(workflow, pending, step, context, lifecycle),
-        guidance(workflow, step, &scope, lifecycle),
-        fragments(workflow, step, &scope),
-        functions::render(workflow, pending, step),
-        metrics(step).map(str::to_owned),
-        Some(FOOTER.to_owned()),
-    ];
-    let texts: Vec<String> = parts.into_iter().flatten().filter(|text| !text.trim().is_empty()).collect();
-    texts.join("\n\n")
+        (_, Err(Full)) | (None, Ok(())) => {
+            let notice = format!(
+                "NOTE: this step's text is longer than {RENDERED_STEP_BYTES_MAX} bytes. Values are shortened, and \
+                 the end is cut."
+            );
+            Ok(source.shortened(&notice))
+        }
+    }
+}
+
+/// The step's text for whoever looks at it: never refused, so that every run can be continued. Where a value
+/// makes it too long, values are shown as excerpts and the text says so.
+pub fn render_step_shortened(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    context: &Context,
+    lifecycle: Lifecycle,
+) -> String {
+    render_step(workflow, pending, context, lifecycle).unwrap_or_else(|too_long| {
+        let StepTextTooLong { variable, context_key, .. } = too_long;
+        let notice = format!(
+            "NOTE: with its values this step's text would have more than {RENDERED_STEP_BYTES_MAX} bytes, most of \
+             it from {{{{{variable}}}}}. Values are shortened below. Send a smaller `context.{context_key}` when \
+             you complete this step."
+        );
+        StepSource { workflow, pending, context, lifecycle }.shortened(&notice)
+    })
+}
+
+/// The steps whose text is too long even when no variable has a value, whatever is shown of them: then no
+/// value could make it fit. `SLACK_BYTES` is for what depends on the moment: the loop's banner, the words
+/// about notes.
+pub(crate) fn too_long_as_authored(workflow: &CompiledWorkflow) -> Vec<&StepId> {
+    const SLACK_BYTES: usize = 1024;
+    let context = Context::default();
+    let scope = Scope::new(&context);
+    let shared = [&workflow.meta_guidance, &workflow.preconditions, &workflow.clarification_prompts];
+    let mut once = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Whole, Overflow::Refuse);
+    let written = shared
+        .into_iter()
+        .try_for_each(|lines| bullets("", lines, &mut once, |line, out| fill(line, &scope, out)));
+    let banner = workflow.loops.iter().map(|owner| json_bytes(&owner.title)).max().unwrap_or(0);
+    let room = match written {
+        Err(Full) => 0,
+        Ok(()) => RENDERED_STEP_BYTES_MAX.saturating_sub(once.bytes() + banner + SLACK_BYTES),
+    };
+    let fits = |step: &CompiledStep| {
+        let pending = PendingStep { step_id: step.step_id.clone(), loop_path: Vec::new() };
+        let lifecycle = Lifecycle::Advance;
+        let source = StepSource { workflow, pending: &pending, context: &context, lifecycle };
+        let mut out = LimitedText::new(room, Values::Whole, Overflow::Refuse);
+        source.write(&mut out)?;
+        // A condition may hide a fragment now and show it later.
+        step.fragments.iter().filter(|fragment| fragment.when.is_some()).try_for_each(|fragment| {
+            out.push("\n\n")?;
+            fill(&fragment.text, &scope, &mut out)
+        })
+    };
+    workflow.steps.iter().filter(|step| fits(step) == Err(Full)).map(|step| &step.step_id).collect()
+}
+
+/// What a step's text is made of.
+#[derive(Clone, Copy)]
+struct StepSource<'a> {
+    workflow: &'a CompiledWorkflow,
+    pending: &'a PendingStep,
+    context: &'a Context,
+    lifecycle: Lifecycle,
+}
+
+impl StepSource<'_> {
+    fn write(&self, out: &mut LimitedText) -> Result<(), Full> {
+        let Self { workflow, pending, context, lifecycle } = *self;
+        let Some(step) = workflow.step(&pending.step_id) else { return Ok(()) };
+        let scope = step_scope(workflow, pending, context);
+        out.section(|out| banner(workflow, pending, step, context, out))?;
+        if let Some(role) = &step.agent_role {
+            out.section(|out| {
+                out.push("Your role in this step: ")?;
+                out.push(role)
+            })?;
+        }
+        out.section(|out| match &step.kind {
+            StepKind::Parallel { delegations } => delegation::write(workflow, delegations, &scope, out),
+            StepKind::Standard | StepKind::CapabilityProbe { .. } => fill(&step.prompt, &scope, out),
+        })?;
+        require::write(workflow, pending, step, context, lifecycle, out)?;
+        guidance(workflow, step, &scope, lifecycle, out)?;
+        out.section(|out| fragments(workflow, step, &scope, out))?;
+        if let Some(text) = functions::render(workflow, pending, step) {
+            out.section(|out| out.push(&text))?;
+        }
+        if let Some(text) = metrics(step) {
+            out.section(|out| out.push(text))?;
+        }
+        out.section(|out| out.push(FOOTER))
+    }
+
+    /// The text with excerpts of its values, cut where it is still too long.
+    fn shortened(&self, notice: &str) -> String {
+        let mut out = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Excerpts, Overflow::Cut);
+        // The limit cuts the end; that it may is what the notice says.
+        let _ = out.push(notice).and_then(|()| self.write(&mut out));
+        out.into_text()
+    }
 }
 
 const FOOTER: &str = "When this step is done, report it with `continue_workflow`. What comes next is not known before \
                       that call; do not start on it.";
 
 /// A heading with one bullet per line; nothing without lines.
-fn bullets(heading: &str, lines: &[String]) -> Option<String> {
-    (!lines.is_empty()).then(|| {
-        let rows: Vec<String> = lines.iter().map(|line| format!("- {line}")).collect();
-        format!("{heading}\n{}", rows.join("\n"))
+fn bullets<T>(
+    heading: &str,
+    lines: &[T],
+    out: &mut LimitedText,
+    mut write: impl FnMut(&T, &mut LimitedText) -> Result<(), Full>,
+) -> Result<(), Full> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    out.section(|out| {
+        out.push(heading)?;
+        lines.iter().try_for_each(|line| {
+            out.push("\n- ")?;
+            write(line, out)
+        })
     })
 }
 
@@ -78,11 +229,12 @@ fn banner(
     pending: &PendingStep,
     step: &CompiledStep,
     context: &Context,
-) -> Option<String> {
-    let frame = pending.loop_path.last()?;
-    let owner = workflow.loop_of(&frame.loop_id)?;
+    out: &mut LimitedText,
+) -> Result<(), Full> {
+    let Some(frame) = pending.loop_path.last() else { return Ok(()) };
+    let Some(owner) = workflow.loop_of(&frame.loop_id) else { return Ok(()) };
     if step.output.as_ref().is_some_and(|output| output.contract_ref.as_str() == LOOP_CONTROL_CONTRACT) {
-        return None;
+        return Ok(());
     }
     let pass = u64::from(frame.iteration) + 1;
     let (bound, exact) = passes(owner, context);
@@ -94,7 +246,9 @@ fn banner(
     } else {
         "build on the earlier passes and look for what they missed"
     };
-    Some(format!("> {}: pass {pass} {of} {bound} - {what}.", owner.title))
+    out.push("> ")?;
+    out.push(&owner.title)?;
+    out.push(&format!(": pass {pass} {of} {bound} - {what}."))
 }
 
 /// How many passes the loop can have, and whether it will have exactly that many.
@@ -118,32 +272,41 @@ fn guidance(
     step: &CompiledStep,
     scope: &Scope<'_>,
     lifecycle: Lifecycle,
-) -> Option<String> {
-    let filled = |lines: &[String]| lines.iter().map(|line| fill(line, scope)).collect::<Vec<_>>();
-    let mut parts = Vec::new();
-    parts.extend(bullets("**Guidance:**", &filled(&step.guidance)));
+    out: &mut LimitedText,
+) -> Result<(), Full> {
+    let mut filled =
+        |heading, lines: &[String]| bullets(heading, lines, out, |line, out| fill(line, scope, out));
+    filled("**Guidance:**", &step.guidance)?;
     match lifecycle {
         Lifecycle::Advance => {}
         Lifecycle::Start | Lifecycle::Rehydrate => {
-            parts.extend(bullets("**Throughout this workflow:**", &filled(&workflow.meta_guidance)));
+            filled("**Throughout this workflow:**", &workflow.meta_guidance)?;
         }
     }
     if lifecycle == Lifecycle::Start {
-        parts.extend(bullets("**Before you begin, make sure that:**", &filled(&workflow.preconditions)));
-        parts
-            .extend(bullets("**If it is unclear, ask the user:**", &filled(&workflow.clarification_prompts)));
+        filled("**Before you begin, make sure that:**", &workflow.preconditions)?;
+        filled("**If it is unclear, ask the user:**", &workflow.clarification_prompts)?;
     }
-    (!parts.is_empty()).then(|| parts.join("\n\n"))
+    Ok(())
 }
 
-fn fragments(workflow: &CompiledWorkflow, step: &CompiledStep, scope: &Scope<'_>) -> Option<String> {
-    let shown: Vec<String> = step
+fn fragments(
+    workflow: &CompiledWorkflow,
+    step: &CompiledStep,
+    scope: &Scope<'_>,
+    out: &mut LimitedText,
+) -> Result<(), Full> {
+    let shown = step
         .fragments
         .iter()
-        .filter(|fragment| fragment.when.as_ref().is_none_or(|id| condition_holds(workflow, id, scope)))
-        .map(|fragment| fill(&fragment.text, scope))
-        .collect();
-    (!shown.is_empty()).then(|| shown.join("\n\n"))
+        .filter(|fragment| fragment.when.as_ref().is_none_or(|id| condition_holds(workflow, id, scope)));
+    for (position, fragment) in shown.enumerate() {
+        if position > 0 {
+            out.push("\n\n")?;
+        }
+        fill(&fragment.text, scope, out)?;
+    }
+    Ok(())
 }
 
 fn metrics(step: &CompiledStep) -> Option<&'static str> {

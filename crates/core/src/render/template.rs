@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::limited::{Full, LimitedText};
 use crate::condition::{Scope, js_string};
 
 /// A piece of a text with variables.
@@ -19,32 +20,52 @@ pub(crate) enum Token<'t> {
 }
 
 /// Cuts a text into its pieces; joined they are the text again.
-pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while let Some(start) = rest.find("{{") {
-        let Some(length) = rest[start + 2..].find("}}") else { break };
+pub(crate) fn tokens(text: &str) -> Tokens<'_> {
+    Tokens { rest: text, next: None }
+}
+
+/// The pieces of a text, one at a time: a text of a megabyte may have hundreds of thousands.
+pub(crate) struct Tokens<'t> {
+    rest: &'t str,
+    /// What was found behind the plain text that was handed out last.
+    next: Option<Token<'t>>,
+}
+
+impl<'t> Iterator for Tokens<'t> {
+    type Item = Token<'t>;
+
+    fn next(&mut self) -> Option<Token<'t>> {
+        if let Some(token) = self.next.take() {
+            return Some(token);
+        }
+        if self.rest.is_empty() {
+            return None;
+        }
+        let rest = self.rest;
+        let found = rest.find("{{").and_then(|start| Some((start, rest[start + 2..].find("}}")?)));
+        let Some((start, length)) = found else {
+            self.rest = "";
+            return Some(Token::Text(rest));
+        };
         let inner = &rest[start + 2..start + 2 + length];
         // Of `{{{a}}` the inner pair is meant.
         let (start, inner) = match inner.rfind('{') {
             Some(last) if last == 0 || inner[..last].ends_with('{') => (start + last + 1, &inner[last + 1..]),
             Some(_) | None => (start, inner),
         };
-        if start > 0 {
-            pieces.push(Token::Text(&rest[..start]));
-        }
         let end = start + inner.len() + 4;
-        pieces.push(if is_path(inner) {
+        let token = if is_path(inner) {
             Token::Variable { path: inner }
         } else {
             Token::Other { source: &rest[start..end] }
-        });
-        rest = &rest[end..];
+        };
+        self.rest = &rest[end..];
+        if start == 0 {
+            return Some(token);
+        }
+        self.next = Some(token);
+        Some(Token::Text(&rest[..start]))
     }
-    if !rest.is_empty() {
-        pieces.push(Token::Text(rest));
-    }
-    pieces
 }
 
 fn is_path(text: &str) -> bool {
@@ -55,52 +76,70 @@ fn is_path(text: &str) -> bool {
     text.split('.').all(is_name) && !text.starts_with("wr.")
 }
 
-/// The text with every variable filled in.
-pub(crate) fn fill(text: &str, scope: &Scope<'_>) -> String {
-    if !text.contains("{{") {
-        return text.to_owned();
-    }
-    tokens(text).into_iter().fold(String::with_capacity(text.len()), |mut out, token| {
+/// Writes the text with every variable filled in.
+pub(crate) fn fill(text: &str, scope: &Scope<'_>, out: &mut LimitedText) -> Result<(), Full> {
+    for token in tokens(text) {
         match token {
-            Token::Text(plain) | Token::Other { source: plain } => out.push_str(plain),
-            Token::Variable { path } => out.push_str(&lookup(path, scope)),
+            Token::Text(plain) | Token::Other { source: plain } => out.push(plain)?,
+            Token::Variable { path } => fill_variable(path, scope, out)?,
         }
-        out
-    })
+    }
+    Ok(())
 }
 
 /// A value longer than this is shown up to here when it is not what the path needs.
 const SHOWN_MAX: usize = 60;
 
-fn lookup(path: &str, scope: &Scope<'_>) -> String {
+fn fill_variable(path: &str, scope: &Scope<'_>, out: &mut LimitedText) -> Result<(), Full> {
+    let unset = |out: &mut LimitedText| {
+        out.push("[unset: ")?;
+        out.push(path)?;
+        out.push("]")
+    };
     let mut names = path.split('.');
     let root = names.next().unwrap_or(path);
+    if scope.withholds(path) {
+        return out.push("[withheld]");
+    }
     let mut walked = root.len();
     let mut value = match scope.get(root) {
-        None | Some(Value::Null) => return format!("[unset: {path}]"),
-        Some(value) => value.clone(),
+        None | Some(Value::Null) => return unset(out),
+        Some(value) => value,
     };
-    for name in names {
-        let next = match &value {
-            Value::Object(members) => members.get(name).cloned(),
-            Value::Array(items) if name == "length" => Some(Value::from(items.len())),
+    while let Some(name) = names.next() {
+        let next = match value {
+            Value::Object(members) => members.get(name),
+            Value::Array(items) if name == "length" && names.clone().next().is_none() => {
+                return out.push_value(root, &Value::from(items.len()));
+            }
+            Value::Array(items) if name == "length" => {
+                return not_an_object(root, path, walked + 7, &Value::from(items.len()), out);
+            }
             Value::Array(_) => None,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                return format!(
-                    "[unset: {path} -- '{}' is {} (\"{}\"), not object]",
-                    &path[..walked],
-                    js_type(&value),
-                    clipped(&js_string(Some(&value)))
-                );
+                return not_an_object(root, path, walked, value, out);
             }
         };
         match next {
-            None | Some(Value::Null) => return format!("[unset: {path}]"),
+            None | Some(Value::Null) => return unset(out),
             Some(next) => value = next,
         }
         walked += 1 + name.len();
     }
-    js_string(Some(&value)).into_owned()
+    out.push_value(root, value)
+}
+
+fn not_an_object(
+    root: &str,
+    path: &str,
+    walked: usize,
+    value: &Value,
+    out: &mut LimitedText,
+) -> Result<(), Full> {
+    let shown = clipped(&js_string(Some(value)));
+    let kind = js_type(value);
+    let remark = format!("[unset: {path} -- '{}' is {kind} (\"{shown}\"), not object]", &path[..walked]);
+    out.push_about(root, &remark)
 }
 
 fn js_type(value: &Value) -> &'static str {
@@ -122,6 +161,7 @@ fn clipped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::limited::{Overflow, Values};
     use serde_json::json;
     use test_case::test_case;
     use workrail_model::event::Context;
@@ -129,6 +169,7 @@ mod tests {
     #[test_case("{{name}}", "Ada"; "plain")]
     #[test_case("{{user.first}}-{{user.tags}}", "Ada-a,b"; "members and lists")]
     #[test_case("{{items.length}}", "3"; "length")]
+    #[test_case("{{items.length.x}}", "[unset: items.length.x -- 'items.length' is number (\"3\"), not object]"; "member of a length")]
     #[test_case("{{number}}", "1"; "numbers print short")]
     #[test_case("{{user}}", "[object Object]"; "objects")]
     #[test_case("{{missing}}", "[unset: missing]"; "missing root")]
@@ -146,6 +187,8 @@ mod tests {
             "number": 1.0, "nothing": null,
         });
         let context = Context::new(context.as_object().unwrap().clone()).unwrap();
-        assert_eq!(fill(text, &Scope::new(&context)), expected);
+        let mut out = LimitedText::new(1000, Values::Whole, Overflow::Refuse);
+        fill(text, &Scope::new(&context), &mut out).unwrap();
+        assert_eq!(out.into_text(), expected);
     }
 }

@@ -12,19 +12,20 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::Context;
 use workrail_model::id::{GapId, RunId};
 use workrail_model::name::StepId;
+use workrail_model::placeholder;
 use workrail_model::preferences::{Autonomy, NextIntent, Preferences, RunStatus};
 use workrail_model::reply::{
     ACK_TOKEN_MARK, Branch, CHECKPOINT_TOKEN_MARK, NextCall, OtherRun, PendingBody, Recap, ReferenceInfo,
     ReplyBody, ReplyKind, ReturnTo, RunInfo, STATE_TOKEN_MARK, StepContext, StoredReply, Warning,
     without_marks,
 };
-use workrail_model::snapshot::{EngineState, PendingStep};
+use workrail_model::snapshot::{CompletedSteps, EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
 
 use crate::interpret::{self, AskedConfirmation};
 use crate::label::RunLabel;
 use crate::project::SessionState;
-use crate::render::prompt::{self, Lifecycle};
+use crate::render::prompt::{self, Lifecycle, StepTextTooLong};
 
 /// A title may hold a variable, and a variable anything.
 pub const TITLE_SHOWN_BYTES_MAX: usize = 200;
@@ -53,7 +54,17 @@ pub struct ReplyInput<'a> {
     pub context: &'a Context,
     pub preferences: Preferences,
     pub moment: ReplyMoment<'a>,
+    pub long_text: LongText,
     pub beside: Beside,
+}
+
+/// What to do when the values of the context make the step's text too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LongText {
+    /// Nothing is recorded yet: whoever sent the value can send a smaller one.
+    Refuse,
+    /// The value is recorded: the step is shown with excerpts, so that the run can be continued.
+    Shorten,
 }
 
 /// What stands beside the step: only what the moment calls for.
@@ -77,10 +88,11 @@ pub struct Beside {
     pub way_out: Option<NextCall>,
 }
 
-pub fn render(input: &ReplyInput<'_>) -> StoredReply {
+/// The reply, or the variable that makes the step's text too long where that is refused.
+pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
     let pending = input.state.pending_step();
     let run = run_info(input, pending);
-    let shown = pending.map(|step| pending_body(input, step));
+    let shown = pending.map(|step| pending_body(input, step)).transpose()?;
     let asked = pending.map_or(AskedConfirmation::Nothing, |step| {
         interpret::asked_confirmation(input.workflow, step, input.context)
     });
@@ -122,7 +134,7 @@ pub fn render(input: &ReplyInput<'_>) -> StoredReply {
         // The step was shown when it was handed out; a checkpoint does not repeat it.
         body.pending = None;
     }
-    StoredReply { parts, body }
+    Ok(StoredReply { parts, body })
 }
 
 /// The call that completes a step, with the echo that tells a genuine token of the wrong run.
@@ -133,7 +145,7 @@ pub fn continue_call(label: &str, step: &StepId) -> NextCall {
             ("ackToken", Value::from(ACK_TOKEN_MARK)),
             ("run", Value::from(label)),
             ("stepId", Value::from(step.as_str())),
-            ("output", json!({ "notesMarkdown": "<what you did in this step>" })),
+            ("output", json!({ "notesMarkdown": placeholder::STEP_NOTES })),
         ],
     )
 }
@@ -182,7 +194,7 @@ fn ended(input: &ReplyInput<'_>) -> Option<RunStatus> {
 }
 
 fn run_info(input: &ReplyInput<'_>, pending: Option<&PendingStep>) -> RunInfo {
-    let done = input.state.completed().map_or(0, |completed| completed.len() as u64);
+    let done = input.state.completed().map_or(0, CompletedSteps::count);
     RunInfo {
         label: RunLabel::of(input.run).to_string(),
         workflow_id: input.workflow.workflow_id.clone(),
@@ -193,18 +205,28 @@ fn run_info(input: &ReplyInput<'_>, pending: Option<&PendingStep>) -> RunInfo {
     }
 }
 
-fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> PendingBody {
+fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> Result<PendingBody, StepTextTooLong> {
+    let ReplyInput { workflow, context, .. } = *input;
     let lifecycle = match input.moment {
         ReplyMoment::Started => Lifecycle::Start,
-        ReplyMoment::Advanced | ReplyMoment::Blocked { .. } | ReplyMoment::Checkpointed => Lifecycle::Advance,
+        ReplyMoment::Advanced | ReplyMoment::Blocked { .. } => Lifecycle::Advance,
         ReplyMoment::Rehydrated => Lifecycle::Rehydrate,
+        ReplyMoment::Checkpointed => return Ok(body(input, step, "")),
     };
+    let prompt = match input.long_text {
+        LongText::Refuse => prompt::render_step(workflow, step, context, lifecycle)?,
+        LongText::Shorten => prompt::render_step_shortened(workflow, step, context, lifecycle),
+    };
+    Ok(body(input, step, &prompt))
+}
+
+fn body(input: &ReplyInput<'_>, step: &PendingStep, prompt: &str) -> PendingBody {
     let title = prompt::render_title(input.workflow, step, input.context);
     let asked = interpret::asked_confirmation(input.workflow, step, input.context);
     PendingBody {
         step_id: step.step_id.clone(),
         title: without_marks(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX)),
-        prompt: without_marks(&prompt::render_step(input.workflow, step, input.context, lifecycle)),
+        prompt: without_marks(prompt),
         require_confirmation: asked != AskedConfirmation::Nothing,
     }
 }

@@ -16,6 +16,8 @@ use workrail_model::text::truncate_with_marker;
 use crate::project::{NodeState, SessionState};
 use crate::render::prompt::{functions, render_title};
 
+/// In the place of a title that cannot be read: the notes beside it can.
+const TITLE_UNKNOWN: &str = "(step unknown: its snapshot is missing or damaged)";
 const RECAP_BYTES_MAX: usize = 2400;
 const DOWNSTREAM_BYTES_MAX: usize = 1300;
 /// One long report must not hide all the others.
@@ -145,7 +147,7 @@ impl Recovering<'_> {
     fn entry(&self, step: &NodeState, at: &NodeState, words: &str) -> RecapEntry {
         let title = self.snapshots.state_at(step).and_then(|state| self.title(step, &state));
         RecapEntry {
-            title: title.unwrap_or_else(|| "(a step)".to_owned()),
+            title: title.unwrap_or_else(|| TITLE_UNKNOWN.to_owned()),
             checkpoint: step.node_id != at.node_id,
             notes: without_marks(words),
         }

@@ -9,12 +9,13 @@ use workrail_model::digest::{BlobRef, WorkflowHash};
 use workrail_model::event::{Event, EventData, EventIndex, NodeKind, ObservationValue};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{AttemptId, NodeId};
+use workrail_model::limits::GOAL_BYTES_MAX;
 use workrail_model::snapshot::EngineState;
 use workrail_model::text::truncate_with_marker;
 use workrail_model::time::Timestamp;
 
 use super::budget::Budget;
-use super::context::{ContextValues, entries};
+use super::context::{ContextValues, entries, is_secret};
 use super::node::{actor_of, first_words};
 use super::table::merged;
 use super::{
@@ -24,7 +25,7 @@ use super::{
 };
 use crate::label::RunLabel;
 use crate::project::{NodeState, RunState, SessionState};
-use crate::render::prompt::render_title;
+use crate::render::prompt::render_title_without;
 use crate::reply::recovery::Snapshots;
 
 const TITLE_BYTES_MAX: usize = 200;
@@ -205,7 +206,8 @@ impl<'a> Telling<'a> {
             // Folding a context costs; most titles name none of it.
             let own =
                 authored.contains("{{").then(|| self.subject.facts.context_at(node.node_id).ok()).flatten();
-            Some(render_title(workflow, pending, &own.unwrap_or_default()))
+            // What the report withholds of the context it withholds of titles, too.
+            Some(render_title_without(is_secret, workflow, pending, &own.unwrap_or_default()))
         });
         let title = title.unwrap_or_else(|| pending.step_id.to_string());
         let loops =
@@ -378,7 +380,8 @@ fn step_of((workflow, state): (&CompiledWorkflow, &EngineState)) -> (Option<u64>
 
 fn goal(facts: &SessionState, node: NodeId) -> Option<String> {
     let context = facts.context_at(node).ok()?;
-    context.get("goal").and_then(serde_json::Value::as_str).map(str::to_owned)
+    let goal = context.get("goal").and_then(serde_json::Value::as_str)?;
+    Some(truncate_with_marker(goal, GOAL_BYTES_MAX).into_owned())
 }
 
 /// The branch of every node: 0 for the path to the tip, the others from 1 in the order in which they began. A

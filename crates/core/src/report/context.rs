@@ -58,7 +58,7 @@ fn seen(key: &str, value: &Value, values: ContextValues) -> ContextValue {
     }
 }
 
-fn is_secret(key: &str) -> bool {
+pub(super) fn is_secret(key: &str) -> bool {
     let bare: String =
         key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     SECRET_WORDS.iter().any(|word| bare.contains(word))

@@ -263,7 +263,7 @@ impl Page {
             self.fact("Context set", &keys.join(", "));
         }
         for approval in &node.approvals {
-            self.fact("Decision of a person", &inline(&approved_by(approval)));
+            self.fact("Approval", &inline(&approved_by(approval)));
         }
         for attempt in &node.attempts {
             self.attempt(attempt);
@@ -434,12 +434,18 @@ pub fn when(attempt: &Attempt) -> String {
     format!("{at}{}", after.unwrap_or_default())
 }
 
-/// A person's decision in words.
+/// An approval or rejection in words.
 pub fn approved_by(approval: &Approval) -> String {
     let verb = if approval.approved { "approved" } else { "rejected" };
     let at = approval.at.as_ref().map(|at| format!(", {}", shown(at))).unwrap_or_default();
     let note = approval.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
-    format!("{verb} by {} for step {}{at}{note}", words::actor(approval.by), approval.step_id)
+    let warning = match approval.descends_from_server {
+        Some(true) => {
+            " — warning: from a terminal of the program that runs the agent, which the agent can use too"
+        }
+        Some(false) | None => "",
+    };
+    format!("{verb} by {} for step {}{at}{note}{warning}", words::actor(approval.by), approval.step_id)
 }
 
 /// Text inside a line, with nothing in it that Markdown or HTML would take for itself.

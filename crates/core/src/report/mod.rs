@@ -231,8 +231,10 @@ pub enum Standing {
 #[serde(rename_all = "snake_case")]
 pub enum Actor {
     Agent,
-    PersonAtTerminal,
-    PersonInConsole,
+    /// Somebody who typed a label at a terminal.
+    Terminal,
+    CommandLine,
+    /// The call that started the run.
     User,
     Workflow,
     System,
@@ -358,6 +360,9 @@ pub struct Decision {
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
     pub by: Actor,
+    /// Whether the approving process descended from the program that ran a server; absent when unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub descends_from_server: Option<bool>,
     pub approved: bool,
     pub step_id: StepId,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -117,9 +117,9 @@ impl Telling<'_> {
     fn approvals(&self, node: NodeId) -> Vec<Approval> {
         let told = self.subject.facts.approvals(node).iter().map(|record| Approval {
             by: match record.data.channel {
-                ApprovalChannel::Console => Actor::PersonInConsole,
-                ApprovalChannel::Terminal => Actor::PersonAtTerminal,
+                ApprovalChannel::Terminal => Actor::Terminal,
             },
+            descends_from_server: record.data.descends_from_server,
             approved: record.data.decision == ApprovalDecision::Approved,
             step_id: record.data.step_id.clone(),
             at: self.subject.at(record.index).cloned(),
@@ -184,6 +184,7 @@ fn cut(text: &str) -> String {
 pub(super) fn actor_of(source: PreferenceSource) -> Actor {
     match source {
         PreferenceSource::User => Actor::User,
+        PreferenceSource::CommandLine => Actor::CommandLine,
         PreferenceSource::WorkflowRecommendation => Actor::Workflow,
         PreferenceSource::System => Actor::System,
     }

@@ -31,9 +31,9 @@ pub fn status(run: &RunReport) -> String {
 pub fn actor(actor: Actor) -> &'static str {
     match actor {
         Actor::Agent => "the agent",
-        Actor::PersonAtTerminal => "a person at a terminal",
-        Actor::PersonInConsole => "a person in the console",
-        Actor::User => "the user",
+        Actor::Terminal => "someone at a terminal",
+        Actor::CommandLine => "the command line",
+        Actor::User => "the call that started the run",
         Actor::Workflow => "the workflow's recommendation",
         Actor::System => "the defaults",
     }

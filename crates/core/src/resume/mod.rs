@@ -16,7 +16,7 @@ use workrail_model::resume::MatchReason;
 use crate::label::RunLabel;
 use crate::search;
 
-pub use card::{RunCard, RunPlace, SessionCard, Titled, snippet};
+pub use card::{RunCard, RunPlace, cards, snippet};
 pub use words::Words;
 
 /// What the caller remembers of the work.

@@ -20,6 +20,16 @@ impl Words {
         Self(all)
     }
 
+    /// The sorted hashes, as an index keeps them.
+    pub(crate) fn as_hashes(&self) -> &[u64] {
+        &self.0
+    }
+
+    /// From what `as_hashes` gave; `None` when they are not sorted, so that every search finds what is here.
+    pub(crate) fn from_hashes(hashes: Vec<u64>) -> Option<Self> {
+        hashes.is_sorted_by(|a, b| a < b).then_some(Self(hashes))
+    }
+
     pub(super) fn hashes(tokens: &BTreeSet<String>) -> Vec<u64> {
         tokens.iter().map(|token| hash(token)).collect()
     }

@@ -6,6 +6,7 @@
     reason = "tests fail loudly, and two of them bound the time that work takes"
 )]
 
+mod bounds;
 mod compiling;
 #[path = "../driver/mod.rs"]
 mod driver;

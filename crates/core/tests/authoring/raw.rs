@@ -143,7 +143,7 @@ proptest! {
         let state = workrail_core::interpret::start(&workflow, &context).unwrap().state;
         let pending = state.pending_step().unwrap();
         for lifecycle in [Lifecycle::Start, Lifecycle::Advance, Lifecycle::Rehydrate] {
-            prop_assert!(!render_step(&workflow, pending, &context, lifecycle).is_empty());
+            prop_assert!(!render_step(&workflow, pending, &context, lifecycle).unwrap().is_empty());
         }
     }
 }

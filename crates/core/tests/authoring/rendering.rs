@@ -11,7 +11,7 @@ fn first_text(source: &Value, with: Value, lifecycle: Lifecycle) -> String {
     let workflow = compiled(source);
     let context = context(with);
     let state = start(&workflow, &context).unwrap().state;
-    render_step(&workflow, state.pending_step().unwrap(), &context, lifecycle)
+    render_step(&workflow, state.pending_step().unwrap(), &context, lifecycle).unwrap()
 }
 
 fn full() -> Value {
@@ -80,10 +80,10 @@ fn loops_say_which_pass_it_is_and_what_the_decision_means() {
     let workflow = compiled(&workflow(json!([decided("again", 3, json!([plain("work"), decide("d")]))])));
     let empty = context(json!({}));
     let first = start(&workflow, &empty).unwrap().state;
-    let text = render_step(&workflow, first.pending_step().unwrap(), &empty, Lifecycle::Start);
+    let text = render_step(&workflow, first.pending_step().unwrap(), &empty, Lifecycle::Start).unwrap();
     assert!(text.starts_with("> again: pass 1 of at most 3"), "{text}");
     let second = advance(&workflow, &first, &empty, &[]).unwrap().state;
-    let text = render_step(&workflow, second.pending_step().unwrap(), &empty, Lifecycle::Advance);
+    let text = render_step(&workflow, second.pending_step().unwrap(), &empty, Lifecycle::Advance).unwrap();
     assert!(!text.contains("> again") && text.contains("this is pass 1 of at most 3"), "{text}");
     assert!(text.contains("\"kind\":\"wr.loop_control\""), "{text}");
 }
@@ -100,7 +100,7 @@ fn loop_variables_are_filled_in_prompts_and_titles() {
     let second = advance(&workflow, &first, &context, &[]).unwrap().state;
     let pending = second.pending_step().unwrap();
     assert_eq!(render_title(&workflow, pending, &context), "Thing 1");
-    let text = render_step(&workflow, pending, &context, Lifecycle::Advance);
+    let text = render_step(&workflow, pending, &context, Lifecycle::Advance).unwrap();
     assert!(text.contains("pass 2 of 2") && text.contains("Do b in pass 2."), "{text}");
 }
 
@@ -151,7 +151,7 @@ fn the_layout_of_contracts_assessments_loops_and_delegations_is_recorded() {
         let title = render_title(&workflow, pending, &context);
         texts.push(format!(
             "##### {title}\n{}",
-            render_step(&workflow, pending, &context, Lifecycle::Advance)
+            render_step(&workflow, pending, &context, Lifecycle::Advance).unwrap()
         ));
         state = advance(&workflow, &state, &context, &sent).unwrap().state;
     }

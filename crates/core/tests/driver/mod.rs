@@ -105,8 +105,8 @@ pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usi
         assert!(run.steps.len() < steps_max, "does not end: {:?}", run.steps);
         run.steps.push(pending.key().unwrap().to_string());
         let step = workflow.step(&pending.step_id).unwrap();
-        let text = render_step(workflow, pending, context, lifecycle);
-        assert_eq!(text, render_step(workflow, pending, context, lifecycle));
+        let text = render_step(workflow, pending, context, lifecycle).unwrap();
+        assert_eq!(text, render_step(workflow, pending, context, lifecycle).unwrap());
         assert!(!text.trim().is_empty() && !render_title(workflow, pending, context).is_empty());
         asked_confirmation(workflow, pending, context);
         assert_eq!(user_findings(workflow, pending, context, ApprovalState::Approved), []);

@@ -39,7 +39,7 @@ pub(crate) fn bundle(cause: &BundleError) -> Boxed {
 /// Another import holds the store, or took the id a moment ago.
 pub(crate) fn import_busy() -> Boxed {
     envelope(
-        ErrorCode::StoreIo,
+        ErrorCode::StoreBusy,
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
         "Another import or a clean-up of this data directory is under way. Nothing was imported.".to_owned(),
         "Import the bundle again in a moment.",

@@ -6,11 +6,34 @@ use workrail_model::error::{ErrorCode, Retry};
 use workrail_model::event::ContextError;
 use workrail_model::limits::{CONTEXT_BYTES_MAX, GOAL_BYTES_MAX};
 use workrail_model::name::NameError;
+use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 use workrail_ports::workspace::WorkspacePathError;
 
 use super::{Boxed, decide, envelope, invalid};
 use crate::request::{CheckpointWorkflow, ResumeSession};
+
+pub(crate) fn bad_idempotency_key(bytes: usize, max: usize) -> Boxed {
+    let mut error = invalid(
+        format!("`idempotencyKey` has {bytes} bytes, at most {max} are allowed. Nothing was started."),
+        "Send a text that is unique to this start, such as a UUID, or leave it out.",
+    );
+    error.details = Some(json!({ "argument": "idempotencyKey", "measuredBytes": bytes, "maxBytes": max }));
+    error
+}
+
+/// The key was used for another start, which stays as it is.
+pub(crate) fn key_used(run: &str, label: &str) -> Boxed {
+    let mut error = invalid(
+        format!(
+            "`idempotencyKey` was used before with other arguments and started run {label}. Nothing was started."
+        ),
+        "To start another run, send a new `idempotencyKey`. To continue that run, call `resume_session` with its label.",
+    );
+    error.details = Some(json!({ "argument": "idempotencyKey", "runId": run, "run": label }));
+    error.next_call = Some(NextCall::new("resume_session", [("run", Value::from(label))]));
+    error
+}
 
 pub(crate) fn two_homes() -> Boxed {
     let mut error = invalid(
@@ -42,7 +65,7 @@ pub(crate) fn checkpoint(cause: &DecideError, request: &CheckpointWorkflow) -> B
     let mut arguments = Vec::new();
     arguments.extend(request.checkpoint_token.clone().map(|token| ("checkpointToken", Value::from(token))));
     arguments.extend(request.session_token.clone().map(|token| ("sessionToken", Value::from(token))));
-    arguments.push(("output", json!({ "notesMarkdown": "<what is done, what is next>" })));
+    arguments.push(("output", json!({ "notesMarkdown": placeholder::CHECKPOINT_NOTES })));
     error.next_call = Some(NextCall::new("checkpoint_workflow", arguments));
     error
 }

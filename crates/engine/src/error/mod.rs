@@ -11,14 +11,17 @@ mod workflow;
 use serde_json::json;
 use workrail_core::decide::DecideError;
 use workrail_core::project::FoldError;
+use workrail_core::render::prompt::StepTextTooLong;
 use workrail_core::token::TokenError;
 use workrail_model::canonical::CanonicalError;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+use workrail_model::event::EventError;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS};
+use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS, RENDERED_STEP_BYTES_MAX};
+use workrail_model::plan::PlanError;
 use workrail_ports::content::ContentError;
-use workrail_ports::file_system::{FsError, FsErrorKind};
+use workrail_ports::file_system::{FsError, FsErrorKind, FsOp};
 use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
 
@@ -68,6 +71,24 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
             }));
             error
         }
+        DecideError::TextTooLong(inner) => step_text(inner),
+        DecideError::Placeholder { place } => {
+            let mut error = invalid(
+                format!(
+                    "`{place}` holds the placeholder that a WorkRail reply showed, not your own text. Nothing was \
+                     recorded."
+                ),
+                "Send the call again with your own text there.",
+            );
+            let argument = place.split(['.', '[']).next().unwrap_or(place);
+            error.details = Some(json!({ "argument": argument, "place": place }));
+            error
+        }
+        DecideError::Plan(PlanError::Event { source: EventError::Field { field, .. }, .. })
+            if field == "eventIndex" =>
+        {
+            session_full("its events have used up their numbers")
+        }
         DecideError::EmptyCheckpoint => invalid(
             "The checkpoint holds neither notes nor artifacts, so there is nothing to keep.".to_owned(),
             "Send `output.notesMarkdown` with what is done and what is next.",
@@ -96,11 +117,34 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
     }
 }
 
+/// A value of the context makes the text of the next step too long to be sent or stored.
+pub(crate) fn step_text(cause: &StepTextTooLong) -> Boxed {
+    let StepTextTooLong { step_id, variable, context_key, variable_bytes } = cause;
+    let mut error = invalid(
+        format!("`context.{context_key}` is too large to be shown: {cause}. Nothing was recorded."),
+        "",
+    );
+    error.suggestion = format!(
+        "Send the call again with a smaller `context.{context_key}`: write the content to a file and pass its path, \
+         or send an empty string."
+    );
+    error.details = Some(json!({
+        "stepId": step_id, "variable": variable, "contextKey": context_key, "variableBytes": variable_bytes,
+        "maxBytes": RENDERED_STEP_BYTES_MAX, "method": "UTF-8 bytes as a JSON string", "argument": "context",
+    }));
+    error
+}
+
 pub(crate) fn store(cause: StoreError) -> Boxed {
     match &cause {
         StoreError::Locked { .. } => token(&TokenError::SessionLocked),
         StoreError::NotFound { session } => unknown_session(*session),
         StoreError::Unhealthy { session, health: found } => health(*session, found),
+        StoreError::Io(FsError { op: FsOp::Write, kind: FsErrorKind::TooLarge { .. }, detail, .. }) => {
+            session_full(detail)
+        }
+        StoreError::Busy => busy(),
+        StoreError::Uncertain(error) => uncertain(error),
         StoreError::Io(error) => io(error),
         StoreError::MissingContent(_)
         | StoreError::Unattached { .. }
@@ -109,6 +153,17 @@ pub(crate) fn store(cause: StoreError) -> Boxed {
         | StoreError::WrongSession { .. }
         | StoreError::DedupeConflict { .. } => internal(&cause.to_string()),
     }
+}
+
+/// The session has reached the limit of its log: nothing can be added, everything can be read.
+fn session_full(detail: &str) -> Boxed {
+    envelope(
+        ErrorCode::StoreIo,
+        Retry::NotRetryable,
+        format!("This session's log is full: {detail}. Nothing was recorded; everything before is intact."),
+        "Continue in a new session: start the workflow again without `parent` and `sessionToken`, and pass what the \
+         remaining steps need in `context`. `workrail report` and `workrail export` still read this session.",
+    )
 }
 
 /// What a person can do about a disk that does not work.
@@ -126,8 +181,42 @@ fn remedy(cause: &FsError) -> &'static str {
     }
 }
 
+/// A lock of the whole store was not had in time; nothing was begun.
+fn busy() -> Boxed {
+    envelope(
+        ErrorCode::StoreBusy,
+        Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+        "Other processes are using the store, and the wait for them was too long. Nothing was recorded."
+            .to_owned(),
+        "Send the same call again in a moment.",
+    )
+}
+
+/// The disk failed when all of the write but its commit was there: a later call finds it recorded, or records it.
+fn uncertain(cause: &FsError) -> Boxed {
+    let mut error = io(cause);
+    error.message = format!(
+        "The disk refused to work: {cause}. This call may have been recorded all the same; earlier work is intact."
+    );
+    error.suggestion = format!(
+        "{}, then send the same call again with the same token. If it was recorded, you get the recorded answer; \
+         nothing is recorded twice.",
+        remedy(cause)
+    );
+    error
+}
+
 pub(crate) fn io(cause: &FsError) -> Boxed {
     let next = remedy(cause);
+    // Nothing is wrong with the disk, and it passes when other files are closed.
+    if cause.kind == FsErrorKind::TooManyOpenFiles {
+        return envelope(
+            ErrorCode::StoreBusy,
+            Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+            format!("Too many files are open: {cause}. Nothing was acknowledged; earlier work is intact."),
+            &format!("Send the same call again in a moment, with the same token. If it persists: {next}."),
+        );
+    }
     envelope(
         ErrorCode::StoreIo,
         Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },
@@ -144,7 +233,9 @@ pub(crate) fn content(cause: ContentError) -> Boxed {
         ErrorCode::StoreContentDamaged,
         Retry::NotRetryable,
         format!("{}. Nothing was changed.", sentence(&chain(&cause))),
-        "Restore the named file of the data directory from a backup.",
+        "Do not start over: the record of the run is intact. Ask the user to run `workrail repair --all`, which computes \
+         the file again or, with `--from BACKUP`, takes it from a backup; `workrail verify` names the sessions that need it. \
+         Then send the same call again.",
     )
 }
 
@@ -181,23 +272,56 @@ pub(crate) fn fold(session: SessionId, cause: &FoldError) -> Boxed {
 
 pub(crate) fn keyring(cause: KeyringError) -> Boxed {
     match &cause {
+        KeyringError::Io(error) if error.kind == FsErrorKind::PermissionDenied => {
+            unusable_keyring(&format!("the keyring cannot be read: {error}"), KEYRING_REMEDY)
+        }
+        KeyringError::Io(error) if error.kind == FsErrorKind::WrongKind => unusable_keyring(
+            &format!("the folder of the signing keys cannot be used: {error}"),
+            "Tell the user: move `keys` out of the data directory, then restore it from a backup or run `workrail keys \
+             new`.",
+        ),
         KeyringError::Io(error) => io(error),
         KeyringError::Locked => envelope(
             ErrorCode::StoreKeyringUnusable,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
             sentence(&cause.to_string()),
-            "Start again in a moment.",
+            "Try again in a moment.",
         ),
-        KeyringError::Exposed { .. } | KeyringError::Invalid { .. } | KeyringError::UnknownVersion { .. } => {
-            envelope(
-                ErrorCode::StoreKeyringUnusable,
-                Retry::NotRetryable,
-                format!("{}.", sentence(&cause.to_string())),
-                "Make the folder `keys` and the file in it yours alone (modes 0700 and 0600), or restore the file from \
-                 a backup.",
-            )
+        KeyringError::Exposed { .. } => unusable_keyring(
+            &cause.to_string(),
+            "Tell the user: make the folder `keys` of the data directory and the files in it theirs alone (modes \
+             0700 and 0600).",
+        ),
+        KeyringError::ForeignOwner { .. } => unusable_keyring(
+            &cause.to_string(),
+            "Tell the user: run WorkRail as the owner of the data directory, or give the folder `keys` and the files \
+             in it to the user who runs WorkRail.",
+        ),
+        KeyringError::Invalid { .. } | KeyringError::UnknownVersion { .. } => {
+            unusable_keyring(&cause.to_string(), KEYRING_REMEDY)
         }
+        KeyringError::Usable { .. } => invalid(
+            format!("{}.", sentence(&cause.to_string())),
+            "To sign with a fresh key, run `workrail keys rotate`.",
+        ),
     }
+}
+
+/// Both ways out; the sessions themselves need no keys.
+const KEYRING_REMEDY: &str = "Tell the user: restore keys/keyring.json from a backup, or run `workrail keys new`. New \
+     keys end the tokens in open chats; resume_session then finds every run again.";
+
+/// Sessions exist and the keyring does not: making another one silently would end every token unsaid.
+pub(crate) fn keyring_lost() -> Boxed {
+    unusable_keyring(
+        "the keyring `keys/keyring.json` is missing, but this data directory has sessions",
+        KEYRING_REMEDY,
+    )
+}
+
+fn unusable_keyring(what: &str, remedy: &str) -> Boxed {
+    let message = format!("{}. No token can be signed or checked; all sessions are intact.", sentence(what));
+    envelope(ErrorCode::StoreKeyringUnusable, Retry::NotRetryable, message, remedy)
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
@@ -214,4 +338,28 @@ fn chain(error: &dyn std::error::Error) -> String {
 fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use workrail_ports::file_system::RelPath;
+
+    #[test]
+    fn a_full_log_is_not_called_a_disk_that_refuses() {
+        let path = RelPath::root();
+        let kind = FsErrorKind::TooLarge { len: 1, max: 1 };
+        let detail = "the manifest is full at record 7".to_owned();
+        let error = store(StoreError::Io(FsError { op: FsOp::Write, path, kind, detail }));
+        assert_eq!((error.code, error.retry), (ErrorCode::StoreIo, Retry::NotRetryable));
+        assert!(error.message.contains("log is full: the manifest is full at record 7"), "{}", error.message);
+        assert!(error.suggestion.contains("new session"), "{}", error.suggestion);
+    }
+
+    #[test]
+    fn event_numbers_that_are_used_up_are_a_full_log() {
+        let source = EventError::Field { field: "eventIndex".to_owned(), problem: "is beyond".to_owned() };
+        let error = decide(&DecideError::Plan(PlanError::Event { position: 0, source }));
+        assert_eq!((error.code, error.retry), (ErrorCode::StoreIo, Retry::NotRetryable));
+    }
 }

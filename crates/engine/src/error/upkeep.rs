@@ -5,7 +5,8 @@ use workrail_model::error::{ErrorCode, Retry};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::limits::LOCK_RETRY_AFTER_MS;
-use workrail_ports::file_system::FsError;
+use workrail_ports::backup::CopyError;
+use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Doubt, UpkeepError};
 
@@ -51,9 +52,16 @@ pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
 /// A disk that does not work, told to a person who ran a command.
 pub(crate) fn upkeep_io(cause: &FsError) -> Boxed {
     let mut error = io(cause);
-    error.message = format!("The disk refused to work: {cause}. Nothing that is needed was removed.");
+    if cause.kind != FsErrorKind::TooManyOpenFiles {
+        error.message = format!("The disk refused to work: {cause}. Nothing that is needed was removed.");
+    }
     error.suggestion = format!("{}, then run the same command again.", remedy(cause));
     error
+}
+
+/// A command that found the session locked; calls of agents have a code of their own, about their token.
+pub(crate) fn locked_for_command(session: SessionId, refused: Boxed) -> Boxed {
+    if refused.code == ErrorCode::TokenSessionLocked { session_locked(session) } else { refused }
 }
 
 fn session_locked(session: SessionId) -> Boxed {
@@ -75,9 +83,9 @@ pub(crate) fn safe_mode(doubts: &[Doubt]) -> Boxed {
     let mut error = envelope(
         ErrorCode::StoreSafeMode,
         Retry::NotRetryable,
-        format!("What the store still needs cannot be known: {named}. So nothing was removed."),
-        "`workrail verify` says what is wrong with each; `workrail repair SESSION` mends what can be mended. Then \
-         run the command again.",
+        format!("What the store still needs cannot be known: {named}. So no content was removed."),
+        "`workrail verify` says what is wrong with each; `workrail repair SESSION` repairs what can be repaired. Then \
+         run `workrail gc` again.",
     );
     error.details =
         Some(doubts.iter().map(|doubt| json!({ "what": doubt.what, "why": doubt.why })).collect());
@@ -95,13 +103,14 @@ fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
         ),
         SessionHealth::CorruptHead { reason } => (
             format!(
-                "Session {session} is damaged from its beginning ({reason}), so there is nothing to cut back to."
+                "Session {session} is damaged from its beginning ({reason}), and its first segment is not whole, so \
+                 there is nothing to keep."
             ),
-            "Restore its folder from a backup of the data directory. Its files are as they were.",
+            "`workrail restore BACKUP SESSION` brings it back from a backup. Its files are as they were.",
         ),
         SessionHealth::CorruptTail { reason, .. } => (
             format!("Session {session} is damaged ({reason}), and no whole part of it can be kept."),
-            "Restore its folder from a backup of the data directory. Its files are as they were.",
+            "`workrail restore BACKUP SESSION` brings it back from a backup. Its files are as they were.",
         ),
         SessionHealth::Healthy => (
             format!("Session {session} has no damage that a repair could cut away."),
@@ -111,4 +120,51 @@ fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
     error.message = message;
     suggestion.clone_into(&mut error.suggestion);
     error
+}
+
+/// Why a backup or a restore was not carried out.
+pub(crate) fn copy(cause: CopyError) -> Boxed {
+    match cause {
+        CopyError::NotABackup => invalid(
+            "The folder holds files and is not a backup of WorkRail. Nothing was written.".to_owned(),
+            "Name an empty or a new folder, or the folder of an earlier backup.",
+        ),
+        CopyError::NewerBackup { version } => invalid(
+            format!(
+                "The backup has format version {version}, which this WorkRail does not know. Nothing was written."
+            ),
+            "Update WorkRail, or name another folder.",
+        ),
+        CopyError::Busy => envelope(
+            ErrorCode::StoreBusy,
+            Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+            "Another backup, restore, import or `workrail gc` is at work in one of the two stores."
+                .to_owned(),
+            "Run the same command again in a moment. What was copied so far is kept.",
+        ),
+        CopyError::NotReadBack { path, detail } => envelope(
+            ErrorCode::StoreIo,
+            Retry::NotRetryable,
+            format!("`{path}` was copied, but reading it back failed: {detail}. Do not rely on this copy."),
+            "Check the disk that it was written to, then run the same command again.",
+        ),
+        CopyError::Source(StoreError::Io(cause)) => {
+            let mut error = io(&cause);
+            error.message = format!("The store that is copied could not be read: {cause}.");
+            error.suggestion = format!("{}, then run the same command again.", remedy(&cause));
+            error
+        }
+        CopyError::Source(cause) => upkeep(cause.into()),
+        CopyError::Target(UpkeepError::Store(StoreError::Io(cause))) => {
+            let mut error = io(&cause);
+            error.message =
+                format!("The copy could not be written: {cause}. What was copied so far is intact.");
+            error.suggestion = format!(
+                "{}, then run the same command again; it continues where it stopped.",
+                remedy(&cause)
+            );
+            error
+        }
+        CopyError::Target(cause) => upkeep(cause),
+    }
 }

@@ -1,12 +1,13 @@
 //! All sessions of the store, what waits first.
 
-use workrail_core::overview::{Finished, SessionRows, SessionsList, arrange, damaged, rows};
+use workrail_core::overview::{Finished, SessionRows, SessionsList, arrange, damaged};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
+use workrail_ports::session_store::StampDepth;
 
 use super::Heard;
 use crate::gate::Reading;
-use crate::{Engine, Store, error};
+use crate::{Engine, Store};
 
 impl<S: Store> Engine<S> {
     /// One row per run, and every damaged session with its health.
@@ -21,24 +22,19 @@ impl Reading<'_> {
         finished: Finished,
         heard: Heard<'_>,
     ) -> Result<SessionsList, Box<ErrorEnvelope>> {
-        let sessions = self.sessions.sessions().map_err(error::store)?;
-        let mut found = Vec::with_capacity(sessions.len());
-        for (place, session) in (0..).zip(&sessions) {
-            heard(place, sessions.len() as u64);
-            // One that was deleted in between is none of the list.
-            let Ok(read) = self.salvage(*session) else { continue };
-            found.push(match read.health {
-                SessionHealth::Healthy => {
-                    SessionRows::Healthy(rows(&read.state, &read.events, &self.content))
-                }
-                health @ SessionHealth::CorruptTail { .. } => {
-                    SessionRows::Damaged(damaged(*session, health, Some(&read.state)))
-                }
-                health @ (SessionHealth::CorruptHead { .. } | SessionHealth::UnknownVersion { .. }) => {
-                    SessionRows::Damaged(damaged(*session, health, None))
-                }
-            });
-        }
-        Ok(arrange(found, finished))
+        let known = self.cards_at(StampDepth::Segments, heard)?;
+        let healthy = known.rows().map(|rows| SessionRows::Healthy(rows.to_vec()));
+        let unhealthy = known.unhealthy.iter().map(|(session, health)| {
+            // Only what comes before the damage may be named.
+            let read = match health {
+                SessionHealth::CorruptTail { .. } => self.salvage(*session).ok(),
+                SessionHealth::Healthy
+                | SessionHealth::CorruptHead { .. }
+                | SessionHealth::UnknownVersion { .. } => None,
+            };
+            let facts = read.as_ref().map(|read| &read.state);
+            SessionRows::Damaged(damaged(*session, health.clone(), facts))
+        });
+        Ok(arrange(healthy.chain(unhealthy), finished))
     }
 }

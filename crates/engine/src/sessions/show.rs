@@ -14,6 +14,7 @@ use workrail_model::reply::{NextCall, Recap};
 use crate::find::Found;
 use crate::gate::Reading;
 use crate::salvage::Salvaged;
+use crate::token::FirstKeys;
 use crate::{Engine, Store, error};
 
 #[derive(Clone, Debug, Serialize)]
@@ -35,7 +36,7 @@ pub struct GoingOn {
     /// Asked for, and applied by the next completed step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_preferences: Option<Preferences>,
-    /// The call that shows the step to an agent; absent for a damaged session, which cannot go on.
+    /// The call that shows the step to an agent; absent for a damaged session, and without signing keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_call: Option<NextCall>,
 }
@@ -48,7 +49,8 @@ impl<S: Store> Engine<S> {
 
 impl Reading<'_> {
     fn show(&self, about: Found) -> Result<SessionView, Box<ErrorEnvelope>> {
-        self.signer.refresh();
+        // Without keys the session is shown all the same, with no call to go on; `keys_problem` says why.
+        let _ = self.signer.refresh(FirstKeys::DoNotMake);
         let read = self.salvage(about.session)?.or_refuse()?;
         let covers = match about.run {
             Some(run_id) => Covers::Run { run_id },
@@ -94,7 +96,7 @@ impl Reading<'_> {
             label: label.to_string(),
             recap,
             pending_preferences: wish.filter(|wish| *wish != facts.preferences(tip)),
-            next_call: read.health.is_healthy().then(bookmark),
+            next_call: (read.health.is_healthy() && self.signer.has_keys()).then(bookmark),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! `gc`: old sessions by their age, then content that nothing needs (G25).
 //!
-//! First every session is judged, and one doubt ends it: nothing is removed. Then old sessions go, each under
-//! its lock and only while nobody has touched it since. Content is swept last, never before.
+//! Every session is judged on its own. Old ones go, each under its lock and only while nobody has touched it since.
+//! Content is swept last, and only when every session could be read: one that cannot be read may need any of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ pub enum Mode {
 pub struct Cleaned {
     pub dry_run: bool,
     pub ttl: String,
-    /// Present when the store is in doubt: nothing was removed, or nothing more.
+    /// Present when some session cannot be read: no content was removed, because it may need any of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub safe_mode: Option<ErrorEnvelope>,
     /// What ended it early; what is told here was done before.
@@ -143,10 +143,10 @@ struct Seen {
     is_kept: bool,
 }
 
-/// All sessions of the store.
-enum Survey {
-    Sound(BTreeMap<SessionId, Seen>),
-    InDoubt(Vec<Doubt>),
+/// All sessions of the store that can be judged, and everything that stands against removing content.
+struct Judged {
+    seen: BTreeMap<SessionId, Seen>,
+    doubts: Vec<Doubt>,
 }
 
 impl Cleaned {
@@ -184,12 +184,7 @@ impl Cleaned {
     /// Notes the first failure. From the first removal on a failure is told with what was removed, never instead.
     fn stop(&mut self, cause: UpkeepError) {
         if let UpkeepError::InDoubt(doubts) = cause {
-            let mut warning = *error::safe_mode(&doubts);
-            if !self.dry_run && !self.removed.is_empty() {
-                warning.message =
-                    warning.message.replace("So nothing was removed", "So no content was removed");
-            }
-            self.safe_mode = Some(warning);
+            self.safe_mode = Some(*error::safe_mode(&doubts));
         } else if self.stopped.is_none() {
             self.stopped = Some(*error::upkeep(cause));
         }
@@ -209,18 +204,16 @@ impl<S: Store + Upkeep> Engine<S> {
             stayed: StayCounts::default(),
             freed: Freed::default(),
         };
-        let seen = match self.see_all(watch)? {
-            Survey::Sound(seen) => seen,
-            Survey::InDoubt(doubts) => {
-                cleaned.safe_mode = Some(*error::safe_mode(&doubts));
-                return Ok(cleaned);
-            }
-        };
+        let Judged { seen, doubts } = self.see_all(watch)?;
         if mode == Mode::Real {
             self.store.may_sweep().map_err(error::upkeep)?;
         }
         let expired = self.remove_expired(&seen, ttl, mode, &mut cleaned);
         if cleaned.stopped.is_some() {
+            return Ok(cleaned);
+        }
+        if !doubts.is_empty() {
+            cleaned.stop(UpkeepError::InDoubt(doubts));
             return Ok(cleaned);
         }
         let sweep = match mode {
@@ -234,8 +227,8 @@ impl<S: Store + Upkeep> Engine<S> {
         Ok(cleaned)
     }
 
-    /// Every session, or everything that stands against removing anything.
-    fn see_all(&self, watch: Watch<'_>) -> Result<Survey, Box<ErrorEnvelope>> {
+    /// Every session. One that cannot be read keeps all content, and no other session (G20).
+    fn see_all(&self, watch: Watch<'_>) -> Result<Judged, Box<ErrorEnvelope>> {
         let sessions = self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?;
         let total = sessions.len() as u64;
         let foreign = self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))?;
@@ -251,7 +244,7 @@ impl<S: Store + Upkeep> Engine<S> {
                 Err(why) => doubts.push(Doubt { what: session.to_string(), why }),
             }
         }
-        Ok(if doubts.is_empty() { Survey::Sound(seen) } else { Survey::InDoubt(doubts) })
+        Ok(Judged { seen, doubts })
     }
 
     /// What there is to know about one session; `None` when it is gone, an error when that cannot be known.

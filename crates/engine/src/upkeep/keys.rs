@@ -4,6 +4,7 @@ use serde::Serialize;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::keyring::{Keyring, SigningKey};
 
+use crate::token::FirstKeys;
 use crate::{Engine, Store, error};
 
 /// The keys without the keys.
@@ -22,6 +23,16 @@ pub struct KeyFacts {
     pub fingerprint: String,
 }
 
+/// What making a fresh keyring did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewKeys {
+    pub keys: Keys,
+    /// Where the file that could not be used is now, in the data directory; absent when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved_to: Option<String>,
+}
+
 impl From<&SigningKey> for KeyFacts {
     fn from(key: &SigningKey) -> Self {
         Self { fingerprint: key.fingerprint() }
@@ -35,16 +46,27 @@ impl From<&Keyring> for Keys {
 }
 
 impl<S: Store> Engine<S> {
-    /// The keys of the store as they lie there.
-    pub fn keys(&self) -> Result<Keys, Box<ErrorEnvelope>> {
-        self.store.load_or_create().map(|keyring| Keys::from(&keyring)).map_err(error::keyring)
+    /// The keys of the store as they are; `None` for a new store, whose first write makes them.
+    pub fn keys(&self) -> Result<Option<Keys>, Box<ErrorEnvelope>> {
+        self.signer.refresh(FirstKeys::DoNotMake)?;
+        Ok(self.signer.keyring().map(|keyring| Keys::from(&*keyring)))
     }
 
     /// A fresh key for new tokens. Tokens of the key before it stay good until the next rotation.
     pub fn rotate_keys(&self) -> Result<Keys, Box<ErrorEnvelope>> {
+        self.signer.refresh(FirstKeys::Make)?;
         let keyring = self.store.rotate().map_err(error::keyring)?;
         let keys = Keys::from(&keyring);
         self.signer.adopt(keyring);
         Ok(keys)
+    }
+
+    /// A fresh keyring where the one before is lost or cannot be used. Tokens that agents have are not accepted
+    /// any more; the sessions stay as they are.
+    pub fn new_keys(&self) -> Result<NewKeys, Box<ErrorEnvelope>> {
+        let replaced = self.store.replace().map_err(error::keyring)?;
+        let keys = Keys::from(&replaced.keyring);
+        self.signer.adopt(replaced.keyring);
+        Ok(NewKeys { keys, moved_to: replaced.moved_to })
     }
 }

@@ -1,4 +1,4 @@
-//! `repair`: a damaged session back to its validated prefix, with a backup of all of it (G24).
+//! `repair`: a damaged session back to what its segments attest, with a backup of all of it (G24).
 
 use serde::Serialize;
 use workrail_core::project::{FoldError, SessionState};
@@ -21,6 +21,18 @@ pub enum MendOutcome {
         session_id: SessionId,
         events: u64,
     },
+    /// Nothing is wrong, and one completed write waits for a writer.
+    #[serde(rename_all = "camelCase")]
+    WouldRollForward {
+        session_id: SessionId,
+        events: u64,
+    },
+    /// The completed write is recorded now.
+    #[serde(rename_all = "camelCase")]
+    RolledForward {
+        session_id: SessionId,
+        events: u64,
+    },
     WouldRepair(Mended),
     Repaired(Mended),
 }
@@ -33,6 +45,8 @@ pub struct Mended {
     pub damage: String,
     /// The events that stay: all before this index.
     pub events_kept: u64,
+    /// How many of them are kept by recomputing their part of the manifest from the segments.
+    pub events_rebuilt: u64,
     pub gives_up: GivenUp,
     /// Beneath the data directory: the session as it was, whole.
     pub backup: String,
@@ -76,6 +90,10 @@ impl From<&LostSegment> for GivenUpSegment {
 impl<S: Store + Upkeep> Engine<S> {
     /// Cuts a damaged session back to what can be trusted, or says what that would do.
     pub fn repair(&self, session: SessionId, mode: Mode) -> Result<MendOutcome, Box<ErrorEnvelope>> {
+        let pending = self.store.pending_write(session).map_err(|cause| error::upkeep_io(&cause))?;
+        if let Some(write) = pending {
+            return self.roll_forward(session, write.events, mode);
+        }
         let slice = self.store.read(session, None).map_err(|cause| error::upkeep(cause.into()))?;
         let nonsense = first_nonsense(session, &slice.events);
         let damage = match (&slice.health, &nonsense) {
@@ -100,6 +118,24 @@ impl<S: Store + Upkeep> Engine<S> {
     }
 }
 
+impl<S: Store + Upkeep> Engine<S> {
+    fn roll_forward(
+        &self,
+        session: SessionId,
+        events: u64,
+        mode: Mode,
+    ) -> Result<MendOutcome, Box<ErrorEnvelope>> {
+        match mode {
+            Mode::DryRun => Ok(MendOutcome::WouldRollForward { session_id: session, events }),
+            Mode::Real => {
+                // Whoever takes the lock rolls it forward (G13).
+                drop(self.store.lock(session).map_err(|cause| error::upkeep(cause.into()))?);
+                Ok(MendOutcome::RolledForward { session_id: session, events })
+            }
+        }
+    }
+}
+
 /// The first event that contradicts those before it, though its bytes are sound.
 fn first_nonsense(session: SessionId, events: &[Event]) -> Option<FoldError> {
     let mut facts = SessionState::new(session);
@@ -112,6 +148,7 @@ fn mended(session: SessionId, damage: String, found: &Diagnosis) -> Mended {
         session_id: session,
         damage,
         events_kept: found.keeps_until.get(),
+        events_rebuilt: found.events_rebuilt,
         gives_up: GivenUp {
             segments: found.gives_up.iter().map(GivenUpSegment::from).collect(),
             readable_events: events().count() as u64,

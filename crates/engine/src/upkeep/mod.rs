@@ -1,6 +1,8 @@
 //! What a person asks of a whole store: checking, cleaning, keeping, removing, mending, rotating keys
 //! (G24, G25, G33). No tool of an agent leads here.
 
+mod backup;
+mod content;
 mod gc;
 mod keys;
 mod mend;
@@ -13,8 +15,10 @@ use workrail_model::id::RunId;
 use workrail_model::preferences::RunStatus;
 use workrail_ports::content::{ContentError, ContentStore};
 
+pub use backup::{ChangedSession, CopyProblem, CopySummary, SessionCounts, back_up, find_in_backup, restore};
+pub use content::{MendedContent, RestoredContent, UnrestoredContent};
 pub use gc::{AheadOfClock, Cleaned, CleanedSession, Freed, Mode, StayCounts, Sum};
-pub use keys::{KeyFacts, Keys};
+pub use keys::{KeyFacts, Keys, NewKeys};
 pub use mend::{GivenUp, GivenUpSegment, MendOutcome, Mended};
 pub use sessions::{Overview, RunOverview};
 pub use verify::{Counts, Note, Problem, Scope, Verified};

@@ -7,19 +7,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
+use workrail_core::interpret::Positions;
 use workrail_core::project::SessionState;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{Event, EventData, NodeCreated, OutputPayload};
-use workrail_model::health::SessionHealth;
+use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::plan::AttachmentKind;
 use workrail_model::reply::StoredReply;
 use workrail_model::strict_json;
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{StrayKind, Upkeep};
+use workrail_ports::upkeep::{PendingWrite, StrayKind, Upkeep};
 
 use super::{Watch, told};
 use crate::{Engine, Store, error};
@@ -78,7 +79,15 @@ pub struct Note {
     pub note: String,
 }
 
-const RESTORE: &str = "Restore the file from a backup of the data directory.";
+const RESTORE: &str = "`workrail repair --all` computes it again where that is possible; with `--from BACKUP` it takes it \
+                       from a backup.";
+/// Sessions named beside damaged content; the rest is counted.
+const NEEDED_BY_MAX: usize = 8;
+
+/// Stands for content that no event led to.
+const NOBODY: &str = "";
+
+const UNREADABLE: &str = "Check the disk, and the owner and permissions of the session's folder.";
 
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 
@@ -87,9 +96,18 @@ struct Check<'a> {
     content: &'a dyn ContentStore,
     report: Verified,
     sound: BTreeSet<(AttachmentKind, Sha256)>,
-    /// Content that was reported already.
-    damaged: BTreeSet<(AttachmentKind, Sha256)>,
+    /// Content that was reported already, and who needs it.
+    damaged: BTreeMap<(AttachmentKind, Sha256), Damaged>,
+    /// The same, in the order in which it was found.
+    damaged_in_order: Vec<(AttachmentKind, Sha256)>,
     workflows: BTreeMap<WorkflowHash, Arc<CompiledWorkflow>>,
+}
+
+/// A piece of content that is damaged, and the problem that tells of it.
+struct Damaged {
+    what: String,
+    problem: String,
+    needed_by: BTreeSet<String>,
 }
 
 impl<S: Store + Upkeep> Engine<S> {
@@ -99,7 +117,8 @@ impl<S: Store + Upkeep> Engine<S> {
             content: &*self.store,
             report: Verified::default(),
             sound: BTreeSet::new(),
-            damaged: BTreeSet::new(),
+            damaged: BTreeMap::new(),
+            damaged_in_order: Vec::new(),
             workflows: BTreeMap::new(),
         };
         let sessions = match scope {
@@ -109,8 +128,14 @@ impl<S: Store + Upkeep> Engine<S> {
         let total = sessions.len() as u64;
         for (done, session) in sessions.into_iter().enumerate() {
             watch(done as u64, total);
+            let before = check.begin();
             self.verify_session(session, scope, &mut check)?;
+            // A session that `gc` removed meanwhile takes its content along: that is no loss.
+            if check.has_found_since(before) && self.is_gone(session) {
+                check.take_back(before);
+            }
         }
+        self.note_pending(scope, &mut check)?;
         if scope == Scope::All {
             self.verify_content(&mut check, watch)?;
             for folder in self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))? {
@@ -122,7 +147,28 @@ impl<S: Store + Upkeep> Engine<S> {
             }
             self.note_strays(&mut check)?;
         }
+        check.tell_damaged_content();
         Ok(check.report)
+    }
+
+    fn is_gone(&self, session: SessionId) -> bool {
+        matches!(self.store.read(session, None), Err(StoreError::NotFound { .. }))
+    }
+
+    /// Completed writes are no damage: the next call that writes to their session records them.
+    fn note_pending(&self, scope: Scope, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
+        let pending = match scope {
+            Scope::All => self.store.pending_writes().map_err(|cause| error::upkeep_io(&cause))?,
+            // One that cannot be read is told as a problem already.
+            Scope::One(session) => self.store.pending_write(session).ok().flatten().into_iter().collect(),
+        };
+        for write in pending {
+            let (path, note) =
+                (format!("sessions/{}/{}", write.session, write.segment), pending_note(&write));
+            check.report.counts.notes += 1;
+            check.report.notes.push(Note { path, note });
+        }
+        Ok(())
     }
 
     fn verify_session(
@@ -137,11 +183,7 @@ impl<S: Store + Upkeep> Engine<S> {
             Err(StoreError::NotFound { .. }) if scope == Scope::All => return Ok(()),
             Err(cause @ StoreError::NotFound { .. }) => return Err(error::upkeep(cause.into())),
             Err(cause) => {
-                check.problem(
-                    what,
-                    cause.to_string(),
-                    "Check the disk and the rights of the data directory.",
-                );
+                check.problem(what, cause.to_string(), UNREADABLE);
                 return Ok(());
             }
             Ok(slice) => slice,
@@ -174,7 +216,7 @@ impl<S: Store + Upkeep> Engine<S> {
             let total = contents.len() as u64;
             for (done, digest) in contents.into_iter().enumerate() {
                 watch(done as u64, total);
-                check.content(kind, digest, "this file");
+                check.unreferenced(kind, digest);
             }
         }
         Ok(())
@@ -182,19 +224,14 @@ impl<S: Store + Upkeep> Engine<S> {
 
     fn note_strays(&self, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
         let (strays, count) = self.store.strays(NOTES_MAX).map_err(|cause| error::upkeep_io(&cause))?;
-        check.report.counts.notes = count;
-        check.report.notes = strays
-            .into_iter()
-            .map(|stray| Note {
-                path: stray.path,
-                note: match stray.kind {
-                    StrayKind::Leftover => {
-                        "left by an interrupted write; `workrail gc` removes it".to_owned()
-                    }
-                    StrayKind::Unknown => "nothing of WorkRail's; ignored".to_owned(),
-                },
-            })
-            .collect();
+        check.report.counts.notes += count;
+        check.report.notes.extend(strays.into_iter().map(|stray| Note {
+            path: stray.path,
+            note: match stray.kind {
+                StrayKind::Leftover => "left by an interrupted write; `workrail gc` removes it".to_owned(),
+                StrayKind::Unknown => "nothing of WorkRail's; ignored".to_owned(),
+            },
+        }));
         Ok(())
     }
 }
@@ -203,22 +240,93 @@ impl<S: Store + Upkeep> Engine<S> {
 fn remedy(health: &SessionHealth) -> Option<&'static str> {
     match health {
         SessionHealth::Healthy => None,
-        SessionHealth::CorruptTail { .. } => {
-            Some("`workrail repair SESSION --dry-run` shows what a repair would keep and give up.")
+        SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
+            Some(UNREADABLE)
         }
-        SessionHealth::CorruptHead { .. } => {
-            Some("Restore the session's folder from a backup of the data directory.")
-        }
+        SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => Some(
+            "`workrail repair SESSION --dry-run` shows what a repair would keep and give up; `workrail restore BACKUP \
+             SESSION` brings it back from a backup.",
+        ),
         SessionHealth::UnknownVersion { .. } => Some("Update WorkRail."),
     }
 }
 
+/// A completed write, for people.
+fn pending_note(write: &PendingWrite) -> String {
+    format!(
+        "one completed write ({} events) waits to be rolled forward by the next call that writes to this session, \
+         or by `workrail repair {}`",
+        write.events, write.session
+    )
+}
+
+/// Where the report stood before a session.
+#[derive(Clone, Copy)]
+struct Mark {
+    counts: Counts,
+    problems: usize,
+    damaged: usize,
+}
+
 impl Check<'_> {
+    fn begin(&self) -> Mark {
+        let problems = self.report.problems.len();
+        Mark { counts: self.report.counts, problems, damaged: self.damaged_in_order.len() }
+    }
+
+    fn has_found_since(&self, mark: Mark) -> bool {
+        self.report.counts.problems > mark.counts.problems || self.damaged_in_order.len() > mark.damaged
+    }
+
+    /// Forgets everything that was found since the mark.
+    fn take_back(&mut self, mark: Mark) {
+        self.report.counts = mark.counts;
+        self.report.problems.truncate(mark.problems);
+        for content in self.damaged_in_order.drain(mark.damaged..) {
+            self.damaged.remove(&content);
+        }
+    }
+
+    /// Content that is there and was not needed so far. One that is gone since it was listed was swept.
+    fn unreferenced(&mut self, kind: AttachmentKind, digest: Sha256) {
+        let mark = self.begin();
+        let is_missing = |content: &dyn ContentStore| {
+            let read = match kind {
+                AttachmentKind::Snapshot => content.snapshot(SnapshotRef::new(digest)).map(|_| ()),
+                AttachmentKind::Blob => content.blob(BlobRef::new(digest)).map(|_| ()),
+                AttachmentKind::Workflow => content.workflow(WorkflowHash::new(digest)).map(|_| ()),
+            };
+            matches!(read, Err(ContentError::Missing { .. }))
+        };
+        if !self.content(kind, digest, NOBODY) && is_missing(self.content) {
+            self.take_back(mark);
+        }
+    }
+
     fn problem(&mut self, what: String, problem: String, fix: &str) {
         self.report.counts.problems += 1;
         if self.report.problems.len() < PROBLEMS_MAX {
             let fix = fix.replace("SESSION", &what);
             self.report.problems.push(Problem { what, problem, fix });
+        }
+    }
+
+    /// Damaged content is told at the end, with everybody who needs it.
+    fn tell_damaged_content(&mut self) {
+        for (_, damaged) in std::mem::take(&mut self.damaged) {
+            let needed_by: Vec<&String> = damaged.needed_by.iter().filter(|name| *name != NOBODY).collect();
+            let mut names: Vec<&str> =
+                needed_by.iter().take(NEEDED_BY_MAX).map(|name| name.as_str()).collect();
+            let more = format!("{} more", needed_by.len().saturating_sub(NEEDED_BY_MAX));
+            if needed_by.len() > NEEDED_BY_MAX {
+                names.push(&more);
+            }
+            let needed = if names.is_empty() {
+                "needed by no session".to_owned()
+            } else {
+                format!("needed by {}", names.join(", "))
+            };
+            self.problem(damaged.what, format!("{} ({needed})", damaged.problem), RESTORE);
         }
     }
 
@@ -230,6 +338,9 @@ impl Check<'_> {
         match &event.data {
             EventData::RunStarted(run) => {
                 self.content(AttachmentKind::Workflow, run.workflow_hash.digest(), session);
+                if let Some(keyed) = run.keyed {
+                    self.stored_reply(session, keyed.reply_ref);
+                }
             }
             EventData::NodeCreated(node) => {
                 self.node(session, facts, event, node);
@@ -264,7 +375,8 @@ impl Check<'_> {
         if self.sound.contains(&(kind, digest)) {
             return true;
         }
-        if self.damaged.contains(&(kind, digest)) {
+        if let Some(damaged) = self.damaged.get_mut(&(kind, digest)) {
+            damaged.needed_by.insert(needed_by.to_owned());
             return false;
         }
         let counts = &mut self.report.counts;
@@ -290,21 +402,27 @@ impl Check<'_> {
                 true
             }
             Err(cause) => {
-                self.damaged.insert((kind, digest));
+                self.damaged_in_order.push((kind, digest));
                 let (what, problem) = described(&cause, digest);
-                self.problem(what, format!("{problem} (needed by {needed_by})"), RESTORE);
+                let needed_by = BTreeSet::from([needed_by.to_owned()]);
+                self.damaged.insert((kind, digest), Damaged { what, problem, needed_by });
                 false
             }
         }
     }
 
-    /// A node's snapshot belongs to the workflow that its run is pinned to, and waits at a step of it.
+    /// A node's snapshot belongs to the workflow that its run is pinned to, and is at a place that it has: what
+    /// an import refuses.
     fn node(&mut self, session: &str, facts: &SessionState, event: &Event, node: &NodeCreated) {
         let index = event.event_index.get();
         let run = event.scope.run().and_then(|run| facts.run(run));
         if run.is_some_and(|run| run.workflow_hash != node.workflow_hash) {
             let problem = format!("the node of event {index} names another workflow than its run");
-            self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
+            self.problem(
+                session.to_owned(),
+                problem,
+                "`workrail restore BACKUP SESSION` brings it back from a backup.",
+            );
         }
         if !self.content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
             return;
@@ -314,16 +432,20 @@ impl Check<'_> {
         else {
             return;
         };
-        let step = snapshot.state().pending_step();
         let problem = if snapshot.workflow_hash != node.workflow_hash {
-            "belongs to another workflow than its node"
-        } else if step.is_some_and(|step| workflow.step(&step.step_id).is_none()) {
-            "waits at a step that its workflow does not have"
+            "belongs to another workflow than its node".to_owned()
         } else {
-            return;
+            match Positions::of(&workflow).check_state(snapshot.state()) {
+                Ok(()) => return,
+                Err(cause) => cause.to_string(),
+            }
         };
         let problem = format!("the snapshot of event {index} {problem}");
-        self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
+        self.problem(
+            session.to_owned(),
+            problem,
+            "`workrail restore BACKUP SESSION` brings it back from a backup.",
+        );
     }
 
     /// A workflow that was found sound; some are remembered, because many sessions pin the same.
@@ -350,7 +472,11 @@ impl Check<'_> {
         });
         if let Err(cause) = parsed {
             let problem = format!("the stored reply {reference} cannot be read: {cause}");
-            self.problem(session.to_owned(), problem, "Update WorkRail, or restore from a backup.");
+            self.problem(
+                session.to_owned(),
+                problem,
+                "Update WorkRail, or run `workrail restore BACKUP SESSION`.",
+            );
         }
     }
 
@@ -368,13 +494,17 @@ impl Check<'_> {
         if !holds {
             let index = event.event_index.get();
             let problem = format!("the content of event {index} is not what the event says of it");
-            self.problem(session.to_owned(), problem, "Restore the session's folder from a backup.");
+            self.problem(
+                session.to_owned(),
+                problem,
+                "`workrail restore BACKUP SESSION` brings it back from a backup.",
+            );
         }
     }
 }
 
 /// The file that cannot be used, and why.
-fn described(cause: &ContentError, digest: Sha256) -> (String, String) {
+pub(super) fn described(cause: &ContentError, digest: Sha256) -> (String, String) {
     match cause {
         ContentError::Missing { path } => (path.clone(), "is missing".to_owned()),
         ContentError::Damaged { path } => (path.clone(), "does not have its digest".to_owned()),

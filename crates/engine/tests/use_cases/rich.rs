@@ -3,12 +3,15 @@
 use serde_json::{Value, json};
 use workrail_engine::Found;
 use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, StartSession, StartWorkflow};
-use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
 use workrail_model::discovery::Precedence;
 use workrail_model::id::SessionId;
 use workrail_model::preferences::{Mode, PreferenceChange, Preferences};
 
 use crate::scene::{Scene, authored};
+
+const ORIGIN: ApprovalOrigin =
+    ApprovalOrigin { channel: ApprovalChannel::Terminal, descends_from_server: None };
 
 pub(crate) struct Rich {
     pub(crate) scene: Scene,
@@ -113,7 +116,7 @@ impl Rich {
         assert_eq!(waits["kind"], "blocked");
         let waiting = self.scene.engine.waiting(&label).unwrap();
         let engine = &self.scene.engine;
-        engine.approve(&label, &waiting, ApprovalDecision::Approved, ApprovalChannel::Terminal).unwrap();
+        engine.approve(&label, &waiting, ApprovalDecision::Approved, ORIGIN).unwrap();
         let diverged = json!({
             "kind": "wr.workflow_divergence", "reason": "efficiency_skip", "summary": "Skipped the second look.",
         });

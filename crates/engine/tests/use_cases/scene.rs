@@ -138,13 +138,13 @@ impl Scene {
     /// Another machine: with keys and randomness of its own.
     pub(crate) fn seeded(seed: u64, shelf: Arc<Shelf>) -> Self {
         let store = MemoryStore::new(seed - 1);
-        let engine = Engine::open(Arc::new(store.clone()), around(seed, &shelf)).unwrap();
+        let engine = Engine::new(Arc::new(store.clone()), around(seed, &shelf));
         Self { shelf, store, engine }
     }
 
     /// Another process on the same store.
     pub(crate) fn reopened(&self) -> Engine<MemoryStore> {
-        Engine::open(Arc::new(self.store.clone()), around(1, &self.shelf)).unwrap()
+        Engine::new(Arc::new(self.store.clone()), around(1, &self.shelf))
     }
 
     pub(crate) fn list(&self) -> WorkflowList {

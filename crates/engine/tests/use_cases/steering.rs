@@ -2,12 +2,15 @@
 
 use serde_json::{Map, Value, json};
 use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, ResumeSession, StartWorkflow};
-use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorCode;
 use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, Preferences, RiskPolicy};
 
 use crate::scene::{Scene, authored};
+
+const ORIGIN: ApprovalOrigin =
+    ApprovalOrigin { channel: ApprovalChannel::Terminal, descends_from_server: None };
 
 fn step(id: &str, more: &Value) -> Value {
     let mut step = json!({ "id": id, "title": format!("Step {id}"), "prompt": format!("Do {id}.") });
@@ -59,10 +62,7 @@ fn label(reply: &Value) -> &str {
 
 fn approve(scene: &Scene, reply: &Value) {
     let waiting = scene.engine.waiting(label(reply)).unwrap();
-    scene
-        .engine
-        .approve(label(reply), &waiting, ApprovalDecision::Approved, ApprovalChannel::Terminal)
-        .unwrap();
+    scene.engine.approve(label(reply), &waiting, ApprovalDecision::Approved, ORIGIN).unwrap();
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::{Client, ClientError, ClientFile, Launch, Syntax, json, toml};
+use super::{Client, ClientError, ClientFile, Credential, HttpEndpoint, Launch, Syntax, json, toml};
 use crate::{bounded, whole_file};
 
 /// Histories are kept in some of these files; more than this is none of ours.
@@ -16,9 +16,11 @@ const BACKUPS_MAX: usize = 9;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub path: Utf8PathBuf,
-    /// Absent when the file is not there yet.
+    /// Absent when the file does not exist yet.
     pub before: Option<String>,
     pub after: String,
+    /// Whether `after` holds a secret: then only the user may read the file.
+    pub is_private: bool,
 }
 
 impl Change {
@@ -33,6 +35,20 @@ pub fn installed(file: &ClientFile, launch: &Launch) -> Result<Change, ClientErr
         Syntax::Json { servers, says_type } => json::install(text, servers, says_type, launch),
         Syntax::Toml => toml::install(text, launch),
     })
+}
+
+/// The file with WorkRail in it, reached over HTTP.
+pub fn installed_http(file: &ClientFile, endpoint: &HttpEndpoint) -> Result<Change, ClientError> {
+    let client = file.client;
+    let members = client.http_members().ok_or(ClientError::NoHttp { client: client.as_str() })?;
+    let authorization = endpoint.authorization(client);
+    let change = planned(file, |text| match client.syntax() {
+        Syntax::Json { servers, .. } => {
+            json::install_http(text, servers, members, &endpoint.url, &authorization)
+        }
+        Syntax::Toml => toml::install_http(text, &endpoint.url, &authorization),
+    })?;
+    Ok(Change { is_private: matches!(endpoint.credential, Credential::Secret(_)), ..change })
 }
 
 /// The file without WorkRail.
@@ -57,11 +73,11 @@ fn planned(
     };
     let after = edit(rest).map_err(|detail| ClientError::Malformed { path: path.clone(), detail })?;
     let after = if before.is_none() && rest == after { String::new() } else { format!("{mark}{after}") };
-    Ok(Change { path, before, after })
+    Ok(Change { path, before, after, is_private: false })
 }
 
 impl Client {
-    /// The command that a file starts WorkRail with; `None` when it does not.
+    /// The command that a file starts WorkRail with, or the address where it is reached; `None` when it has neither.
     pub fn command_in(file: &ClientFile) -> Result<Option<String>, ClientError> {
         let Some(text) = read(&file.path)? else { return Ok(None) };
         let text = text.trim_start_matches('\u{feff}');
@@ -103,7 +119,10 @@ pub fn apply(change: &Change) -> Result<Option<Utf8PathBuf>, ClientError> {
         }
         None => None,
     };
-    whole_file::write(&change.path, &change.after).map_err(written)?;
+    match change.is_private {
+        true => whole_file::write_private(&change.path, &change.after).map_err(written)?,
+        false => whole_file::write(&change.path, &change.after).map_err(written)?,
+    }
     Ok(backup)
 }
 

@@ -3,7 +3,11 @@
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 
-use super::{Launch, NAME};
+use super::{HttpMembers, Launch, NAME};
+
+const AUTHORIZATION: &str = "Authorization";
+/// How the clients call the address of a server.
+const URLS: [&str; 2] = ["url", "httpUrl"];
 
 /// Comments and trailing commas are common in these files; anything looser is a mistake.
 fn options() -> ParseOptions {
@@ -63,6 +67,10 @@ pub(super) fn install(text: &str, key: &str, says_type: bool, launch: &Launch) -
         Some(property) => {
             let entry = property.object_value().ok_or_else(|| format!("`{key}.{NAME}` is not an object"))?;
             unambiguous(&entry, &format!("`{key}.{NAME}`"))?;
+            if is_http(&entry) {
+                property.set_value(started(says_type, command, arguments));
+                return Ok(ended(root.to_string()));
+            }
             put(&entry, "command", &launch.command, command);
             if words(&entry) != Some(Launch::ARGUMENTS.map(str::to_owned).to_vec()) {
                 match entry.get("args") {
@@ -72,13 +80,63 @@ pub(super) fn install(text: &str, key: &str, says_type: bool, launch: &Launch) -
             }
         }
         None => {
-            let mut entry = Vec::new();
-            if says_type {
-                entry.push(("type".to_owned(), CstInputValue::String("stdio".to_owned())));
+            servers.append(NAME, started(says_type, command, arguments));
+        }
+    }
+    Ok(ended(root.to_string()))
+}
+
+fn started(says_type: bool, command: CstInputValue, arguments: CstInputValue) -> CstInputValue {
+    let mut entry = Vec::new();
+    if says_type {
+        entry.push(("type".to_owned(), CstInputValue::String("stdio".to_owned())));
+    }
+    entry.push(("command".to_owned(), command));
+    entry.push(("args".to_owned(), arguments));
+    CstInputValue::Object(entry)
+}
+
+/// Whether an entry names an address and no program.
+fn is_http(entry: &CstObject) -> bool {
+    entry.get("command").is_none() && URLS.iter().any(|url| entry.get(url).is_some())
+}
+
+pub(super) fn install_http(
+    text: &str,
+    key: &str,
+    members: HttpMembers,
+    url: &str,
+    authorization: &str,
+) -> Result<String, String> {
+    let (root, object) = parsed(text)?;
+    let servers = match servers(&object, key)? {
+        Some(servers) => servers,
+        None => object.object_value_or_set(key),
+    };
+    let string = |text: &str| CstInputValue::String(text.to_owned());
+    let mut entry = Vec::new();
+    if let Some(kind) = members.says_type {
+        entry.push(("type".to_owned(), string(kind)));
+    }
+    entry.push((members.url.to_owned(), string(url)));
+    let headers = vec![(AUTHORIZATION.to_owned(), string(authorization))];
+    entry.push(("headers".to_owned(), CstInputValue::Object(headers)));
+    match servers.get(NAME) {
+        None => drop(servers.append(NAME, CstInputValue::Object(entry))),
+        Some(property) => {
+            let known = property.object_value().ok_or_else(|| format!("`{key}.{NAME}` is not an object"))?;
+            unambiguous(&known, &format!("`{key}.{NAME}`"))?;
+            match is_http(&known) {
+                // What the user added, such as other headers, stays.
+                true => {
+                    put(&known, members.url, url, string(url));
+                    let headers = known.object_value_or_set("headers");
+                    unambiguous(&headers, &format!("`{key}.{NAME}.headers`"))?;
+                    put(&headers, AUTHORIZATION, authorization, string(authorization));
+                }
+                // A program's arguments and variables mean nothing to a server that runs already.
+                false => property.set_value(CstInputValue::Object(entry)),
             }
-            entry.push(("command".to_owned(), command));
-            entry.push(("args".to_owned(), arguments));
-            servers.append(NAME, CstInputValue::Object(entry));
         }
     }
     Ok(ended(root.to_string()))
@@ -113,11 +171,14 @@ pub(super) fn remove(text: &str, key: &str) -> Result<String, String> {
     }
 }
 
-/// The command that the file starts WorkRail with.
+/// The command that the file starts WorkRail with, or the address where it is reached.
 pub(super) fn command(text: &str, key: &str) -> Result<Option<String>, String> {
     let (_, object) = parsed(text)?;
     let entry = servers(&object, key)?.and_then(|servers| servers.get(NAME)?.object_value());
-    Ok(entry.and_then(|entry| entry.get("command")?.value()?.as_string_lit()?.decoded_value().ok()))
+    let text =
+        |entry: &CstObject, member: &str| entry.get(member)?.value()?.as_string_lit()?.decoded_value().ok();
+    Ok(entry
+        .and_then(|entry| text(&entry, "command").or_else(|| URLS.iter().find_map(|url| text(&entry, url)))))
 }
 
 fn ended(mut text: String) -> String {

@@ -8,10 +8,13 @@ mod json;
 mod toml;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use workrail_model::keyring::HttpSecret;
 
-pub use edit::{Change, apply, installed, removed};
+use crate::env_vars::HTTP_TOKEN;
 
-/// Under which name WorkRail stands in every client's file.
+pub use edit::{Change, apply, installed, installed_http, removed};
+
+/// The name of WorkRail in every client's file.
 pub const NAME: &str = "workrail";
 
 /// A program that starts MCP servers.
@@ -48,10 +51,18 @@ impl Scope {
 /// How a client's file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syntax {
-    /// JSON, perhaps with comments; the servers stand under this key.
+    /// JSON, perhaps with comments; the servers are under this key.
     Json { servers: &'static str, says_type: bool },
     /// TOML, in tables `[mcp_servers.NAME]`.
     Toml,
+}
+
+/// How a client's JSON names a server that it reaches over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct HttpMembers {
+    /// The value of `type`, where the client wants one.
+    says_type: Option<&'static str>,
+    url: &'static str,
 }
 
 /// Where things are that the clients' files stand beneath.
@@ -106,6 +117,29 @@ impl Client {
             }
             Self::VsCode => Syntax::Json { servers: "servers", says_type: true },
             Self::Codex => Syntax::Toml,
+        }
+    }
+
+    /// How the client is told of an HTTP server; `None` for one whose file knows only programs.
+    fn http_members(self) -> Option<HttpMembers> {
+        match self {
+            Self::ClaudeCode | Self::VsCode => Some(HttpMembers { says_type: Some("http"), url: "url" }),
+            Self::Cursor | Self::Codex => Some(HttpMembers { says_type: None, url: "url" }),
+            Self::Gemini => Some(HttpMembers { says_type: None, url: "httpUrl" }),
+            Self::ClaudeDesktop => None,
+        }
+    }
+
+    /// Whether the client can be set up for HTTP.
+    pub fn speaks_http(self) -> bool {
+        self.http_members().is_some()
+    }
+
+    /// How the client's file refers to a variable of the environment.
+    fn variable(self, name: &str) -> String {
+        match self {
+            Self::ClaudeCode | Self::ClaudeDesktop | Self::Codex | Self::Gemini => format!("${{{name}}}"),
+            Self::Cursor | Self::VsCode => format!("${{env:{name}}}"),
         }
     }
 
@@ -168,6 +202,31 @@ impl Launch {
     pub const ARGUMENTS: [&'static str; 1] = ["mcp"];
 }
 
+/// A server that a client reaches over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpEndpoint {
+    pub url: String,
+    pub credential: Credential,
+}
+
+/// What the client sends to show whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// The secret itself: for files of the user alone.
+    Secret(HttpSecret),
+    /// The variable `WORKRAIL_HTTP_TOKEN`: for files that are shared with a project.
+    Variable,
+}
+
+impl HttpEndpoint {
+    fn authorization(&self, client: Client) -> String {
+        match &self.credential {
+            Credential::Secret(secret) => format!("Bearer {}", secret.reveal()),
+            Credential::Variable => format!("Bearer {}", client.variable(HTTP_TOKEN.name)),
+        }
+    }
+}
+
 /// A client's file that is not touched, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
@@ -175,6 +234,8 @@ pub enum ClientError {
     Unreadable { path: Utf8PathBuf, detail: String },
     #[error("`{path}` is not valid and was left as it is: {detail}")]
     Malformed { path: Utf8PathBuf, detail: String },
+    #[error("{client} cannot be set up for HTTP: its file knows only programs to start")]
+    NoHttp { client: &'static str },
     #[error("`{path}` cannot be written: {detail}")]
     Unwritable { path: Utf8PathBuf, detail: String },
 }

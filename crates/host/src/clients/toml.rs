@@ -1,10 +1,13 @@
 //! Clients whose file is TOML.
 
-use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
 use super::{Launch, NAME};
 
 const SERVERS: &str = "mcp_servers";
+const URL: &str = "url";
+const HEADERS: &str = "http_headers";
+const AUTHORIZATION: &str = "Authorization";
 
 fn parsed(text: &str) -> Result<DocumentMut, String> {
     text.parse().map_err(|error: toml_edit::TomlError| error.to_string())
@@ -38,6 +41,16 @@ pub(super) fn install(text: &str, launch: &Launch) -> Result<String, String> {
     if same {
         return Ok(text.to_owned());
     }
+    let entry = entry_or_new(&mut document)?;
+    for member in [URL, HEADERS] {
+        entry.remove(member);
+    }
+    entry.insert("command", value(&launch.command));
+    entry.insert("args", value(Launch::ARGUMENTS.iter().copied().collect::<Array>()));
+    Ok(document.to_string())
+}
+
+fn entry_or_new(document: &mut DocumentMut) -> Result<&mut dyn TableLike, String> {
     let servers = document.entry(SERVERS).or_insert_with(|| {
         let mut table = Table::new();
         // No empty `[mcp_servers]` above the one table that counts.
@@ -46,9 +59,35 @@ pub(super) fn install(text: &str, launch: &Launch) -> Result<String, String> {
     });
     let servers = servers.as_table_like_mut().ok_or_else(|| format!("`{SERVERS}` is not a table"))?;
     let entry = servers.entry(NAME).or_insert_with(toml_edit::table);
-    let entry = entry.as_table_like_mut().ok_or_else(|| format!("`{SERVERS}.{NAME}` is not a table"))?;
-    entry.insert("command", value(&launch.command));
-    entry.insert("args", value(Launch::ARGUMENTS.iter().copied().collect::<Array>()));
+    entry.as_table_like_mut().ok_or_else(|| format!("`{SERVERS}.{NAME}` is not a table"))
+}
+
+pub(super) fn install_http(text: &str, url: &str, authorization: &str) -> Result<String, String> {
+    let mut document = parsed(text)?;
+    let known = entry(&document)?;
+    let same = known.is_some_and(|entry| {
+        let headers = entry.get(HEADERS).and_then(Item::as_table_like);
+        let sent = headers.and_then(|headers| headers.get(AUTHORIZATION)).and_then(Item::as_str);
+        entry.get(URL).and_then(Item::as_str) == Some(url)
+            && sent == Some(authorization)
+            && entry.get("command").is_none()
+    });
+    if same {
+        return Ok(text.to_owned());
+    }
+    let entry = entry_or_new(&mut document)?;
+    for member in ["command", "args", "env"] {
+        entry.remove(member);
+    }
+    entry.insert(URL, value(url));
+    match entry.get_mut(HEADERS).and_then(Item::as_table_like_mut) {
+        Some(headers) => drop(headers.insert(AUTHORIZATION, value(authorization))),
+        None => {
+            let mut headers = InlineTable::new();
+            headers.insert(AUTHORIZATION, authorization.into());
+            entry.insert(HEADERS, value(headers));
+        }
+    }
     Ok(document.to_string())
 }
 
@@ -66,5 +105,6 @@ pub(super) fn remove(text: &str) -> Result<String, String> {
 pub(super) fn command(text: &str) -> Result<Option<String>, String> {
     let document = parsed(text)?;
     let entry = entry(&document)?;
-    Ok(entry.and_then(|entry| entry.get("command")).and_then(Item::as_str).map(str::to_owned))
+    let text = |member: &str| entry.and_then(|entry| entry.get(member)?.as_str()).map(str::to_owned);
+    Ok(text("command").or_else(|| text(URL)))
 }

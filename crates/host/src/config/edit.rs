@@ -103,7 +103,10 @@ pub fn prepare(place: &ConfigPath) -> Result<(), ConfigError> {
     let mut text =
         String::from("# Settings of WorkRail. A line without `#` in front overrides the default.\n");
     let mut table = "";
-    for key in Key::ALL {
+    // What stands above the first table belongs to none.
+    let (in_tables, on_top): (Vec<&Key>, Vec<&Key>) =
+        Key::ALL.iter().partition(|key| key.as_str().contains('.'));
+    for key in on_top.into_iter().chain(in_tables) {
         let (outer, name) = key.as_str().split_once('.').unwrap_or(("", key.as_str()));
         if outer != table {
             text.push_str(&format!("\n[{outer}]\n"));

@@ -79,10 +79,11 @@ impl ConfigPath {
     }
 }
 
-/// The variable that overrides a key; tables have none.
+/// The variable that overrides a key; not every key has one.
 pub fn variable(key: Key) -> Option<&'static EnvVar> {
     let variable = match key {
-        Key::SourceGit => return None,
+        // A process that is to be refused could set a variable for itself.
+        Key::ApprovalsRefuseDescendants | Key::SourceGit => return None,
         Key::DataDir => &env_vars::DATA_DIR,
         Key::ExportRedactKeys => &env_vars::REDACT_KEYS,
         Key::LogFilter => &env_vars::LOG,

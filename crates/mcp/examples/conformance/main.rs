@@ -22,7 +22,7 @@ use rmcp::{ErrorData, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use workrail_mcp::http::{self, Sessions};
-use workrail_mcp::{LoopbackAddress, stdio};
+use workrail_mcp::{Authentication, LoopbackAddress, stdio};
 
 #[derive(Clone)]
 struct Fixtures(Arc<Value>);
@@ -34,7 +34,9 @@ fn main() -> ExitCode {
         None => stdio::serve_handler(handler),
         Some(address) => {
             let address: LoopbackAddress = address.parse().expect("the argument is a loopback address");
-            http::serve_handler(handler, Sessions::Kept, address, |url| eprintln!("listening on {url}"))
+            http::serve_handler(handler, Sessions::Kept, address, Authentication::None, |url| {
+                eprintln!("listening on {url}")
+            })
         }
     };
     match served {

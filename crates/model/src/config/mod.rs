@@ -64,6 +64,7 @@ macro_rules! keys {
 
 // Sorted by spelling: tables and digests come out in this order.
 keys! {
+    ApprovalsRefuseDescendants = "approvals.refuse_descendants",
     DataDir = "data_dir",
     ExportRedactKeys = "export.redact_keys",
     LogFilter = "log.filter",
@@ -121,6 +122,10 @@ impl Key {
     /// What it does, in a sentence or two.
     pub fn what(self) -> &'static str {
         match self {
+            Self::ApprovalsRefuseDescendants => {
+                "Whether `workrail approve`, and raising a run's autonomy, are refused in a terminal of the program that \
+                 runs an agent. A hurdle, not a proof: an agent with a shell can get around it."
+            }
             Self::DataDir => "Where sessions, content and keys are kept, as an absolute path.",
             Self::ExportRedactKeys => {
                 "Context keys whose values `workrail export --redact` leaves out. `*` stands for any characters; \
@@ -161,9 +166,11 @@ impl Key {
             Self::RiskPolicy => ValueKind::Choice(&["conservative", "balanced", "aggressive"]),
             Self::RetentionTtl => ValueKind::Count,
             Self::TokenEncoding => ValueKind::Choice(&["v2", "v1"]),
-            Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume | Self::ToolsStartSession => {
-                ValueKind::Switch
-            }
+            Self::ApprovalsRefuseDescendants
+            | Self::ToolsCheckpoint
+            | Self::ToolsExecution
+            | Self::ToolsResume
+            | Self::ToolsStartSession => ValueKind::Switch,
         }
     }
 
@@ -183,13 +190,17 @@ impl Key {
             Self::SourcePaths | Self::SourcePlugins => Some(Value::List(Vec::new())),
             Self::TokenEncoding => text("v2"),
             Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume => Some(Value::Switch(true)),
-            Self::ToolsStartSession => Some(Value::Switch(false)),
+            Self::ApprovalsRefuseDescendants | Self::ToolsStartSession => Some(Value::Switch(false)),
         }
     }
 
     pub fn applies(self) -> Applies {
         match self {
-            Self::ExportRedactKeys | Self::Autonomy | Self::RiskPolicy | Self::RetentionTtl => Applies::Live,
+            Self::ApprovalsRefuseDescendants
+            | Self::ExportRedactKeys
+            | Self::Autonomy
+            | Self::RiskPolicy
+            | Self::RetentionTtl => Applies::Live,
             Self::DataDir | Self::LogFilter | Self::TokenEncoding => {
                 Applies::AtRestart(RestartTrigger::Process)
             }

@@ -1,4 +1,4 @@
-//! `approval_recorded`: a person opened or closed a gate.
+//! `approval_recorded`: a gate was opened or closed, not through the agent's tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,10 @@ pub struct ApprovalRecorded {
     pub step_id: StepId,
     pub decision: ApprovalDecision,
     pub channel: ApprovalChannel,
+    /// Whether the approving process descended from the parent of a running server, as an agent's shell does. Absent
+    /// where that could not be found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub descends_from_server: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<BoundedText<SUMMARY_BYTES_MAX>>,
 }

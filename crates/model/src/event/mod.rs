@@ -39,7 +39,7 @@ pub use node_created::{CheckpointRecord, NodeCreated, NodeKind};
 pub use node_output_appended::{NodeOutputAppended, OutputChannel, OutputPayload};
 pub use observation_recorded::{Confidence, ObservationKey, ObservationRecorded, ObservationValue};
 pub use preferences_changed::PreferencesChanged;
-pub use run_started::{ParentLink, RunStarted, WorkflowSourceKind};
+pub use run_started::{KeyedStart, ParentLink, RunStarted, WorkflowSourceKind};
 pub use session_created::{ImportedFrom, SessionCreated};
 pub use validation_performed::{ValidationPerformed, ValidationResult};
 
@@ -204,9 +204,9 @@ impl EventData {
             Self::AdvanceRecorded(advance) => advance.reply_ref.into_iter().collect(),
             Self::NodeOutputAppended(output) => output.payload.blob_ref().into_iter().collect(),
             Self::NodeCreated(node) => node.checkpoint.map(|made| made.reply_ref).into_iter().collect(),
+            Self::RunStarted(run) => run.keyed.map(|keyed| keyed.reply_ref).into_iter().collect(),
             Self::SessionCreated(_)
             | Self::ObservationRecorded(_)
-            | Self::RunStarted(_)
             | Self::EdgeCreated(_)
             | Self::PreferencesChanged(_)
             | Self::CapabilityObserved(_)

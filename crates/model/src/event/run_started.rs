@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::WorkflowHash;
+use crate::digest::{BlobRef, Sha256, WorkflowHash};
 use crate::id::{NodeId, RunId};
 use crate::name::WorkflowId;
 use crate::text::BoundedText;
@@ -29,6 +29,19 @@ pub struct RunStarted {
     /// The step of another run of this session inside which this run was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentLink>,
+    /// What a caller that named an idempotency key asked and was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keyed: Option<KeyedStart>,
+}
+
+/// The record from which a repeated start with the same key is answered (G30).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyedStart {
+    /// Names the arguments, so that the same key with others is refused. A redacted export drops it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_digest: Option<Sha256>,
+    pub reply_ref: BlobRef,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

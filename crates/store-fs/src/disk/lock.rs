@@ -34,17 +34,18 @@ impl Drop for DiskLock {
     }
 }
 
-/// Takes the lock, trying again with short pauses until `wait_max` has passed.
+/// Takes the lock on the file that `flags` open, trying again with short pauses until `wait_max` has passed.
 pub(super) fn acquire(
     root: &OwnedFd,
     path: &RelPath,
+    flags: OFlags,
     mode: LockMode,
     wait_max: Duration,
 ) -> Result<Option<DiskLock>, FsError> {
     let start = Instant::now();
     let mut pause = PAUSE_MIN;
     loop {
-        if let Some(lock) = try_acquire(root, path, mode)? {
+        if let Some(lock) = try_acquire(root, path, flags, mode)? {
             return Ok(Some(lock));
         }
         let left = wait_max.saturating_sub(start.elapsed());
@@ -56,10 +57,15 @@ pub(super) fn acquire(
     }
 }
 
-fn try_acquire(root: &OwnedFd, path: &RelPath, mode: LockMode) -> Result<Option<DiskLock>, FsError> {
+fn try_acquire(
+    root: &OwnedFd,
+    path: &RelPath,
+    flags: OFlags,
+    mode: LockMode,
+) -> Result<Option<DiskLock>, FsError> {
     for _ in 0..STALE_MAX {
         let (dir, name) = walk::open_parent(root, FsOp::Lock, path)?;
-        let file = walk::open_regular(&dir, name, OFlags::RDWR | OFlags::CREATE, FsOp::Lock, path)?;
+        let file = walk::open_regular(&dir, name, flags, FsOp::Lock, path)?;
         match attempt(file, root, path, mode)? {
             Attempt::Held(lock) => return Ok(Some(lock)),
             Attempt::Busy => return Ok(None),

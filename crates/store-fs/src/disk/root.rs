@@ -1,4 +1,4 @@
-//! Opens the data directory, and makes it durable when it has to be created first.
+//! Opens the data directory: to look, where a missing one is no error, or to write, where it is made durably.
 
 use std::os::fd::OwnedFd;
 
@@ -21,6 +21,15 @@ pub(super) fn open_or_create(root: &Utf8Path) -> Result<OwnedFd, FsError> {
         create(dir)?;
     }
     open(root, FsOp::Stat)
+}
+
+/// The data directory if it exists; nothing is created.
+pub(super) fn open_existing(root: &Utf8Path) -> Result<Option<OwnedFd>, FsError> {
+    match open(root, FsOp::Stat) {
+        Ok(root) => Ok(Some(root)),
+        Err(error) if error.kind == FsErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The directories that do not exist, from the data directory upwards.

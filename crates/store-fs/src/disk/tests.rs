@@ -202,7 +202,7 @@ fn a_lock_on_a_file_that_was_removed_excludes_nobody_and_is_not_handed_out() {
 fn a_lock_is_stale_when_its_name_is_gone_or_taken_by_another_file() {
     let (_dir, root, disk) = stage();
     let at = path("l");
-    let attempt = |file| lock::attempt(file, &disk.root, &at, LockMode::Exclusive).unwrap();
+    let attempt = |file| lock::attempt(file, disk.root.as_ref().unwrap(), &at, LockMode::Exclusive).unwrap();
     let first = fs::File::create(root.join("l")).unwrap();
     let second = fs::File::open(root.join("l")).unwrap();
     let third = fs::File::open(root.join("l")).unwrap();
@@ -223,12 +223,18 @@ fn a_lock_on_a_file_whose_folder_was_moved_away_excludes_nobody_and_is_none() {
     let at = path("s/.lock");
     let opened = fs::File::create(root.join("s/.lock")).unwrap();
     fs::rename(root.join("s"), root.join("gone")).unwrap();
-    assert!(matches!(lock::attempt(opened, &disk.root, &at, LockMode::Exclusive), Ok(Attempt::Stale)));
+    assert!(matches!(
+        lock::attempt(opened, disk.root.as_ref().unwrap(), &at, LockMode::Exclusive),
+        Ok(Attempt::Stale)
+    ));
     let error = disk.lock(&at, LockMode::Exclusive, Duration::ZERO).map(|_| ()).unwrap_err();
     assert_eq!(error.kind, FsErrorKind::NotFound);
     fs::create_dir(root.join("s")).unwrap();
     let opened = fs::File::open(root.join("gone/.lock")).unwrap();
-    assert!(matches!(lock::attempt(opened, &disk.root, &at, LockMode::Exclusive), Ok(Attempt::Stale)));
+    assert!(matches!(
+        lock::attempt(opened, disk.root.as_ref().unwrap(), &at, LockMode::Exclusive),
+        Ok(Attempt::Stale)
+    ));
 }
 
 #[test]
@@ -246,4 +252,38 @@ fn writing_to_a_full_device_is_no_space() {
     let mut full = super::DiskFile::new(file, path("full"));
     let error = full.append(b"x").unwrap_err();
     assert_eq!((error.op, error.kind), (FsOp::Write, FsErrorKind::NoSpace));
+}
+
+#[test]
+fn a_disk_opened_for_looking_changes_nothing() {
+    let (_dir, root, disk) = stage();
+    let none = root.with_file_name("none");
+    let missing = Disk::look(&none).expect("nothing to open is no error");
+    assert_eq!(missing.list(&path("sessions")).expect("reads as empty"), []);
+    assert_eq!(missing.stat(&path("a")).unwrap_err().kind, FsErrorKind::NotFound);
+    assert!(!none.exists());
+
+    disk.create_file(&path("a")).expect("a file").append(b"x").expect("written");
+    let looking = Disk::look(&root).expect("an existing root is opened");
+    assert_eq!(looking.read(&path("a"), 0, 10).expect("readable"), b"x");
+    assert_eq!(looking.list(&path("folder")).expect("reads as empty"), []);
+    let refused = [
+        looking.create_dir(&path("d")).map(drop),
+        looking.create_file(&path("b")).map(drop),
+        looking.open_append(&path("a")).map(drop),
+        looking.rename(&path("a"), &path("b")),
+        looking.remove_file(&path("a")),
+        looking.remove_dir(&path("a")),
+        looking.sync_dir(&RelPath::root()),
+    ];
+    for outcome in refused {
+        assert_eq!(outcome.unwrap_err().kind, FsErrorKind::ReadOnly);
+    }
+    let lock = |disk: &Disk, name| disk.lock(&path(name), LockMode::Exclusive, Duration::ZERO);
+    assert_eq!(lock(&looking, "lock").unwrap_err().kind, FsErrorKind::NotFound, "no lock file is made");
+    let held = lock(&disk, "lock").expect("usable");
+    assert!(lock(&looking, "lock").expect("usable").is_none(), "who holds a lock can be asked");
+    drop(held);
+    assert!(lock(&looking, "lock").expect("usable").is_some());
+    assert_eq!(looking.list(&RelPath::root()).expect("listed").len(), 2);
 }

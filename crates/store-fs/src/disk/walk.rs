@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
-use workrail_ports::file_system::{FileKind, FileStat, FsError, FsOp, RelPath};
+use workrail_ports::file_system::{FileKind, FileStamp, FileStat, FsError, FsOp, RelPath};
 
 use super::{FILE_MODE, errno};
 
@@ -176,5 +176,15 @@ fn file_stat(raw: &Stat) -> FileStat {
         // The kernel never reports a negative size.
         len: u64::try_from(raw.st_size).unwrap_or(0),
         others_may_access: Mode::from_raw_mode(raw.st_mode).intersects(OTHERS),
+        stamp: FileStamp { file: raw.st_ino, changed_ns: changed_ns(raw) },
+        is_foreign: raw.st_uid != rustix::process::geteuid().as_raw(),
     }
+}
+
+/// The change time, which no program can set: a tool that restores modification times does not hide its work.
+#[expect(clippy::unnecessary_fallible_conversions, reason = "the types differ between platforms")]
+fn changed_ns(raw: &Stat) -> i64 {
+    let seconds = i64::try_from(raw.st_ctime).unwrap_or_default();
+    let nanoseconds = i64::try_from(raw.st_ctime_nsec).unwrap_or_default();
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
 }

@@ -75,6 +75,11 @@ impl SimFs {
         self.change_node(path, |node| node.others_may_access = true);
     }
 
+    /// Makes `stat` say that this path belongs to another user.
+    pub fn set_foreign(&self, path: &RelPath) {
+        self.change_node(path, |node| node.is_foreign = true);
+    }
+
     fn change_node(&self, path: &RelPath, change: impl FnOnce(&mut Node)) {
         let mut state = self.state();
         let ino = state.resolve(path).expect("a test names a path that exists");

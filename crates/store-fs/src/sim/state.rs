@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use workrail_ports::file_system::{Created, DirEntry, FileKind, FileStat, FsErrorKind, LockMode, RelPath};
+use workrail_ports::file_system::{
+    Created, DirEntry, FileKind, FileStamp, FileStat, FsErrorKind, LockMode, RelPath,
+};
 
 use super::content::Content;
 use super::fault::Meter;
@@ -23,11 +25,14 @@ pub(super) struct Node {
     pub(super) body: Body,
     pub(super) unreadable: bool,
     pub(super) others_may_access: bool,
+    /// Counts writes, as a change time does.
+    pub(super) changed: i64,
+    pub(super) is_foreign: bool,
 }
 
 impl Node {
     pub(super) fn new(body: Body) -> Self {
-        Self { body, unreadable: false, others_may_access: false }
+        Self { body, unreadable: false, others_may_access: false, is_foreign: false, changed: 0 }
     }
 
     pub(super) fn kind(&self) -> FileKind {
@@ -222,7 +227,11 @@ impl State {
     }
 
     pub(super) fn open_file(&mut self, ino: Ino) -> &mut Content {
-        match self.nodes.get_mut(&ino).map(|node| &mut node.body) {
+        let node = self.nodes.get_mut(&ino).map(|node| {
+            node.changed += 1;
+            &mut node.body
+        });
+        match node {
             Some(Body::File(content)) => content,
             // Handles are made only for inodes that `regular` or `create_file` gave.
             Some(Body::Dir | Body::Other) | None => unreachable!("a file handle refers to a regular file"),
@@ -257,12 +266,19 @@ impl State {
     }
 
     pub(super) fn stat(&self, path: &RelPath) -> Result<FileStat, FsErrorKind> {
-        let node = self.node(self.resolve(path)?);
+        let ino = self.resolve(path)?;
+        let node = self.node(ino);
         let len = match &node.body {
             Body::File(content) => content.seen().bytes().len() as u64,
             Body::Dir | Body::Other => 0,
         };
-        Ok(FileStat { kind: node.kind(), len, others_may_access: node.others_may_access })
+        Ok(FileStat {
+            kind: node.kind(),
+            len,
+            others_may_access: node.others_may_access,
+            is_foreign: node.is_foreign,
+            stamp: FileStamp { file: ino.0, changed_ns: node.changed },
+        })
     }
 
     /// Grants the lock unless it conflicts with one that is held.

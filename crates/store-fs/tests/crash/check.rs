@@ -44,8 +44,8 @@ pub(crate) fn after_crash(
     retry: Minting,
     reach: Reach,
 ) -> Result<Ledger, Failure> {
-    let ledger = acknowledged.after_power_cut(script);
-    let mut world = World::open(script, image, "boot after", ledger)?;
+    let completed = completed_write(script, acknowledged, image);
+    let mut world = World::open(script, image, "boot after", acknowledged.clone())?;
     world.check_log(look)?;
     if look == Look::Reader {
         world.check_cache()?;
@@ -54,6 +54,7 @@ pub(crate) fn after_crash(
     let settled = world.ledger.clone();
     world.recover(retry, reach)?;
     world.check_settled()?;
+    world.check_rolled_forward(completed)?;
     Ok(settled)
 }
 
@@ -64,11 +65,27 @@ pub(crate) fn after_kill(
     sim: &SimFs,
     retry: Minting,
 ) -> Result<(), Failure> {
+    let completed = completed_write(script, acknowledged, sim);
     let mut world = World::open(script, sim, "boot", acknowledged.clone())?;
     world.check_log(Look::Reader)?;
     world.activity()?;
     world.recover(retry, Reach::NextAppend)?;
-    world.check_settled()
+    world.check_settled()?;
+    world.check_rolled_forward(completed)
+}
+
+/// The write that is whole on the disk, whether or not its commit is: the append that was under way, and how it was
+/// minted. Content is durable before its segment, so the segment alone tells.
+fn completed_write(script: &Script, acknowledged: &Ledger, sim: &SimFs) -> Option<(usize, Minting)> {
+    let number = acknowledged.log.len();
+    if script.steps.get(acknowledged.next) != Some(&Step::Append(number)) {
+        return None;
+    }
+    let is_there = |minting: &Minting| {
+        let (path, bytes) = &script.planned(number, *minting).segment;
+        sim.read_raw(path).as_ref() == Some(bytes)
+    };
+    Some(number).zip([Minting::First, Minting::Again].into_iter().find(is_there))
 }
 
 impl World<'_> {
@@ -175,6 +192,16 @@ impl World<'_> {
         self.check_durable()
     }
 
+    /// A completed write is never overwritten: the log holds it as it was minted.
+    fn check_rolled_forward(&self, completed: Option<(usize, Minting)>) -> Result<(), Failure> {
+        match completed {
+            Some((number, minting)) if self.ledger.log.get(number) != Some(&minting) => {
+                violated(format!("the completed write of plan {number} was not rolled forward"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// What was acknowledged is there when only synced bytes and names are.
     pub(crate) fn check_durable(&self) -> Result<(), Failure> {
         self.check_order()?;
@@ -235,7 +262,7 @@ pub(crate) fn check_exact_log(script: &Script, ledger: &Ledger, sim: &SimFs) -> 
 /// Files that are neither truth nor one of the fixed names beside it.
 fn leftovers(script: &Script, ledger: &Ledger, sim: &SimFs) -> Vec<RelPath> {
     let mut known: Vec<RelPath> =
-        ["keys/keyring.json", "keys/.lock", "store.lock", "activity", "activity.lock"]
+        ["keys/keyring.json", "keys/.lock", "store.lock", "activity", "activity.lock", "activity.reserved"]
             .into_iter()
             .map(path)
             .chain(["manifest.jsonl", ".lock", "cache/projection"].map(|name| script.in_session(name)))

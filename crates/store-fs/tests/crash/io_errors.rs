@@ -185,7 +185,7 @@ fn explore_recovery(script: &Script, effort: Effort) -> Findings {
     let every = stretches.len() / effort.faulty_recoveries();
     parallel::each(effort.faulty_recoveries(), |index, findings| {
         for first in first_crashes(script, stretches[1 + index * every], 1) {
-            let ledger = first.ledger.after_power_cut(script);
+            let ledger = first.ledger.clone();
             let mut settled = World::open(script, &first.image.fork(), "boot after", ledger)
                 .expect("the disk after a crash opens");
             settled.check_log(Look::Reader).expect("crash states hold");

@@ -88,7 +88,7 @@ struct Simulation {
     sessions: Vec<Session>,
     /// Acknowledged keys; `None` before the first.
     keyring: Option<Keyring>,
-    /// The largest activity number of this boot.
+    /// The largest activity number that was handed out.
     activity: u64,
     /// Draws for keys: every process has its own.
     opened: u64,
@@ -204,12 +204,6 @@ impl Simulation {
         for writer in 0..self.writers.len() {
             self.writers[writer] = self.open()?;
         }
-        let recorded = self.sessions.iter().flat_map(|session| {
-            let logs = session.log.iter().enumerate();
-            logs.flat_map(|(number, minting)| session.events(number, *minting))
-        });
-        let numbers = recorded.filter_map(|event| event.activity).map(|activity| activity.get());
-        self.activity = numbers.max().unwrap_or(0);
         Ok(())
     }
 

@@ -341,7 +341,10 @@ type Damage<'a> = &'a dyn Fn(&SimFs, SessionId, &[PlanParts]);
 struct Damaged {
     base: SimFs,
     id: SessionId,
+    /// What is shown of the damaged session.
     prefix: Vec<Event>,
+    /// What a repair keeps: more, where the manifest alone is damaged.
+    kept: Vec<Event>,
     all: Vec<Event>,
     original: BTreeMap<String, Vec<u8>>,
 }
@@ -354,17 +357,23 @@ impl Damaged {
         let store = open(&scene.base).expect("a sound disk opens");
         let slice = store.read(id, None).expect("a damaged session is read");
         assert!(matches!(slice.health, SessionHealth::CorruptTail { .. }), "{:?}", slice.health);
+        let kept_until = store.diagnose(id, None).expect("it can be repaired").keeps_until.get() as usize;
         drop(store);
         let base = with_everything_unsynced_lost(&scene.base);
         let original = folder(&base, &format!("sessions/{id}/"));
-        Self { base, id, prefix: slice.events, all: events(&scene.doomed), original }
+        let kept = events(&scene.doomed)[..kept_until].to_vec();
+        // Nobody can know what a segment that is gone referred to, unless the manifest still pins it.
+        let is_there = |parts: &&PlanParts| base.read_raw(&segment(id, parts)).is_some();
+        let all = scene.doomed.iter().filter(is_there).flat_map(|parts| parts.events.clone()).collect();
+        Self { base, id, prefix: slice.events, kept, all, original }
     }
 
     fn check(&self, image: &SimFs, acknowledged: bool) -> Result<(), String> {
         let store = open(image)?;
         let slice = store.read(self.id, None).map_err(|error| format!("cannot be read: {error}"))?;
-        if slice.events != self.prefix {
-            return Err(format!("{} events instead of {}", slice.events.len(), self.prefix.len()));
+        let expected = if slice.health.is_healthy() { &self.kept } else { &self.prefix };
+        if slice.events != *expected {
+            return Err(format!("{} events instead of {}", slice.events.len(), expected.len()));
         }
         let as_before = matches!(slice.health, SessionHealth::CorruptTail { .. }) && !acknowledged;
         if !slice.health.is_healthy() && !as_before {
@@ -384,7 +393,7 @@ impl Damaged {
         swept.sweep(Sweep::Real).map_err(|error| format!("sweep: {error}"))?;
         let store = open(&with_everything_unsynced_lost(image))?;
         let slice = store.read(self.id, None).map_err(|error| format!("afterwards: {error}"))?;
-        if !slice.health.is_healthy() || slice.events != self.prefix {
+        if !slice.health.is_healthy() || slice.events != self.kept {
             return Err(format!("afterwards: health {:?}, {} events", slice.health, slice.events.len()));
         }
         if !self.has_backup(image) {
@@ -437,8 +446,15 @@ pub(crate) fn repairing(effort: Effort) -> Findings {
         sim.write_raw(&file, &bytes);
         assert!(plans.len() > 2);
     };
+    // A newer segment behind a gap must not come back as an orphan when the manifest is cut.
+    let gap = |sim: &SimFs, id: SessionId, plans: &[PlanParts]| {
+        let file = path(&format!("sessions/{id}/manifest.jsonl"));
+        let bytes = sim.read_raw(&file).expect("a manifest");
+        sim.write_raw(&file, &bytes[..bytes.len() * 2 / 3]);
+        sim.remove_raw(&segment(id, &plans[2]));
+    };
     let mut findings = Findings::default();
-    let damages: [Damage<'_>; 3] = [&flipped, &missing, &torn_manifest];
+    let damages: [Damage<'_>; 4] = [&flipped, &missing, &torn_manifest, &gap];
     for damage in damages {
         let scene = Damaged::new(damage);
         let act = |store: &Store| store.repair(scene.id, None).map(|_| ()).map_err(|error| error.to_string());

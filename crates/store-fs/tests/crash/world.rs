@@ -7,7 +7,9 @@ use workrail_ports::cache::{CachedProjection, ProjectionCache as _};
 use workrail_ports::environment::ActivityCounter as _;
 use workrail_ports::file_system::{FileSystem, FsError};
 use workrail_ports::keyring::{KeyringError, KeyringStore as _};
-use workrail_ports::session_store::{Appended, LockedSession as _, SessionStore as _, StoreError};
+use workrail_ports::session_store::{
+    Appended, LockedSession as _, SessionReader as _, SessionStore as _, StoreError,
+};
 use workrail_store_fs::monitor::Monitored;
 use workrail_store_fs::sim::SimFs;
 use workrail_store_fs::{LocalStore, Locked};
@@ -34,12 +36,6 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// What still holds after a power cut: activity numbers that no event carries may come again.
-    pub(crate) fn after_power_cut(&self, script: &Script) -> Self {
-        let recorded = self.log.iter().enumerate().map(|(i, minting)| script.planned(i, *minting).activity());
-        Self { activity: recorded.max().unwrap_or(0), ..self.clone() }
-    }
-
     /// Bytes of the manifest after each plan, the start included.
     fn manifest_ends(&self, script: &Script) -> Vec<u64> {
         let mut ends = vec![0];
@@ -174,11 +170,24 @@ impl<'s> World<'s> {
                 }
                 self.ledger.log.push(minting);
             }
-            Appended::AlreadyRecorded if self.ledger.log.len() <= number => self.ledger.log.push(minting),
+            // An interrupted write was rolled forward, as it was minted then.
+            Appended::AlreadyRecorded if self.ledger.log.len() <= number => {
+                let minting = self.recorded_minting(number)?;
+                self.ledger.log.push(minting);
+            }
             Appended::AlreadyRecorded => {}
         }
         self.ledger.activity = self.ledger.activity.max(self.script.planned(number, minting).activity());
         Ok(())
+    }
+
+    /// How the last plan of the log was minted.
+    fn recorded_minting(&self, number: usize) -> Result<Minting, Failure> {
+        let events = self.store.read(self.script.session, None)?.events;
+        let minted =
+            |minting: &Minting| events.ends_with(&self.script.planned(number, *minting).parts.events);
+        let minting = [Minting::First, Minting::Again].into_iter().find(minted);
+        minting.ok_or_else(|| Failure::Violated(format!("plan {number} was recorded in part")))
     }
 
     /// The keys in use stay accepted, whatever was interrupted.

@@ -8,7 +8,7 @@ use workrail_model::plan::Attachment;
 use workrail_model::snapshot::{
     ActiveLoop, CompletedSteps, EngineState, ExecutionSnapshot, Pending, PendingStep,
 };
-use workrail_model::step_key::{LoopFrame, StepInstanceKey};
+use workrail_model::step_key::LoopFrame;
 
 /// Steps per round. A history goes on round after round, so that one of any length has bounded
 /// snapshots which nevertheless all differ.
@@ -34,8 +34,8 @@ pub(super) fn workflow(seed: u64) -> CompiledWorkflow {
     let rounds = json!({
         "loopId": LOOP,
         "title": "Rounds",
-        "control": { "kind": "for", "count": { "kind": "fixed", "value": 100 } },
-        "maxIterations": 100,
+        "control": { "kind": "for", "count": { "kind": "fixed", "value": 1_000_000 } },
+        "maxIterations": 1_000_000,
         "onLimit": "advance",
         "iterationVar": "currentIteration",
         "body": (0..STEPS).map(place).collect::<Vec<Value>>(),
@@ -77,12 +77,7 @@ pub(super) fn snapshot(workflow: WorkflowHash, depth: u32) -> Attachment {
     let loop_id = LoopId::parse(LOOP).expect("a valid loop id");
     let (iteration, body_index) = (depth / STEPS, depth % STEPS);
     let frame = LoopFrame { loop_id: loop_id.clone(), iteration };
-    let mut completed = CompletedSteps::default();
-    for earlier in 0..body_index {
-        // One frame cannot repeat a loop.
-        let key = StepInstanceKey::new(vec![frame.clone()], step_id(earlier)).expect("a valid key");
-        completed.insert(&key);
-    }
+    let completed = CompletedSteps::new(u64::from(depth));
     let step = PendingStep { step_id: step_id(depth), loop_path: vec![frame] };
     let state = EngineState::Running {
         completed,

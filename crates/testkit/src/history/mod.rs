@@ -134,6 +134,7 @@ impl History {
             workflow_source_kind: WorkflowSourceKind::Project,
             workflow_source_ref: BoundedText::clip("workflows/history.json"),
             parent: None,
+            keyed: None,
         };
         draft.push(Scope::Run(run), EventData::RunStarted(started));
         self.push_node(&mut draft, root, None, NodeKind::Step, 0);

@@ -80,7 +80,7 @@ impl Builder<'_> {
         let step = CompiledStep {
             title: format!("{label}: {}", common.title),
             prompt: self.bind(prompt, &common.at.key(suffix)),
-            agent_role: self.source.agent_role.clone(),
+            agent_role: self.role(None, &common.at),
             run_condition,
             notes: NotesRule::Optional,
             output,

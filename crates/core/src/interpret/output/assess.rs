@@ -1,5 +1,7 @@
 //! Assessments: which levels were given, whether they are allowed, and what they bring about (G42).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use workrail_model::assessment::{AssessedDimension, ConsequenceEffect, LevelMatch};
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
@@ -13,6 +15,9 @@ use crate::contract::kind_of;
 
 pub(crate) const ASSESSMENT_KIND: &str = "wr.assessment";
 pub(crate) const ASSESSMENT_CONTRACT: &str = "wr.contracts.assessment";
+
+/// Unknown names that are worth reading at once.
+const UNKNOWN_SHOWN_MAX: usize = 8;
 
 pub(super) fn check(
     workflow: &CompiledWorkflow,
@@ -60,11 +65,16 @@ pub(super) fn check(
     check.findings.push(output_finding(violation, &contract_ref, &message, &examples));
 }
 
+/// The assessments that a step asks for, each once, however often an imported workflow names it.
 pub(crate) fn definitions<'a>(
     workflow: &'a CompiledWorkflow,
     step: &'a CompiledStep,
 ) -> impl Iterator<Item = &'a AssessmentDefinition> {
-    step.assessment_refs.iter().filter_map(|id| workflow.assessment(id))
+    let mut seen = BTreeSet::new();
+    step.assessment_refs
+        .iter()
+        .filter(move |id| seen.insert(id.as_str()))
+        .filter_map(|id| workflow.assessment(id))
 }
 
 /// An artifact that passes: the last level of each dimension, which authors write as the best one.
@@ -99,12 +109,13 @@ fn judge(definition: &AssessmentDefinition, artifact: &Value) -> Result<Accepted
     let mut issues = shape_issues(definition, artifact);
     let empty = Map::new();
     let given = artifact.get("dimensions").and_then(Value::as_object).unwrap_or(&empty);
-    for name in given.keys() {
-        if !definition.dimensions.iter().any(|dimension| dimension.id.as_str() == name) {
-            let known: Vec<&str> =
-                definition.dimensions.iter().map(|dimension| dimension.id.as_str()).collect();
-            issues.push(format!("`{name}` is no dimension of `{}` ({})", definition.id, known.join(", ")));
-        }
+    let unknown = given
+        .keys()
+        .filter(|name| !definition.dimensions.iter().any(|dimension| dimension.id.as_str() == name.as_str()));
+    // An artifact may have a million members; the first wrong ones teach all there is to learn.
+    for name in unknown.take(UNKNOWN_SHOWN_MAX) {
+        let known: Vec<&str> = definition.dimensions.iter().map(|dimension| dimension.id.as_str()).collect();
+        issues.push(format!("`{name}` is no dimension of `{}` ({})", definition.id, known.join(", ")));
     }
     let mut dimensions = Vec::new();
     let mut notes = Vec::new();
@@ -149,10 +160,9 @@ fn shape_issues(definition: &AssessmentDefinition, artifact: &Value) -> Vec<Stri
         }
     }
     let known = ["kind", "assessmentId", "dimensions", "summary"];
-    for name in artifact.as_object().into_iter().flat_map(Map::keys) {
-        if !known.contains(&name.as_str()) {
-            issues.push(format!("unknown field `{name}`"));
-        }
+    let names = artifact.as_object().into_iter().flat_map(Map::keys);
+    for name in names.filter(|name| !known.contains(&name.as_str())).take(UNKNOWN_SHOWN_MAX) {
+        issues.push(format!("unknown field `{name}`"));
     }
     issues
 }

@@ -112,6 +112,7 @@ impl Log {
                 workflow_source_kind: WorkflowSourceKind::Project,
                 workflow_source_ref: BoundedText::clip("workflows/test.json"),
                 parent,
+                keyed: None,
             }),
         );
         run
@@ -338,6 +339,7 @@ impl Log {
             step_id,
             decision,
             channel: ApprovalChannel::Terminal,
+            descends_from_server: None,
             note: None,
         };
         self.push(Scope::Node(run, node), EventData::ApprovalRecorded(approval));

@@ -2,68 +2,92 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use workrail_model::compiled::{CompiledWorkflow, Delegation};
 
+use super::super::limited::{Full, LimitedText};
 use crate::condition::{Scope, js_string};
 use crate::interpret::condition_holds;
 
-pub(super) fn render(workflow: &CompiledWorkflow, delegations: &[Delegation], scope: &Scope<'_>) -> String {
+pub(super) fn write(
+    workflow: &CompiledWorkflow,
+    delegations: &[Delegation],
+    scope: &Scope<'_>,
+    out: &mut LimitedText,
+) -> Result<(), Full> {
     let active: Vec<&Delegation> = delegations
         .iter()
         .filter(|own| own.run_condition.as_ref().is_none_or(|id| condition_holds(workflow, id, scope)))
         .collect();
     if active.is_empty() {
-        return "None of this step's delegations applies here. There is nothing to hand out: say so in the notes and \
-                continue."
-            .to_owned();
+        return out.push(
+            "None of this step's delegations applies here. There is nothing to hand out: say so in the notes and \
+             continue.",
+        );
     }
-    let mut parts = vec![format!(
-        "Hand the following {} to sub-agents, in parallel where you can; without sub-agents do them one after the \
-         other yourself.",
-        if active.len() == 1 { "task".to_owned() } else { format!("{} tasks", active.len()) }
-    )];
+    let tasks = if active.len() == 1 { "task".to_owned() } else { format!("{} tasks", active.len()) };
+    out.push(&format!(
+        "Hand the following {tasks} to sub-agents, in parallel where you can; without sub-agents do them one after \
+         the other yourself."
+    ))?;
     for (index, own) in active.iter().enumerate() {
-        parts.push(section(index + 1, own, scope));
+        out.push("\n\n")?;
+        section(index + 1, own, scope, out)?;
     }
-    parts.push(
-        "1. Start every task with exactly these inputs.\n2. Wait for all of them and read every answer.\n3. Report in \
-         the notes what each one found, and what failed."
-            .to_owned(),
-    );
-    parts.join("\n\n")
+    out.push(
+        "\n\n1. Start every task with exactly these inputs.\n2. Wait for all of them and read every answer.\n3. \
+         Report in the notes what each one found, and what failed.",
+    )
 }
 
-fn section(number: usize, own: &Delegation, scope: &Scope<'_>) -> String {
-    let mut lines = vec![format!("### {number}. Workflow `{}`", own.workflow_id)];
-    let goal = own.goal.clone().unwrap_or_else(|| match own.args.get("familyName") {
-        Some(family) => format!("Cover the family `{family}`."),
-        None => format!("Run `{}` with the inputs below.", own.workflow_id),
-    });
-    lines.push(format!("- Goal: {goal}"));
+fn section(number: usize, own: &Delegation, scope: &Scope<'_>, out: &mut LimitedText) -> Result<(), Full> {
+    out.push(&format!("### {number}. Workflow `{}`\n- Goal: ", own.workflow_id))?;
+    match (&own.goal, own.args.get("familyName")) {
+        (Some(goal), _) => out.push(goal)?,
+        (None, Some(family)) => {
+            out.push("Cover the family `")?;
+            out.push(family)?;
+            out.push("`.")?;
+        }
+        (None, None) => out.push(&format!("Run `{}` with the inputs below.", own.workflow_id))?,
+    }
     if let Some(tier) = own.model_tier
         && let Ok(name) = serde_json::to_value(tier)
     {
-        lines.push(format!("- Model: {}", js_string(Some(&name))));
+        out.push("\n- Model: ")?;
+        out.push(&js_string(Some(&name)))?;
     }
     if !own.allowed_tools.is_empty() {
-        lines.push(format!("- Tools to keep to: {}", own.allowed_tools.join(", ")));
+        out.push("\n- Tools to keep to: ")?;
+        out.push(&own.allowed_tools.join(", "))?;
     }
     let inputs = inputs(own, scope);
     if !inputs.is_empty() {
-        lines.push("- Inputs:".to_owned());
-        lines.extend(inputs.iter().map(|(name, value)| format!("  - `{name}`: {value}")));
+        out.push("\n- Inputs:")?;
     }
-    lines.join("\n")
+    for (name, input) in inputs {
+        out.push(&format!("\n  - `{name}`: "))?;
+        match input {
+            Input::Value { variable, value } => out.push_value(variable, value)?,
+            Input::Argument(text) => out.push(text)?,
+        }
+    }
+    Ok(())
+}
+
+enum Input<'a> {
+    Value { variable: &'a str, value: &'a Value },
+    Argument(&'a str),
 }
 
 /// Mapped context values, covered by the arguments.
-fn inputs(own: &Delegation, scope: &Scope<'_>) -> BTreeMap<String, String> {
+fn inputs<'a>(own: &'a Delegation, scope: &'a Scope<'_>) -> BTreeMap<&'a str, Input<'a>> {
     let mut inputs = BTreeMap::new();
     for (parent, child) in &own.context_mapping {
         if let Some(value) = scope.get(parent).filter(|value| !value.is_null()) {
-            inputs.insert(child.clone(), js_string(Some(value)).into_owned());
+            inputs.insert(child.as_str(), Input::Value { variable: parent, value });
         }
     }
-    inputs.extend(own.args.iter().map(|(name, value)| (name.clone(), value.clone())));
+    inputs.extend(own.args.iter().map(|(name, value)| (name.as_str(), Input::Argument(value))));
     inputs
 }

@@ -5,50 +5,63 @@ use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkf
 use workrail_model::event::Context;
 use workrail_model::snapshot::PendingStep;
 
+use super::super::limited::{Full, LimitedText};
 use super::{Lifecycle, bullets};
-use crate::interpret::{AskedConfirmation, asked_confirmation, example, shown_example, wants};
+use crate::interpret::{AskedConfirmation, asked_confirmation, definitions, example, shown_example, wants};
 
-pub(super) fn render(
+pub(super) fn write(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     step: &CompiledStep,
     context: &Context,
     lifecycle: Lifecycle,
-) -> Option<String> {
-    let mut parts = Vec::new();
+    out: &mut LimitedText,
+) -> Result<(), Full> {
     if let Some(criteria) = &step.criteria {
-        parts.extend(bullets("**Your notes are checked:**", &wants(criteria)));
+        plain("**Your notes are checked:**", &wants(criteria), out)?;
     }
-    parts.extend(contract(workflow, pending, step));
-    parts.extend(assessments(workflow, step));
-    parts.extend(bullets("**Hints for the output:**", &step.hints));
-    parts.extend(notes(step, lifecycle));
-    let dependencies: Vec<String> = step
-        .user_dependencies
-        .iter()
-        .map(|dependency| match &dependency.context_key {
-            Some(key) => format!("{} (send the answer as `context.{key}`)", dependency.description),
-            None => dependency.description.clone(),
-        })
-        .collect();
-    parts.extend(bullets("**Only the user can give:**", &dependencies));
-    parts.extend(match asked_confirmation(workflow, pending, context) {
-        AskedConfirmation::Nothing => None,
-        AskedConfirmation::Confirmation => {
-            Some("**Confirmation:** show the user the result and wait for their word before you continue.".to_owned())
+    contract(workflow, pending, step, out)?;
+    let several = step.assessment_refs.len() > 1;
+    definitions(workflow, step).try_for_each(|definition| assessment(definition, several, out))?;
+    plain("**Hints for the output:**", &step.hints, out)?;
+    if let Some(text) = notes(step, lifecycle) {
+        out.section(|out| out.push(text))?;
+    }
+    bullets("**Only the user can give:**", &step.user_dependencies, out, |dependency, out| {
+        out.push(&dependency.description)?;
+        match &dependency.context_key {
+            Some(key) => out.push(&format!(" (send the answer as `context.{key}`)")),
+            None => Ok(()),
         }
-        AskedConfirmation::Approval => Some(
-            "**Approval:** a person must approve this step in the console or with `workrail approve`; you cannot \
-             approve it yourself."
-                .to_owned(),
-        ),
-    });
-    (!parts.is_empty()).then(|| parts.join("\n\n"))
+    })?;
+    match asked_confirmation(workflow, pending, context) {
+        AskedConfirmation::Nothing => Ok(()),
+        AskedConfirmation::Confirmation => out.section(|out| {
+            out.push(
+                "**Confirmation:** show the user the result and wait for their word before you continue.",
+            )
+        }),
+        AskedConfirmation::Approval => out.section(|out| {
+            out.push(
+                "**Approval:** the user must approve this step with `workrail approve`. Do not run that command \
+                 yourself, and do not change the run's mode to get around it.",
+            )
+        }),
+    }
 }
 
-fn contract(workflow: &CompiledWorkflow, pending: &PendingStep, step: &CompiledStep) -> Option<String> {
-    let output = step.output.as_ref()?;
-    let contract = workflow.contract(&output.contract_ref)?;
+fn plain(heading: &str, lines: &[String], out: &mut LimitedText) -> Result<(), Full> {
+    bullets(heading, lines, out, |line, out| out.push(line))
+}
+
+fn contract(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    step: &CompiledStep,
+    out: &mut LimitedText,
+) -> Result<(), Full> {
+    let Some(output) = &step.output else { return Ok(()) };
+    let Some(contract) = workflow.contract(&output.contract_ref) else { return Ok(()) };
     let must = match output.presence {
         Requiredness::Required => "This step must deliver",
         Requiredness::Optional => "This step may deliver",
@@ -68,7 +81,7 @@ fn contract(workflow: &CompiledWorkflow, pending: &PendingStep, step: &CompiledS
     }
     let example = shown_example(step, contract);
     lines.push(format!("Example: `{{\"output\":{{\"artifacts\":[{example}]}}}}`"));
-    bullets("**Output required:**", &lines)
+    plain("**Output required:**", &lines, out)
 }
 
 /// Required fields first, then the others with a question mark.
@@ -83,18 +96,7 @@ fn fields(schema: &Value) -> String {
     must.chain(may).collect::<Vec<_>>().join(", ")
 }
 
-fn assessments(workflow: &CompiledWorkflow, step: &CompiledStep) -> Option<String> {
-    let several = step.assessment_refs.len() > 1;
-    let parts: Vec<String> = step
-        .assessment_refs
-        .iter()
-        .filter_map(|id| workflow.assessment(id))
-        .map(|definition| assessment(definition, several))
-        .collect();
-    (!parts.is_empty()).then(|| parts.join("\n\n"))
-}
-
-fn assessment(definition: &AssessmentDefinition, several: bool) -> String {
+fn assessment(definition: &AssessmentDefinition, several: bool, out: &mut LimitedText) -> Result<(), Full> {
     let mut lines = vec![format!("Judge: {}", definition.purpose)];
     for dimension in &definition.dimensions {
         let levels = dimension.levels.join(" | ");
@@ -109,11 +111,10 @@ fn assessment(definition: &AssessmentDefinition, several: bool) -> String {
     }
     let example = example(definition, several);
     lines.push(format!("Example: `{{\"output\":{{\"artifacts\":[{example}]}}}}`; a level may also be {{\"level\", \"rationale\"}}"));
-    let heading = format!("**Assessment required ({}):**", definition.id);
-    bullets(&heading, &lines).unwrap_or_default()
+    plain(&format!("**Assessment required ({}):**", definition.id), &lines, out)
 }
 
-fn notes(step: &CompiledStep, lifecycle: Lifecycle) -> Option<String> {
+fn notes(step: &CompiledStep, lifecycle: Lifecycle) -> Option<&'static str> {
     if !step.requires_notes() {
         return None;
     }
@@ -122,10 +123,9 @@ fn notes(step: &CompiledStep, lifecycle: Lifecycle) -> Option<String> {
             "**Notes required:** send `output.notesMarkdown`. They are the durable record that people read: what you \
              did in this step and which decisions you took, what you produced (files, commands, numbers), what is \
              open. This step only, not the ones before; 10 to 30 lines of Markdown."
-                .to_owned()
         }
         Lifecycle::Advance => {
-            "**Notes required:** send `output.notesMarkdown` about this step: done, produced, open.".to_owned()
+            "**Notes required:** send `output.notesMarkdown` about this step: done, produced, open."
         }
     })
 }

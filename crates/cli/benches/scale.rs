@@ -1,0 +1,169 @@
+//! What a new process pays in a large store, and in a long session (G18, G23).
+//!
+//! Prints a table and fails above the targets. Over many sessions, `resume_session`, `sessions list`, and `show` and
+//! `report` by label take at most 10 times what `ls -U -s` of the sessions folder takes. The first rehydrate of a
+//! run with 5,000 completed steps takes at most 3 times that of one with 50.
+//!
+//! `WORKRAIL_PROOF=full` measures 20,000 sessions and 5,000 steps; without it a sample of both, whose ratios are
+//! printed and not judged, because starting a process dominates them.
+#![expect(clippy::print_stdout, reason = "a benchmark reports")]
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use workrail_core::label::RunLabel;
+use workrail_testkit::large_store::Template;
+use workrail_testkit::mcp_client::McpClient;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+const REPETITIONS: usize = 7;
+const LISTING_RATIO_MAX: f64 = 10.0;
+const REHYDRATE_RATIO_MAX: f64 = 3.0;
+const FEW_STEPS: usize = 50;
+
+fn main() -> ExitCode {
+    let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|proof| proof == "full");
+    let (sessions, steps) = if full { (20_000, 5_000) } else { (1_000, 500) };
+    let large = large_store(sessions);
+    let long = long_session(steps);
+    if large <= LISTING_RATIO_MAX && long <= REHYDRATE_RATIO_MAX || !full {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// A data directory and a folder of workflows.
+struct Scene {
+    data: tempfile::TempDir,
+    workflows: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (data, workflows) = (tempfile::tempdir(), tempfile::tempdir());
+        let scene = Self { data: data.expect("a folder"), workflows: workflows.expect("a folder") };
+        let step = |id: &str| json!({ "id": id, "title": format!("Step {id}"), "prompt": "Do it." });
+        scene.write("bench.flow", &json!([step("one"), step("two"), step("three")]));
+        scene
+    }
+
+    fn write(&self, id: &str, steps: &serde_json::Value) {
+        let text = json!({
+            "id": id, "name": "Bench", "version": "1.0.0", "description": "Measured.", "steps": steps,
+        });
+        std::fs::write(self.workflows.path().join(format!("{id}.json")), text.to_string()).expect("a file");
+    }
+
+    fn server(&self) -> McpClient {
+        let sources = [("WORKFLOW_STORAGE_PATH", self.workflows.path())];
+        McpClient::start(Path::new(PROGRAM), self.data.path(), &sources)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Duration {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).env_clear();
+        command.env("WORKRAIL_DATA_DIR", self.data.path()).env("HOME", self.data.path());
+        timed(&mut command)
+    }
+
+    /// A run that completed its first steps; the last state token.
+    fn run(&self, workflow: &str, steps: usize) -> String {
+        let mut client = self.server();
+        let goal = "Give the login form xxxxxxx a retry budget";
+        let mut reply = client.call("start_workflow", json!({ "workflowId": workflow, "goal": goal }));
+        for step in 0..steps {
+            assert!(!reply.is_error, "{}", reply.text);
+            let notes =
+                format!("Step {step} of xxxxxxx: the parser, the lexer and their tests were changed.");
+            let output = json!({ "notesMarkdown": notes });
+            let ack = reply.string("ackToken");
+            reply = client.call("continue_workflow", json!({ "ackToken": ack, "output": output }));
+        }
+        assert!(!reply.is_error, "{}", reply.text);
+        client.close();
+        reply.string("stateToken")
+    }
+}
+
+fn timed(command: &mut Command) -> Duration {
+    let begin = Instant::now();
+    let done = command.output().expect("the program runs");
+    let taken = begin.elapsed();
+    assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
+    taken
+}
+
+fn middle(measure: impl FnMut() -> Duration) -> Duration {
+    let mut times: Vec<Duration> = std::iter::repeat_with(measure).take(REPETITIONS).collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// The worst ratio to a plain listing.
+fn large_store(sessions: u64) -> f64 {
+    let scene = Scene::new();
+    scene.run("bench.flow", 2);
+    let data = scene.data.path();
+    let runs = Template::of(data).multiply(data, sessions - 1, "xxxxxxx");
+    let label = RunLabel::of(runs[runs.len() / 2].1).to_string();
+    let first = scene.command(&["sessions", "list"]);
+    println!("{sessions} sessions; the first listing, which builds the index: {first:.0?}");
+    let folder = data.join("sessions");
+    let listing = middle(|| timed(Command::new("ls").args(["-U", "-s"]).arg(&folder)));
+    println!("{:<28} {listing:>10.1?}", "ls -U -s");
+    let resume = middle(|| {
+        let begin = Instant::now();
+        let mut client = scene.server();
+        let found = client.call("resume_session", json!({ "query": "login 0000500" }));
+        assert!(!found.is_error, "{}", found.text);
+        client.close();
+        begin.elapsed()
+    });
+    let rows = [
+        ("resume_session", resume),
+        ("sessions list", middle(|| scene.command(&["sessions", "list"]))),
+        ("sessions show LABEL", middle(|| scene.command(&["sessions", "show", &label]))),
+        ("report LABEL", middle(|| scene.command(&["report", &label]))),
+    ];
+    let mut worst: f64 = 0.0;
+    for (name, taken) in rows {
+        let ratio = taken.as_secs_f64() / listing.as_secs_f64();
+        worst = worst.max(ratio);
+        println!("{name:<28} {taken:>10.1?}  {ratio:>6.1} times (at most {LISTING_RATIO_MAX})");
+    }
+    println!("{:<28} {:>10.1?}", "doctor", scene.command(&["doctor"]));
+    worst
+}
+
+/// The first rehydrate of a long run in a new process, compared with that of a short one.
+fn long_session(steps: usize) -> f64 {
+    let rehydrate = |steps: usize| {
+        let scene = Scene::new();
+        let round = json!({ "id": "round", "title": "Round", "prompt": "Do the next one." });
+        let repeated = |id: &str, count: usize, body: serde_json::Value| {
+            let times = json!({ "type": "for", "count": count, "maxIterations": count });
+            json!({ "id": id, "type": "loop", "title": "Rounds", "loop": times, "body": [body] })
+        };
+        // One loop alone may not have so many rounds.
+        let inner = repeated("inner", 100, round);
+        scene.write("bench.long", &json!([repeated("outer", steps / 100 + 1, inner)]));
+        let state = scene.run("bench.long", steps);
+        middle(|| {
+            let mut client = scene.server();
+            let begin = Instant::now();
+            let looked = client.call("continue_workflow", json!({ "stateToken": state }));
+            let taken = begin.elapsed();
+            assert!(!looked.is_error, "{}", looked.text);
+            client.close();
+            taken
+        })
+    };
+    let (few, many) = (rehydrate(FEW_STEPS), rehydrate(steps));
+    let ratio = many.as_secs_f64() / few.as_secs_f64();
+    println!("first rehydrate at {FEW_STEPS} steps: {few:.1?}, at {steps}: {many:.1?}");
+    println!("{:<28} {ratio:>6.1} times (at most {REHYDRATE_RATIO_MAX})", "ratio");
+    ratio
+}

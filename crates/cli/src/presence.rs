@@ -1,0 +1,69 @@
+//! Asking for a person: a terminal, and a text typed into it (G63).
+//!
+//! Agents have shells, and a shell can make a terminal and type into it. So this is a hurdle and a record, not a
+//! proof: that the terminal belongs to the program that runs an agent is said, recorded, and refused where the
+//! settings want that.
+
+use std::io::{BufRead, IsTerminal, stdin};
+
+use workrail_host::processes;
+use workrail_model::config::Key;
+use workrail_model::server::{ServerRecord, Transport};
+
+use crate::outcome::Failure;
+use crate::output;
+use crate::settings;
+use crate::wiring::LocalEngine;
+
+/// What is known about the process that asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker {
+    /// Whether it descends from the program that runs a server; `None` where that cannot be found out.
+    pub(crate) descends_from_server: Option<bool>,
+}
+
+/// Checks that somebody can be asked here. `what` begins the refusal: "An approval".
+pub(crate) fn asker(engine: &LocalEngine, what: &str) -> Result<Asker, Failure> {
+    if !stdin().is_terminal() {
+        return Err(Failure::Environment(format!(
+            "{what} needs a terminal with a person at it: run this command yourself, not from a script. Nothing was \
+             recorded."
+        )));
+    }
+    let servers = engine.servers().unwrap_or_default();
+    let Some(ancestors) = processes::ancestors() else { return Ok(Asker { descends_from_server: None }) };
+    let starter = ancestors.iter().find(|process| servers.iter().any(|server| is_parent(server, process)));
+    let Some(starter) = starter else { return Ok(Asker { descends_from_server: Some(false) }) };
+    let whose =
+        format!("`{}` (process {}), the program that runs an agent", starter.name, starter.id.process_id);
+    if settings::current()?.settings.is_on(Key::ApprovalsRefuseDescendants) {
+        return Err(Failure::Call(format!(
+            "{what} is refused here: this terminal was started by {whose}, and `{}` is on. Use a terminal of your own. \
+             Nothing was recorded.",
+            Key::ApprovalsRefuseDescendants.as_str()
+        )));
+    }
+    output::notice(&format!(
+        "warning: this terminal was started by {whose}. The agent can use such a terminal as well; that is recorded."
+    ));
+    Ok(Asker { descends_from_server: Some(true) })
+}
+
+/// A server on standard input is started by the program that runs the agent; one on HTTP by anybody.
+fn is_parent(server: &ServerRecord, process: &processes::Process) -> bool {
+    match server.transport {
+        Transport::Stdio => server.parent == Some(process.id),
+        Transport::Http => false,
+    }
+}
+
+/// Goes on only when exactly `answer` is typed.
+pub(crate) fn typed(prompt: &str, answer: &str) -> Result<(), Failure> {
+    output::notice(prompt);
+    let mut typed = String::new();
+    stdin().lock().read_line(&mut typed).map_err(|error| Failure::Environment(error.to_string()))?;
+    match typed.trim() == answer {
+        true => Ok(()),
+        false => Err(Failure::Call(format!("That is not `{answer}`. Nothing was recorded."))),
+    }
+}

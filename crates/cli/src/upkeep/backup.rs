@@ -1,0 +1,181 @@
+//! `workrail backup` and `workrail restore`: copies of the data directory that are consistent while agents work (G26).
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde_json::json;
+use workrail_engine::upkeep::{self, CopySummary};
+use workrail_host::data_dir::data_dir;
+use workrail_host::folders;
+use workrail_ports::backup::{BackupOptions, RestoreOptions};
+
+use super::{BackupArguments, RestoreArguments, Watched, bytes_shown};
+use crate::outcome::{Failure, Format};
+use crate::output::{self, Tone};
+use crate::settings;
+use crate::wiring;
+
+pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
+    let (data, backup) = places(&arguments.dest)?;
+    if !folders::is_folder(&data) {
+        return Err(Failure::Call(format!("There is nothing to back up: `{data}` does not exist.")));
+    }
+    refuse_overlap(&data, &backup)?;
+    refuse_foreign(&backup)?;
+    let store = wiring::store_as_is(&data)?;
+    let target = wiring::store_as_is(&backup)?;
+    let options = BackupOptions { with_keys: !arguments.without_keys, check_all: arguments.verify };
+    let summary = {
+        let mut watched = Watched::new("Backing up");
+        upkeep::back_up(&*store, &*target, options, &mut |done, total| watched.at(done, total))?
+    };
+    match Format::json_if(arguments.json) {
+        Format::Json => output::json(&json!({ "backup": backup, "result": summary })),
+        Format::Text => show_backup(&summary, &backup),
+    }
+    if summary.problem_count == 0 { Ok(()) } else { Err(Failure::Problems) }
+}
+
+pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
+    let (data, backup) = places(&arguments.src)?;
+    refuse_overlap(&data, &backup)?;
+    if !folders::is_folder(&backup.join("sessions")) {
+        let message = format!("`{backup}` is not a backup of WorkRail: it has no folder `sessions`.");
+        return Err(Failure::Call(message));
+    }
+    let source = wiring::store_as_is(&backup)?;
+    let only = arguments.session.as_deref().map(|text| upkeep::find_in_backup(&*source, text)).transpose()?;
+    // A dry run makes nothing: without a data directory, everything would be added to an empty one.
+    let empty;
+    let store = match arguments.dry_run && !folders::is_folder(&data) {
+        true => {
+            empty = tempfile::tempdir().map_err(|error| Failure::Environment(error.to_string()))?;
+            wiring::store_as_is(Utf8Path::from_path(empty.path()).unwrap_or(&data))?
+        }
+        false => wiring::store_as_is(&data)?,
+    };
+    let options = RestoreOptions { only, dry_run: arguments.dry_run };
+    let summary = {
+        let mut watched = Watched::new("Restoring");
+        upkeep::restore(&*store, &*source, options, &mut |done, total| watched.at(done, total))?
+    };
+    match Format::json_if(arguments.json) {
+        Format::Json => output::json(&json!({ "dryRun": arguments.dry_run, "result": summary })),
+        Format::Text => show_restore(&summary, arguments.dry_run),
+    }
+    if summary.problem_count == 0 { Ok(()) } else { Err(Failure::Problems) }
+}
+
+/// The data directory and the folder that the caller named, both without links.
+fn places(named: &Utf8Path) -> Result<(Utf8PathBuf, Utf8PathBuf), Failure> {
+    let current = settings::current()?;
+    let data = data_dir(&current.settings).map_err(|error| Failure::Environment(error.to_string()))?;
+    let resolved = |path: &Utf8Path| {
+        folders::resolved(path).map_err(|error| Failure::Call(format!("`{path}` cannot be used: {error}.")))
+    };
+    Ok((resolved(&data)?, resolved(named)?))
+}
+
+fn refuse_overlap(data: &Utf8Path, backup: &Utf8Path) -> Result<(), Failure> {
+    let why = match () {
+        () if data == backup => "it is the data directory itself",
+        () if backup.starts_with(data) => "it is inside the data directory",
+        () if data.starts_with(backup) => "the data directory is inside it",
+        () => return Ok(()),
+    };
+    Err(Failure::Call(format!(
+        "`{backup}` cannot hold a backup: {why}. Name a folder elsewhere, best on another disk."
+    )))
+}
+
+/// Only an empty folder or an earlier backup is written to.
+fn refuse_foreign(backup: &Utf8Path) -> Result<(), Failure> {
+    let is_free = folders::is_empty_or_missing(backup)
+        .map_err(|error| Failure::Call(format!("`{backup}` cannot hold a backup: {error}.")))?;
+    match is_free || backup.join("backup.json").is_file() || backup.join(".tmp-backup").is_file() {
+        true => Ok(()),
+        false => Err(Failure::Call(format!(
+            "`{backup}` holds files and is not a backup of WorkRail. Name an empty or a new folder, or an earlier backup. \
+             Nothing was written."
+        ))),
+    }
+}
+
+fn show_backup(summary: &CopySummary, backup: &Utf8Path) {
+    let counts = &summary.sessions;
+    output::table(
+        &["backup", "count"],
+        [
+            row("sessions", counts.total),
+            row("new", counts.added),
+            row("continued", counts.extended),
+            row("unchanged", counts.unchanged),
+            row("replaced", counts.replaced),
+            row("left as they were", counts.left),
+            row("segments copied", summary.segments_copied),
+            row("content files copied", summary.content_copied),
+            vec!["copied".to_owned(), bytes_shown(summary.segment_bytes + summary.content_bytes)],
+        ],
+    );
+    show_details(summary);
+    output::line(match summary.keys {
+        "copied" | "unchanged" => {
+            "The signing keys are included: keep the backup as private as the data directory."
+        }
+        "source_unusable" => {
+            "The signing keys were left out: the keyring of the data directory cannot be used."
+        }
+        _ => "The signing keys are not included.",
+    });
+    output::toned(Tone::Good, &format!("Everything copied was read back. The backup is in {backup}."));
+}
+
+fn show_restore(summary: &CopySummary, dry_run: bool) {
+    let counts = &summary.sessions;
+    output::table(
+        &["restore", "count"],
+        [
+            row("sessions in the backup", counts.total),
+            row("added", counts.added),
+            row("continued", counts.extended),
+            row("damaged ones replaced", counts.replaced),
+            row("unchanged", counts.unchanged),
+            row("left as they were", counts.left),
+            row("content files restored", summary.content_copied),
+        ],
+    );
+    show_details(summary);
+    match summary.keys {
+        "copied" => output::line("The signing keys come from the backup."),
+        "target_has_others" => output::line(
+            "The signing keys of the data directory stay. Tokens signed with the backup's keys are not accepted; resume a \
+             run by its label to get new ones.",
+        ),
+        _ => {}
+    }
+    if dry_run {
+        output::toned(Tone::Quiet, "Dry run: nothing was restored. Run without --dry-run to restore.");
+    }
+}
+
+fn show_details(summary: &CopySummary) {
+    for change in summary.changes.iter().filter(|change| change.why.is_some()) {
+        let why = change.why.as_deref().unwrap_or_default();
+        let aside =
+            change.kept_aside.as_deref().map(|path| format!(" Kept aside: {path}.")).unwrap_or_default();
+        output::toned(Tone::Warning, &format!("{} {}: {why}{aside}", change.session_id, change.change));
+    }
+    for path in &summary.mended_content {
+        output::line(&format!("{path} was damaged and is restored; the damaged file is in backups/content."));
+    }
+    for problem in &summary.problems {
+        output::toned(Tone::Warning, &format!("{}: {}", problem.what, problem.problem));
+        output::line(&format!("  {}", problem.fix));
+    }
+    let untold = summary.problem_count - summary.problems.len() as u64;
+    if untold > 0 {
+        output::line(&format!("and {untold} more problems"));
+    }
+}
+
+fn row(name: &str, count: u64) -> Vec<String> {
+    vec![name.to_owned(), count.to_string()]
+}

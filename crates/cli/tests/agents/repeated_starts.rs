@@ -1,0 +1,170 @@
+//! A start with an idempotency key, repeated: after a lost reply, from several processes, after a kill (G30).
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::ToolReply;
+
+use crate::support::{Agent, Place};
+
+fn two_steps() -> Value {
+    json!({
+        "id": "team.two", "name": "Two", "description": "Two steps.", "version": "1.0.0",
+        "steps": [
+            { "id": "a", "title": "A", "prompt": "Do a." }, { "id": "b", "title": "B", "prompt": "Do b." },
+        ],
+    })
+}
+
+fn call() -> Value {
+    json!({ "workflowId": "team.two", "goal": "tidy the shed", "context": { "ticket": "T-1" }, "idempotencyKey": "k-1" })
+}
+
+fn refused(agent: &mut Agent, arguments: Value) -> ToolReply {
+    let reply = agent.call("start_workflow", arguments);
+    assert!(reply.is_error, "{}", reply.text);
+    reply
+}
+
+fn started(place: &Place) -> usize {
+    place.events().iter().filter(|event| event["kind"] == json!("run_started")).count()
+}
+
+#[test]
+fn a_repeated_start_returns_the_recorded_reply_and_starts_nothing() {
+    let place = Place::with_workflows(&[two_steps()]);
+    let first = place.agent().done("start_workflow", call());
+    let before = place.contents();
+    // Another process, and another file under the same id: the record answers.
+    place.write_workflow("team.two.json", &two_steps().to_string().replace("Do a.", "Do something else."));
+    let again = place.agent().done("start_workflow", call());
+    assert_eq!(again.raw, first.raw);
+    assert!(place.contents() == before, "a repeated start changed the data directory");
+    // The run goes on from either reply.
+    let ack = json!({ "ackToken": again.string("ackToken"), "output": { "notesMarkdown": "done" } });
+    let next = place.agent().done("continue_workflow", ack);
+    assert_eq!(place.agent().done("start_workflow", call()).raw, first.raw, "also after the run went on");
+    assert_eq!(started(&place), 1);
+    // Inside the run and beside it, the key counts for that session.
+    let mut inside = call();
+    inside["parent"] = json!(next.string("stateToken"));
+    inside["idempotencyKey"] = json!("k-inside");
+    let child = place.agent().done("start_workflow", inside.clone());
+    assert_eq!(place.agent().done("start_workflow", inside).raw, child.raw);
+    assert_ne!(child.structured["run"], first.structured["run"]);
+    assert_eq!(child.structured["run"]["sessionId"], first.structured["run"]["sessionId"]);
+    assert_eq!(started(&place), 2);
+}
+
+#[test]
+fn the_same_key_with_other_arguments_is_refused_and_names_the_run() {
+    let place = Place::with_workflows(&[two_steps()]);
+    let mut agent = place.agent();
+    let first = agent.done("start_workflow", call());
+    let label = first.structured["run"]["label"].as_str().unwrap();
+    for (field, value) in [
+        ("goal", json!("mow the lawn")),
+        ("context", json!({ "ticket": "T-2" })),
+        ("mode", json!("full_auto_never_stop")),
+    ] {
+        let mut other = call();
+        other[field] = value;
+        let refused = refused(&mut agent, other);
+        assert_eq!(refused.structured["code"], json!("VALIDATION_ERROR"), "{}", refused.text);
+        assert!(refused.text.contains(label) && refused.text.contains("idempotencyKey"), "{}", refused.text);
+    }
+    let mut other = call();
+    other["idempotencyKey"] = json!("x".repeat(201));
+    refused(&mut agent, other.clone());
+    // An empty optional argument is an absent one.
+    other["idempotencyKey"] = json!("");
+    agent.done("start_workflow", other);
+    let mut other = call();
+    other["idempotencyKey"] = json!("k-2");
+    let second = agent.done("start_workflow", other);
+    assert_ne!(second.structured["run"], first.structured["run"]);
+}
+
+#[test]
+fn processes_that_race_with_one_key_start_one_run() {
+    const PROCESSES: usize = 6;
+    let place = Place::with_workflows(&[two_steps()]);
+    let barrier = std::sync::Barrier::new(PROCESSES);
+    let replies: Vec<String> = std::thread::scope(|threads| {
+        let racers: Vec<_> = (0..PROCESSES)
+            .map(|_| {
+                threads.spawn(|| {
+                    let mut agent = place.agent();
+                    barrier.wait();
+                    agent.done("start_workflow", call()).raw
+                })
+            })
+            .collect();
+        racers.into_iter().map(|racer| racer.join().unwrap()).collect()
+    });
+    assert!(replies.iter().all(|reply| *reply == replies[0]), "{replies:?}");
+    assert_eq!(started(&place), 1);
+}
+
+/// Runs a server that is killed as it enters the Nth call of a kind, with one start sent to it; whether it answered.
+fn answered(place: &Place, call_kind: &str, when: usize) -> bool {
+    let mut child = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call_kind}")])
+        .args(["-e", &format!("inject={call_kind}:signal=KILL:when={when}")])
+        .args([env!("CARGO_BIN_EXE_workrail"), "mcp"])
+        .env_clear()
+        .env("PATH", std::env::var("PATH").unwrap())
+        .env("WORKRAIL_DATA_DIR", place.data())
+        .env("WORKFLOW_STORAGE_PATH", place.workflows())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": { "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "0" } },
+    });
+    let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let start = json!({
+        "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": "start_workflow", "arguments": call() },
+    });
+    let mut stdin = child.stdin.take().unwrap();
+    // A server that is dead already does not read; that is the point.
+    let _ = write!(stdin, "{hello}\n{ready}\n{start}\n");
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    String::from_utf8_lossy(&output.stdout).lines().any(|line| line.contains("\"id\":2"))
+}
+
+#[test]
+fn figure_a_start_killed_at_any_moment_and_repeated_is_one_run() {
+    let may_trace = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
+    if !may_trace.is_ok_and(|status| status.success()) {
+        println!("skipped: strace is not here or may not trace");
+        return;
+    }
+    let (mut kills, mut recorded) = (0, 0);
+    for call_kind in ["fsync", "write", "?renameat2"] {
+        for when in 1.. {
+            let place = Place::with_workflows(&[two_steps()]);
+            let got_through = answered(&place, call_kind, when);
+            kills += usize::from(!got_through);
+            recorded += usize::from(!got_through && started(&place) == 1);
+            let first = place.agent().done("start_workflow", call());
+            let again = place.agent().done("start_workflow", call());
+            assert_eq!(first.raw, again.raw, "{call_kind} {when}");
+            let ack = json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "done" } });
+            place.agent().done("continue_workflow", ack);
+            assert_eq!(started(&place), 1, "{call_kind} {when}");
+            if got_through {
+                break;
+            }
+        }
+    }
+    println!(
+        "figure: a start killed {kills} times, {recorded} of them after it was recorded: always one run"
+    );
+    assert!(kills > 8 && recorded > 0, "{kills} kills, {recorded} recorded");
+}

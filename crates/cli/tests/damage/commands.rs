@@ -1,0 +1,325 @@
+//! Every command of the program and every tool of the server, with what it is about and how its answer is compared.
+
+use serde_json::{Value, json};
+use workrail_testkit::home::Home;
+
+use crate::template::{Run, Template};
+
+/// What a command may do to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Looks,
+    Writes,
+    /// Changes what is damaged, on command.
+    Repairs,
+}
+
+/// Whose answer it gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    Session(String),
+    /// Several sessions, each in objects of its own.
+    Store,
+    /// Nothing that is in the store.
+    Elsewhere,
+}
+
+/// What must be as it was where nothing is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compare {
+    /// All of the answer.
+    Whole,
+    /// Each session's own part of the answer.
+    PerSession,
+    /// That it succeeds.
+    Success,
+    /// It finds what is wrong, so its answer differs.
+    Verdict,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    Program(Vec<String>),
+    Tool(&'static str, Value),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Command {
+    pub(crate) name: String,
+    pub(crate) effect: Effect,
+    pub(crate) about: About,
+    pub(crate) compare: Compare,
+    /// Whether the answer holds tokens, so that it cannot be given without keys.
+    pub(crate) signs: bool,
+    pub(crate) call: Call,
+}
+
+/// How a command ended, with its answer as it can be compared.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) end: End,
+    pub(crate) value: Value,
+    /// All that it said, on every channel.
+    pub(crate) said: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Done,
+    /// It found problems and named them.
+    Problems,
+    /// A typed error.
+    Refused(String),
+    /// A panic, a signal, a hang, or an answer of no known form.
+    Broken(String),
+}
+
+impl Command {
+    pub(crate) fn run(&self, home: &Home) -> Answer {
+        self.run_in(home, &[])
+    }
+
+    /// Runs it beneath another program, such as `strace`.
+    pub(crate) fn run_in(&self, home: &Home, wrapper: &[&str]) -> Answer {
+        match &self.call {
+            Call::Program(arguments) => run_program(home, wrapper, arguments),
+            Call::Tool(tool, arguments) => run_tool(home, wrapper, tool, arguments),
+        }
+    }
+}
+
+fn run_program(home: &Home, wrapper: &[&str], arguments: &[String]) -> Answer {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let ran = home.run_in(wrapper, &arguments);
+    let said = format!("{}\n{}", ran.out, ran.err);
+    let value: Option<Value> = serde_json::from_str(&ran.out).ok();
+    let end = match (ran.code, &value) {
+        _ if ran.err.contains("panicked at") => End::Broken(ran.err.clone()),
+        (_, None) => End::Broken(format!("code {}, no JSON document: {said}", ran.code)),
+        (0, Some(_)) => End::Done,
+        (1..=3, Some(value)) => match value["error"]["code"].as_str() {
+            Some(code) => End::Refused(code.to_owned()),
+            None => End::Problems,
+        },
+        (code, Some(_)) => End::Broken(format!("code {code}: {said}")),
+    };
+    Answer { end, value: normal(&value.unwrap_or(Value::Null), home), said }
+}
+
+fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> Answer {
+    let broken = |what: String| Answer { end: End::Broken(what.clone()), value: Value::Null, said: what };
+    let mut server = match home.server_in(wrapper) {
+        Ok(server) => server,
+        // A server that cannot start says why: the oracle decides whether that is a reason.
+        Err(why)
+            if why.contains("panicked at")
+                || !why.contains("cannot serve") && !why.contains("config.toml") =>
+        {
+            return broken(why);
+        }
+        Err(why) => {
+            return Answer { end: End::Refused("NO_SERVER".to_owned()), value: Value::Null, said: why };
+        }
+    };
+    let reply = server.try_call(tool, arguments.clone());
+    let (status, told) = server.end();
+    match reply {
+        Err(why) => broken(format!("{why}: {told}")),
+        Ok(_) if told.contains("panicked at") || !status.success() => broken(format!("{status}: {told}")),
+        Ok(reply) => {
+            let end = match reply.is_error {
+                true => End::Refused(reply.structured["code"].as_str().unwrap_or("none").to_owned()),
+                false => End::Done,
+            };
+            Answer { end, value: normal(&reply.structured, home), said: format!("{}\n{told}", reply.text) }
+        }
+    }
+}
+
+/// The answer without what differs from home to home and from call to call: places and tokens.
+fn normal(value: &Value, home: &Home) -> Value {
+    match value {
+        Value::String(text) => {
+            Value::String(without_tokens(&text.replace(home.root().to_str().unwrap(), "<home>")))
+        }
+        Value::Array(items) => items.iter().map(|item| normal(item, home)).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, member)| (name.clone(), normal(member, home))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+fn without_tokens(text: &str) -> String {
+    let of_token = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    text.split_inclusive(|letter| !of_token(letter))
+        .map(|word| {
+            let token = word.trim_end_matches(|letter| !of_token(letter));
+            match [".v1.", ".v2."].iter().any(|version| token.contains(version)) {
+                true => word.replace(token, "<token>"),
+                false => word.to_owned(),
+            }
+        })
+        .collect()
+}
+
+/// All commands, those about each session for every one of them.
+pub(crate) fn commands(template: &Template) -> Vec<Command> {
+    let mut all = Vec::new();
+    for run in [&template.victim, &template.sharing, &template.apart] {
+        all.extend(about_one(run));
+    }
+    all.extend(about_all(template));
+    all.extend(next_steps(template));
+    all
+}
+
+/// What errors and `doctor` tell people to run.
+fn next_steps(template: &Template) -> Vec<Command> {
+    let has = |arguments: &[&str]| template.home.run(&[arguments, &["--help"]].concat()).code == 0;
+    let mut found = Vec::new();
+    if has(&["restore"]) {
+        let step = |name, effect, arguments: &[&str]| {
+            program(name, effect, About::Store, Compare::Verdict, arguments)
+        };
+        found.push(step("restore", Effect::Repairs, &["restore", "../backup"]));
+        found.push(step("restore dry run", Effect::Looks, &["restore", "../backup", "--dry-run"]));
+        found.push(step("backup", Effect::Writes, &["backup", "../another-backup"]));
+    }
+    if has(&["keys", "new"]) {
+        let arguments = ["keys", "new", "--yes"];
+        found.push(program("keys new", Effect::Repairs, About::Elsewhere, Compare::Verdict, &arguments));
+    }
+    found
+}
+
+fn program(name: &str, effect: Effect, about: About, compare: Compare, arguments: &[&str]) -> Command {
+    let mut arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+    arguments.push("--json".to_owned());
+    let signs = ["resume", "show"].iter().any(|word| name.contains(word));
+    Command { name: name.to_owned(), effect, about, compare, signs, call: Call::Program(arguments) }
+}
+
+fn tool(
+    name: &str,
+    effect: Effect,
+    about: About,
+    compare: Compare,
+    tool: &'static str,
+    arguments: Value,
+) -> Command {
+    let signs = !["list", "inspect"].iter().any(|word| name.starts_with(word));
+    Command { name: name.to_owned(), effect, about, compare, signs, call: Call::Tool(tool, arguments) }
+}
+
+fn about_one(run: &Run) -> Vec<Command> {
+    use Compare::{Success, Verdict, Whole};
+    use Effect::{Looks, Repairs, Writes};
+    let session = run.session.as_str();
+    let about = || About::Session(session.to_owned());
+    let named = |name: &str| format!("{name} {}", run.word);
+    let say = |name: &str, effect, compare, arguments: &[&str]| {
+        program(&named(name), effect, about(), compare, arguments)
+    };
+    let ask = |name: &str, effect, compare, called, arguments| {
+        tool(&named(name), effect, about(), compare, called, arguments)
+    };
+    let output = json!({ "notesMarkdown": "counted again" });
+    vec![
+        say("sessions show", Looks, Whole, &["sessions", "show", session]),
+        say("sessions show by label", Looks, Whole, &["sessions", "show", &run.label]),
+        say("sessions log", Looks, Whole, &["sessions", "log", session]),
+        say("sessions tree", Looks, Whole, &["sessions", "tree", session]),
+        say("report", Looks, Whole, &["report", session]),
+        say("report by label", Looks, Whole, &["report", &run.label]),
+        say("export", Looks, Success, &["export", session, "-o", "../out.json", "--force"]),
+        say("prefs show", Looks, Whole, &["prefs", "show", "--session", session]),
+        say("verify one", Looks, Verdict, &["verify", session]),
+        say("repair dry run", Looks, Verdict, &["repair", session, "--dry-run"]),
+        ask("look", Looks, Whole, "continue_workflow", json!({ "stateToken": run.state })),
+        ask("replay", Looks, Whole, "continue_workflow", run.last_call.clone()),
+        // It offers other runs too, each in an object of its own.
+        Command {
+            about: About::Store,
+            ..ask(
+                "resume by label",
+                Looks,
+                Compare::PerSession,
+                "resume_session",
+                json!({ "run": run.label }),
+            )
+        },
+        ask(
+            "advance",
+            Writes,
+            Success,
+            "continue_workflow",
+            json!({ "ackToken": run.ack, "output": output }),
+        ),
+        ask(
+            "checkpoint",
+            Writes,
+            Success,
+            "checkpoint_workflow",
+            json!({ "checkpointToken": run.checkpoint, "output": output }),
+        ),
+        say("repair", Repairs, Verdict, &["repair", session, "--yes"]),
+    ]
+}
+
+fn about_all(template: &Template) -> Vec<Command> {
+    use About::{Elsewhere, Store};
+    use Compare::{PerSession, Success, Verdict, Whole};
+    use Effect::{Looks, Writes};
+    let bundle = template.bundle_path();
+    let bundle = format!("../home/{}", bundle.file_name().unwrap().to_string_lossy());
+    vec![
+        program("sessions list", Looks, Store, PerSession, &["sessions", "list", "--all"]),
+        program("sessions search", Looks, Store, PerSession, &["sessions", "search", "the"]),
+        program("sessions resume", Looks, Store, PerSession, &["sessions", "resume", "swifts"]),
+        program("verify", Looks, Store, Verdict, &["verify"]),
+        program("doctor", Looks, Store, Verdict, &["doctor"]),
+        program("gc dry run", Looks, Store, Success, &["gc", "--dry-run"]),
+        program("keys", Looks, Elsewhere, Verdict, &["keys", "show"]),
+        program("prefs show", Looks, Elsewhere, Whole, &["prefs", "show"]),
+        program("list", Looks, Elsewhere, Whole, &["list"]),
+        program("inspect", Looks, Elsewhere, Whole, &["inspect", "team.walk"]),
+        program("config", Looks, Elsewhere, Success, &["config", "list"]),
+        tool("list tool", Looks, Elsewhere, Whole, "list_workflows", json!({})),
+        tool(
+            "inspect tool",
+            Looks,
+            Elsewhere,
+            Whole,
+            "inspect_workflow",
+            json!({ "workflowId": "team.apart" }),
+        ),
+        tool("resume by words", Looks, Store, PerSession, "resume_session", json!({ "query": "swifts" })),
+        tool("resume by nothing", Looks, Store, PerSession, "resume_session", json!({})),
+        tool(
+            "start",
+            Writes,
+            Elsewhere,
+            Success,
+            "start_workflow",
+            json!({ "workflowId": "team.apart", "goal": "new" }),
+        ),
+        tool(
+            "start the same",
+            Writes,
+            Elsewhere,
+            Success,
+            "start_workflow",
+            json!({ "workflowId": "team.walk" }),
+        ),
+        program("import", Writes, Elsewhere, Success, &["import", &bundle]),
+        program("gc", Writes, Store, Success, &["gc"]),
+        program(
+            "keep",
+            Writes,
+            About::Session(template.apart.session.clone()),
+            Success,
+            &["sessions", "keep", &template.apart.session],
+        ),
+    ]
+}

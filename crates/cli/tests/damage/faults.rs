@@ -1,0 +1,279 @@
+//! A fault at every system call of every command that touches the data directory (G10, G14, G19, G70).
+//!
+//! Each command is traced once to number its calls. Then it runs again and again on a fresh copy of the store, each
+//! time with one call that fails or kills the process. Afterwards the store must be sound, hold everything that was
+//! acknowledged, and carry out the same call without the fault. `strace` counts the calls of each thread.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+use workrail_testkit::home::{Home, User};
+
+use crate::commands::{About, Answer, Command, Effect, End, commands};
+use crate::matrix::scratch;
+use crate::oracle::short;
+use crate::template::Template;
+use crate::tree::{self, Tree};
+
+/// One in so many faults is tried by default.
+const SAMPLED_ONE_IN: usize = 211;
+
+/// What a call can end with; `KILL` ends the process as it enters the call.
+const FAULTS: [(&str, &[&str]); 19] = [
+    ("openat", &["EIO", "EMFILE", "EACCES", "EROFS"]),
+    ("openat2", &["EIO", "EMFILE", "EACCES", "EROFS", "ENOSPC", "KILL"]),
+    ("read", &["EIO"]),
+    ("pread64", &["EIO"]),
+    ("write", &["EIO", "ENOSPC", "EDQUOT", "KILL"]),
+    ("pwrite64", &["EIO", "ENOSPC"]),
+    ("fsync", &["EIO", "ENOSPC", "KILL"]),
+    ("rename", &["EIO", "ENOSPC", "EACCES", "EROFS", "KILL"]),
+    ("renameat", &["EIO", "ENOSPC", "EACCES", "EROFS", "KILL"]),
+    ("renameat2", &["EIO", "ENOSPC", "EACCES", "EROFS", "KILL"]),
+    ("unlink", &["EIO", "EACCES", "EROFS", "KILL"]),
+    ("unlinkat", &["EIO", "EACCES", "EROFS", "KILL"]),
+    ("mkdirat", &["EIO", "ENOSPC", "EACCES", "EROFS", "KILL"]),
+    ("getdents64", &["EIO", "EACCES"]),
+    ("fstat", &["EIO"]),
+    ("newfstatat", &["EIO", "EACCES"]),
+    ("statx", &["EIO", "EACCES"]),
+    ("ftruncate", &["EIO", "ENOSPC", "KILL"]),
+    ("flock", &["EIO", "ENOLCK", "KILL"]),
+];
+
+#[derive(Debug)]
+struct Fault<'a> {
+    command: &'a Command,
+    call: &'static str,
+    when: usize,
+    error: &'static str,
+}
+
+impl Fault<'_> {
+    fn name(&self) -> String {
+        format!("{}: {} at {} {}", self.command.name, self.error, self.call, self.when)
+    }
+
+    fn injection(&self) -> String {
+        let effect = match self.error {
+            "KILL" => "signal=KILL".to_owned(),
+            error => format!("error={error}"),
+        };
+        format!("inject={}:{effect}:when={}", self.call, self.when)
+    }
+}
+
+/// Only traced calls stop the program, which is shown with the files behind its descriptors.
+const TRACER: [&str; 6] = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-o"];
+
+/// Calls are counted for each thread, so that a fault may also hit a call of another thread: the loader's, or one of
+/// the runtime's own. What comes of that is not ours to judge.
+fn hit_something_else(log: &Path, home: &Home) -> bool {
+    let data = home.data().to_str().unwrap().to_owned();
+    let log = fs::read_to_string(log).unwrap_or_default();
+    log.lines().any(|line| line.contains("INJECTED") && !line.contains(&data))
+}
+
+fn may_trace(home: &Home) -> bool {
+    // As the user of the home: tracing may be forbidden to some and not to others.
+    let ran = home.run_in(&[&TRACER[..], &["/dev/null", "-e", "trace=fsync"]].concat(), &["--version"]);
+    ran.code == 0
+}
+
+/// Each kind of call with the numbers at which it touches the data directory, in any thread.
+fn calls(command: &Command, template: &Template, folder: &Path) -> BTreeSet<(usize, usize)> {
+    let home = template.home.copy_to(folder);
+    let trace = home.home().join("trace");
+    let names: Vec<String> = FAULTS.iter().map(|(call, _)| format!("?{call}")).collect();
+    let traced = format!("trace={}", names.join(","));
+    let answer = command.run_in(&home, &[&TRACER[..], &[trace.to_str().unwrap(), "-e", &traced]].concat());
+    assert!(!matches!(answer.end, End::Broken(_)), "{}: {answer:?}", command.name);
+    let (mut counts, mut found) = (BTreeMap::new(), BTreeSet::new());
+    let data = home.data().to_str().unwrap().to_owned();
+    for line in fs::read_to_string(trace).unwrap().lines() {
+        let Some((thread, rest)) = line.split_once(' ') else { continue };
+        let Some((name, _)) = rest.trim_start().split_once('(') else { continue };
+        let Some(kind) = FAULTS.iter().position(|(call, _)| *call == name) else { continue };
+        let count: &mut usize = counts.entry((thread.to_owned(), kind)).or_default();
+        *count += 1;
+        if line.contains(&data) {
+            found.insert((kind, *count));
+        }
+    }
+    fs::remove_dir_all(folder).unwrap();
+    found
+}
+
+/// Commands about the victim and about the store; those about its neighbours make the same calls.
+fn tried(template: &Template) -> Vec<Command> {
+    let mut all = commands(template);
+    // Usable keys are not replaced.
+    all.retain(|command| command.name != "keys new");
+    all.retain(|command| match &command.about {
+        About::Session(session) => *session == template.victim.session || command.name == "keep",
+        About::Store | About::Elsewhere => true,
+    });
+    all
+}
+
+#[test]
+fn figure_faults_at_system_calls() {
+    let place = scratch();
+    let template = Template::build(&place.path().join("template"), User::find());
+    if !may_trace(&template.home) {
+        println!("skipped: strace is not here or may not trace");
+        return;
+    }
+    let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|level| level == "full");
+    let only = std::env::var("WORKRAIL_FAULT_ONLY").unwrap_or_default();
+    let commands = tried(&template);
+    let mut faults = Vec::new();
+    let mut reached = 0;
+    for command in &commands {
+        for (kind, when) in calls(command, &template, &place.path().join("traced")) {
+            let (call, errors) = FAULTS[kind];
+            reached += errors.len();
+            faults.extend(errors.iter().map(|error| Fault { command, call, when, error }));
+        }
+    }
+    let chosen: Vec<&Fault<'_>> = faults
+        .iter()
+        .enumerate()
+        .filter(|(number, fault)| (full || number % SAMPLED_ONE_IN == 0) && fault.name().contains(&only))
+        .map(|(_, fault)| fault)
+        .collect();
+    let before = tree::read(&template.home.data());
+    let undisturbed = undisturbed(&template, &commands, &place.path().join("undisturbed"));
+    let (next, felt, violations) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for worker in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            let (chosen, next, felt, violations) = (&chosen, &next, &felt, &violations);
+            let folder = place.path().join(format!("worker-{worker}"));
+            let trial = Trial { template: &template, before: &before, undisturbed: &undisturbed, folder };
+            scope.spawn(move || {
+                while let Some(fault) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (end, found) = trial.suffer(fault);
+                    felt.fetch_add(usize::from(end != End::Done), Ordering::Relaxed);
+                    violations
+                        .lock()
+                        .unwrap()
+                        .extend(found.into_iter().map(|what| format!("{}: {what}", fault.name())));
+                }
+            });
+        }
+    });
+    let violations = violations.into_inner().unwrap();
+    violations.iter().for_each(|violation| println!("violation: {violation}"));
+    println!(
+        "figure: faults at system calls: {} commands, {reached} faults within reach, {} tried, {} ended the call: {} violations",
+        commands.len(),
+        chosen.len(),
+        felt.into_inner(),
+        violations.len()
+    );
+    assert!(violations.is_empty(), "{} violations, listed above", violations.len());
+}
+
+/// What the log of the victim is after each command that advances it, undisturbed.
+fn undisturbed(template: &Template, commands: &[Command], folder: &Path) -> BTreeMap<String, Vec<String>> {
+    let mut logs = BTreeMap::new();
+    for command in commands.iter().filter(|command| advances(command, template)) {
+        let home = template.home.copy_to(folder);
+        command.run(&home);
+        logs.insert(command.name.clone(), recorded(&home, template));
+        fs::remove_dir_all(folder).unwrap();
+    }
+    logs
+}
+
+fn advances(command: &Command, template: &Template) -> bool {
+    command.effect == Effect::Writes && command.about == About::Session(template.victim.session.clone())
+}
+
+struct Trial<'a> {
+    template: &'a Template,
+    /// The data directory before any command.
+    before: &'a Tree,
+    undisturbed: &'a BTreeMap<String, Vec<String>>,
+    folder: PathBuf,
+}
+
+impl Trial<'_> {
+    /// Runs a command with its fault: how it ended, and what is wrong then or afterwards.
+    fn suffer(&self, fault: &Fault<'_>) -> (End, Vec<String>) {
+        let _ = fs::remove_dir_all(&self.folder);
+        let home = self.template.home.copy_to(&self.folder);
+        let trace = format!("trace={}", fault.call);
+        let injection = fault.injection();
+        let log = home.home().join("trace");
+        let wrapper = [&TRACER[..], &[log.to_str().unwrap(), "-e", &trace, "-e", &injection]].concat();
+        let answer = fault.command.run_in(&home, &wrapper);
+        let mut found = Vec::new();
+        if !hit_something_else(&log, &home) {
+            found.extend(broken(fault, &answer));
+        }
+        let differences = tree::differences(self.before, &tree::read(&home.data()));
+        match fault.command.effect {
+            // The store is what it was, for which everything else is known.
+            Effect::Looks if differences.is_empty() => {}
+            Effect::Looks => found.push(format!("a look wrote: {}", differences.join(", "))),
+            Effect::Writes | Effect::Repairs => found.extend(self.afterwards(fault, &answer, &home)),
+        }
+        (answer.end, found)
+    }
+
+    /// The store is sound, has everything that was acknowledged, and the same call succeeds.
+    fn afterwards(&self, fault: &Fault<'_>, answer: &Answer, home: &Home) -> Vec<String> {
+        let mut found = Vec::new();
+        let before = kinds_of(self.template.events(&self.template.victim.session).iter());
+        let after = recorded(home, self.template);
+        if !after.starts_with(&before) {
+            found.push(format!("of {} events {} are left", before.len(), after.len()));
+        }
+        let expected = self.undisturbed.get(&fault.command.name);
+        if answer.end == End::Done && expected.is_some_and(|expected| *expected != after) {
+            found.push("acknowledged and not recorded".to_owned());
+        }
+        let verified = home.run(&["verify", "--json"]);
+        if verified.code != 0 {
+            found.push(format!("verify: {}", short(&verified.out)));
+        }
+        let again = fault.command.run(home);
+        if again.end != End::Done {
+            found.push(format!("the same call again: {:?} {}", again.end, short(&again.said)));
+        }
+        let retried = recorded(home, self.template);
+        if expected.is_some_and(|expected| *expected != retried) {
+            found.push(format!("after the retry the log has {} events: {retried:?}", retried.len()));
+        }
+        found
+    }
+}
+
+/// A fault is answered: by a typed error, or by an answer that does without.
+fn broken(fault: &Fault<'_>, answer: &Answer) -> Option<String> {
+    let End::Broken(what) = &answer.end else {
+        let is_useless =
+            matches!(&answer.end, End::Refused(code) if code == "none" || code.starts_with("INTERNAL"));
+        return is_useless.then(|| format!("{:?}: {}", answer.end, short(&answer.said)));
+    };
+    let panicked = what.contains("panicked at");
+    // A server that cannot even start says why and ends.
+    let said = what.contains("cannot serve") || fault.error == "KILL";
+    (panicked || !said).then(|| format!("broke: {}", short(what)))
+}
+
+fn kinds_of<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<String> {
+    events.map(|event| event["kind"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// The kinds of the events that the log of the victim shows.
+fn recorded(home: &Home, template: &Template) -> Vec<String> {
+    let log = home.run(&["sessions", "log", &template.victim.session, "--json"]);
+    let log: Value = serde_json::from_str(&log.out).unwrap_or_default();
+    kinds_of(log["events"].as_array().into_iter().flatten())
+}

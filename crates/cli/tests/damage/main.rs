@@ -1,0 +1,17 @@
+//! The damage matrix: every kind of file of a data directory, damaged in every way, under every command.
+//!
+//! For each cell an oracle computes what must hold from the undamaged store: the right verdict, no other session
+//! harmed, nothing lost that could be saved, a next step that works, and never a panic, a hang, a write by a command
+//! that only looks, or a flood of memory (G11, G13, G17, G18, G20, G22, G24). By default a sample is tried; with
+//! `WORKRAIL_PROOF=full` every cell is.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+mod commands;
+mod damages;
+mod faults;
+mod files;
+mod matrix;
+mod oracle;
+mod template;
+mod tree;

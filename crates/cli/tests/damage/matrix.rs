@@ -1,0 +1,384 @@
+//! Goes through the cells: copies the store, damages it, runs the command, asks the oracle, and prints the table.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use workrail_testkit::home::{Home, User};
+
+use crate::commands::{About, Answer, Call, Command, Compare, Effect, End, commands};
+use crate::damages::{self, Damage, FOREIGN};
+use crate::files::{Role, Target, targets};
+use crate::oracle::{Case, short};
+use crate::template::Template;
+use crate::tree::{self, Tree};
+
+/// One in so many cells is tried by default.
+const SAMPLED_ONE_IN: usize = 61;
+
+#[derive(Debug)]
+struct Violation {
+    target: &'static str,
+    damage: String,
+    command: String,
+    what: String,
+}
+
+/// Temporary folders in memory where the machine has some: nothing here is about losing power.
+pub(crate) fn scratch() -> tempfile::TempDir {
+    let shared = Path::new("/dev/shm");
+    let made = if shared.is_dir() { tempfile::tempdir_in(shared) } else { tempfile::tempdir() };
+    let made = made.unwrap();
+    // Another user works below it.
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(made.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    made
+}
+
+/// The same choice on every machine; a different mix of commands for every pair of target and damage.
+fn is_chosen(target: usize, damage: usize, command: usize) -> bool {
+    let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|level| level == "full");
+    full || (target * 29 + damage * 13 + command * 7) % SAMPLED_ONE_IN == 0
+}
+
+#[test]
+fn figure_damage_matrix() {
+    let user = User::find();
+    if !user.respects_permissions() {
+        println!("skipped: permission cases, because setpriv cannot give up root here");
+    }
+    let place = scratch();
+    let template = Template::build(&place.path().join("template"), user);
+    let (targets, commands) = (targets(&template), commands(&template));
+    let baseline = baseline(&template, &commands, place.path());
+    let only = std::env::var("WORKRAIL_DAMAGE_ONLY").unwrap_or_default();
+    let mut groups = Vec::new();
+    for (t, target) in targets.iter().enumerate() {
+        for (d, damage) in
+            damages::ALL.into_iter().enumerate().filter(|(_, damage)| damage.fits(target, &template.home))
+        {
+            let chosen: Vec<&Command> = commands
+                .iter()
+                .enumerate()
+                .filter(|(c, _)| is_chosen(t, d, *c))
+                .map(|(_, command)| command)
+                .collect();
+            let name = format!("{} / {}", target.name, damage.name());
+            if !chosen.is_empty() && name.contains(&only) {
+                groups.push((target, damage, chosen));
+            }
+        }
+    }
+    let (next, violations) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for worker in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            let (groups, next, violations, template, baseline) =
+                (&groups, &next, &violations, &template, &baseline);
+            let folder = place.path().join(format!("worker-{worker}"));
+            scope.spawn(move || {
+                while let Some((target, damage, chosen)) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let group = Group { template, baseline, target, damage: *damage, folder: &folder };
+                    let found = group.run(chosen);
+                    violations.lock().unwrap().extend(found);
+                }
+            });
+        }
+    });
+    let cells: usize = groups.iter().map(|(_, _, chosen)| chosen.len()).sum();
+    let violations = violations.into_inner().unwrap();
+    print_table(&targets, &groups, &violations);
+    println!(
+        "figure: damage matrix: {} kinds of files, {} kinds of damage, {} commands, {cells} cells tried: {} violations",
+        targets.len(),
+        damages::ALL.len(),
+        commands.len(),
+        violations.len()
+    );
+    assert!(violations.is_empty(), "{} violations, listed above", violations.len());
+}
+
+fn print_table(targets: &[Target], groups: &[(&Target, Damage, Vec<&Command>)], violations: &[Violation]) {
+    println!("{:<22} {:>8} {:>11}", "file", "cells", "violations");
+    for target in targets {
+        let cells: usize = groups
+            .iter()
+            .filter(|(of, _, _)| of.name == target.name)
+            .map(|(_, _, chosen)| chosen.len())
+            .sum();
+        let bad = violations.iter().filter(|violation| violation.target == target.name).count();
+        println!("{:<22} {cells:>8} {bad:>11}", target.name);
+    }
+    for Violation { target, damage, command, what } in violations {
+        println!("violation: {target} / {damage} / {command}: {what}");
+    }
+}
+
+/// The answers of the undamaged store.
+fn baseline(template: &Template, commands: &[Command], place: &Path) -> BTreeMap<String, Answer> {
+    let mut answers = BTreeMap::new();
+    for command in commands {
+        let home = template.home.copy_to(&place.join("baseline"));
+        let before = tree::read(&home.data());
+        let answer = command.run(&home);
+        // There is nothing to repair, which some commands refuse.
+        let refused = matches!(answer.end, End::Refused(_)) && command.effect != Effect::Repairs;
+        assert!(!refused && !matches!(answer.end, End::Broken(_)), "{}: {answer:?}", command.name);
+        if command.effect == Effect::Looks {
+            assert_eq!(
+                tree::differences(&before, &tree::read(&home.data())),
+                Vec::<String>::new(),
+                "{}",
+                command.name
+            );
+        }
+        answers.insert(command.name.clone(), answer);
+        fs::remove_dir_all(home.root()).unwrap();
+    }
+    answers
+}
+
+/// All chosen commands on one target with one damage.
+struct Group<'a> {
+    template: &'a Template,
+    baseline: &'a BTreeMap<String, Answer>,
+    target: &'a Target,
+    damage: Damage,
+    folder: &'a Path,
+}
+
+impl<'a> Group<'a> {
+    fn damaged(&self) -> Home {
+        let _ = fs::remove_dir_all(self.folder);
+        let home = self.template.home.copy_to(self.folder);
+        self.damage.apply(self.target, &home);
+        home
+    }
+
+    fn run(&self, chosen: &[&Command]) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        let mut home = None;
+        for command in chosen {
+            let reusable = home.take().filter(|_| command.effect == Effect::Looks);
+            let on = reusable.unwrap_or_else(|| self.damaged());
+            let case = Case::new(self.template, self.baseline, self.target, self.damage, &on);
+            let (found, unchanged) = self.cell(&case, command, &on);
+            violations.extend(found.into_iter().map(|what| Violation {
+                target: self.target.name,
+                damage: self.damage.name(),
+                command: command.name.clone(),
+                what,
+            }));
+            home = unchanged.then_some(on);
+        }
+        let _ = fs::remove_dir_all(self.folder);
+        violations
+    }
+
+    /// What is wrong in one cell, and whether the store is still as it was.
+    fn cell(&self, case: &Case<'_>, command: &Command, home: &Home) -> (Vec<String>, bool) {
+        let before = tree::read(&home.data());
+        let answer = command.run(home);
+        let after = tree::read(&home.data());
+        let mut found = case.judge(command, &answer);
+        if command.name.starts_with("export") && answer.end == End::Done {
+            let taken = home.run(&["import", "../out.json", "--dry-run", "--json"]);
+            if taken.code != 0 {
+                found.push(format!("the exported file is refused: {}", short(&taken.out)));
+            }
+        }
+        let differences = tree::differences(&before, &after);
+        match command.effect {
+            Effect::Looks if differences.is_empty() => {}
+            Effect::Looks => {
+                // The same ack again is a writer, which rolls forward what waits.
+                let rolled = command.name.starts_with("replay") && case.pending;
+                // A server makes the folders that it needs.
+                let made = self.target.role == Role::Base
+                    && self.damage == Damage::Missing
+                    && matches!(command.call, Call::Tool(..))
+                    && differences.iter().all(|difference| difference.ends_with(" created"));
+                if !rolled && !made {
+                    found.push(format!("a look wrote: {}", differences.join(", ")));
+                }
+            }
+            Effect::Writes => {
+                found.extend(self.after_writing(case, command, &answer, home, (&before, &after)))
+            }
+            Effect::Repairs => {
+                found.extend(self.after_repair(case, command, &answer, home, (&before, &after)))
+            }
+        }
+        let unchanged = command.effect == Effect::Looks && differences.is_empty();
+        (found, unchanged)
+    }
+
+    /// A writer takes nothing away; put back, the damaged file makes the store what it was.
+    fn after_writing(
+        &self,
+        case: &Case<'_>,
+        command: &Command,
+        answer: &Answer,
+        home: &Home,
+        (before, after): (&Tree, &Tree),
+    ) -> Vec<String> {
+        let mut found = self.taken_away(command, home, before, after);
+        let ours = command.about == About::Session(self.template.victim.session.clone());
+        if case.pending && ours && answer.end == End::Done {
+            found.extend(
+                self.events_at_least(home, self.template.events(&self.template.victim.session).len()),
+            );
+        }
+        let truth = matches!(self.target.role, Role::Log | Role::Content) && case.harms;
+        if !truth || (ours && answer.end == End::Done) {
+            return found;
+        }
+        self.damage.undo(self.target, self.template, home);
+        let verified = home.run(&["verify", "--json"]);
+        if verified.code != 0 {
+            found.push(format!("with the file back in place, verify says: {}", short(&verified.out)));
+        }
+        let name = format!("sessions show {}", self.template.victim.word);
+        let show = Call::Program(
+            ["sessions", "show", &self.template.victim.session, "--json"].map(str::to_owned).to_vec(),
+        );
+        let show = Command { name: name.clone(), call: show, ..command.clone() }.run(home);
+        if show.value != self.baseline[&name].value {
+            found.push("with the file back in place, the session is not what it was".to_owned());
+        }
+        found
+    }
+
+    /// Files that are gone or other than they were, without a reason.
+    fn taken_away(&self, command: &Command, home: &Home, before: &Tree, after: &Tree) -> Vec<String> {
+        let mut found = Vec::new();
+        for (path, entry) in before {
+            if tree::is_derived(path) || tree::is_working_file(path) || after.get(path) == Some(entry) {
+                continue;
+            }
+            let name = path.file_name().unwrap().to_string_lossy();
+            let original = self.template.home.data().join(path);
+            let now = fs::read(home.data().join(path)).ok();
+            let was = fs::read(&original).ok();
+            let is_restored = now.is_some() && now == was;
+            let has_grown = name == "manifest.jsonl"
+                && now.as_ref().zip(was.as_ref()).is_some_and(|(now, was)| now.starts_with(was));
+            let is_applied = name == "control.json" && command.name.starts_with("advance");
+            let digest = name.trim_end_matches(".json");
+            let is_garbage =
+                command.name == "gc" && digest.len() == 64 && !self.template.referrers.contains_key(digest);
+            if !(is_restored || has_grown || is_applied || is_garbage) || name == FOREIGN {
+                found.push(format!("{} was changed or removed", path.display()));
+            }
+        }
+        found
+    }
+
+    fn events_at_least(&self, home: &Home, expected: usize) -> Option<String> {
+        let log = home.run(&["sessions", "log", &self.template.victim.session, "--json"]);
+        let log: Value = serde_json::from_str(&log.out).unwrap_or_default();
+        let events = log["events"].as_array().map_or(0, Vec::len);
+        (events < expected).then(|| format!("{events} events of {expected} are left"))
+    }
+
+    /// A repaired session verifies, has kept what could be kept, and goes on.
+    fn after_repair(
+        &self,
+        case: &Case<'_>,
+        command: &Command,
+        answer: &Answer,
+        home: &Home,
+        (before, after): (&Tree, &Tree),
+    ) -> Vec<String> {
+        let session = match &command.about {
+            About::Session(session) => session,
+            About::Store => return self.after_restore(case, answer, home),
+            About::Elsewhere => return self.after_new_keys(case, answer, home),
+        };
+        if case.is_sound(session) {
+            return self.taken_away(command, home, before, after);
+        }
+        let Some(expected) = case.events_safe() else {
+            return match answer.end {
+                End::Done => self.taken_away(command, home, before, after),
+                _ => Vec::new(),
+            };
+        };
+        if answer.end != End::Done {
+            return vec![format!("could be repaired and was not: {}", short(&answer.said))];
+        }
+        let mut found = Vec::new();
+        let verified = home.run(&["verify", session, "--json"]);
+        if verified.code != 0 {
+            found.push(format!("after the repair, verify says: {}", short(&verified.out)));
+        }
+        if *session == self.template.victim.session {
+            found.extend(self.events_at_least(home, expected));
+        }
+        found.extend(self.goes_on(home, session));
+        found
+    }
+
+    /// With the backup everything is what it was, as far as rights allow.
+    fn after_restore(&self, case: &Case<'_>, answer: &Answer, home: &Home) -> Vec<String> {
+        let truth = matches!(self.target.role, Role::Log | Role::Content) && case.harms;
+        if !truth || case.is_forbidden() {
+            return Vec::new();
+        }
+        if answer.end != End::Done {
+            return vec![format!("could be restored and was not: {}", short(&answer.said))];
+        }
+        let mut found = Vec::new();
+        let verified = home.run(&["verify", "--json"]);
+        if verified.code != 0 {
+            found.push(format!("after the restore, verify says: {}", short(&verified.out)));
+        }
+        let victim = &self.template.victim;
+        found.extend(self.events_at_least(home, self.template.events(&victim.session).len()));
+        found.extend(self.goes_on(home, &victim.session));
+        found
+    }
+
+    /// With new keys every run is found again.
+    fn after_new_keys(&self, case: &Case<'_>, answer: &Answer, home: &Home) -> Vec<String> {
+        let replaceable = self.target.name == "keyring" && case.harms && self.damage != Damage::Swapped;
+        match (replaceable, &answer.end) {
+            (false, _) => Vec::new(),
+            (true, End::Done) => self.goes_on(home, &self.template.victim.session).into_iter().collect(),
+            (true, _) => vec![format!("new keys were not made: {}", short(&answer.said))],
+        }
+    }
+
+    /// A new chat finds the run by its label and looks at its step.
+    fn goes_on(&self, home: &Home, session: &str) -> Option<String> {
+        let template = self.template;
+        let run = [&template.victim, &template.sharing, &template.apart]
+            .into_iter()
+            .find(|run| run.session == session)?;
+        let resume = |tool, arguments: Value| {
+            let call = Call::Tool(tool, arguments);
+            let command = Command {
+                name: "resume".to_owned(),
+                effect: Effect::Looks,
+                about: About::Store,
+                compare: Compare::Success,
+                signs: true,
+                call,
+            };
+            command.run(home)
+        };
+        let mut server = home.server().ok()?;
+        let found = server.try_call("resume_session", json!({ "run": run.label }));
+        let next = match found {
+            Ok(reply) if !reply.is_error => reply.structured["nextCall"]["arguments"].clone(),
+            Ok(reply) => return Some(format!("after the repair, resume says: {}", short(&reply.text))),
+            Err(why) => return Some(format!("after the repair, resume breaks: {}", short(&why))),
+        };
+        server.close();
+        let looked = resume("continue_workflow", next);
+        (looked.end != End::Done)
+            .then(|| format!("after the repair, the next call says: {}", short(&looked.said)))
+    }
+}

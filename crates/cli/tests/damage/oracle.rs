@@ -1,0 +1,400 @@
+//! What must hold in a cell, computed from the undamaged store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use serde_json::Value;
+use workrail_testkit::home::Home;
+
+use crate::commands::{About, Answer, Command, Compare, Effect, End};
+use crate::damages::Damage;
+use crate::files::{Role, Target};
+use crate::template::Template;
+
+/// Words by which an answer says that not all is well.
+const LABELS: [&str; 9] = [
+    "damag",
+    "corrupt",
+    "missing",
+    "cannot",
+    "unread",
+    "unhealthy",
+    "not readable",
+    "not have its digest",
+    "refus",
+];
+
+/// One target with one damage, before a command runs.
+#[derive(Debug)]
+pub(crate) struct Case<'a> {
+    pub(crate) template: &'a Template,
+    pub(crate) baseline: &'a BTreeMap<String, Answer>,
+    pub(crate) target: &'a Target,
+    pub(crate) damage: Damage,
+    /// Whether the program has lost something, as far as it can read.
+    pub(crate) harms: bool,
+    needed_by: BTreeSet<String>,
+    /// Only the last group of the manifest is lost: the next writer rolls it forward (G13).
+    pub(crate) pending: bool,
+}
+
+impl<'a> Case<'a> {
+    pub(crate) fn new(
+        template: &'a Template,
+        baseline: &'a BTreeMap<String, Answer>,
+        target: &'a Target,
+        damage: Damage,
+        home: &Home,
+    ) -> Self {
+        let harms = damage.harms(target, template, home);
+        let needed_by = if harms { target.needed_by(template) } else { BTreeSet::new() };
+        let pending = target.name == "manifest" && harms && only_last_group_is_lost(template, target, home);
+        Self { template, baseline, target, damage, harms, needed_by, pending }
+    }
+
+    pub(crate) fn is_sound(&self, session: &str) -> bool {
+        !self.needed_by.contains(session)
+    }
+
+    /// Whether a session can no longer be seen at all.
+    fn is_gone(&self) -> bool {
+        let is_emptied = matches!(self.damage, Damage::Missing | Damage::Empty);
+        self.target.name == "session folder" && self.damage == Damage::Missing
+            || self.target.name == "sessions folder" && is_emptied
+    }
+
+    /// Whether only a change of rights brings the file back.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self.damage, Damage::Unreadable | Damage::WrongOwner)
+    }
+
+    /// How many events of the victim a repair must keep; none when there is nothing to start from.
+    pub(crate) fn events_safe(&self) -> Option<usize> {
+        let session = &self.template.victim.session;
+        let all = self.template.events(session).len();
+        if self.is_forbidden() {
+            return None;
+        }
+        match (self.target.role, self.target.name) {
+            (Role::Log, "manifest") => Some(all),
+            (Role::Log, "middle segment" | "last segment") => self.events_left(),
+            (Role::Content, "shared snapshot" | "own snapshot" | "pinned workflow") => Some(all),
+            _ => None,
+        }
+    }
+
+    /// How many events of the victim stand before a damaged segment.
+    fn events_left(&self) -> Option<usize> {
+        if !matches!(self.target.name, "middle segment" | "last segment") {
+            return None;
+        }
+        self.target.path.file_name()?.to_str()?.split('-').next()?.parse().ok()
+    }
+
+    fn mentions_harm(&self, said: &str) -> bool {
+        let name = self.target.path.file_name().unwrap().to_string_lossy();
+        said.contains(&self.template.victim.session) || said.contains(name.trim_end_matches(".json"))
+    }
+
+    /// Judges an answer alone.
+    pub(crate) fn judge(&self, command: &Command, answer: &Answer) -> Vec<String> {
+        let mut found = Vec::new();
+        match &answer.end {
+            End::Broken(what) => return vec![format!("broke: {}", short(what))],
+            End::Refused(code) => found.extend(self.complete_error(code, answer)),
+            End::Done | End::Problems => {}
+        }
+        if self.target.role == Role::Settings && self.harms {
+            found.extend(self.settings(command, answer));
+            return found;
+        }
+        match command.compare {
+            Compare::Verdict => found.extend(self.verdict(command, answer)),
+            Compare::Whole | Compare::Success | Compare::PerSession => {
+                found.extend(self.compared(command, answer));
+            }
+        }
+        found
+    }
+
+    fn complete_error(&self, code: &str, answer: &Answer) -> Option<String> {
+        if code == "NO_SERVER" {
+            // Without settings or a folder of its own there is nothing to serve; all else is the business of a call.
+            let may = matches!(self.target.role, Role::Settings | Role::Base);
+            return (!may).then(|| format!("no server: {}", short(&answer.said)));
+        }
+        if code == "none" || code.starts_with("INTERNAL") {
+            return Some(format!("error without a useful code: {code}: {}", short(&answer.said)));
+        }
+        let error = answer.value.get("error").unwrap_or(&answer.value);
+        error["message"].as_str().is_none_or(str::is_empty).then(|| format!("{code} without a message"))
+    }
+
+    /// Settings that do not fit are refused with their place, never half-used (G82).
+    fn settings(&self, command: &Command, answer: &Answer) -> Option<String> {
+        let told = answer.said.contains("config.toml");
+        let as_before = answer.end == self.baseline[&command.name].end;
+        (!told && !as_before).then(|| format!("the settings are not named: {}", short(&answer.said)))
+    }
+
+    /// Whether this command may be refused here, because what it needs is damaged.
+    fn may_refuse(&self, command: &Command, answer: &Answer) -> bool {
+        let writes = command.effect != Effect::Looks;
+        let about_victim = command.about == About::Session(self.template.victim.session.clone());
+        let file = self.target.path.file_name().unwrap().to_string_lossy().into_owned();
+        match self.target.role {
+            Role::Keys => self.harms && command.signs && answer.said.contains("key"),
+            Role::Lock => {
+                let may = self.target.name != "session lock" || about_victim;
+                writes && may && self.damage != Damage::Missing && answer.said.contains(&file)
+            }
+            Role::Wish => self.harms && command.name.starts_with("prefs show") && about_victim,
+            Role::Backup => command.name.starts_with("gc"),
+            // A log that cannot be written is readable.
+            Role::Log if self.damage == Damage::ReadOnly => writes && about_victim,
+            Role::Base => self.harms || writes,
+            Role::Log | Role::Content => self.harms && command.name.starts_with("gc"),
+            Role::Settings | Role::Disposable => false,
+        }
+    }
+
+    fn compared(&self, command: &Command, answer: &Answer) -> Vec<String> {
+        let before = &self.baseline[&command.name];
+        if self.may_refuse(command, answer) && matches!(answer.end, End::Refused(_) | End::Problems) {
+            return Vec::new();
+        }
+        match &command.about {
+            About::Session(session) if !self.is_sound(session) => self.harmed(command, answer, before),
+            About::Session(_) | About::Elsewhere => self.equal(command, answer, before),
+            About::Store if command.compare == Compare::Success => self.equal(command, answer, before),
+            About::Store => self.each_sound_session(command, answer, before),
+        }
+    }
+
+    fn equal(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
+        // What a wish asks for, and what a lost key signs, may be missing from an answer.
+        let is_part = match self.target.role {
+            Role::Keys => self.harms && command.signs,
+            Role::Wish => command.about == About::Session(self.template.victim.session.clone()),
+            _ => false,
+        };
+        if answer.end != before.end {
+            return vec![format!("was {:?}, is {:?}: {}", before.end, answer.end, short(&answer.said))];
+        }
+        match command.compare == Compare::Success || is_part || answer.value == before.value {
+            true => Vec::new(),
+            false => {
+                vec![format!("answers otherwise: {}", first_difference(&before.value, &answer.value, ""))]
+            }
+        }
+    }
+
+    /// A harmed session answers as before, says what is damaged, or is refused with a typed error. It never advances,
+    /// and what is left of it can be read (G20).
+    fn harmed(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
+        let is_log = self.target.role == Role::Log && !self.pending;
+        if is_log && command.effect == Effect::Writes && answer.end == End::Done {
+            return vec!["a damaged session advanced".to_owned()];
+        }
+        if let Some(left) = self.events_left()
+            && ["sessions log", "sessions show herons", "report herons"]
+                .iter()
+                .any(|name| command.name.starts_with(name))
+        {
+            let shown = answer.value["events"].as_array().map_or(left, Vec::len);
+            if answer.end != End::Done || shown < left {
+                return vec![format!("{left} events can be read and are not shown: {}", short(&answer.said))];
+            }
+        }
+        match &answer.end {
+            End::Done if self.pending || command.compare == Compare::Success => Vec::new(),
+            End::Done if is_same_but_for_titles(&before.value, &answer.value) => Vec::new(),
+            End::Done | End::Problems => {
+                let said = answer.said.to_lowercase();
+                match LABELS.iter().any(|label| said.contains(label)) {
+                    true => Vec::new(),
+                    false => vec![format!(
+                        "answers otherwise without a word about damage: {}",
+                        first_difference(&before.value, &answer.value, "")
+                    )],
+                }
+            }
+            End::Refused(_) if self.pending => vec![format!("refused: {}", short(&answer.said))],
+            End::Refused(_) | End::Broken(_) => Vec::new(),
+        }
+    }
+
+    fn each_sound_session(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
+        let mut found = Vec::new();
+        if matches!(answer.end, End::Refused(_)) {
+            return self.refused_for_all(command, answer).into_iter().collect();
+        }
+        for session in self.template.sessions().into_iter().filter(|session| self.is_sound(session)) {
+            let (old, new) = (parts_of(session, &before.value), parts_of(session, &answer.value));
+            if old != new {
+                found.push(format!("{session} answers otherwise: {}", first_difference(&old, &new, "")));
+            }
+        }
+        let names_all = ["sessions list"].contains(&command.name.as_str());
+        if names_all && self.target.role == Role::Log && self.harms && !self.is_gone() {
+            let victim = &self.template.victim.session;
+            if !answer.said.contains(victim) {
+                found.push(format!("{victim} is silently absent"));
+            }
+        }
+        found
+    }
+
+    /// Only a question for one run may go unanswered, and only because that run is harmed.
+    fn refused_for_all(&self, command: &Command, answer: &Answer) -> Option<String> {
+        let said = answer.said.to_lowercase();
+        let labelled = LABELS.iter().any(|label| said.contains(label));
+        let asked = [&self.template.victim, &self.template.sharing].into_iter().any(|run| {
+            command.name == format!("resume by label {}", run.word) && !self.is_sound(&run.session)
+        });
+        match asked && (labelled || self.target.role == Role::Log) {
+            true => None,
+            false => Some(format!("refused for all: {}", short(&answer.said))),
+        }
+    }
+
+    fn verdict(&self, command: &Command, answer: &Answer) -> Vec<String> {
+        let is_truth = matches!(self.target.role, Role::Log | Role::Content | Role::Base);
+        let truth = is_truth && self.harms;
+        match (&command.about, command.name.as_str()) {
+            (_, "verify") => self.verify_verdict(truth, answer),
+            (_, "doctor") => self.doctor_verdict(answer),
+            (_, "keys") => Vec::new(),
+            (About::Session(session), _) if self.is_sound(session) => match answer.end {
+                End::Done => Vec::new(),
+                _ if self.may_refuse(command, answer) => Vec::new(),
+                _ => vec![format!("{session} is sound, and it says: {}", short(&answer.said))],
+            },
+            (_, name) if name.starts_with("verify one") && !self.pending => match answer.end {
+                End::Done => vec!["says that a damaged session is sound".to_owned()],
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    }
+
+    fn verify_verdict(&self, truth: bool, answer: &Answer) -> Vec<String> {
+        if let End::Refused(_) = answer.end {
+            // Without the folder of all sessions there is nothing to go through.
+            if self.target.role == Role::Base && self.mentions_harm(&answer.said) {
+                return Vec::new();
+            }
+            return vec![format!("verify gives up: {}", short(&answer.said))];
+        }
+        let mut found = Vec::new();
+        if truth && !self.is_gone() && !self.mentions_harm(&answer.said) {
+            found.push(format!("does not name the damage: {}", short(&answer.said)));
+        }
+        if !truth && answer.end == End::Problems && self.target.role != Role::Backup {
+            found.push(format!("calls a sound store damaged: {}", short(&answer.said)));
+        }
+        for problem in answer.value["problems"].as_array().into_iter().flatten() {
+            let what = problem["what"].as_str().unwrap_or_default();
+            if self.template.sessions().contains(&what) && self.is_sound(what) {
+                found.push(format!("calls {what} damaged: {problem}"));
+            }
+        }
+        found
+    }
+
+    fn doctor_verdict(&self, answer: &Answer) -> Vec<String> {
+        let named = match self.target.role {
+            Role::Log if self.harms && !self.is_gone() => answer.said.contains(&self.template.victim.session),
+            Role::Keys if self.harms => {
+                let findings = answer.value["findings"].as_array().cloned().unwrap_or_default();
+                findings
+                    .iter()
+                    .any(|finding| finding["level"] != "good" && finding.to_string().contains("key"))
+            }
+            _ => true,
+        };
+        match (&answer.end, named) {
+            (End::Refused(_), _) => vec![format!("doctor gives up: {}", short(&answer.said))],
+            (_, true) => Vec::new(),
+            (_, false) => vec![format!("doctor does not name the damage: {}", short(&answer.said))],
+        }
+    }
+}
+
+/// Every object that says it is of this session.
+fn parts_of(session: &str, value: &Value) -> Value {
+    fn collect(session: &str, value: &Value, found: &mut Vec<Value>) {
+        match value {
+            Value::Object(members) if members.get("sessionId").is_some_and(|id| id == session) => {
+                found.push(value.clone());
+            }
+            Value::Object(members) => members.values().for_each(|member| collect(session, member, found)),
+            Value::Array(items) => items.iter().for_each(|item| collect(session, item, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut found = Vec::new();
+    collect(session, value, &mut found);
+    Value::Array(found)
+}
+
+/// Where a title cannot be read, the id of the step in its place is answer enough.
+fn is_same_but_for_titles(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Object(left), Value::Object(right)) => {
+            let id = right.get("stepId").or_else(|| right.get("id"));
+            left.len() == right.len()
+                && left.iter().all(|(name, member)| match right.get(name) {
+                    Some(other) if name == "title" && Some(other) == id => true,
+                    Some(other) => is_same_but_for_titles(member, other),
+                    None => false,
+                })
+        }
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len()
+                && left.iter().zip(right).all(|(member, other)| is_same_but_for_titles(member, other))
+        }
+        _ => old == new,
+    }
+}
+
+/// The first place where two values differ.
+fn first_difference(old: &Value, new: &Value, at: &str) -> String {
+    match (old, new) {
+        (Value::Object(left), Value::Object(right)) => {
+            let mut names = left.keys().chain(right.keys());
+            let name = names.find(|name| left.get(*name) != right.get(*name));
+            match name {
+                Some(name) => first_difference(&old[name], &new[name], &format!("{at}/{name}")),
+                None => at.to_owned(),
+            }
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            let index = (0..left.len()).find(|index| left[*index] != right[*index]).unwrap_or(0);
+            first_difference(&left[index], &right[index], &format!("{at}/{index}"))
+        }
+        _ => format!("{at}: {} became {}", short(&old.to_string()), short(&new.to_string())),
+    }
+}
+
+/// Enough of a text to see what it is about.
+pub(crate) fn short(text: &str) -> String {
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    flat.chars().take(260).collect()
+}
+
+/// Whether the manifest is what an interrupted write of its last group leaves.
+fn only_last_group_is_lost(template: &Template, target: &Target, home: &Home) -> bool {
+    let path = home.root().join(&target.path);
+    if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() < 1 << 20) {
+        return false;
+    }
+    let (whole, left) = (fs::read(template.home.root().join(&target.path)).unwrap(), fs::read(path).unwrap());
+    let text = String::from_utf8_lossy(&whole).into_owned();
+    let last_group = text.rfind("{\"bytes\":").unwrap();
+    left.len() >= last_group
+        && left.len() <= whole.len()
+        && left[..last_group] == whole[..last_group]
+        && left[last_group..].iter().zip(&whole[last_group..]).all(|(new, old)| new == old || *new == 0)
+        && left != whole
+}

@@ -1,0 +1,197 @@
+//! The store that every cell starts from: built once through the real program, then copied.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use workrail_testkit::home::{Home, User};
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+/// The program of this build, or another one that `WORKRAIL_TEST_PROGRAM` names.
+fn program() -> PathBuf {
+    std::env::var_os("WORKRAIL_TEST_PROGRAM")
+        .map_or_else(|| env!("CARGO_BIN_EXE_workrail").into(), PathBuf::from)
+}
+
+/// An unfinished run: its names, the tokens of its pending step, and the last call that advanced it.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) session: String,
+    pub(crate) label: String,
+    pub(crate) word: &'static str,
+    pub(crate) state: String,
+    pub(crate) ack: String,
+    pub(crate) checkpoint: String,
+    pub(crate) last_call: Value,
+}
+
+#[derive(Debug)]
+pub(crate) struct Template {
+    pub(crate) home: Home,
+    /// Whose files are damaged. Long notes, an artifact, a checkpoint, a wish and a mark to keep.
+    pub(crate) victim: Run,
+    /// Runs the same workflow, so that it shares content with the victim.
+    pub(crate) sharing: Run,
+    /// Shares nothing with the victim.
+    pub(crate) apart: Run,
+    /// Finished.
+    pub(crate) finished: String,
+    /// Was damaged and repaired: its backup is in the store.
+    pub(crate) repaired: String,
+    /// Which sessions refer to a digest.
+    pub(crate) referrers: BTreeMap<String, Vec<String>>,
+}
+
+fn workflow(id: &str, steps: usize) -> Value {
+    let steps: Vec<Value> = (0..steps)
+        .map(|n| json!({ "id": format!("step-{n}"), "title": format!("Step {n}"), "prompt": format!("Do part {n}.") }))
+        .collect();
+    json!({ "id": id, "name": id, "description": "Steps to walk.", "version": "1.0.0", "steps": steps })
+}
+
+fn done(client: &mut McpClient, tool: &str, arguments: Value) -> ToolReply {
+    let reply = client.call(tool, arguments);
+    assert!(!reply.is_error, "{}", reply.text);
+    reply
+}
+
+/// Starts a run and completes one step with each of these outputs.
+fn walk(client: &mut McpClient, workflow: &str, word: &'static str, outputs: &[Value]) -> Run {
+    let goal = format!("count the {word}");
+    let mut reply = done(client, "start_workflow", json!({ "workflowId": workflow, "goal": goal }));
+    let mut last_call = Value::Null;
+    for output in outputs {
+        last_call = json!({ "ackToken": reply.string("ackToken"), "output": output });
+        reply = done(client, "continue_workflow", last_call.clone());
+    }
+    let token = |name: &str| reply.structured[name].as_str().unwrap_or_default().to_owned();
+    let run = &reply.structured["run"];
+    Run {
+        session: run["sessionId"].as_str().unwrap().to_owned(),
+        label: run["label"].as_str().unwrap().to_owned(),
+        word,
+        state: token("stateToken"),
+        ack: token("ackToken"),
+        checkpoint: token("checkpointToken"),
+        last_call,
+    }
+}
+
+/// The process that the client knows is the one that sets limits; the server itself says its number.
+fn kill_server(home: &Home) {
+    let mut records = fs::read_dir(home.data().join("servers")).unwrap().map(|entry| entry.unwrap().path());
+    let record = records.find(|path| path.extension().is_some_and(|ending| ending == "json")).unwrap();
+    let record: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
+    let process = record["processId"].as_u64().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-KILL", &process]).status().unwrap().success());
+}
+
+impl Template {
+    pub(crate) fn build(root: &Path, user: User) -> Self {
+        let home = Home::create(&program(), root, user);
+        for (id, steps) in [("team.walk", 6), ("team.apart", 4), ("team.short", 1)] {
+            home.write(&home.workflows().join(format!("{id}.json")), &workflow(id, steps).to_string());
+        }
+        home.write(&home.home().join(".config/workrail/config.toml"), "[retention]\nttl_days = 30\n");
+        let notes = |text: &str| json!({ "notesMarkdown": text });
+        let mut client = home.server().unwrap();
+        let mut victim = walk(
+            &mut client,
+            "team.walk",
+            "herons",
+            &[
+                notes("seven herons at the weir"),
+                notes(&"a very long note about herons. ".repeat(300)),
+                json!({ "notesMarkdown": "with a list", "artifacts": [{ "kind": "team.list", "items": [1, 2, 3] }] }),
+            ],
+        );
+        let checkpoint = json!({ "checkpointToken": victim.checkpoint, "output": notes("half of the weir") });
+        victim.checkpoint = done(&mut client, "checkpoint_workflow", checkpoint).string("checkpointToken");
+        let sharing = walk(&mut client, "team.walk", "otters", &[notes("two otters")]);
+        let apart = walk(&mut client, "team.apart", "swifts", &[notes("a cloud of swifts")]);
+        let finished = walk(&mut client, "team.short", "newts", &[notes("three newts")]).session;
+        let repaired = walk(&mut client, "team.short", "toads", &[notes("no toads")]).session;
+        // A server that was killed leaves what it said about itself.
+        kill_server(&home);
+        drop(client);
+        let template = Self { home, victim, sharing, apart, finished, repaired, referrers: BTreeMap::new() };
+        template.repair_one();
+        template.wish();
+        template.bundle();
+        if template.home.run(&["backup", "--help"]).code == 0 {
+            template.run(&["backup", "../backup"]);
+        }
+        Self { referrers: template.find_referrers(), ..template }
+    }
+
+    fn run(&self, arguments: &[&str]) {
+        let ran = self.home.run(arguments);
+        assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
+    }
+
+    fn repair_one(&self) {
+        let last = self.segments(&self.repaired).pop().unwrap();
+        let bytes = fs::read(&last).unwrap();
+        fs::write(&last, &bytes[..bytes.len() - 9]).unwrap();
+        self.run(&["repair", &self.repaired, "--yes"]);
+    }
+
+    fn wish(&self) {
+        self.run(&["sessions", "keep", &self.victim.session]);
+        self.run(&["prefs", "set", "risk_policy=balanced", "--session", &self.victim.session]);
+    }
+
+    /// A session of another store, in a file.
+    fn bundle(&self) {
+        let other = Home::create(&program(), &self.home.root().join("elsewhere"), self.home.user());
+        other.write(&other.workflows().join("team.json"), &workflow("team.guest", 3).to_string());
+        let mut client = other.server().unwrap();
+        let output = json!({ "notesMarkdown": "a guest" });
+        let guest = walk(&mut client, "team.guest", "geese", &[output]);
+        client.close();
+        let exported = other.run(&["export", &guest.session, "-o", self.bundle_path().to_str().unwrap()]);
+        assert_eq!(exported.code, 0, "{exported:?}");
+    }
+
+    pub(crate) fn bundle_path(&self) -> PathBuf {
+        self.home.home().join("guest.bundle.json")
+    }
+
+    pub(crate) fn sessions(&self) -> [&str; 5] {
+        [&self.victim.session, &self.sharing.session, &self.apart.session, &self.finished, &self.repaired]
+    }
+
+    /// The segments of a session, in order.
+    pub(crate) fn segments(&self, session: &str) -> Vec<PathBuf> {
+        let folder = self.home.data().join("sessions").join(session).join("events");
+        let mut found: Vec<PathBuf> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        found.sort();
+        found
+    }
+
+    pub(crate) fn events(&self, session: &str) -> Vec<Value> {
+        let segments = self.segments(session);
+        let texts = segments.iter().map(|segment| fs::read_to_string(segment).unwrap());
+        let lines: Vec<String> =
+            texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn find_referrers(&self) -> BTreeMap<String, Vec<String>> {
+        let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for session in self.sessions() {
+            for event in self.events(session) {
+                let text = event.to_string();
+                for (at, _) in text.match_indices("sha256:") {
+                    let sessions = found.entry(text[at + 7..at + 71].to_owned()).or_default();
+                    if !sessions.iter().any(|known| known == session) {
+                        sessions.push(session.to_owned());
+                    }
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,151 @@
+//! A snapshot at a position that its workflow lacks: an import refuses it before anything is written, and
+//! `verify` says the same about a store that has it.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+mod forge;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use workrail_model::bundle::BlobText;
+use workrail_model::canonical::value_to_canonical;
+use workrail_testkit::mcp_client::McpClient;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+
+fn run(data: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).env_clear().env("WORKRAIL_DATA_DIR", data).current_dir(data);
+    command.output().unwrap()
+}
+
+/// A run that waits inside two loops, exported.
+fn bundle() -> Value {
+    let (data, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let counted = |id: &str, body: Value| {
+        json!({ "id": id, "type": "loop", "title": id, "body": body,
+                "loop": { "type": "for", "count": 3, "maxIterations": 3 } })
+    };
+    let step = |id: &str| json!({ "id": id, "title": id, "prompt": "Do it." });
+    let inner = counted("inner", json!([step("read"), step("write")]));
+    let file = json!({
+        "id": "team.loops", "name": "Loops", "description": "d", "version": "1.0.0",
+        "steps": [step("begin"), counted("outer", json!([inner, step("review")])), step("end")],
+    });
+    fs::write(files.path().join("loops.json"), file.to_string()).unwrap();
+    let environment = [("WORKFLOW_STORAGE_PATH", files.path())];
+    let mut client = McpClient::start(Path::new(PROGRAM), data.path(), &environment);
+    let first = client.call("start_workflow", json!({ "workflowId": "team.loops" }));
+    let output = json!({ "notesMarkdown": "done" });
+    let call = json!({ "ackToken": first.string("ackToken"), "output": output });
+    let second = client.call("continue_workflow", call);
+    assert_eq!(second.structured["run"]["stepId"], "read", "{}", second.text);
+    client.close();
+    let session = second.structured["run"]["sessionId"].as_str().unwrap();
+    let exported = run(data.path(), &["export", session, "-o", "b.json"]);
+    assert!(exported.status.success(), "{exported:?}");
+    serde_json::from_str(&fs::read_to_string(data.path().join("b.json")).unwrap()).unwrap()
+}
+
+/// Changes the newest snapshot and makes every digest fit.
+fn forged(base: &Value, change: &dyn Fn(&mut Value)) -> Value {
+    let mut bundle = base.clone();
+    let node = *forge::events_of(&bundle, "node_created").last().unwrap();
+    let old = bundle["session"]["events"][node]["data"]["snapshotRef"].as_str().unwrap().to_owned();
+    let mut snapshot = bundle["session"]["snapshots"].as_object_mut().unwrap().remove(&old).unwrap();
+    change(&mut snapshot["enginePayload"]["engineState"]);
+    let (new, _) = forge::digest(&snapshot).unwrap();
+    bundle["session"]["snapshots"][&new] = snapshot;
+    bundle["session"]["events"][node]["data"]["snapshotRef"] = json!(new);
+    forge::recommit(&mut bundle);
+    forge::reattest(&mut bundle);
+    bundle
+}
+
+/// Writes the bundle's session as a store has it, past every check.
+fn planted(bundle: &Value, data: &Path) {
+    let inside = &bundle["session"];
+    let folder = data.join("sessions").join(inside["sessionId"].as_str().unwrap());
+    fs::create_dir_all(folder.join("events")).unwrap();
+    let lines = |list: &Value| -> Vec<u8> {
+        let lines = list.as_array().unwrap().iter();
+        lines.flat_map(|line| [value_to_canonical(line).unwrap(), b"\n".to_vec()].concat()).collect()
+    };
+    let segment = inside["manifest"][0]["segmentRelPath"].as_str().unwrap();
+    fs::write(folder.join(segment), lines(&inside["events"])).unwrap();
+    fs::write(folder.join("manifest.jsonl"), lines(&inside["manifest"])).unwrap();
+    for (table, place, end) in [
+        ("snapshots", "snapshots", ".json"),
+        ("pinnedWorkflows", "workflows/pinned", ".json"),
+        ("blobs", "blobs", ""),
+    ] {
+        fs::create_dir_all(data.join(place)).unwrap();
+        for (digest, item) in inside[table].as_object().into_iter().flatten() {
+            let bytes = match table {
+                "blobs" => serde_json::from_value::<BlobText>(item.clone()).unwrap().into_bytes().unwrap(),
+                _ => value_to_canonical(item).unwrap(),
+            };
+            let name = format!("{}{end}", digest.strip_prefix("sha256:").unwrap());
+            fs::write(data.join(place).join(name), bytes).unwrap();
+        }
+    }
+}
+
+#[test]
+fn import_and_verify_agree_about_positions() {
+    let base = bundle();
+    type Change = Box<dyn Fn(&mut Value)>;
+    let set = |pointer: &'static str, value: Value| -> Change {
+        Box::new(move |state: &mut Value| *state.pointer_mut(pointer).unwrap() = value.clone())
+    };
+    let in_both = |pointer: &'static str, other: &'static str, value: Value| -> Change {
+        Box::new(move |state: &mut Value| {
+            *state.pointer_mut(pointer).unwrap() = value.clone();
+            *state.pointer_mut(other).unwrap() = value.clone();
+        })
+    };
+    let cases = [
+        ("waits at step `gone`", set("/pending/step/stepId", json!("gone"))),
+        ("waits at step `review`", set("/pending/step/stepId", json!("review"))),
+        ("waits at step `begin`", set("/pending/step/stepId", json!("begin"))),
+        ("loop `other`", in_both("/loopStack/1/loopId", "/pending/step/loopPath/1/loopId", json!("other"))),
+        ("position 7 of loop `inner`", set("/loopStack/1/bodyIndex", json!(7))),
+        (
+            "iteration 3 of loop `outer`",
+            in_both("/loopStack/0/iteration", "/pending/step/loopPath/0/iteration", json!(3)),
+        ),
+        ("counts 500 completed steps", set("/completed/steps", json!(500))),
+    ];
+    for (expected, change) in cases {
+        let forged = forged(&base, &*change);
+        let data = tempfile::tempdir().unwrap();
+        let file = data.path().join("forged.json");
+        fs::write(&file, forged.to_string()).unwrap();
+        let imported = run(data.path(), &["import", file.to_str().unwrap(), "--json"]);
+        let said: Value = serde_json::from_slice(&imported.stdout).unwrap();
+        assert_eq!(said["error"]["code"], "BUNDLE_INVALID_FORMAT", "{expected}: {said}");
+        assert!(said["error"]["message"].as_str().unwrap().contains(expected), "{expected}: {said}");
+        assert!(!has_files(&data.path().join("snapshots")), "{expected}: something was written");
+
+        let store = tempfile::tempdir().unwrap();
+        planted(&forged, store.path());
+        let verified = run(store.path(), &["verify", "--json"]);
+        let said: Value = serde_json::from_slice(&verified.stdout).unwrap();
+        assert_eq!(said["counts"]["problems"], 1, "{expected}: {said}");
+        assert!(said["problems"][0]["problem"].as_str().unwrap().contains(expected), "{expected}: {said}");
+    }
+
+    // The bundle as it was made is taken, and a store that has it is sound.
+    let data = tempfile::tempdir().unwrap();
+    planted(&forged(&base, &|_| {}), data.path());
+    let verified = run(data.path(), &["verify", "--json"]);
+    let said: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    assert_eq!(said["counts"]["problems"], 0, "{said}");
+}
+
+fn has_files(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+}

@@ -1,0 +1,155 @@
+//! Servers killed in the middle of their calls while others work on the same store (G8, G10, G13, G19, G30).
+//!
+//! Several agents walk through runs of their own, each with its own server. Again and again a server is killed right
+//! after a call was sent to it, and the agent sends the same call to a new one. In the end every step that was ever
+//! acknowledged is in the log, once, and so is every step that was repeated.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+const AGENTS: u64 = 4;
+const STEPS: usize = 60;
+
+/// The same numbers on every machine.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+struct Store {
+    data: PathBuf,
+    workflows: PathBuf,
+}
+
+impl Store {
+    fn server(&self) -> McpClient {
+        McpClient::start(Path::new(PROGRAM), &self.data, &[("WORKFLOW_STORAGE_PATH", &self.workflows)])
+    }
+
+    /// One for the start and one for each step.
+    fn segments(&self, session: &str) -> usize {
+        std::fs::read_dir(self.data.join("sessions").join(session).join("events")).unwrap().count()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Value {
+        let mut command = std::process::Command::new(PROGRAM);
+        command.args(arguments).arg("--json").env_clear().env("WORKRAIL_DATA_DIR", &self.data);
+        let output = command.env("HOME", &self.data).stdin(Stdio::null()).output().unwrap();
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))
+    }
+}
+
+/// What one agent went through.
+#[derive(Default)]
+struct Walk {
+    kills: usize,
+    /// Calls that were recorded before the server was killed, though nobody was told.
+    recorded_unheard: usize,
+    /// Replies that were compared with the first answer to the same call.
+    replays: usize,
+    /// Each session with the number of its steps that were acknowledged.
+    acknowledged: Vec<(String, usize)>,
+}
+
+fn session(reply: &ToolReply) -> String {
+    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+}
+
+/// Walks until enough servers were killed.
+fn walk(store: &Store, agent: u64, kills: usize) -> Walk {
+    let mut numbers = Numbers(agent * 7_919 + 13);
+    let mut done = Walk::default();
+    let mut server = store.server();
+    while done.kills < kills {
+        let mut at = server
+            .call("start_workflow", json!({ "workflowId": "team.long", "goal": format!("agent {agent}") }));
+        assert!(!at.is_error, "{}", at.text);
+        let mut steps = 0;
+        while at.structured["isComplete"] != true && done.kills < kills {
+            let notes = format!("agent {agent} did step {steps}");
+            let call = json!({ "ackToken": at.string("ackToken"), "output": { "notesMarkdown": notes } });
+            if numbers.below(28) == 0 {
+                server.send_call("continue_workflow", call.clone());
+                // The kill meets the call at another point each time.
+                (0..numbers.below(4_000)).for_each(|_| std::thread::yield_now());
+                server.kill();
+                server = store.server();
+                done.kills += 1;
+                done.recorded_unheard += usize::from(store.segments(&session(&at)) > steps + 1);
+            }
+            let reply = server.call("continue_workflow", call.clone());
+            assert!(!reply.is_error, "the same call again succeeds: {}", reply.text);
+            if numbers.below(10) == 0 {
+                assert_eq!(server.call("continue_workflow", call).raw, reply.raw, "a replay is the record");
+                done.replays += 1;
+            }
+            steps += 1;
+            at = reply;
+        }
+        done.acknowledged.push((session(&at), steps));
+    }
+    server.close();
+    done
+}
+
+/// Steps that the log says were completed.
+fn recorded(store: &Store, session: &str) -> usize {
+    let log = store.run(&["sessions", "log", session]);
+    let advances = log["events"].as_array().unwrap().iter();
+    advances
+        .filter(|event| event["kind"] == "advance_recorded" && event["data"]["outcome"]["kind"] == "advanced")
+        .count()
+}
+
+#[test]
+fn figure_servers_killed_under_load() {
+    let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|level| level == "full");
+    let kills_each = if full { 250 } else { 10 };
+    let place = tempfile::tempdir().unwrap();
+    let store = Store { data: place.path().join("data"), workflows: place.path().join("workflows") };
+    std::fs::create_dir_all(&store.workflows).unwrap();
+    let steps: Vec<Value> = (0..STEPS)
+        .map(|n| json!({ "id": format!("step-{n}"), "title": format!("Step {n}"), "prompt": format!("Do part {n}.") }))
+        .collect();
+    let workflow = json!({ "id": "team.long", "name": "Long", "description": "Many steps.", "version": "1.0.0", "steps": steps });
+    std::fs::write(store.workflows.join("long.json"), workflow.to_string()).unwrap();
+    // Made before all of them start, so that they share its keys.
+    store.server().call("start_workflow", json!({ "workflowId": "team.long" }));
+    let walks: Vec<Walk> = std::thread::scope(|scope| {
+        let store = &store;
+        let agents: Vec<_> =
+            (1..=AGENTS).map(|agent| scope.spawn(move || walk(store, agent, kills_each))).collect();
+        agents.into_iter().map(|agent| agent.join().unwrap()).collect()
+    });
+    let (mut acknowledged, mut found) = (0, 0);
+    for (session, steps) in walks.iter().flat_map(|walk| &walk.acknowledged) {
+        let recorded = recorded(&store, session);
+        assert_eq!(recorded, *steps, "{session}: as many steps are recorded as were acknowledged");
+        acknowledged += steps;
+        found += recorded;
+    }
+    let verified = store.run(&["verify"]);
+    let total = |count: fn(&Walk) -> usize| walks.iter().map(count).sum::<usize>();
+    let (kills, replays) = (total(|walk| walk.kills), total(|walk| walk.replays));
+    let unheard = total(|walk| walk.recorded_unheard);
+    println!(
+        "figure: {kills} servers killed under load, {unheard} of them after writing: {acknowledged} advances acknowledged, {found} found, \
+         {replays} replays equal, verify: {} problems",
+        verified["counts"]["problems"]
+    );
+    assert_eq!(verified["counts"]["problems"], json!(0), "{verified}");
+    assert!(kills >= kills_each * AGENTS as usize);
+}

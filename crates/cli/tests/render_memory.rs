@@ -1,0 +1,156 @@
+//! Values and workflows that were made to render gigabytes, through the real binary: refused or shortened, and
+//! the server's peak memory stays near what it is idle.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+mod forge;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+const MIB: u64 = 1024 * 1024;
+/// What rendering may take beyond an idle server.
+const OVER_IDLE_MAX: u64 = 64 * MIB;
+
+struct Scene {
+    data: tempfile::TempDir,
+    files: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let scene = Self { data: tempfile::tempdir().unwrap(), files: tempfile::tempdir().unwrap() };
+        let step =
+            |id: &str, title: &str, prompt: &str| json!({ "id": id, "title": title, "prompt": prompt });
+        let show = step("show", "Show {{b}}", &"{{b}}".repeat(13_000));
+        scene.file("team.late", json!([step("begin", "Begin", "Begin."), show, step("end", "End", "End.")]));
+        scene.file("team.early", json!([show]));
+        let delegation = |number: u32| {
+            json!({ "workflowId": "wr.other", "goal": format!("Part {number}."),
+                    "contextMapping": { "b": "packet" } })
+        };
+        let fan = json!({ "id": "fan", "type": "parallel", "title": "Fan {{b}}",
+                          "parallelDelegations": (0..100).map(delegation).collect::<Vec<_>>() });
+        scene.file("team.fan", json!([fan]));
+        scene
+    }
+
+    fn file(&self, id: &str, steps: Value) {
+        let file = json!({ "id": id, "name": id, "description": "d", "version": "1.0.0", "steps": steps });
+        fs::write(self.files.path().join(format!("{id}.json")), file.to_string()).unwrap();
+    }
+
+    fn server(&self) -> McpClient {
+        let files = [("WORKFLOW_STORAGE_PATH", self.files.path())];
+        McpClient::start(Path::new(PROGRAM), self.data.path(), &files)
+    }
+
+    fn run(&self, arguments: &[&str]) -> String {
+        let output = Command::new(PROGRAM)
+            .args(arguments)
+            .current_dir(self.files.path())
+            .env_clear()
+            .env("WORKRAIL_DATA_DIR", self.data.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// The most memory that a process has had, in bytes.
+fn peak_bytes(client: &McpClient) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", client.process_id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+fn start(client: &mut McpClient, workflow: &str, context: Value) -> ToolReply {
+    client.call("start_workflow", json!({ "workflowId": workflow, "context": context }))
+}
+
+fn advance(client: &mut McpClient, at: &ToolReply, context: Value) -> ToolReply {
+    let output = json!({ "notesMarkdown": "done" });
+    let call = json!({ "ackToken": at.string("ackToken"), "output": output, "context": context });
+    client.call("continue_workflow", call)
+}
+
+fn large() -> Value {
+    // Escaped, every character takes six bytes.
+    json!([["x".repeat(150_000), "\u{1}".repeat(10_000)], vec![0; 10_000]])
+}
+
+fn names_the_variable(reply: &ToolReply, step: &str) {
+    assert_eq!(reply.code(), "VALIDATION_ERROR", "{}", reply.text);
+    let message = reply.string("message");
+    assert!(message.contains(&format!("`{step}`")) && message.contains("{{b}}"), "{message}");
+}
+
+/// A bundle of a run that waits at `show`, in which somebody enlarged the value that was recorded.
+fn enlarged(scene: &Scene, session: &str) -> String {
+    scene.run(&["export", session, "-o", "bundle.json"]);
+    let path = scene.files.path().join("bundle.json");
+    let mut bundle: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let set = *forge::events_of(&bundle, "context_set").last().unwrap();
+    bundle["session"]["events"][set]["data"]["context"]["b"] = json!("x".repeat(200_000));
+    forge::recommit(&mut bundle);
+    forge::reattest(&mut bundle);
+    fs::write(&path, bundle.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn figure_memory_of_hostile_renders() {
+    let scene = Scene::new();
+    let mut client = scene.server();
+    let first = start(&mut client, "team.late", json!({}));
+    let idle = peak_bytes(&client);
+    for workflow in ["team.early", "team.fan"] {
+        let step = if workflow == "team.fan" { "fan" } else { "show" };
+        names_the_variable(&start(&mut client, workflow, json!({ "b": large() })), step);
+    }
+    names_the_variable(&advance(&mut client, &first, json!({ "b": large() })), "show");
+    let shown = advance(&mut client, &first, json!({ "b": "small" }));
+    assert_eq!(shown.structured["run"]["stepId"], "show", "{}", shown.text);
+    let while_refusing = peak_bytes(&client) - idle;
+    client.close();
+
+    // A recorded value that makes looking too long: the look is shortened, and the run can be ended.
+    let session = shown.structured["run"]["sessionId"].as_str().unwrap();
+    let bundle = enlarged(&scene, session);
+    let other = Scene::new();
+    other.run(&["import", &bundle]);
+    let mut client = other.server();
+    start(&mut client, "team.late", json!({}));
+    let idle = peak_bytes(&client);
+    let found = client.call("resume_session", json!({ "sessionId": session }));
+    let next = &found.structured["nextCall"];
+    let looked = client.call(next["tool"].as_str().unwrap(), next["arguments"].clone());
+    assert!(!looked.is_error && looked.text.contains("NOTE: "), "{:.500}", looked.text);
+    assert!(looked.text.contains("`context.b`"), "{:.500}", looked.text);
+    let blocked = client.call("continue_workflow", json!({ "ackToken": looked.string("ackToken") }));
+    assert_eq!(blocked.structured["blockers"][0]["code"], "MISSING_REQUIRED_NOTES", "{:.500}", blocked.text);
+    let last = advance(&mut client, &blocked, json!({ "b": null }));
+    assert_eq!(last.structured["run"]["stepId"], "end", "{:.500}", last.text);
+    assert_eq!(advance(&mut client, &last, json!({})).structured["isComplete"], true);
+    let while_looking = peak_bytes(&client) - idle;
+    client.close();
+    for command in [&["report", session, "-o", "r.md"][..], &["sessions", "list"], &["verify"]] {
+        other.run(command);
+    }
+
+    println!(
+        "figure: hostile renders take {} MB over an idle server when refused, {} MB when an imported run is looked at \
+         and ended",
+        while_refusing / MIB,
+        while_looking / MIB
+    );
+    assert!(while_refusing < OVER_IDLE_MAX, "{while_refusing}");
+    assert!(while_looking < OVER_IDLE_MAX, "{while_looking}");
+}

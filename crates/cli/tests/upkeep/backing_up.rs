@@ -1,0 +1,421 @@
+//! `backup` and `restore`, while agents work, killed at any moment, and over damage (G26).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::killed::{CALLS, copy_tree, may_trace, survives};
+use crate::scene::{Said, Scene, advance, content, label, run, session, start};
+
+/// A place beside the data directory.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("backup")
+    }
+
+    fn text(&self) -> String {
+        self.path().to_str().unwrap().to_owned()
+    }
+}
+
+fn backed_up(scene: &Scene, place: &Place) -> Value {
+    let said = scene.run(&["backup", &place.text(), "--json"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    said.json()["result"].clone()
+}
+
+fn verified(data: &Path) -> Said {
+    let said = run(data, &["verify", "--json"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(said.json()["notes"], json!([]), "{said:?}");
+    said
+}
+
+/// Every file of a folder with its bytes, locks left out.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.file_name().is_none_or(|name| !name.to_string_lossy().ends_with("lock")) {
+                found.insert(path.strip_prefix(folder).unwrap().to_owned(), fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn segments(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder.join("events")).unwrap();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+fn damage(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn a_backup_is_a_store_of_its_own_and_copies_only_what_is_new() {
+    let (scene, place) = (Scene::new(), Place::new());
+    let (first, open) = (scene.finished(), scene.unfinished());
+    let made = backed_up(&scene, &place);
+    assert_eq!((&made["sessions"]["added"], &made["keys"]), (&json!(2), &json!("copied")));
+    verified(&place.path());
+    assert_eq!(content(&place.path()), scene.content());
+    let shown = run(&place.path(), &["sessions", "show", &label(&first), "--json"]);
+    assert_eq!(shown.code, 0, "{shown:?}");
+
+    let again = backed_up(&scene, &place);
+    assert_eq!(again["sessions"]["unchanged"], json!(2));
+    assert_eq!((&again["segmentsCopied"], &again["contentCopied"]), (&json!(0), &json!(0)));
+
+    assert!(!advance(&mut scene.server(), &open).is_error);
+    assert_eq!(scene.run(&["sessions", "keep", &label(&open)]).code, 0);
+    let third = scene.unfinished();
+    let before = files(&place.path());
+    let more = backed_up(&scene, &place);
+    let counts = &more["sessions"];
+    assert_eq!(
+        (&counts["extended"], &counts["added"], &counts["unchanged"]),
+        (&json!(1), &json!(1), &json!(1))
+    );
+    assert_eq!(more["segmentsCopied"], json!(2), "one of the advance, one of the new run");
+    verified(&place.path());
+    let after = files(&place.path());
+    let manifest = PathBuf::from(format!("sessions/{}/manifest.jsonl", session(&open)));
+    for (path, bytes) in &before {
+        assert!(after.get(path) == Some(bytes) || *path == manifest, "{path:?} was written again");
+    }
+    assert!(after.contains_key(Path::new(&format!("sessions/{}/keep", session(&open)))));
+    assert!(after.contains_key(Path::new(&format!("sessions/{}/manifest.jsonl", session(&third)))));
+}
+
+#[test]
+fn keys_are_left_out_on_request_and_folders_that_are_no_backup_are_refused() {
+    let (scene, place) = (Scene::new(), Place::new());
+    scene.unfinished();
+    let said = scene.run(&["backup", &place.text(), "--without-keys"]);
+    assert!(said.code == 0 && said.out.contains("signing keys are not included"), "{said:?}");
+    assert!(!place.path().join("keys/keyring.json").exists());
+
+    let data = scene.data.path().to_str().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    fs::write(other.path().join("my file.txt"), "mine").unwrap();
+    for (dest, why) in [
+        (data.to_owned(), "data directory itself"),
+        (format!("{data}/inside/it"), "inside the data directory"),
+        (scene.data.path().parent().unwrap().to_str().unwrap().to_owned(), "data directory is inside"),
+        (other.path().to_str().unwrap().to_owned(), "not a backup"),
+    ] {
+        let refused = scene.run(&["backup", &dest]);
+        assert!(refused.code == 2 && refused.err.contains(why), "{dest}: {refused:?}");
+    }
+    assert_eq!(files(other.path()).len(), 1, "nothing was written");
+    fs::write(place.path().join("backup.json"), "{\"kind\":\"workrail_backup\",\"v\":2}").unwrap();
+    let newer = scene.run(&["backup", &place.text()]);
+    assert!(newer.code == 2 && newer.err.contains("version 2"), "{newer:?}");
+}
+
+#[test]
+fn a_lost_data_directory_comes_back_whole_with_its_keys() {
+    let (scene, place) = (Scene::new(), Place::new());
+    let (done, open) = (scene.finished(), scene.unfinished());
+    backed_up(&scene, &place);
+    let before = files(scene.data.path());
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    let planned = run(&data, &["restore", &place.text(), "--dry-run", "--json"]);
+    assert_eq!((planned.code, &planned.json()["result"]["sessions"]["added"]), (0, &json!(2)), "{planned:?}");
+    assert!(!data.exists(), "a dry run makes nothing");
+    let restored = run(&data, &["restore", &place.text(), "--json"]);
+    assert_eq!((restored.code, &restored.json()["result"]["keys"]), (0, &json!("copied")), "{restored:?}");
+    verified(&data);
+    let after = files(&data);
+    for (path, bytes) in before.iter().filter(|(path, _)| {
+        ["sessions", "snapshots", "blobs", "workflows", "keys"].iter().any(|folder| path.starts_with(folder))
+    }) {
+        assert_eq!(after.get(path), Some(bytes), "{path:?}");
+    }
+    // A token from before works: the keys are the same.
+    let env = [("WORKFLOW_STORAGE_PATH", scene.workflows.path())];
+    let mut client =
+        workrail_testkit::mcp_client::McpClient::start(Path::new(crate::scene::PROGRAM), &data, &env);
+    let next = advance(&mut client, &open);
+    assert!(!next.is_error, "{}", next.text);
+    drop(client);
+    let again = run(&data, &["restore", &place.text(), "--json"]).json();
+    let counts = &again["result"]["sessions"];
+    assert_eq!((&counts["unchanged"], &counts["left"]), (&json!(1), &json!(1)), "newer work here is kept");
+    assert_eq!(run(&data, &["sessions", "show", &label(&done)]).code, 0);
+}
+
+#[test]
+fn a_restore_replaces_what_is_damaged_and_leaves_what_differs() {
+    let (scene, place) = (Scene::new(), Place::new());
+    let (broken, gone, other) = (scene.finished(), scene.finished(), scene.unfinished());
+    backed_up(&scene, &place);
+    // One is damaged, one is deleted, one goes on differently here and in the backup.
+    damage(segments(&scene.session_dir(&broken)).last().unwrap());
+    assert_eq!(scene.run(&["sessions", "delete", &session(&gone), "--yes"]).code, 0);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let twin = elsewhere.path().join("data");
+    copy_tree(scene.data.path(), &twin);
+    assert!(!advance(&mut scene.server(), &other).is_error);
+    {
+        let env = [("WORKFLOW_STORAGE_PATH", scene.workflows.path())];
+        let program = Path::new(crate::scene::PROGRAM);
+        let mut client = workrail_testkit::mcp_client::McpClient::start(program, &twin, &env);
+        assert!(!advance(&mut client, &other).is_error);
+    }
+    assert_eq!(run(&twin, &["backup", &place.text(), "--json"]).code, 0);
+
+    let planned = scene.run(&["restore", &place.text(), "--dry-run", "--json"]);
+    let before = files(scene.data.path());
+    assert_eq!(planned.code, 0, "{planned:?}");
+    let done = scene.run(&["restore", &place.text(), "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let result = &done.json()["result"];
+    assert_eq!(planned.json()["result"]["sessions"], result["sessions"], "a dry run says what happens");
+    let counts = &result["sessions"];
+    assert_eq!((&counts["replaced"], &counts["added"], &counts["left"]), (&json!(1), &json!(1), &json!(1)));
+    let changes = result["changes"].as_array().unwrap();
+    let change = |id: &str| changes.iter().find(|change| change["sessionId"] == json!(id)).unwrap().clone();
+    assert_eq!(change(&session(&other))["change"], json!("left"));
+    let aside = change(&session(&broken))["keptAside"].as_str().unwrap().to_owned();
+    let damaged = files(&scene.data.path().join(&aside));
+    let folder = PathBuf::from(format!("sessions/{}", session(&broken)));
+    for (path, bytes) in &damaged {
+        assert_eq!(before.get(&folder.join(path)), Some(bytes), "the damaged folder is kept whole: {path:?}");
+    }
+    verified(scene.data.path());
+    let shown = scene.run(&["restore", &place.text(), &label(&gone)]);
+    assert_eq!(shown.code, 0, "{shown:?}");
+    assert_eq!(scene.run(&["restore", &place.text(), "no-such"]).code, 2);
+}
+
+#[test]
+fn damaged_content_comes_back_from_the_backup() {
+    let (scene, place) = (Scene::new(), Place::new());
+    scene.finished();
+    scene.finished();
+    backed_up(&scene, &place);
+    let names: Vec<_> = scene.content().into_iter().collect();
+    let before = files(scene.data.path());
+    damage(&scene.data.path().join(&names[0]));
+    fs::remove_file(scene.data.path().join(&names[1])).unwrap();
+    assert_eq!(scene.run(&["verify"]).code, 1);
+    let done = scene.run(&["restore", &place.text(), "--json"]);
+    assert_eq!((done.code, &done.json()["result"]["mendedContent"]), (0, &json!([names[0]])), "{done:?}");
+    verified(scene.data.path());
+    assert_eq!(fs::read(scene.data.path().join(&names[0])).unwrap(), before[Path::new(&names[0])]);
+    assert_eq!(fs::read_dir(scene.data.path().join("backups/content")).unwrap().count(), 1);
+    assert_eq!(scene.run(&["gc"]).code, 0, "what is kept aside does not stop gc");
+    // And the other way round: a damaged backup is seen and mended with --verify.
+    damage(&place.path().join(&names[0]));
+    let checked = scene.run(&["backup", &place.text(), "--verify", "--json"]);
+    assert_eq!(checked.json()["result"]["mendedContent"], json!([names[0]]), "{checked:?}");
+    verified(&place.path());
+}
+
+#[test]
+fn a_history_that_was_cut_is_kept_aside_in_the_backup() {
+    let (scene, place) = (Scene::new(), Place::new());
+    let run_here = scene.finished();
+    backed_up(&scene, &place);
+    let whole = files(&place.path().join("sessions").join(session(&run_here)));
+    damage(segments(&scene.session_dir(&run_here)).last().unwrap());
+    // Its manifest is as it was: what the backup has is more than what can be trusted here.
+    let said = scene.run(&["backup", &place.text(), "--verify", "--json"]);
+    assert_eq!((said.code, &said.json()["result"]["sessions"]["left"]), (1, &json!(1)), "{said:?}");
+    assert_eq!(files(&place.path().join("sessions").join(session(&run_here))), whole);
+    assert_eq!(scene.run(&["repair", &session(&run_here), "--yes"]).code, 0);
+    let cut = backed_up(&scene, &place);
+    assert_eq!(cut["sessions"]["replaced"], json!(1));
+    let aside = cut["changes"][0]["keptAside"].as_str().unwrap();
+    assert_eq!(files(&place.path().join(aside)), whole);
+    verified(&place.path());
+}
+
+/// A workflow of many steps, so that one session grows while it is copied.
+fn many_steps(scene: &Scene) {
+    let steps: Vec<Value> = (0..400)
+        .map(|step| json!({ "id": format!("s{step}"), "title": format!("Step {step}"), "prompt": "Go on." }))
+        .collect();
+    let workflow = json!({
+        "id": "team.many", "name": "Many", "description": "Many steps.", "version": "1.0.0", "steps": steps,
+    });
+    fs::write(scene.workflows.path().join("many.json"), workflow.to_string()).unwrap();
+}
+
+/// Advances a long run and starts short ones until told to stop; counts what was acknowledged, in order.
+fn work(scene: &Scene, acknowledged: &AtomicUsize, stop: &AtomicBool) {
+    let mut client = scene.server();
+    let mut long = client.call("start_workflow", json!({ "workflowId": "team.many" }));
+    while !stop.load(Ordering::SeqCst) {
+        let number = acknowledged.load(Ordering::SeqCst);
+        let notes = json!({ "notesMarkdown": format!("note-{number}.") });
+        let reply = match number % 4 {
+            3 => {
+                let short = start(&mut client);
+                client.call(
+                    "continue_workflow",
+                    json!({ "ackToken": short.string("ackToken"), "output": notes }),
+                )
+            }
+            _ if long.structured["isComplete"] == json!(true) => break,
+            _ => {
+                long = client.call(
+                    "continue_workflow",
+                    json!({ "ackToken": long.string("ackToken"), "output": notes }),
+                );
+                long.clone()
+            }
+        };
+        assert!(!reply.is_error, "{}", reply.text);
+        acknowledged.store(number + 1, Ordering::SeqCst);
+    }
+}
+
+/// Runs `copy` again and again beside a working server; each copy verifies and has all that was acknowledged before.
+fn while_agents_work(times: usize, mut copy: impl FnMut(&Scene, usize) -> PathBuf) -> usize {
+    let scene = Scene::new();
+    many_steps(&scene);
+    let (acknowledged, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|threads| {
+        threads.spawn(|| work(&scene, &acknowledged, &stop));
+        while acknowledged.load(Ordering::SeqCst) < 5 {
+            std::thread::yield_now();
+        }
+        for time in 0..times {
+            let before = acknowledged.load(Ordering::SeqCst);
+            let made = copy(&scene, time);
+            verified(&made);
+            let logs: String = files(&made.join("sessions"))
+                .into_iter()
+                .filter(|(path, _)| path.to_string_lossy().contains("/events/"))
+                .map(|(_, bytes)| String::from_utf8(bytes).unwrap())
+                .collect();
+            for number in 0..before {
+                assert!(
+                    logs.contains(&format!("note-{number}.")),
+                    "copy {time} lacks note {number} of {before}"
+                );
+            }
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+    acknowledged.load(Ordering::SeqCst)
+}
+
+#[test]
+fn figure_backups_while_agents_work() {
+    const TIMES: usize = 12;
+    let place = Place::new();
+    let advances = while_agents_work(TIMES, |scene, _| {
+        backed_up(scene, &place);
+        place.path()
+    });
+    println!(
+        "figure: {TIMES} backups while an agent made {advances} advances: all verified, none lacks an acknowledged advance"
+    );
+}
+
+/// The order that docs/backup.md gives for a copy without `workrail backup`.
+#[test]
+fn a_plain_copy_in_the_documented_order_is_whole() {
+    const SCRIPT: &str = r#"
+        mkdir -p "$DEST/sessions" && cd "$DATA" || exit 1
+        for s in sessions/sess_*; do flock "$s/.lock" cp -a "$s" "$DEST/sessions/" || exit 1; done
+        find snapshots blobs workflows keys -type f ! -name '.*' -exec cp -a --parents -t "$DEST" {} +
+    "#;
+    let places: Vec<_> = (0..5).map(|_| Place::new()).collect();
+    while_agents_work(places.len(), |scene, time| {
+        let copied = Command::new("flock")
+            .args(["-s", scene.data.path().join("store.lock").to_str().unwrap(), "sh", "-c", SCRIPT])
+            .env("DATA", scene.data.path())
+            .env("DEST", places[time].path())
+            .status()
+            .unwrap();
+        assert!(copied.success());
+        places[time].path()
+    });
+}
+
+#[test]
+fn figure_backup_and_restore_killed_at_system_calls() {
+    if !may_trace() {
+        println!("skipped: strace is not here or may not trace");
+        return;
+    }
+    let (scene, place) = (Scene::new(), Place::new());
+    let (open, broken) = (scene.unfinished(), scene.finished());
+    backed_up(&scene, &place);
+    let old = place.folder.path().join("old");
+    copy_tree(&place.path(), &old);
+    // The next backup extends one session and adds one; the restore adds, replaces and mends.
+    assert!(!advance(&mut scene.server(), &open).is_error);
+    scene.unfinished();
+    backed_up(&scene, &place);
+    let hurt = place.folder.path().join("hurt");
+    copy_tree(&old, &hurt);
+    fs::remove_file(hurt.join("backup.json")).unwrap();
+    damage(segments(&hurt.join("sessions").join(session(&broken))).last().unwrap());
+    damage(&hurt.join(content(&hurt).first().unwrap()));
+    let (from, full) = (scene.data.path(), place.text());
+    let work = place.folder.path().join("work");
+    let mut kills = 0;
+    for is_backup in [true, false] {
+        for call in CALLS {
+            for when in 1.. {
+                copy_tree(if is_backup { &old } else { &hurt }, &work);
+                let to = work.to_str().unwrap();
+                let arguments = if is_backup { ["backup", to] } else { ["restore", &full] };
+                let data = if is_backup { from } else { &work };
+                let unharmed = survives(data, &arguments, call, when);
+                kills += usize::from(!unharmed);
+                let found = run(&work, &["verify", "--json"]);
+                let problems = found.json()["counts"]["problems"].as_u64().unwrap();
+                assert!(
+                    problems == 0 || !is_backup && problems <= 2,
+                    "{arguments:?}, {call} {when}: {found:?}"
+                );
+                let again = run(data, &arguments);
+                assert_eq!(again.code, 0, "{arguments:?}, {call} {when}: {again:?}");
+                assert_eq!(run(&work, &["gc"]).code, 0);
+                verified(&work);
+                let (made, wanted) = (files(&work.join("sessions")), files(&from.join("sessions")));
+                for (path, bytes) in
+                    wanted.iter().filter(|(path, _)| !path.to_string_lossy().contains("cache"))
+                {
+                    assert_eq!(made.get(path), Some(bytes), "{arguments:?}, {call} {when}: {path:?}");
+                }
+                fs::remove_dir_all(&work).unwrap();
+                if unharmed {
+                    break;
+                }
+            }
+        }
+    }
+    println!("figure: backup and restore killed at {kills} system calls: 0 copies damaged, 0 sessions lost");
+    assert!(kills > 40);
+}

@@ -1,0 +1,384 @@
+//! Reading needs no key, no lock and no right to write, and leaves nothing behind (G16).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::ToolReply;
+
+use crate::scene::{PROGRAM, Said, Scene, advance, label, session, start};
+
+/// A user without any rights; where the tests run as root, root's rights would hide every mistake.
+const NOBODY: u32 = 65_534;
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// Runs the program on a data directory without the rights of root.
+fn unprivileged(data: &Path, arguments: &[&str]) -> Said {
+    let mut command = match is_root() {
+        true => {
+            let mut command = Command::new("setpriv");
+            let id = NOBODY.to_string();
+            command.args(["--reuid", &id, "--regid", &id, "--clear-groups", PROGRAM]);
+            command
+        }
+        false => Command::new(PROGRAM),
+    };
+    let output = command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("WORKRAIL_DATA_DIR", data)
+        .env("HOME", data.parent().unwrap())
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    Said {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Every path below a folder, with what tells whether it was touched.
+fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, u64, i64)> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(path) = open.pop() {
+        let stat = fs::symlink_metadata(&path).unwrap();
+        if stat.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        found.insert(path, (stat.mode(), stat.len(), stat.mtime_nsec()));
+    }
+    found
+}
+
+/// A copy of a store that belongs to the unprivileged user.
+struct Copied {
+    folder: tempfile::TempDir,
+}
+
+impl Copied {
+    fn of(scene: &Scene) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let copied =
+            Command::new("cp").arg("-a").arg(scene.data.path()).arg(folder.path().join("data")).status();
+        assert!(copied.unwrap().success());
+        let copy = Self { folder };
+        copy.own(NOBODY);
+        copy
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn own(&self, user: u32) {
+        if is_root() {
+            let owner = format!("{user}:{user}");
+            assert!(
+                Command::new("chown")
+                    .args(["-R", &owner])
+                    .arg(self.folder.path())
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        }
+    }
+
+    fn chmod(&self, what: &str) {
+        assert!(Command::new("chmod").args(["-R", what]).arg(self.data()).status().unwrap().success());
+    }
+
+    fn keyring(&self) -> PathBuf {
+        self.data().join("keys/keyring.json")
+    }
+}
+
+/// The commands that read, for a store with this run.
+fn reading(run: &ToolReply) -> Vec<Vec<String>> {
+    let (label, session) = (label(run), session(run));
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    [
+        "verify".to_owned(),
+        "verify --json".to_owned(),
+        "sessions list --json".to_owned(),
+        format!("sessions show {label}"),
+        format!("sessions log {label}"),
+        format!("sessions tree {label} --ascii"),
+        "sessions search shed".to_owned(),
+        format!("sessions resume {label}"),
+        format!("report {label}"),
+        format!("export {session} -o -"),
+        format!("repair {session} --dry-run"),
+        format!("prefs show --session {label}"),
+        "config list".to_owned(),
+        "list".to_owned(),
+        "inspect wr.small_change".to_owned(),
+    ]
+    .iter()
+    .map(|text| words(text))
+    .collect()
+}
+
+fn call<'a>(words: &'a [String]) -> Vec<&'a str> {
+    words.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn reading_a_missing_data_directory_finds_nothing_and_makes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let data = folder.path().join("data");
+    let quiet: [&[&str]; 10] = [
+        &["verify"],
+        &["verify", "--all", "--json"],
+        &["sessions", "list"],
+        &["sessions", "search", "shed"],
+        &["sessions", "resume"],
+        &["keys", "show"],
+        &["config", "list"],
+        &["doctor"],
+        &["list"],
+        &["inspect", "wr.small_change"],
+    ];
+    for arguments in quiet {
+        let said = unprivileged(&data, arguments);
+        assert_eq!(said.code, 0, "{arguments:?}: {said:?}");
+    }
+    let unknown: [&[&str]; 9] = [
+        &["sessions", "show", "amber-falcon"],
+        &["sessions", "log", "amber-falcon"],
+        &["sessions", "tree", "amber-falcon"],
+        &["report", "amber-falcon"],
+        &["export", "amber-falcon", "-o", "-"],
+        &["repair", "sess_a7pgws9t9jhg9wjr", "--dry-run"],
+        &["keys", "new", "--yes"],
+        &["keys", "rotate", "--yes"],
+        &["keys", "http-secret"],
+    ];
+    for arguments in unknown {
+        let said = unprivileged(&data, arguments);
+        assert_eq!(said.code, 2, "{arguments:?}: {said:?}");
+    }
+    assert!(unprivileged(&data, &["keys", "show"]).out.contains("There are no keys yet"));
+    assert!(unprivileged(&data, &["verify"]).out.contains("There are no sessions yet"));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "something was created");
+}
+
+#[test]
+fn reading_works_on_a_copy_that_can_only_be_read() {
+    let scene = Scene::new();
+    let run = scene.finished();
+    scene.unfinished();
+    let copy = Copied::of(&scene);
+    copy.chmod("a-w");
+    let before = tree(&copy.data());
+    for words in
+        reading(&run).iter().chain(&[vec!["keys".to_owned(), "show".to_owned()], vec!["doctor".to_owned()]])
+    {
+        let said = unprivileged(&copy.data(), &call(words));
+        assert_eq!(said.code, 0, "{words:?}: {said:?}");
+    }
+    assert_eq!(tree(&copy.data()), before, "something was written");
+    copy.chmod("u+w");
+}
+
+#[test]
+fn reading_needs_no_usable_keyring() {
+    let scene = Scene::new();
+    let run = scene.unfinished();
+    type Spoil = fn(&Copied);
+    let ways: [(&str, Spoil); 7] = [
+        ("missing", |copy| fs::remove_file(copy.keyring()).unwrap()),
+        ("empty", |copy| fs::write(copy.keyring(), "").unwrap()),
+        ("damaged", |copy| fs::write(copy.keyring(), "{\"v\":1,\"current\":\"AA").unwrap()),
+        ("unreadable", |copy| {
+            fs::set_permissions(copy.keyring(), fs::Permissions::from_mode(0o000)).unwrap();
+        }),
+        ("readable by others", |copy| {
+            fs::set_permissions(copy.keyring(), fs::Permissions::from_mode(0o644)).unwrap();
+        }),
+        ("a folder", |copy| {
+            fs::remove_file(copy.keyring()).unwrap();
+            fs::create_dir(copy.keyring()).unwrap();
+        }),
+        ("a closed folder of keys", |copy| {
+            fs::set_permissions(copy.data().join("keys"), fs::Permissions::from_mode(0o000)).unwrap();
+        }),
+    ];
+    for (way, spoil) in ways {
+        let copy = Copied::of(&scene);
+        spoil(&copy);
+        for words in reading(&run) {
+            let said = unprivileged(&copy.data(), &call(&words));
+            assert_eq!(said.code, 0, "{way}: {words:?}: {said:?}");
+        }
+        let resumed = unprivileged(&copy.data(), &["sessions", "resume", "--json"]).json();
+        assert_eq!(resumed["keyring"]["error"]["code"], "STORE_KEYRING_UNUSABLE", "{way}: {resumed}");
+        assert_eq!(resumed["candidates"][0]["label"], json!(label(&run)), "{way}");
+        assert!(resumed["candidates"][0].get("nextCall").is_none(), "{way}: {resumed}");
+        let shown = unprivileged(&copy.data(), &["keys", "show", "--json"]);
+        assert_eq!(
+            (shown.code, &shown.json()["error"]["code"]),
+            (1, &json!("STORE_KEYRING_UNUSABLE")),
+            "{way}: {shown:?}"
+        );
+        let doctor = unprivileged(&copy.data(), &["doctor"]);
+        assert!(doctor.code == 1 && doctor.out.contains("No token can be signed"), "{way}: {doctor:?}");
+        fs::set_permissions(copy.data().join("keys"), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+}
+
+#[test]
+fn keys_of_another_user_are_refused_and_reading_goes_on() {
+    if !is_root() {
+        // Only root can give a file away.
+        return;
+    }
+    let scene = Scene::new();
+    let run = scene.unfinished();
+    let copy = Copied::of(&scene);
+    for words in reading(&run) {
+        let said = crate::scene::run(&copy.data(), &call(&words));
+        assert_eq!(said.code, 0, "{words:?}: {said:?}");
+    }
+    let shown = crate::scene::run(&copy.data(), &["keys", "show", "--json"]).json();
+    assert_eq!(shown["error"]["code"], "STORE_KEYRING_UNUSABLE", "{shown}");
+    assert!(shown["error"]["message"].as_str().unwrap().contains("belongs to another user"), "{shown}");
+}
+
+#[test]
+fn a_damaged_session_is_repaired_without_keys() {
+    let scene = Scene::new();
+    let run = scene.unfinished();
+    let manifest = scene.session_dir(&run).join("manifest.jsonl");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, format!("{text}{{}}\n")).unwrap();
+    fs::write(scene.data.path().join("keys/keyring.json"), "").unwrap();
+    let done = scene.run(&["repair", &session(&run), "--yes", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(fs::read(scene.data.path().join("keys/keyring.json")).unwrap(), b"");
+}
+
+#[test]
+fn a_lost_keyring_is_an_error_until_new_keys_are_asked_for() {
+    for (way, text) in [("missing", None), ("empty", Some("")), ("damaged", Some("{\"v\":1}"))] {
+        let scene = Scene::new();
+        let mut server = scene.server();
+        let first = start(&mut server);
+        let keyring = scene.data.path().join("keys/keyring.json");
+        match text {
+            None => fs::remove_file(&keyring).unwrap(),
+            Some(text) => fs::write(&keyring, text).unwrap(),
+        }
+        let state = json!({ "stateToken": first.string("stateToken") });
+        let mut later = scene.server();
+        for client in [&mut server, &mut later] {
+            for (tool, arguments) in [
+                ("start_workflow", json!({ "workflowId": "team.one" })),
+                ("continue_workflow", state.clone()),
+                ("resume_session", json!({})),
+            ] {
+                let refused = client.call(tool, arguments);
+                assert_eq!(refused.code(), "STORE_KEYRING_UNUSABLE", "{way} {tool}: {}", refused.text);
+                assert!(refused.text.contains("workrail keys new"), "{way} {tool}: {}", refused.text);
+            }
+        }
+        assert_eq!(
+            fs::read_to_string(&keyring).ok().as_deref(),
+            text,
+            "{way}: the keyring was replaced silently"
+        );
+        assert_eq!(scene.run(&["keys", "rotate", "--yes"]).code, 1, "{way}");
+        assert_eq!(scene.run(&["keys", "new"]).code, 2, "{way}: new keys ask a person");
+        assert!(!scene.typed("keys new", "no"), "{way}");
+
+        let made = scene.run(&["keys", "new", "--yes", "--json"]);
+        assert_eq!(made.code, 0, "{way}: {made:?}");
+        match text {
+            None => assert_eq!(made.json()["movedTo"], Value::Null),
+            Some(text) => {
+                let aside = scene.data.path().join(made.json()["movedTo"].as_str().unwrap());
+                assert_eq!(fs::read_to_string(aside).unwrap(), text, "{way}");
+            }
+        }
+        assert_eq!(scene.run(&["keys", "new", "--yes"]).code, 2, "{way}: usable keys are not replaced");
+        assert_eq!(scene.run(&["verify"]).code, 0, "{way}: the file that was moved aside is known");
+        // A server that ran all the time goes on with the new keys.
+        assert_eq!(server.call("continue_workflow", state.clone()).code(), "TOKEN_BAD_SIGNATURE", "{way}");
+        let found = server.call("resume_session", json!({}));
+        let next = &found.structured["candidates"][0]["nextCall"]["arguments"];
+        let looked = server.call("continue_workflow", next.clone());
+        assert!(!looked.is_error, "{way}: {}", looked.text);
+        assert!(!advance(&mut server, &looked).is_error, "{way}");
+    }
+}
+
+#[test]
+fn a_server_makes_keys_with_the_first_run_and_not_before() {
+    let scene = Scene::new();
+    let mut server = scene.server();
+    let keyring = scene.data.path().join("keys/keyring.json");
+    server.call("list_workflows", json!({}));
+    let looked = server.call("continue_workflow", json!({ "stateToken": "st.v2.amber-falcon.x" }));
+    assert!(looked.is_error);
+    assert!(!server.call("resume_session", json!({})).is_error);
+    assert!(!keyring.exists(), "looking made keys");
+    start(&mut server);
+    assert_eq!(fs::metadata(&keyring).unwrap().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn an_import_into_a_new_store_makes_its_keys() {
+    let scene = Scene::new();
+    let run = scene.unfinished();
+    let bundle = scene.data.path().join("run.bundle.json");
+    let bundle = bundle.to_str().unwrap();
+    assert_eq!(scene.run(&["export", &session(&run), "-o", bundle]).code, 0);
+    let other = Scene::new();
+    assert_eq!(other.run(&["import", bundle, "--dry-run"]).code, 0);
+    assert_eq!(fs::read_dir(other.data.path()).unwrap().count(), 0, "a dry run made something");
+    assert_eq!(other.run(&["import", bundle]).code, 0);
+    let found = other.server().call("resume_session", json!({}));
+    assert!(!found.is_error, "{}", found.text);
+}
+
+#[test]
+fn a_full_disk_behind_standard_output_is_an_error_and_no_panic() {
+    let scene = Scene::new();
+    let run = scene.finished();
+    scene.run(&["doctor"]);
+    let more: [&[&str]; 7] = [
+        &["--help"],
+        &["--version"],
+        &["keys", "show"],
+        &["doctor"],
+        &["completions", "bash"],
+        &["explain", "STORE_BUSY"],
+        &["config", "list", "--json"],
+    ];
+    let more = more.iter().map(|words| words.iter().map(|word| (*word).to_owned()).collect());
+    for words in reading(&run).into_iter().chain(more) {
+        let ended = Command::new(PROGRAM)
+            .args(&words)
+            .env_clear()
+            .env("WORKRAIL_DATA_DIR", scene.data.path())
+            .env("HOME", scene.data.path())
+            .stdin(Stdio::null())
+            .stdout(fs::OpenOptions::new().write(true).open("/dev/full").unwrap())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains("cannot be written") && !said.contains("panicked"), "{words:?}: {said}");
+    }
+}

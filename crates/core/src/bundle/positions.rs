@@ -1,0 +1,59 @@
+//! The positions of a bundle's snapshots, joined: as many as their workflows have places, not as many as there
+//! are snapshots.
+
+use std::collections::BTreeMap;
+
+use workrail_model::bundle::Section;
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::{SnapshotRef, WorkflowHash};
+use workrail_model::snapshot::ExecutionSnapshot;
+
+use super::BundleError;
+use crate::interpret::{Place, Positions, Progress, position};
+
+/// What the positions of one bundle may take. The places of the largest workflow take less.
+const POSITIONS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What a place takes beside its names.
+const PLACE_BYTES: usize = 160;
+const LOOP_BYTES: usize = 96;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct BundlePositions {
+    /// Each place with the largest numbers there, and a snapshot that has it.
+    places: BTreeMap<WorkflowHash, BTreeMap<Place, (Progress, SnapshotRef)>>,
+    bytes: usize,
+}
+
+impl BundlePositions {
+    pub(super) fn add(
+        &mut self,
+        reference: SnapshotRef,
+        snapshot: &ExecutionSnapshot,
+    ) -> Result<(), BundleError> {
+        let (place, progress) = position(snapshot.state());
+        let places = self.places.entry(snapshot.workflow_hash).or_default();
+        if let Some((known, _)) = places.get_mut(&place) {
+            known.join(&progress);
+            return Ok(());
+        }
+        self.bytes += PLACE_BYTES + place.loops.len() * LOOP_BYTES;
+        if self.bytes > POSITIONS_BYTES_MAX {
+            let what = "waits at one place more than any workflow has";
+            return Err(BundleError::format(Section::Snapshot(reference), what));
+        }
+        places.insert(place, (progress, reference));
+        Ok(())
+    }
+
+    /// Checks every position that belongs to this workflow.
+    pub(super) fn check(&self, hash: WorkflowHash, workflow: &CompiledWorkflow) -> Result<(), BundleError> {
+        let positions = Positions::of(workflow);
+        let places = self.places.get(&hash).into_iter().flatten();
+        for (place, (progress, reference)) in places {
+            positions
+                .check(place, progress)
+                .map_err(|error| BundleError::format(Section::Snapshot(*reference), error))?;
+        }
+        Ok(())
+    }
+}

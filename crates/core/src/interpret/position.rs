@@ -1,0 +1,165 @@
+//! Whether a recorded position is one that its workflow has (G9).
+//!
+//! Import and `verify` ask the same function, so that they agree. A bundle may hold hundreds of thousands of
+//! snapshots of a workflow of ten steps: positions that differ only in numbers can be joined first, because
+//! each number is only compared with an upper bound.
+
+use std::collections::BTreeSet;
+
+use workrail_model::compiled::{CompiledWorkflow, PlanItem};
+use workrail_model::name::{LoopId, StepId};
+use workrail_model::snapshot::{CompletedSteps, EngineState};
+
+/// Where a snapshot stands: the step that waits and the place of each loop around it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub step: Option<StepId>,
+    /// From the outermost loop inwards, each with the position in its body.
+    pub loops: Vec<(LoopId, u32)>,
+}
+
+/// The numbers of a position.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Of each loop, from the outermost inwards.
+    pub iterations: Vec<u32>,
+    pub completed: u64,
+}
+
+impl Progress {
+    /// The larger of each number.
+    pub fn join(&mut self, other: &Self) {
+        self.completed = self.completed.max(other.completed);
+        for (own, other) in self.iterations.iter_mut().zip(&other.iterations) {
+            *own = (*own).max(*other);
+        }
+    }
+}
+
+/// A position that its workflow does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PositionError {
+    #[error("waits at step `{step}`, which its workflow does not have")]
+    UnknownStep { step: StepId },
+    #[error("is in loop `{loop_id}`, which its workflow does not have")]
+    UnknownLoop { loop_id: LoopId },
+    #[error("is in loop `{loop_id}`, which is not at that place of its workflow")]
+    MisplacedLoop { loop_id: LoopId },
+    #[error("is at position {body_index} of loop `{loop_id}`, which has {len}")]
+    BeyondBody { loop_id: LoopId, body_index: u32, len: usize },
+    #[error("is in iteration {iteration} of loop `{loop_id}`, which ends after {max_iterations}")]
+    BeyondIterations { loop_id: LoopId, iteration: u32, max_iterations: u32 },
+    #[error("waits at step `{step}`, which is not at that place of its workflow")]
+    MisplacedStep { step: StepId },
+    #[error("counts {completed} completed steps, more than the {possible} that its workflow can have")]
+    TooManySteps { completed: u64, possible: u64 },
+}
+
+/// The position of a state, in the two parts that are judged.
+pub fn position(state: &EngineState) -> (Place, Progress) {
+    let completed = state.completed().map_or(0, CompletedSteps::count);
+    let stack = match state {
+        EngineState::Running { loop_stack, .. } => loop_stack.as_slice(),
+        EngineState::Init | EngineState::Complete { .. } => &[],
+    };
+    let place = Place {
+        step: state.pending_step().map(|pending| pending.step_id.clone()),
+        loops: stack.iter().map(|active| (active.loop_id.clone(), active.body_index)).collect(),
+    };
+    (place, Progress { iterations: stack.iter().map(|active| active.iteration).collect(), completed })
+}
+
+/// The places of a workflow, prepared for many questions.
+#[derive(Debug)]
+pub struct Positions<'a> {
+    workflow: &'a CompiledWorkflow,
+    /// What is in the plan outside of loops.
+    top_steps: BTreeSet<&'a StepId>,
+    top_loops: BTreeSet<&'a LoopId>,
+    possible_steps: u64,
+}
+
+impl<'a> Positions<'a> {
+    pub fn of(workflow: &'a CompiledWorkflow) -> Self {
+        let (mut top_steps, mut top_loops) = (BTreeSet::new(), BTreeSet::new());
+        for item in &workflow.plan {
+            match item {
+                PlanItem::Step { step_id } => top_steps.insert(step_id),
+                PlanItem::Loop { loop_id } => top_loops.insert(loop_id),
+            };
+        }
+        Self { workflow, top_steps, top_loops, possible_steps: possible_steps(workflow) }
+    }
+
+    /// Whether the workflow has the position of this state.
+    pub fn check_state(&self, state: &EngineState) -> Result<(), PositionError> {
+        let (place, progress) = position(state);
+        self.check(&place, &progress)
+    }
+
+    pub fn check(&self, place: &Place, progress: &Progress) -> Result<(), PositionError> {
+        let workflow = self.workflow;
+        if let Some(step) = place.step.as_ref().filter(|step| workflow.step(step).is_none()) {
+            return Err(PositionError::UnknownStep { step: step.clone() });
+        }
+        let mut around: Option<&PlanItem> = None;
+        for (position, (loop_id, body_index)) in place.loops.iter().enumerate() {
+            let owner = workflow
+                .loop_of(loop_id)
+                .ok_or_else(|| PositionError::UnknownLoop { loop_id: loop_id.clone() })?;
+            let is_here = match (position, around) {
+                (0, _) => self.top_loops.contains(loop_id),
+                (_, item) => item.is_some_and(|item| super::walk::is_loop(item, loop_id)),
+            };
+            if !is_here {
+                return Err(PositionError::MisplacedLoop { loop_id: loop_id.clone() });
+            }
+            let iteration = progress.iterations.get(position).copied().unwrap_or(0);
+            // A loop that is entered runs once, whatever its limit.
+            if iteration > 0 && iteration >= owner.max_iterations {
+                let (loop_id, max_iterations) = (loop_id.clone(), owner.max_iterations);
+                return Err(PositionError::BeyondIterations { loop_id, iteration, max_iterations });
+            }
+            around = owner.body.get(*body_index as usize);
+            if around.is_none() {
+                let (loop_id, body_index, len) = (loop_id.clone(), *body_index, owner.body.len());
+                return Err(PositionError::BeyondBody { loop_id, body_index, len });
+            }
+        }
+        self.check_step(place, around)?;
+        let (completed, possible) = (progress.completed, self.possible_steps);
+        if completed > possible {
+            return Err(PositionError::TooManySteps { completed, possible });
+        }
+        Ok(())
+    }
+
+    /// The step waits where the innermost loop is, or in the plan outside of loops.
+    fn check_step(&self, place: &Place, around: Option<&PlanItem>) -> Result<(), PositionError> {
+        let Some(step) = &place.step else { return Ok(()) };
+        let is_here = match around {
+            None => self.top_steps.contains(step),
+            Some(PlanItem::Step { step_id }) => step_id == step,
+            Some(PlanItem::Loop { .. }) => false,
+        };
+        if is_here { Ok(()) } else { Err(PositionError::MisplacedStep { step: step.clone() }) }
+    }
+}
+
+/// The most step instances that any run of the workflow can complete.
+fn possible_steps(workflow: &CompiledWorkflow) -> u64 {
+    let mut steps: u64 = 0;
+    // A loop is in one place only, so every item is looked at once.
+    let mut queue: Vec<(&PlanItem, u64)> = workflow.plan.iter().map(|item| (item, 1)).collect();
+    while let Some((item, passes)) = queue.pop() {
+        match item {
+            PlanItem::Step { .. } => steps = steps.saturating_add(passes),
+            PlanItem::Loop { loop_id } => {
+                let Some(owner) = workflow.loop_of(loop_id) else { continue };
+                let passes = passes.saturating_mul(u64::from(owner.max_iterations.max(1)));
+                queue.extend(owner.body.iter().map(|inner| (inner, passes)));
+            }
+        }
+    }
+    steps
+}

@@ -1,0 +1,239 @@
+//! A text that never grows beyond its limit: everything is measured before it is copied (G54).
+//!
+//! Sizes are those of a JSON string, escapes included: that is how a rendered text is stored and sent.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::condition::js_string;
+
+/// The text is full; what did not fit was not copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// How the values of variables are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    Whole,
+    /// The beginning of each, as long as the budget for all of them lasts.
+    Excerpts,
+    /// Not at all: what is left is what the author wrote.
+    Nothing,
+}
+
+/// What happens to the part that does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overflow {
+    Refuse,
+    /// The part is cut, and the text ends there.
+    Cut,
+}
+
+/// So much of a value is shown as an excerpt.
+const EXCERPT_BYTES_MAX: usize = 200;
+/// All excerpts of one text together.
+const EXCERPTS_BYTES_MAX: usize = 64 * 1024;
+const EXCERPT_MARK: &str = "[...]";
+
+/// Collects a text up to a limit, and knows how much of it each variable takes.
+#[derive(Debug)]
+pub(crate) struct LimitedText {
+    text: String,
+    bytes: usize,
+    max: usize,
+    values: Values,
+    overflow: Overflow,
+    excerpts_left: usize,
+    shares: BTreeMap<String, usize>,
+}
+
+impl LimitedText {
+    pub(crate) fn new(max: usize, values: Values, overflow: Overflow) -> Self {
+        Self {
+            text: String::new(),
+            bytes: 0,
+            max,
+            values,
+            overflow,
+            excerpts_left: EXCERPTS_BYTES_MAX,
+            shares: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The variable that takes the most, and how many bytes it takes. What was refused last counts.
+    pub(crate) fn largest_share(&self) -> Option<(&str, usize)> {
+        let largest = self.shares.iter().max_by_key(|(_, bytes)| **bytes)?;
+        Some((largest.0, *largest.1))
+    }
+
+    pub(crate) fn push(&mut self, text: &str) -> Result<(), Full> {
+        let bytes = json_bytes(text);
+        if bytes <= self.max - self.bytes {
+            self.text.push_str(text);
+            self.bytes += bytes;
+            return Ok(());
+        }
+        if self.overflow == Overflow::Cut {
+            let keep = fitting(text, self.max - self.bytes);
+            self.text.push_str(keep);
+            self.bytes = self.max;
+        }
+        Err(Full)
+    }
+
+    /// A value of the variable `name`, as JavaScript prints it.
+    pub(crate) fn push_value(&mut self, name: &str, value: &Value) -> Result<(), Full> {
+        match self.values {
+            Values::Nothing => Ok(()),
+            Values::Whole => self.push_whole(name, value),
+            Values::Excerpts => {
+                let budget = EXCERPT_BYTES_MAX.min(self.excerpts_left);
+                let mut excerpt = Self::new(budget, Values::Whole, Overflow::Cut);
+                let cut = excerpt.push_whole(name, value).is_err();
+                self.excerpts_left -= excerpt.bytes.min(self.excerpts_left);
+                self.push(&excerpt.text)?;
+                if cut { self.push(EXCERPT_MARK) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// A remark about the value of the variable `name`; it counts as part of the value.
+    pub(crate) fn push_about(&mut self, name: &str, remark: &str) -> Result<(), Full> {
+        self.push_value(name, &Value::from(remark))
+    }
+
+    fn push_whole(&mut self, name: &str, value: &Value) -> Result<(), Full> {
+        match value {
+            Value::Array(items) => {
+                for (position, item) in items.iter().enumerate() {
+                    if position > 0 {
+                        self.push_share(name, ",")?;
+                    }
+                    self.push_whole(name, item)?;
+                }
+                Ok(())
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                self.push_share(name, &js_string(Some(value)))
+            }
+        }
+    }
+
+    fn push_share(&mut self, name: &str, text: &str) -> Result<(), Full> {
+        let bytes = json_bytes(text);
+        match self.shares.get_mut(name) {
+            Some(share) => *share = share.saturating_add(bytes),
+            None => {
+                self.shares.insert(name.to_owned(), bytes);
+            }
+        }
+        self.push(text)
+    }
+
+    /// A part that is set apart by an empty line; nothing is left of one that is blank.
+    pub(crate) fn section(&mut self, write: impl FnOnce(&mut Self) -> Result<(), Full>) -> Result<(), Full> {
+        let (before, bytes) = (self.text.len(), self.bytes);
+        if before > 0 {
+            self.push("\n\n")?;
+        }
+        let start = self.text.len();
+        let written = write(self);
+        if written.is_ok() && self.text[start..].trim().is_empty() {
+            self.text.truncate(before);
+            self.bytes = bytes;
+        }
+        written
+    }
+}
+
+/// The bytes of a text inside a JSON string.
+pub(crate) fn json_bytes(text: &str) -> usize {
+    text.bytes().map(json_bytes_of).sum()
+}
+
+fn json_bytes_of(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..=0x1f => 6,
+        _ => 1,
+    }
+}
+
+/// The longest beginning that takes at most `max` bytes.
+fn fitting(text: &str, max: usize) -> &str {
+    let mut bytes = 0;
+    let end = text.bytes().position(|byte| {
+        bytes += json_bytes_of(byte);
+        bytes > max
+    });
+    &text[..text.floor_char_boundary(end.unwrap_or(text.len()))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn whole(max: usize) -> LimitedText {
+        LimitedText::new(max, Values::Whole, Overflow::Refuse)
+    }
+
+    proptest! {
+        #[test]
+        fn sizes_are_those_of_json_strings(text: String) {
+            prop_assert_eq!(json_bytes(&text), serde_json::to_string(&text).unwrap().len() - 2);
+        }
+
+        #[test]
+        fn a_text_is_never_larger_than_its_limit(parts: Vec<String>, max in 0_usize..60, cut: bool) {
+            let overflow = if cut { Overflow::Cut } else { Overflow::Refuse };
+            let mut text = LimitedText::new(max, Values::Whole, overflow);
+            let joined: String = parts.concat();
+            let fits = parts.iter().try_for_each(|part| text.push(part)).is_ok();
+            prop_assert_eq!(fits, json_bytes(&joined) <= max);
+            let text = text.into_text();
+            prop_assert!(json_bytes(&text) <= max && joined.starts_with(&text));
+        }
+
+        #[test]
+        fn values_print_as_in_javascript(list: Vec<Option<i32>>) {
+            let value = json!([list, ["a", [true, {}]]]);
+            let mut text = whole(1 << 20);
+            text.push_value("v", &value).unwrap();
+            prop_assert_eq!(text.into_text(), js_string(Some(&value)).into_owned());
+        }
+    }
+
+    #[test]
+    fn the_variable_that_takes_the_most_is_known() {
+        let mut text = whole(100);
+        text.push_value("small", &json!("x")).unwrap();
+        for _ in 0..2 {
+            text.push_value("often", &json!("x".repeat(40))).unwrap();
+        }
+        assert_eq!(text.push_value("often", &json!("x".repeat(40))), Err(Full));
+        assert_eq!(text.largest_share(), Some(("often", 120)));
+    }
+
+    #[test]
+    fn excerpts_end_with_their_budget() {
+        let mut text = LimitedText::new(1 << 20, Values::Excerpts, Overflow::Refuse);
+        let long = json!("x".repeat(5000));
+        for _ in 0..1000 {
+            text.push_value("v", &long).unwrap();
+        }
+        let text = text.into_text();
+        assert!(text.starts_with(&format!("{}[...]", "x".repeat(200))) && text.ends_with("[...][...]"));
+        assert_eq!(text.matches('x').count(), EXCERPTS_BYTES_MAX);
+    }
+}

@@ -1,0 +1,84 @@
+//! What an index keeps of a session: all that lists, resuming and labels need, without folding it again.
+//!
+//! A summary is derived, never truth (G18). It is written as compact bytes under [`VERSION`]; bytes of another
+//! version, or damaged ones, give nothing, and the session is read instead.
+
+mod codec;
+
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::{BlobRef, WorkflowHash};
+use workrail_model::snapshot::EngineState;
+
+use crate::overview::{RunRow, rows};
+use crate::project::{NodeState, SessionState};
+use crate::reply::recovery::Snapshots;
+use crate::report::Material;
+use crate::resume::{RunCard, cards};
+
+/// The version of the summaries: raised whenever their bytes or what they say of a session changes.
+pub const VERSION: u32 = 1;
+
+/// A healthy session as lists and `resume_session` show it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionSummary {
+    pub cards: Vec<RunCard>,
+    pub rows: Vec<RunRow>,
+}
+
+/// Whether a summary says all that the log and its content say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completeness {
+    Complete,
+    /// Some content could not be read: it may be readable next time, so this is not kept.
+    ContentMissing,
+}
+
+impl SessionSummary {
+    pub fn of(facts: &SessionState, material: &dyn Material) -> (Self, Completeness) {
+        let material = Watched { material, missing: Cell::new(false) };
+        let summary = Self { cards: cards(facts, &material), rows: rows(facts, &material) };
+        let completeness = match material.missing.get() {
+            false => Completeness::Complete,
+            true => Completeness::ContentMissing,
+        };
+        (summary, completeness)
+    }
+}
+
+/// Content, and whether any of it was missing.
+#[derive(Debug)]
+struct Watched<'a> {
+    material: &'a dyn Material,
+    missing: Cell<bool>,
+}
+
+impl Watched<'_> {
+    fn noted<T>(&self, found: Option<T>) -> Option<T> {
+        if found.is_none() {
+            self.missing.set(true);
+        }
+        found
+    }
+}
+
+impl Snapshots for Watched<'_> {
+    fn state_at(&self, node: &NodeState) -> Option<EngineState> {
+        self.noted(self.material.state_at(node))
+    }
+}
+
+impl Material for Watched<'_> {
+    fn workflow(&self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
+        self.noted(self.material.workflow(hash))
+    }
+
+    fn blob(&self, reference: BlobRef) -> Option<Vec<u8>> {
+        self.noted(self.material.blob(reference))
+    }
+}

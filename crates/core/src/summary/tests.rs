@@ -1,0 +1,114 @@
+use proptest::option::of;
+use proptest::prelude::*;
+use workrail_model::digest::WorkflowHash;
+use workrail_model::event::{Activity, EventIndex};
+use workrail_model::id::{EventId, NodeId, RunId, SessionId};
+use workrail_model::name::{StepId, WorkflowId};
+use workrail_model::time::Timestamp;
+
+use super::*;
+use crate::label::RunLabel;
+use crate::overview::{Stage, StepAt};
+use crate::resume::{RunPlace, Words};
+
+fn session() -> SessionId {
+    SessionId::from_bits([7; 10])
+}
+
+fn workflow_id() -> impl Strategy<Value = WorkflowId> {
+    "[a-z]{1,8}\\.[a-z]{1,8}".prop_map(|text| WorkflowId::parse(&text).unwrap())
+}
+
+fn activity() -> impl Strategy<Value = Option<Activity>> {
+    of((0_u64..1 << 50).prop_map(|number| Activity::new(number).unwrap()))
+}
+
+fn place() -> impl Strategy<Value = RunPlace> {
+    (any::<[[u8; 10]; 3]>(), workflow_id(), 0_u64..1 << 24).prop_map(|(ids, workflow_id, event)| RunPlace {
+        run: RunId::from_bits(ids[0]),
+        workflow_hash: WorkflowHash::of(workflow_id.as_str().as_bytes()),
+        workflow_id,
+        tip: NodeId::from_bits(ids[1]),
+        tip_event: EventIndex::new(event).unwrap(),
+        tip_created_by: EventId::from_bits(ids[2]),
+    })
+}
+
+fn card() -> impl Strategy<Value = RunCard> {
+    (of(place()), activity(), of(".{0,20}"), of("[0-9a-f]{40}"), any::<[String; 3]>()).prop_map(
+        |(at, activity, branch, sha, [notes, goal, workflow])| RunCard {
+            session: session(),
+            at,
+            activity,
+            git_branch: branch.map(String::into),
+            git_head_sha: sha.map(String::into),
+            notes: Words::of([notes.as_str()]),
+            goal: Words::of([goal.as_str()]),
+            workflow: Words::of([workflow.as_str()]),
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = StepAt> {
+    ("[a-z]{1,9}", any::<String>(), of(any::<u64>()), any::<u64>()).prop_map(|(id, title, number, count)| {
+        StepAt { step_id: StepId::parse(&id).unwrap(), title, number, count }
+    })
+}
+
+fn row() -> impl Strategy<Value = RunRow> {
+    let stages = [
+        Stage::WaitsForPerson,
+        Stage::Blocked,
+        Stage::InProgress,
+        Stage::Unreadable,
+        Stage::NotesOnly,
+        Stage::CompleteWithGaps,
+        Stage::Complete,
+    ];
+    let at = Timestamp::parse("2026-01-31T23:59:59.999Z").unwrap();
+    let ids = (of(any::<[u8; 10]>()), of(workflow_id()), of(any::<String>()));
+    (ids, prop::sample::select(stages.to_vec()), of(step()), of(Just(at)), activity()).prop_map(
+        |((run, workflow_id, goal), stage, step, last_at, activity)| {
+            let run_id = run.map(RunId::from_bits);
+            RunRow {
+                session_id: session(),
+                run_id,
+                label: run_id.map(|run| RunLabel::of(run).to_string()),
+                workflow_id,
+                goal,
+                stage,
+                step,
+                last_at,
+                activity,
+            }
+        },
+    )
+}
+
+fn summary() -> impl Strategy<Value = SessionSummary> {
+    let (cards, rows) = (prop::collection::vec(card(), 0..4), prop::collection::vec(row(), 0..4));
+    (cards, rows).prop_map(|(cards, rows)| SessionSummary { cards, rows })
+}
+
+proptest! {
+    #[test]
+    fn a_summary_is_read_back_as_it_was_written(summary in summary()) {
+        let bytes = summary.to_bytes();
+        prop_assert_eq!(SessionSummary::from_bytes(session(), &bytes), Some(summary));
+    }
+
+    #[test]
+    fn cut_or_extended_bytes_are_no_summary(summary in summary(), cut in any::<prop::sample::Index>()) {
+        let mut bytes = summary.to_bytes();
+        let shorter = &bytes[..cut.index(bytes.len())];
+        prop_assert_eq!(SessionSummary::from_bytes(session(), shorter), None);
+        bytes.push(0);
+        prop_assert_eq!(SessionSummary::from_bytes(session(), &bytes), None);
+    }
+
+    /// Counts and lengths of hostile bytes must not be believed: neither a panic nor a huge allocation.
+    #[test]
+    fn any_bytes_are_refused_or_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = SessionSummary::from_bytes(session(), &bytes);
+    }
+}

@@ -1,0 +1,233 @@
+//! `backup` and `restore`: what was copied between two stores, in words and counts (G26).
+
+use serde::Serialize;
+use workrail_core::label::RunLabel;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::EventData;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_ports::backup::{
+    BackupOptions, CopyReport, KeysCopy, LeftReason, Replicate, RestoreOptions, SessionChange, SessionCopy,
+};
+use workrail_ports::session_store::SessionReader;
+
+use super::{Watch, told};
+use crate::error;
+
+/// Sessions and files named in full; the counts have all of them.
+const NAMED_MAX: usize = 1000;
+
+/// What a backup or a restore did, or would do.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CopySummary {
+    pub sessions: SessionCounts,
+    pub segments_copied: u64,
+    pub segment_bytes: u64,
+    pub content_copied: u64,
+    pub content_bytes: u64,
+    pub keys: &'static str,
+    /// Sessions that were added, replaced, left or damaged; unchanged and extended ones are only counted.
+    pub changes: Vec<ChangedSession>,
+    /// Damaged files of the target that an intact copy has replaced.
+    pub mended_content: Vec<String>,
+    /// What is still wrong, each with what to do.
+    pub problems: Vec<CopyProblem>,
+    pub problem_count: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionCounts {
+    pub total: u64,
+    pub added: u64,
+    pub extended: u64,
+    pub unchanged: u64,
+    pub replaced: u64,
+    pub left: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangedSession {
+    pub session_id: SessionId,
+    pub change: &'static str,
+    pub events: u64,
+    /// Where the history that was replaced is kept, beneath the target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_aside: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CopyProblem {
+    /// The session, or the file beneath its store.
+    pub what: String,
+    pub problem: String,
+    pub fix: String,
+}
+
+/// Which way sessions were copied; the same facts mean different things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Backup,
+    Restore,
+}
+
+/// Brings a backup up to date with a store that may be in use.
+pub fn back_up<S: Replicate>(
+    store: &S,
+    backup: &S,
+    options: BackupOptions,
+    watch: Watch<'_>,
+) -> Result<CopySummary, Box<ErrorEnvelope>> {
+    let report = store.back_up_to(backup, options, watch).map_err(error::copy)?;
+    Ok(summary(report, Way::Backup))
+}
+
+/// Takes over from a backup what a store lacks.
+pub fn restore<S: Replicate>(
+    store: &S,
+    backup: &S,
+    options: RestoreOptions,
+    watch: Watch<'_>,
+) -> Result<CopySummary, Box<ErrorEnvelope>> {
+    let report = store.restore_from(backup, options, watch).map_err(error::copy)?;
+    Ok(summary(report, Way::Restore))
+}
+
+/// The session of a backup that a person names: by its id, the beginning of it, or the label of one of its runs.
+pub fn find_in_backup<S: SessionReader>(backup: &S, text: &str) -> Result<SessionId, Box<ErrorEnvelope>> {
+    let wanted = text.trim().to_ascii_lowercase();
+    let label = RunLabel::parse(&wanted).ok();
+    let mut found = Vec::new();
+    for session in backup.sessions().map_err(|cause| error::upkeep(cause.into()))? {
+        let is_meant = match label {
+            None => wanted.starts_with(SessionId::PREFIX) && session.to_string().starts_with(&wanted),
+            Some(label) => backup.read(session, None).is_ok_and(|slice| {
+                slice.events.iter().any(|event| match (&event.data, event.scope.run()) {
+                    (EventData::RunStarted(_), Some(run)) => RunLabel::of(run) == label,
+                    _ => false,
+                })
+            }),
+        };
+        if is_meant {
+            found.push(session);
+        }
+    }
+    match found.as_slice() {
+        [] => Err(error::unknown_reference(text)),
+        [one] => Ok(*one),
+        several => Err(error::ambiguous_label(text.trim(), several.len())),
+    }
+}
+
+fn summary(report: CopyReport, way: Way) -> CopySummary {
+    let mut sessions = SessionCounts { total: report.sessions.len() as u64, ..SessionCounts::default() };
+    let (mut changes, mut problems) = (Vec::new(), Vec::new());
+    for copy in &report.sessions {
+        *match copy.change {
+            SessionChange::Added => &mut sessions.added,
+            SessionChange::Extended => &mut sessions.extended,
+            SessionChange::Unchanged => &mut sessions.unchanged,
+            SessionChange::Replaced { .. } => &mut sessions.replaced,
+            SessionChange::Left(_) => &mut sessions.left,
+        } += 1;
+        changes.extend(changed(copy, way));
+        problems.extend(damaged_source(copy, way));
+    }
+    problems.extend(report.unreadable.iter().map(|(what, why)| CopyProblem {
+        what: what.clone(),
+        problem: format!("could not be read and was not copied: {why}"),
+        fix: "Check the disk and the rights of its folder, then run the command again.".to_owned(),
+    }));
+    problems.extend(report.lost_content.iter().map(|lost| lost_content(&lost.path, lost.session, way)));
+    let problem_count = problems.len() as u64;
+    problems.truncate(NAMED_MAX);
+    changes.truncate(NAMED_MAX);
+    let mut mended_content = report.mended;
+    mended_content.truncate(NAMED_MAX);
+    CopySummary {
+        sessions,
+        segments_copied: report.segments.files,
+        segment_bytes: report.segments.bytes,
+        content_copied: report.content.files,
+        content_bytes: report.content.bytes,
+        keys: keys_word(report.keys),
+        changes,
+        mended_content,
+        problems,
+        problem_count,
+    }
+}
+
+fn changed(copy: &SessionCopy, way: Way) -> Option<ChangedSession> {
+    let (change, kept_aside, why) = match &copy.change {
+        SessionChange::Unchanged | SessionChange::Extended => return None,
+        SessionChange::Added => ("added", None, None),
+        SessionChange::Replaced { aside } => ("replaced", Some(aside.clone()), Some(replaced_why(way))),
+        SessionChange::Left(reason) => ("left", None, Some(left_why(*reason, way))),
+    };
+    let why = why.map(str::to_owned);
+    Some(ChangedSession { session_id: copy.session, change, events: copy.events, kept_aside, why })
+}
+
+fn replaced_why(way: Way) -> &'static str {
+    match way {
+        Way::Backup => "The backup had another history of it, or a damaged one.",
+        Way::Restore => "It was damaged here.",
+    }
+}
+
+fn left_why(reason: LeftReason, way: Way) -> &'static str {
+    match (reason, way) {
+        (LeftReason::TargetHasMore, Way::Backup) => "The backup has more of it than the store.",
+        (LeftReason::TargetHasMore, Way::Restore) => "The store has as much of it as the backup, or more.",
+        (LeftReason::HistoriesDiffer, _) => "The store and the backup have different histories of it.",
+        (LeftReason::SourceUnusable, Way::Backup) => "Nothing of it can be trusted in the store.",
+        (LeftReason::SourceUnusable, Way::Restore) => "Nothing of it can be trusted in the backup.",
+    }
+}
+
+fn damaged_source(copy: &SessionCopy, way: Way) -> Option<CopyProblem> {
+    let fix = match (&copy.source, way) {
+        (SessionHealth::Healthy, _) => return None,
+        (SessionHealth::UnknownVersion { .. }, _) => {
+            "Update WorkRail, then run the command again.".to_owned()
+        }
+        (_, Way::Backup) => format!("Run `workrail repair {} --dry-run` on the store.", copy.session),
+        (_, Way::Restore) => "Use an older backup if there is one.".to_owned(),
+    };
+    let place = match way {
+        Way::Backup => "in the store",
+        Way::Restore => "in the backup",
+    };
+    let problem = format!("{place}: {}; only the intact part is copied", told(&copy.source));
+    Some(CopyProblem { what: copy.session.to_string(), problem, fix })
+}
+
+fn lost_content(path: &str, session: SessionId, way: Way) -> CopyProblem {
+    let fix = match way {
+        Way::Backup => format!("Run `workrail repair {session}` on the store, then back up again."),
+        Way::Restore => {
+            format!("Run `workrail repair {session}` afterwards: it restores what can be recomputed.")
+        }
+    };
+    CopyProblem {
+        what: path.to_owned(),
+        problem: format!("is missing or damaged in both places (needed by {session})"),
+        fix,
+    }
+}
+
+fn keys_word(keys: KeysCopy) -> &'static str {
+    match keys {
+        KeysCopy::Copied => "copied",
+        KeysCopy::Unchanged => "unchanged",
+        KeysCopy::LeftOut => "left_out",
+        KeysCopy::TargetHasOthers => "target_has_others",
+        KeysCopy::SourceUnusable => "source_unusable",
+    }
+}

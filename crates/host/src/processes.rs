@@ -1,0 +1,103 @@
+//! Processes of this machine: which ones started this one.
+
+use workrail_model::server::ProcessRef;
+
+/// Programs that take in orphans or start everything: being below one of them says nothing about who started us.
+const REAPERS: [&str; 10] = [
+    "init",
+    "systemd",
+    "launchd",
+    "tini",
+    "dumb-init",
+    "docker-init",
+    "catatonit",
+    "runit",
+    "s6-svscan",
+    "containerd-shim",
+];
+
+/// More generations than any shell has; a loop in what the kernel says ends here.
+const GENERATIONS_MAX: usize = 64;
+
+/// A process that is running.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    pub id: ProcessRef,
+    /// Its name as the kernel has it, at most 15 bytes.
+    pub name: String,
+    parent: u32,
+}
+
+/// The program that started this one; `None` where that cannot be found out, or where it is only a reaper.
+pub fn parent() -> Option<Process> {
+    process(std::os::unix::process::parent_id()).filter(|parent| !is_reaper(parent))
+}
+
+/// The processes above this one, nearest first, without reapers; `None` where they cannot be found out.
+pub fn ancestors() -> Option<Vec<Process>> {
+    let mut found = Vec::new();
+    let mut next = std::os::unix::process::parent_id();
+    while next != 0 && found.len() < GENERATIONS_MAX {
+        // A parent that has just ended leaves the rest unknown.
+        let above = process(next)?;
+        next = above.parent;
+        found.push(above);
+    }
+    found.retain(|process| !is_reaper(process));
+    Some(found)
+}
+
+fn is_reaper(process: &Process) -> bool {
+    process.id.process_id == 1 || REAPERS.contains(&process.name.as_str())
+}
+
+#[cfg(target_os = "linux")]
+fn process(process_id: u32) -> Option<Process> {
+    let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
+    parsed(process_id, &stat)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn process(_: u32) -> Option<Process> {
+    None
+}
+
+/// Reads a line of `/proc/ID/stat`: the name is in brackets and may hold brackets and spaces itself.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "read from /proc"))]
+fn parsed(process_id: u32, stat: &str) -> Option<Process> {
+    let (before, after) = stat.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    // Behind the name: state, parent, and 17 more before the start.
+    let mut fields = after.split_whitespace();
+    let parent = fields.nth(1)?.parse().ok()?;
+    let started_ticks = fields.nth(17)?.parse().ok()?;
+    Some(Process { id: ProcessRef { process_id, started_ticks }, name: name.to_owned(), parent })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_line_is_read_whatever_the_name_holds() {
+        let rest = "S 41 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 98765 0 0";
+        for name in ["sh", "a b", "odd) (name", ""] {
+            let found = parsed(42, &format!("42 ({name}) {rest}\n")).unwrap();
+            assert_eq!(found.name, name);
+            assert_eq!((found.parent, found.id.process_id, found.id.started_ticks), (41, 42, 98_765));
+        }
+        for bad in ["", "42", "42 (sh", "42 (sh) S", "42 (sh) S x 7"] {
+            assert_eq!(parsed(42, bad), None, "{bad:?}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_parent_is_the_first_ancestor() {
+        let ancestors = ancestors().unwrap();
+        if let Some(parent) = parent() {
+            assert_eq!(ancestors.first().map(|process| process.id), Some(parent.id));
+        }
+        assert!(ancestors.iter().all(|process| process.id.process_id > 1));
+    }
+}

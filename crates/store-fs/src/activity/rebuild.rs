@@ -1,0 +1,71 @@
+//! How far the activity numbers got, from the sessions alone: for a store whose counter and reservation are both lost.
+
+use workrail_model::event::{Activity, Event};
+use workrail_model::id::SessionId;
+use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
+use workrail_model::manifest::ManifestRecord;
+use workrail_ports::file_system::{FileSystem, FsErrorKind};
+use workrail_ports::session_store::{SessionReader, StoreError};
+
+use super::RESERVED_AT_ONCE;
+use crate::layout;
+use crate::store::LocalStore;
+
+/// Enough of a manifest's end to hold the last group of all but enormous plans.
+const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
+
+impl<F: FileSystem> LocalStore<F> {
+    /// The newest number of all sessions that can be read. Those that cannot, and numbers that no event carries, are
+    /// covered by a margin.
+    pub(super) fn newest_activity_of_sessions(&self) -> Result<u64, StoreError> {
+        let sessions = self.sessions()?;
+        if sessions.is_empty() {
+            return Ok(0);
+        }
+        let mut last = 0_u64;
+        for session in sessions {
+            last = last.max(self.last_activity(session)?);
+        }
+        Ok(last.saturating_add(RESERVED_AT_ONCE))
+    }
+
+    /// The activity of a session's newest events, from its last group alone where that is found.
+    fn last_activity(&self, session: SessionId) -> Result<u64, StoreError> {
+        if let Some(last) = self.last_segment_activity(session) {
+            return Ok(last);
+        }
+        match self.read(session, None) {
+            Ok(slice) => Ok(newest(&slice.events)),
+            // It may pass, and has nothing to do with this session.
+            Err(StoreError::Io(error)) if error.kind == FsErrorKind::TooManyOpenFiles => Err(error.into()),
+            // An unreadable session is its own affair: nothing waits for it.
+            Err(_) => Ok(0),
+        }
+    }
+
+    fn last_segment_activity(&self, session: SessionId) -> Option<u64> {
+        let path = layout::manifest(session);
+        let len = self.fs().stat(&path).ok()?.len.min(MANIFEST_BYTES_MAX);
+        let from = len.saturating_sub(MANIFEST_TAIL_BYTES);
+        let tail = self.fs().read(&path, from, MANIFEST_TAIL_BYTES * 2).ok()?;
+        let closed =
+            tail.split(|byte| *byte == b'\n').rev().find_map(|line| match ManifestRecord::parse(line) {
+                Ok(ManifestRecord::SegmentClosed { segment_rel_path, .. }) => Some(segment_rel_path),
+                Ok(ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. }) | Err(_) => {
+                    None
+                }
+            })?;
+        let segment = self.fs().read(&layout::in_session(session, &closed)?, 0, SEGMENT_BYTES_MAX).ok()?;
+        let events: Option<Vec<Event>> = segment
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| Event::parse(line).ok())
+            .collect();
+        let activity = newest(&events?);
+        (activity > 0).then_some(activity)
+    }
+}
+
+fn newest(events: &[Event]) -> u64 {
+    events.iter().filter_map(|event| event.activity).map(Activity::get).max().unwrap_or(0)
+}

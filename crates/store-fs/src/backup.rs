@@ -1,0 +1,228 @@
+//! Backups and restores: sessions copied from one store to another of the same layout (G26).
+//!
+//! The source may be in use: only validated, committed prefixes are read, and the shared store lock keeps a sweep
+//! from removing content meanwhile. The target is a consistent store at every moment. Content is durable there before
+//! the segments that refer to it, new sessions appear with one rename, and longer ones grow by the append protocol.
+
+mod content;
+mod copier;
+mod decide;
+mod log;
+
+pub(crate) use content::replace_content;
+
+use workrail_model::id::SessionId;
+use workrail_model::limits::KEYRING_BYTES_MAX;
+use workrail_ports::backup::{
+    BackupOptions, CopyError, CopyReport, CopyWatch, KeysCopy, Replicate, RestoreOptions,
+};
+use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
+use workrail_ports::keyring::KeyringStore as _;
+use workrail_ports::session_store::StoreError;
+use workrail_ports::upkeep::UpkeepError;
+
+use self::copier::{Checking, Copier};
+use self::decide::Direction;
+use crate::content::write_temp;
+use crate::store::{LOCK_WAIT, LocalStore};
+use crate::{layout, suspect};
+
+const MARKER: &[u8] = b"{\"kind\":\"workrail_backup\",\"v\":1}\n";
+const MARKER_BYTES_MAX: u64 = 1024;
+/// Settings that a user keeps in the data directory.
+const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
+
+impl<F: FileSystem> Replicate for LocalStore<F> {
+    fn back_up_to(
+        &self,
+        backup: &Self,
+        options: BackupOptions,
+        watch: CopyWatch<'_>,
+    ) -> Result<CopyReport, CopyError> {
+        claim(backup.fs())?;
+        let _backup_lock = exclusive(backup.fs())?;
+        let _locks = (reading_lock(self.fs())?, writing_lock(backup.fs())?);
+        let checking = if options.check_all { Checking::ByDigest } else { Checking::ByName };
+        let mut copier = Copier::new(self, backup, Direction::Backup, checking)?;
+        copier.copy_all(&sessions_of(self.fs())?, watch)?;
+        copier.report.keys = match options.with_keys {
+            true => self.back_up_keys(backup)?,
+            false => KeysCopy::LeftOut,
+        };
+        copy_settings(self.fs(), backup.fs(), Direction::Backup)?;
+        copier.finish()
+    }
+
+    fn restore_from(
+        &self,
+        backup: &Self,
+        options: RestoreOptions,
+        watch: CopyWatch<'_>,
+    ) -> Result<CopyReport, CopyError> {
+        let _source_lock = reading_lock(backup.fs())?;
+        let _locks = match options.dry_run {
+            true => None,
+            false => {
+                make_folders(self.fs())?;
+                Some((exclusive(self.fs())?, writing_lock(self.fs())?))
+            }
+        };
+        let checking = if options.dry_run { Checking::DryRun } else { Checking::ByDigest };
+        let mut copier = Copier::new(backup, self, Direction::Restore, checking)?;
+        let sessions = match options.only {
+            Some(session) => vec![(session.to_string(), Ok(session))],
+            None => sessions_of(backup.fs())?,
+        };
+        copier.copy_all(&sessions, watch)?;
+        if options.only.is_none() {
+            copier.mend_damaged_content()?;
+            copier.report.keys = self.restore_keys(backup, options.dry_run)?;
+            if !options.dry_run {
+                copy_settings(backup.fs(), self.fs(), Direction::Restore)?;
+            }
+        }
+        copier.finish()
+    }
+}
+
+impl<F: FileSystem> LocalStore<F> {
+    /// The keyring as it is; one that cannot be used never replaces one that can.
+    fn back_up_keys(&self, backup: &Self) -> Result<KeysCopy, CopyError> {
+        match self.peek() {
+            Ok(None) => return Ok(KeysCopy::LeftOut),
+            Ok(Some(_)) => {}
+            Err(_) => return Ok(KeysCopy::SourceUnusable),
+        }
+        copy_keyring(self.fs(), backup.fs())
+    }
+
+    /// Keys come back only where none are: tokens that were handed out since must stay good.
+    fn restore_keys(&self, backup: &Self, dry_run: bool) -> Result<KeysCopy, CopyError> {
+        let theirs = match backup.peek() {
+            Ok(Some(keyring)) => keyring,
+            Ok(None) => return Ok(KeysCopy::LeftOut),
+            Err(_) => return Ok(KeysCopy::SourceUnusable),
+        };
+        match self.peek() {
+            Ok(None) if dry_run => Ok(KeysCopy::Copied),
+            Ok(None) => copy_keyring(backup.fs(), self.fs()),
+            Ok(Some(ours)) if ours == theirs => Ok(KeysCopy::Unchanged),
+            Ok(Some(_)) | Err(_) => Ok(KeysCopy::TargetHasOthers),
+        }
+    }
+}
+
+fn copy_keyring<F: FileSystem>(from: &F, to: &F) -> Result<KeysCopy, CopyError> {
+    let path = layout::keyring();
+    let bytes = from.read(&path, 0, KEYRING_BYTES_MAX).map_err(source)?;
+    if to.read(&path, 0, KEYRING_BYTES_MAX).is_ok_and(|known| known == bytes) {
+        return Ok(KeysCopy::Unchanged);
+    }
+    let lock = to.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
+    let _lock = lock.ok_or(CopyError::Busy)?;
+    put(to, &layout::keyring_temp(), &path, &bytes)?;
+    Ok(KeysCopy::Copied)
+}
+
+/// Settings that lie in the data directory; a restore never replaces others.
+fn copy_settings<F: FileSystem>(from: &F, to: &F, direction: Direction) -> Result<(), CopyError> {
+    let path = layout::settings();
+    let Ok(bytes) = from.read(&path, 0, SETTINGS_BYTES_MAX) else { return Ok(()) };
+    match to.read(&path, 0, SETTINGS_BYTES_MAX) {
+        Ok(known) if known == bytes || direction == Direction::Restore => return Ok(()),
+        Ok(_) => {}
+        Err(error) if error.kind == FsErrorKind::NotFound => {}
+        Err(error) => return Err(target(error)),
+    }
+    put(to, &layout::settings_temp(), &path, &bytes)
+}
+
+/// Writes a whole file, durable under its name.
+fn put<F: FileSystem>(fs: &F, temp: &RelPath, path: &RelPath, bytes: &[u8]) -> Result<(), CopyError> {
+    write_temp(fs, temp, bytes).map_err(target)?;
+    fs.rename(temp, path).map_err(target)?;
+    fs.sync_dir(&path.parent().unwrap_or_else(RelPath::root)).map_err(target)
+}
+
+/// Makes an empty folder a backup, or finds that it is one.
+fn claim<F: FileSystem>(fs: &F) -> Result<(), CopyError> {
+    match fs.read(&layout::backup_marker(), 0, MARKER_BYTES_MAX) {
+        Ok(bytes) => check_marker(&bytes)?,
+        Err(error) if error.kind == FsErrorKind::NotFound => {
+            let temp = layout::backup_marker_temp();
+            let entries = fs.list(&RelPath::root()).map_err(target)?;
+            // A backup that was killed right at its start leaves the temporary file.
+            if entries.iter().any(|entry| entry.name != temp.as_str()) {
+                return Err(CopyError::NotABackup);
+            }
+            put(fs, &temp, &layout::backup_marker(), MARKER)?;
+        }
+        Err(error) if matches!(error.kind, FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. }) => {
+            return Err(CopyError::NotABackup);
+        }
+        Err(error) => return Err(target(error)),
+    }
+    make_folders(fs)
+}
+
+fn check_marker(bytes: &[u8]) -> Result<(), CopyError> {
+    let marker: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| CopyError::NotABackup)?;
+    match (marker["kind"].as_str(), marker["v"].as_u64()) {
+        (Some("workrail_backup"), Some(1)) => Ok(()),
+        (Some("workrail_backup"), Some(version)) => Err(CopyError::NewerBackup { version }),
+        _ => Err(CopyError::NotABackup),
+    }
+}
+
+fn make_folders<F: FileSystem>(fs: &F) -> Result<(), CopyError> {
+    layout::base_dirs().iter().try_for_each(|folder| suspect::make_folder(fs, folder)).map_err(target)
+}
+
+/// One backup or restore at a time writes to a store.
+fn exclusive<F: FileSystem>(fs: &F) -> Result<F::Lock, CopyError> {
+    let lock = fs.lock(&layout::backup_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
+    lock.ok_or(CopyError::Busy)
+}
+
+fn writing_lock<F: FileSystem>(fs: &F) -> Result<F::Lock, CopyError> {
+    let lock = fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT).map_err(target)?;
+    lock.ok_or(CopyError::Busy)
+}
+
+/// Keeps a sweep away from what is being read. Where no lock can be made, on a read-only medium, nothing sweeps either.
+fn reading_lock<F: FileSystem>(fs: &F) -> Result<Option<F::Lock>, CopyError> {
+    match fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT) {
+        Ok(Some(lock)) => Ok(Some(lock)),
+        Ok(None) => Err(CopyError::Busy),
+        Err(error) if matches!(error.kind, FsErrorKind::ReadOnly | FsErrorKind::PermissionDenied) => Ok(None),
+        Err(error) => Err(source(error)),
+    }
+}
+
+/// A name of the sessions folder, and the session that it is or why it is none.
+type Listed = (String, Result<SessionId, &'static str>);
+
+/// Every session's folder. One that cannot be read is found out later and is that session's own affair.
+fn sessions_of<F: FileSystem>(fs: &F) -> Result<Vec<Listed>, CopyError> {
+    let entries = match fs.list(&layout::sessions()) {
+        Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
+        listed => listed.map_err(source)?,
+    };
+    let listed = entries.into_iter().filter_map(|entry| {
+        let session = SessionId::parse(&entry.name).ok()?;
+        let found = match entry.kind {
+            FileKind::Directory => Ok(session),
+            FileKind::Regular | FileKind::Other => Err("a file or a link is in the place of its folder"),
+        };
+        Some((entry.name, found))
+    });
+    Ok(listed.collect())
+}
+
+fn source(error: FsError) -> CopyError {
+    CopyError::Source(StoreError::Io(error))
+}
+
+fn target(error: FsError) -> CopyError {
+    CopyError::Target(UpkeepError::from(error))
+}

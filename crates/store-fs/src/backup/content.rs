@@ -1,0 +1,177 @@
+//! Content for a copy: what the target lacks is read with its digest, and what is damaged there is kept aside.
+
+use std::collections::BTreeSet;
+
+use workrail_model::digest::Sha256;
+use workrail_model::event::Event;
+use workrail_model::id::SessionId;
+use workrail_model::plan::{Attachment, AttachmentKind};
+use workrail_ports::backup::{CopyError, LostContent};
+use workrail_ports::content::ContentError;
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, LockMode};
+use workrail_ports::session_store::StoreError;
+use workrail_ports::upkeep::UpkeepError;
+
+use super::copier::{Checking, Copier};
+use super::{source, target};
+use crate::content::{read_verified, references, write_temp};
+use crate::layout::{self, CONTENT_KINDS};
+use crate::store::{LOCK_WAIT, LocalStore};
+use crate::suspect;
+
+type Piece = (AttachmentKind, Sha256);
+
+impl<F: FileSystem> Copier<'_, F> {
+    /// Brings everything that these events refer to into the target, durably.
+    pub(super) fn bring_content(&mut self, session: SessionId, events: &[Event]) -> Result<(), CopyError> {
+        let mut folders = BTreeSet::new();
+        for piece in events.iter().flat_map(references) {
+            if !self.sound.contains(&piece) && self.bring(session, piece)? {
+                folders.insert(layout::content_dir(piece.0));
+            }
+        }
+        for folder in folders {
+            self.target.fs().sync_dir(&folder).map_err(target)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it was written.
+    fn bring(&mut self, session: SessionId, piece: Piece) -> Result<bool, CopyError> {
+        let (kind, digest) = piece;
+        let found = self.found_in_target(piece)?;
+        if found == Found::Intact {
+            self.sound.insert(piece);
+            return Ok(false);
+        }
+        let bytes = match read_verified(self.source.fs(), kind, digest) {
+            Ok((_, bytes)) => bytes,
+            Err(ContentError::Io(error)) if error.kind != FsErrorKind::PermissionDenied => {
+                return Err(source(error));
+            }
+            Err(_) => {
+                let path = layout::content(kind, digest).to_string();
+                self.report.lost_content.push(LostContent { path, session });
+                return Ok(false);
+            }
+        };
+        self.report.content.add(bytes.len() as u64);
+        self.sound.insert(piece);
+        if found == Found::Damaged {
+            self.report.mended.push(layout::content(kind, digest).to_string());
+        }
+        if self.checking == Checking::DryRun {
+            return Ok(false);
+        }
+        self.put_content(piece, &bytes).map_err(target)?;
+        self.copied.push(piece);
+        Ok(true)
+    }
+
+    fn found_in_target(&self, (kind, digest): Piece) -> Result<Found, CopyError> {
+        match self.checking {
+            Checking::ByName => {
+                Ok(if self.named.contains(&(kind, digest)) { Found::Intact } else { Found::Absent })
+            }
+            Checking::ByDigest | Checking::DryRun => match read_verified(self.target.fs(), kind, digest) {
+                Ok(_) => Ok(Found::Intact),
+                Err(ContentError::Missing { .. }) => Ok(Found::Absent),
+                Err(ContentError::Io(error)) if error.kind != FsErrorKind::PermissionDenied => {
+                    Err(CopyError::Target(StoreError::Io(error).into()))
+                }
+                Err(_) => Ok(Found::Damaged),
+            },
+        }
+    }
+
+    fn put_content(&self, (kind, digest): Piece, bytes: &[u8]) -> Result<(), FsError> {
+        let (fs, path) = (self.target.fs(), layout::content(kind, digest));
+        let temp = layout::backup_content_temp(kind);
+        write_temp(fs, &temp, bytes)?;
+        set_content_aside(fs, kind, digest)?;
+        fs.rename(&temp, &path)
+    }
+
+    /// Content of the target that is damaged and that the source has, whoever refers to it.
+    pub(super) fn mend_damaged_content(&mut self) -> Result<(), CopyError> {
+        for kind in CONTENT_KINDS {
+            let (mut wrote, target_fs) = (false, self.target.fs());
+            let entries = match target_fs.list(&layout::content_dir(kind)) {
+                Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
+                listed => listed.map_err(target)?,
+            };
+            for entry in entries {
+                let Some(digest) = layout::content_digest(kind, &entry.name) else { continue };
+                let piece = (kind, digest);
+                if self.sound.contains(&piece) || self.found_in_target(piece)? != Found::Damaged {
+                    continue;
+                }
+                let Ok((_, bytes)) = read_verified(self.source.fs(), kind, digest) else { continue };
+                self.report.content.add(bytes.len() as u64);
+                self.report.mended.push(layout::content(kind, digest).to_string());
+                if self.checking != Checking::DryRun {
+                    self.put_content(piece, &bytes).map_err(target)?;
+                    self.copied.push(piece);
+                    wrote = true;
+                }
+            }
+            if wrote {
+                target_fs.sync_dir(&layout::content_dir(kind)).map_err(target)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Intact,
+    Damaged,
+    Absent,
+}
+
+/// Puts content in place under the locks of a restore; says where what was there is kept.
+pub(crate) fn replace_content<F: FileSystem>(
+    store: &LocalStore<F>,
+    content: &Attachment,
+) -> Result<Option<String>, UpkeepError> {
+    let (fs, kind) = (store.fs(), content.kind());
+    let _one_at_a_time =
+        fs.lock(&layout::backup_lock(), LockMode::Exclusive, LOCK_WAIT)?.ok_or(UpkeepError::Busy)?;
+    let _no_sweep = fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?.ok_or(UpkeepError::Busy)?;
+    let temp = layout::backup_content_temp(kind);
+    write_temp(fs, &temp, content.bytes())?;
+    let aside = set_content_aside(fs, kind, content.digest())?;
+    fs.rename(&temp, &layout::content(kind, content.digest()))?;
+    fs.sync_dir(&layout::content_dir(kind))?;
+    fs.about_to_acknowledge();
+    Ok(aside)
+}
+
+/// Moves whatever has the name of this content to `backups/content`; nothing where nothing is. Says where it went.
+fn set_content_aside<F: FileSystem>(
+    fs: &F,
+    kind: AttachmentKind,
+    digest: Sha256,
+) -> Result<Option<String>, FsError> {
+    let path = layout::content(kind, digest);
+    match fs.stat(&path) {
+        Err(error) if error.kind == FsErrorKind::NotFound => return Ok(None),
+        stat => stat?,
+    };
+    suspect::make_folder(fs, &layout::backups())?;
+    suspect::make_folder(fs, &layout::damaged_content_dir())?;
+    for number in 1.. {
+        let aside = layout::damaged_content(kind, digest, number);
+        if fs.stat(&aside).is_ok() {
+            continue;
+        }
+        return match fs.rename(&path, &aside) {
+            // A link has no content of its own to keep.
+            Err(error) if error.kind == FsErrorKind::WrongKind => fs.remove_file(&path).map(|()| None),
+            Err(error) => Err(error),
+            Ok(()) => fs.sync_dir(&layout::damaged_content_dir()).map(|()| Some(aside.to_string())),
+        };
+    }
+    Ok(None)
+}

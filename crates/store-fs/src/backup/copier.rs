@@ -1,0 +1,383 @@
+//! Copies one session after another into the target, and checks at the end what was written.
+
+use std::collections::BTreeSet;
+
+use workrail_model::digest::Sha256;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::limits::{CONTROL_BYTES_MAX, MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
+use workrail_model::manifest::{Cursor, commit_group, group_bytes};
+use workrail_model::plan::{AttachmentKind, RawSegment};
+use workrail_ports::archive::{SessionImport as _, StagedSession as _};
+use workrail_ports::backup::{
+    CopyError, CopyReport, CopyWatch, KeysCopy, LeftReason, SessionChange, SessionCopy,
+};
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp};
+use workrail_ports::session_store::StoreError;
+use workrail_ports::upkeep::Tally;
+
+use super::decide::{Direction, Step, decide};
+use super::log::Log;
+use super::{Listed, source, target};
+use crate::commit::{self, Tail};
+use crate::content::{read_verified, write_temp};
+use crate::load::Loaded;
+use crate::store::LocalStore;
+use crate::{layout, load, suspect};
+
+/// How it is found out whether the target has a piece of content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Checking {
+    /// By its name: it was verified when it was copied.
+    ByName,
+    /// By reading it.
+    ByDigest,
+    /// By reading it, and nothing is written.
+    DryRun,
+}
+
+pub(super) struct Copier<'a, F: FileSystem> {
+    pub(super) source: &'a LocalStore<F>,
+    pub(super) target: &'a LocalStore<F>,
+    direction: Direction,
+    pub(super) checking: Checking,
+    /// Content of the target by name, when it was listed.
+    pub(super) named: BTreeSet<(AttachmentKind, Sha256)>,
+    /// Content that the target is known to have.
+    pub(super) sound: BTreeSet<(AttachmentKind, Sha256)>,
+    pub(super) copied: Vec<(AttachmentKind, Sha256)>,
+    written: Vec<SessionId>,
+    pub(super) report: CopyReport,
+}
+
+impl<'a, F: FileSystem> Copier<'a, F> {
+    pub(super) fn new(
+        source: &'a LocalStore<F>,
+        target_store: &'a LocalStore<F>,
+        direction: Direction,
+        checking: Checking,
+    ) -> Result<Self, CopyError> {
+        let mut named = BTreeSet::new();
+        if checking == Checking::ByName {
+            for kind in layout::CONTENT_KINDS {
+                let contents = target_store.contents_of(kind).map_err(target)?;
+                named.extend(contents.into_iter().map(|digest| (kind, digest)));
+            }
+        }
+        let report = CopyReport {
+            sessions: Vec::new(),
+            unreadable: Vec::new(),
+            segments: Tally::default(),
+            content: Tally::default(),
+            mended: Vec::new(),
+            lost_content: Vec::new(),
+            keys: KeysCopy::LeftOut,
+        };
+        let (sound, copied, written) = (BTreeSet::new(), Vec::new(), Vec::new());
+        Ok(Self { source, target: target_store, direction, checking, named, sound, copied, written, report })
+    }
+
+    /// Copies every session; one that cannot be read is reported and holds up no other.
+    pub(super) fn copy_all(&mut self, sessions: &[Listed], watch: CopyWatch<'_>) -> Result<(), CopyError> {
+        let total = sessions.len() as u64;
+        for (done, (name, listed)) in sessions.iter().enumerate() {
+            watch(done as u64, total);
+            let session = match listed {
+                Ok(session) => *session,
+                Err(why) => {
+                    self.report.unreadable.push((name.clone(), (*why).to_owned()));
+                    continue;
+                }
+            };
+            match self.copy(session) {
+                Ok(Some(copy)) => self.report.sessions.push(copy),
+                Ok(None) => {}
+                Err(CopyError::Source(cause)) => {
+                    self.report.unreadable.push((name.clone(), cause.to_string()))
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        watch(total, total);
+        Ok(())
+    }
+
+    /// Copies one session; `None` when the source holds nothing of it.
+    fn copy(&mut self, session: SessionId) -> Result<Option<SessionCopy>, CopyError> {
+        if self.checking == Checking::ByName && self.is_up_to_date(session)? {
+            self.copy_marks(session)?;
+            return Ok(Some(SessionCopy {
+                session,
+                change: SessionChange::Unchanged,
+                events: 0,
+                source: SessionHealth::Healthy,
+            }));
+        }
+        let Some(from) = Log::read(self.source.fs(), session).map_err(source)? else { return Ok(None) };
+        if from.is_empty() && from.loaded.health.is_healthy() {
+            return Ok(None);
+        }
+        let (step, known) = self.step(session, &from)?;
+        let change = match step {
+            Step::Add => self.put_session(session, &from, false)?,
+            Step::Replace => self.put_session(session, &from, true)?,
+            Step::Extend => self.extend(session, &from)?,
+            Step::Keep => self.check_content(session, &from, known.as_ref(), SessionChange::Unchanged)?,
+            Step::Leave(reason) => {
+                self.check_content(session, &from, known.as_ref(), SessionChange::Left(reason))?
+            }
+        };
+        let events = match change {
+            SessionChange::Left(_) => known.as_ref().map_or(0, Log::event_count),
+            SessionChange::Added
+            | SessionChange::Extended
+            | SessionChange::Unchanged
+            | SessionChange::Replaced { .. } => from.event_count(),
+        };
+        Ok(Some(SessionCopy { session, change, events, source: from.loaded.health }))
+    }
+
+    /// Whether both manifests are the same, byte for byte: then both logs are, as far as they were validated before.
+    fn is_up_to_date(&self, session: SessionId) -> Result<bool, CopyError> {
+        let path = layout::manifest(session);
+        let Ok(theirs) = self.target.fs().read(&path, 0, MANIFEST_BYTES_MAX) else { return Ok(false) };
+        let ours = self.source.fs().read(&path, 0, MANIFEST_BYTES_MAX).map_err(source)?;
+        Ok(!ours.is_empty() && ours == theirs)
+    }
+
+    fn step(&self, session: SessionId, from: &Log) -> Result<(Step, Option<Log>), CopyError> {
+        let known = Log::read(self.target.fs(), session).map_err(target)?;
+        let step = match &known {
+            Some(log) if !log.is_empty() || !log.loaded.health.is_healthy() => {
+                decide(self.direction, from, log)
+            }
+            // A folder without anything committed in it.
+            _ if from.is_empty() => Step::Leave(LeftReason::SourceUnusable),
+            _ if self.target.is_taken(session).map_err(|error| CopyError::Target(error.into()))? => {
+                Step::Replace
+            }
+            _ => Step::Add,
+        };
+        Ok((step, known))
+    }
+
+    /// A session that stays as it is still gets content that the target lacks.
+    fn check_content(
+        &mut self,
+        session: SessionId,
+        from: &Log,
+        known: Option<&Log>,
+        change: SessionChange,
+    ) -> Result<SessionChange, CopyError> {
+        if let Some(known) = known {
+            self.bring_content(session, &known.loaded.events)?;
+        }
+        if change == SessionChange::Unchanged && self.direction == Direction::Backup {
+            self.bring_content(session, &from.loaded.events)?;
+            self.copy_marks(session)?;
+        }
+        Ok(change)
+    }
+
+    /// Puts a whole session into the target, where nobody sees it until it is complete.
+    fn put_session(
+        &mut self,
+        session: SessionId,
+        from: &Log,
+        replacing: bool,
+    ) -> Result<SessionChange, CopyError> {
+        self.bring_content(session, &from.loaded.events)?;
+        let names: Vec<&String> = from.loaded.segments.iter().collect();
+        if self.checking == Checking::DryRun {
+            self.weigh_segments(session, &names)?;
+            let change = |aside| SessionChange::Replaced { aside };
+            return Ok(if replacing { change(layout::backups().to_string()) } else { SessionChange::Added });
+        }
+        let failed = |error: StoreError| CopyError::Target(error.into());
+        let (fs, store) = (self.target.fs(), self.target);
+        // Nobody may be writing to what is moved aside.
+        let lock = replacing.then(|| store.take_lock(session)).transpose().map_err(failed)?;
+        let mut staged = match replacing {
+            true => store.stage_replacement(session),
+            false => store.stage(session),
+        }
+        .map_err(failed)?;
+        for name in names {
+            let segment = read_segment(self.source.fs(), session, name)?;
+            self.report.segments.add(segment.bytes().len() as u64);
+            staged.segment(&segment).map_err(failed)?;
+        }
+        if staged.manifest_bytes() != from.manifest {
+            return Err(changed_meanwhile(session));
+        }
+        self.count_on_from(from)?;
+        let aside = staged.publish_over().map_err(failed)?;
+        drop(lock);
+        store.forget(session);
+        if let Some(aside) = &aside {
+            // The lock's file means nothing outside `sessions/`.
+            let _ = aside.child(".lock").map(|lock| fs.remove_file(&lock));
+        }
+        self.copy_marks(session)?;
+        self.written.push(session);
+        Ok(match aside {
+            Some(aside) => SessionChange::Replaced { aside: aside.to_string() },
+            None => SessionChange::Added,
+        })
+    }
+
+    /// Appends what the target lacks, segment by segment, as a writer would.
+    fn extend(&mut self, session: SessionId, from: &Log) -> Result<SessionChange, CopyError> {
+        let failed = |error: StoreError| CopyError::Target(error.into());
+        let (fs, store) = (self.target.fs(), self.target);
+        let _lock = match self.checking {
+            Checking::DryRun => None,
+            Checking::ByName | Checking::ByDigest => Some(store.take_lock(session).map_err(failed)?),
+        };
+        // Under the lock: a writer may have appended since.
+        let Some(known) = Log::read(fs, session).map_err(target)? else {
+            return Err(changed_meanwhile(session));
+        };
+        if decide(self.direction, from, &known) != Step::Extend {
+            return Ok(SessionChange::Left(LeftReason::HistoriesDiffer));
+        }
+        let done = usize::try_from(known.event_count()).unwrap_or(usize::MAX);
+        self.bring_content(session, &known.loaded.events)?;
+        self.bring_content(session, from.loaded.events.get(done..).unwrap_or_default())?;
+        let missing: Vec<&String> = from.loaded.segments.difference(&known.loaded.segments).collect();
+        if self.checking == Checking::DryRun {
+            self.weigh_segments(session, &missing)?;
+            return Ok(SessionChange::Extended);
+        }
+        self.count_on_from(from)?;
+        // Written anew: what the last writer left there may not be on the disk (G14).
+        commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target)?;
+        remove_orphans(fs, session, &known.loaded).map_err(target)?;
+        let mut cursor = known.loaded.cursor;
+        for name in missing {
+            let segment = read_segment(self.source.fs(), session, name)?;
+            cursor = append_segment(fs, session, cursor, &segment, &from.manifest)?;
+            self.report.segments.add(segment.bytes().len() as u64);
+        }
+        store.forget(session);
+        self.copy_marks(session)?;
+        self.written.push(session);
+        Ok(SessionChange::Extended)
+    }
+
+    /// Whatever happens in a restored store comes after what was restored; a backup counts nothing.
+    fn count_on_from(&self, from: &Log) -> Result<(), CopyError> {
+        let newest = from.loaded.events.iter().filter_map(|event| event.activity).max();
+        match newest.filter(|_| self.direction == Direction::Restore) {
+            Some(newest) => {
+                self.target.raise_activity(newest).map_err(|error| CopyError::Target(error.into()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn weigh_segments(&mut self, session: SessionId, names: &[&String]) -> Result<(), CopyError> {
+        for name in names {
+            let segment = read_segment(self.source.fs(), session, name)?;
+            self.report.segments.add(segment.bytes().len() as u64);
+        }
+        Ok(())
+    }
+
+    /// What a person asked of the session. None of it is truth, so none of it is worth a failure of the copy.
+    fn copy_marks(&self, session: SessionId) -> Result<(), CopyError> {
+        let (from, to) = (self.source.fs(), self.target.fs());
+        let is_kept = |fs: &F| fs.stat(&layout::keep(session)).is_ok();
+        if is_kept(from) && !is_kept(to) {
+            write_temp(to, &layout::keep_temp(session), b"").map_err(target)?;
+            to.rename(&layout::keep_temp(session), &layout::keep(session)).map_err(target)?;
+            suspect::sync_names(to, &layout::session(session)).map_err(target)?;
+        } else if !is_kept(from) && is_kept(to) && self.direction == Direction::Backup {
+            to.remove_file(&layout::keep(session)).map_err(target)?;
+        }
+        let control = layout::control(session);
+        match (from.read(&control, 0, CONTROL_BYTES_MAX), to.read(&control, 0, CONTROL_BYTES_MAX)) {
+            (Ok(wished), known) if known.as_ref() != Ok(&wished) => {
+                write_temp(to, &layout::control_temp(session), &wished).map_err(target)?;
+                to.rename(&layout::control_temp(session), &control).map_err(target)
+            }
+            (Err(error), Ok(_))
+                if error.kind == FsErrorKind::NotFound && self.direction == Direction::Backup =>
+            {
+                to.remove_file(&control).map_err(target)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads back everything that was written.
+    pub(super) fn finish(self) -> Result<CopyReport, CopyError> {
+        let fs = self.target.fs();
+        for (kind, digest) in &self.copied {
+            read_verified(fs, *kind, *digest).map_err(|cause| CopyError::NotReadBack {
+                path: layout::content(*kind, *digest).to_string(),
+                detail: cause.to_string(),
+            })?;
+        }
+        for session in &self.written {
+            let loaded = load::load(fs, *session, None).map_err(target)?;
+            if !loaded.as_ref().is_some_and(|loaded| loaded.health.is_healthy()) {
+                let detail = loaded.map_or("it is gone".to_owned(), |loaded| format!("{:?}", loaded.health));
+                return Err(CopyError::NotReadBack { path: layout::session(*session).to_string(), detail });
+            }
+        }
+        if self.checking != Checking::DryRun {
+            fs.about_to_acknowledge();
+        }
+        Ok(self.report)
+    }
+}
+
+fn changed_meanwhile(session: SessionId) -> CopyError {
+    source(FsError {
+        op: FsOp::Read,
+        path: layout::session(session),
+        kind: FsErrorKind::Io,
+        detail: "the session was repaired, removed or replaced meanwhile; run the command again".to_owned(),
+    })
+}
+
+fn read_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result<RawSegment, CopyError> {
+    // The name was validated with the log.
+    let Some(path) = layout::in_session(session, name) else { return Err(changed_meanwhile(session)) };
+    let bytes = fs.read(&path, 0, SEGMENT_BYTES_MAX).map_err(source)?;
+    RawSegment::parse(bytes).map_err(|_| changed_meanwhile(session))
+}
+
+/// Appends one segment to a log that ends at `cursor`; `manifest` is what the log is to become.
+fn append_segment<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    cursor: Cursor,
+    segment: &RawSegment,
+    manifest: &[u8],
+) -> Result<Cursor, CopyError> {
+    let events = segment.events();
+    let records = commit_group(cursor.next_manifest_index, events, segment.bytes());
+    let group = group_bytes(&records).map_err(|_| changed_meanwhile(session))?;
+    let at = usize::try_from(cursor.manifest_bytes).unwrap_or(usize::MAX);
+    if !manifest.get(at..).is_some_and(|rest| rest.starts_with(&group)) {
+        return Err(changed_meanwhile(session));
+    }
+    commit::write_segment(fs, session, events, segment.bytes()).map_err(target)?;
+    commit::append_group(fs, session, Tail { cursor, torn_bytes: 0 }, &group).map_err(target)?;
+    Ok(cursor.after(&records, &group, events.len() as u64))
+}
+
+/// Removes segments behind the log of the target, which an interrupted copy left.
+fn remove_orphans<F: FileSystem>(fs: &F, session: SessionId, known: &Loaded) -> Result<(), FsError> {
+    let begins = format!("{:08}-", known.cursor.next_event_index.get());
+    for entry in load::list_events(fs, session)? {
+        if entry.name.starts_with(&begins)
+            && let Some(path) = layout::events(session).child(&entry.name)
+        {
+            fs.remove_file(&path)?;
+        }
+    }
+    fs.sync_dir(&layout::events(session))
+}

@@ -1,0 +1,144 @@
+//! What a copy does with a session, from how its two logs relate. Pure.
+
+use workrail_model::health::SessionHealth;
+use workrail_ports::backup::LeftReason;
+
+use super::log::Log;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// The source leads: another history in the target is kept aside and replaced.
+    Backup,
+    /// The target leads: only what is absent or damaged there is taken over.
+    Restore,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Add,
+    Extend,
+    Keep,
+    Replace,
+    Leave(LeftReason),
+}
+
+/// How the target's validated history relates to the source's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    Same,
+    TargetBehind,
+    TargetAhead,
+    Differ,
+}
+
+fn relate(source: &[u8], target: &[u8]) -> Relation {
+    if source == target {
+        Relation::Same
+    } else if source.starts_with(target) {
+        Relation::TargetBehind
+    } else if target.starts_with(source) {
+        Relation::TargetAhead
+    } else {
+        Relation::Differ
+    }
+}
+
+pub(super) fn decide(direction: Direction, source: &Log, target: &Log) -> Step {
+    if source.is_empty() {
+        return Step::Leave(LeftReason::SourceUnusable);
+    }
+    let relation = relate(&source.manifest, &target.manifest);
+    match target.loaded.health {
+        SessionHealth::Healthy => over_healthy(direction, relation, &source.loaded.health),
+        SessionHealth::UnknownVersion { .. } => Step::Leave(LeftReason::TargetHasMore),
+        SessionHealth::CorruptHead { .. } | SessionHealth::CorruptTail { .. } => {
+            over_damaged(direction, relation, &source.loaded.health)
+        }
+    }
+}
+
+fn over_healthy(direction: Direction, relation: Relation, source: &SessionHealth) -> Step {
+    match (relation, direction) {
+        (Relation::Same, _) => Step::Keep,
+        (Relation::TargetBehind, _) => Step::Extend,
+        (Relation::TargetAhead | Relation::Differ, Direction::Backup) if source.is_healthy() => Step::Replace,
+        (Relation::TargetAhead, _) => Step::Leave(LeftReason::TargetHasMore),
+        (Relation::Differ, _) => Step::Leave(LeftReason::HistoriesDiffer),
+    }
+}
+
+fn over_damaged(direction: Direction, relation: Relation, source: &SessionHealth) -> Step {
+    match (relation, direction) {
+        (_, Direction::Backup) if source.is_healthy() => Step::Replace,
+        (Relation::TargetBehind, _) => Step::Replace,
+        (Relation::Same, _) if source.is_healthy() => Step::Replace,
+        (Relation::Same | Relation::TargetAhead, _) => Step::Leave(LeftReason::TargetHasMore),
+        (Relation::Differ, _) => Step::Leave(LeftReason::HistoriesDiffer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use workrail_model::event::EventIndex;
+    use workrail_model::health::CorruptionReason;
+    use workrail_model::manifest::Cursor;
+
+    use super::*;
+    use crate::load::Loaded;
+
+    fn damaged() -> SessionHealth {
+        let reason = CorruptionReason::ManifestTail { offset: 1 };
+        SessionHealth::CorruptTail { valid_until: EventIndex::ZERO.plus(1), reason }
+    }
+
+    fn log(manifest: &str, health: SessionHealth) -> Log {
+        let loaded = Loaded {
+            events: Vec::new(),
+            segments: BTreeSet::new(),
+            cursor: Cursor::start(),
+            health,
+            torn_bytes: 0,
+            continues: true,
+            has_manifest: true,
+        };
+        Log { loaded, manifest: manifest.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn a_longer_or_other_history_of_the_target_is_never_overwritten_by_a_restore() {
+        let healthy = SessionHealth::Healthy;
+        for (source, target, health, backup, restore) in [
+            ("ab", "ab", healthy.clone(), Step::Keep, Step::Keep),
+            ("abc", "ab", healthy.clone(), Step::Extend, Step::Extend),
+            ("ab", "abc", healthy.clone(), Step::Replace, Step::Leave(LeftReason::TargetHasMore)),
+            ("ab", "ax", healthy.clone(), Step::Replace, Step::Leave(LeftReason::HistoriesDiffer)),
+            ("ab", "a", damaged(), Step::Replace, Step::Replace),
+            ("ab", "ab", damaged(), Step::Replace, Step::Replace),
+            ("ab", "abc", damaged(), Step::Replace, Step::Leave(LeftReason::TargetHasMore)),
+            ("ab", "ax", damaged(), Step::Replace, Step::Leave(LeftReason::HistoriesDiffer)),
+        ] {
+            let (from, to) = (log(source, healthy.clone()), log(target, health));
+            assert_eq!(decide(Direction::Backup, &from, &to), backup, "backup of {source} over {target}");
+            assert_eq!(decide(Direction::Restore, &from, &to), restore, "restore of {source} over {target}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_source_replaces_nothing_that_has_as_much() {
+        for direction in [Direction::Backup, Direction::Restore] {
+            let source = log("ab", damaged());
+            let with = |target: &str, health| decide(direction, &source, &log(target, health));
+            assert_eq!(with("a", SessionHealth::Healthy), Step::Extend);
+            assert_eq!(with("abc", SessionHealth::Healthy), Step::Leave(LeftReason::TargetHasMore));
+            assert_eq!(with("ax", SessionHealth::Healthy), Step::Leave(LeftReason::HistoriesDiffer));
+            assert_eq!(with("ab", damaged()), Step::Leave(LeftReason::TargetHasMore));
+            let empty = log("", damaged());
+            assert_eq!(
+                decide(direction, &empty, &log("a", damaged())),
+                Step::Leave(LeftReason::SourceUnusable)
+            );
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A session's validated log together with the manifest lines that attest it, by which two logs are compared.
+
+use workrail_model::digest::Sha256;
+use workrail_model::id::SessionId;
+use workrail_model::limits::MANIFEST_BYTES_MAX;
+use workrail_model::manifest::Cursor;
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp};
+
+use crate::layout;
+use crate::load::{self, Loaded};
+
+/// How often a log is read again because it was replaced meanwhile.
+const TRIES_MAX: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) loaded: Loaded,
+    /// The lines that attest what was loaded, and no more. They hold the digest of every segment, so equal lines are
+    /// equal histories.
+    pub(super) manifest: Vec<u8>,
+}
+
+impl Log {
+    /// The validated part of a session's log; `None` where there is no log.
+    pub(super) fn read<F: FileSystem>(fs: &F, session: SessionId) -> Result<Option<Self>, FsError> {
+        for _ in 0..TRIES_MAX {
+            let Some(loaded) = load::load(fs, session, None)? else { return Ok(None) };
+            if loaded.cursor == Cursor::start() {
+                return Ok(Some(Self { loaded, manifest: Vec::new() }));
+            }
+            let mut manifest = match fs.read(&layout::manifest(session), 0, MANIFEST_BYTES_MAX) {
+                Err(error) if error.kind == FsErrorKind::NotFound => continue,
+                read => read?,
+            };
+            manifest.truncate(usize::try_from(loaded.cursor.manifest_bytes).unwrap_or(usize::MAX));
+            if attests(&manifest, &loaded.cursor) {
+                return Ok(Some(Self { loaded, manifest }));
+            }
+        }
+        Err(FsError {
+            op: FsOp::Read,
+            path: layout::manifest(session),
+            kind: FsErrorKind::Io,
+            detail: "the manifest changes faster than it can be read".to_owned(),
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.manifest.is_empty()
+    }
+
+    pub(super) fn event_count(&self) -> u64 {
+        self.loaded.cursor.next_event_index.get()
+    }
+}
+
+/// Whether these are still the bytes that were validated.
+fn attests(manifest: &[u8], cursor: &Cursor) -> bool {
+    let anchor = usize::try_from(cursor.anchor_bytes).ok().and_then(|len| manifest.len().checked_sub(len));
+    manifest.len() as u64 == cursor.manifest_bytes
+        && anchor.is_some_and(|at| Sha256::of(&manifest[at..]) == cursor.anchor)
+}

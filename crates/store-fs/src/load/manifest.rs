@@ -1,0 +1,115 @@
+//! Reads a manifest, whole or from a cursor on, and says what its absence means.
+
+use workrail_model::digest::Sha256;
+use workrail_model::health::CorruptionReason;
+use workrail_model::id::SessionId;
+use workrail_model::limits::MANIFEST_BYTES_MAX;
+use workrail_model::manifest::Cursor;
+use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind};
+
+use super::{CursorOrigin, list_events};
+use crate::layout;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Manifest {
+    Absent,
+    Unusable(CorruptionReason),
+    Failed(FsError),
+    Bytes { start: Cursor, bytes: Vec<u8>, continues: bool, newest: Option<Newest> },
+}
+
+/// The segment with the highest first index.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Newest {
+    first: u64,
+    name: String,
+}
+
+impl Newest {
+    /// A segment is written only when all before it are committed, so one that starts beyond the end
+    /// of the log shows that the manifest lost groups: no crash leaves that behind.
+    pub(super) fn beyond(self, end: &Cursor) -> Option<CorruptionReason> {
+        (self.first > end.next_event_index.get())
+            .then(|| CorruptionReason::SegmentUnattested { segment: format!("events/{}", self.name) })
+    }
+}
+
+pub(super) fn newest_segment<F: FileSystem>(fs: &F, session: SessionId) -> Result<Option<Newest>, FsError> {
+    let segments = list_events(fs, session)?.into_iter().filter(|entry| entry.kind == FileKind::Regular);
+    Ok(segments
+        .filter_map(|entry| {
+            let (first, _) = layout::segment_indexes(&entry.name)?;
+            Some(Newest { first, name: entry.name })
+        })
+        .max_by_key(|newest| newest.first))
+}
+
+/// The manifest's bytes from the cursor on, or all of them when the cursor's anchor is not there.
+pub(super) fn manifest_from<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    since: Option<&Cursor>,
+    origin: CursorOrigin,
+) -> Manifest {
+    let path = layout::manifest(session);
+    // Listed before the manifest is read, so that a writer in between cannot look like a loss.
+    let newest = match (since, origin) {
+        (Some(_), CursorOrigin::ThisProcess) => Ok(None),
+        (Some(_), CursorOrigin::Saved) | (None, _) => newest_segment(fs, session),
+    };
+    // A cursor may come from a file: without an anchor it proves nothing.
+    if let Some(cursor) = since.filter(|cursor| cursor.anchor_bytes > 0)
+        && let Some(anchor_at) = cursor.manifest_bytes.checked_sub(cursor.anchor_bytes)
+        && let Ok(bytes) = fs.read(&path, anchor_at, MANIFEST_BYTES_MAX)
+        && let Some((anchor, rest)) = usize::try_from(cursor.anchor_bytes)
+            .ok()
+            .and_then(|anchor_len| bytes.split_at_checked(anchor_len))
+        && Sha256::of(anchor) == cursor.anchor
+    {
+        let bytes = rest.to_vec();
+        return match newest {
+            Ok(newest) => Manifest::Bytes { start: *cursor, bytes, continues: true, newest },
+            Err(error) => unusable(error),
+        };
+    }
+    // The cursor does not fit, so the listing that it spared us is needed now.
+    let newest = match (since, origin) {
+        (Some(_), CursorOrigin::ThisProcess) => newest_segment(fs, session),
+        (Some(_), CursorOrigin::Saved) | (None, _) => newest,
+    };
+    let newest = match newest {
+        Ok(newest) => newest,
+        Err(error) => return unusable(error),
+    };
+    match fs.read(&path, 0, MANIFEST_BYTES_MAX) {
+        Ok(bytes) => {
+            let continues = since.is_none_or(|cursor| cursor.manifest_bytes == 0);
+            Manifest::Bytes { start: Cursor::start(), bytes, continues, newest }
+        }
+        Err(error) if error.kind == FsErrorKind::NotFound => {
+            match newest.and_then(|newest| newest.beyond(&Cursor::start())) {
+                Some(reason) => Manifest::Unusable(reason),
+                None => Manifest::Absent,
+            }
+        }
+        Err(error) => unusable(error),
+    }
+}
+
+/// A file that this user cannot read stays unreadable, and is the health of its session alone. Anything that may
+/// pass is an error: a sound session is not called damaged because of it.
+fn unusable(error: FsError) -> Manifest {
+    match error.kind {
+        FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } | FsErrorKind::PermissionDenied => {
+            let detail = format!("{}: {}", error.path, error.detail);
+            Manifest::Unusable(CorruptionReason::ManifestUnreadable { detail })
+        }
+        FsErrorKind::NotFound
+        | FsErrorKind::AlreadyExists
+        | FsErrorKind::NoSpace
+        | FsErrorKind::Quota
+        | FsErrorKind::ReadOnly
+        | FsErrorKind::TooManyOpenFiles
+        | FsErrorKind::Io => Manifest::Failed(error),
+    }
+}

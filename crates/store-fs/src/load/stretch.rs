@@ -1,0 +1,291 @@
+//! Goes through a manifest group by group, each recomputed from the segment it attests (G11).
+
+use std::collections::BTreeSet;
+
+use workrail_model::digest::Sha256;
+use workrail_model::event::{Event, EventError, EventIndex};
+use workrail_model::health::{CorruptionReason, SessionHealth};
+use workrail_model::id::SessionId;
+use workrail_model::limits::{SEGMENT_BYTES_MAX, SUMMARY_BYTES_MAX};
+use workrail_model::manifest::{
+    Cursor, ManifestError, ManifestRecord, commit_group, group_bytes, segment_rel_path,
+};
+use workrail_model::strict_json;
+use workrail_model::text::truncate_with_marker;
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
+
+use super::{Loaded, corrupt_from};
+use crate::{layout, orphan};
+
+/// Why the bytes at the reading position are not a committed group.
+pub(crate) enum Stop {
+    /// Nothing is left.
+    End,
+    Io(FsError),
+    UnknownVersion {
+        record: String,
+        version: u64,
+    },
+    Corrupt(CorruptionReason),
+}
+
+pub(super) struct Stretch<'a, F> {
+    pub fs: &'a F,
+    pub session: SessionId,
+    pub bytes: &'a [u8],
+    pub at: usize,
+    pub cursor: Cursor,
+}
+
+pub(super) struct Group {
+    pub name: String,
+    pub segment: Vec<u8>,
+    pub events: Vec<Event>,
+    pub records: Vec<ManifestRecord>,
+    pub bytes: Vec<u8>,
+}
+
+impl<F: FileSystem> Stretch<'_, F> {
+    /// Reads group after group.
+    pub(super) fn walk(mut self, continues: bool) -> Result<Loaded, FsError> {
+        let mut events = Vec::new();
+        let mut segments = BTreeSet::new();
+        let mut torn_bytes = 0;
+        let health = loop {
+            match self.group() {
+                Ok(group) => {
+                    self.at += group.bytes.len();
+                    self.cursor = self.cursor.after(&group.records, &group.bytes, group.events.len() as u64);
+                    segments.insert(group.name);
+                    events.extend(group.events);
+                }
+                Err(Stop::End) => break SessionHealth::Healthy,
+                Err(Stop::Io(error)) => return Err(error),
+                Err(stop) => {
+                    let rest = &self.bytes[self.at..];
+                    if self.is_interrupted_write(rest)? {
+                        torn_bytes = rest.len() as u64;
+                        break SessionHealth::Healthy;
+                    }
+                    break self.verdict(stop);
+                }
+            }
+        };
+        Ok(Loaded {
+            events,
+            segments,
+            cursor: self.cursor,
+            health,
+            torn_bytes,
+            continues,
+            has_manifest: true,
+        })
+    }
+
+    fn verdict(&self, stop: Stop) -> SessionHealth {
+        match stop {
+            Stop::End | Stop::Io(_) => SessionHealth::Healthy,
+            Stop::UnknownVersion { record, version } => SessionHealth::UnknownVersion { record, version },
+            Stop::Corrupt(reason) => corrupt_from(&self.cursor, reason),
+        }
+    }
+
+    /// The committed group at the reading position.
+    pub(super) fn group(&self) -> Result<Group, Stop> {
+        let rest = &self.bytes[self.at..];
+        if rest.is_empty() {
+            return Err(Stop::End);
+        }
+        let (name, digest, size) = self.closing_record(rest)?;
+        let segment = self.segment(&name, size)?;
+        if Sha256::of(&segment) != digest {
+            return Err(Stop::Corrupt(CorruptionReason::SegmentDigest { segment: name }));
+        }
+        let events = events_of(self.session, self.cursor.next_event_index, &name, &segment)?;
+        let records = commit_group(self.cursor.next_manifest_index, &events, &segment);
+        let mismatch = |position: usize| {
+            Stop::Corrupt(CorruptionReason::ManifestMismatch {
+                manifest_index: self.cursor.next_manifest_index.get() + position as u64,
+                segment: name.clone(),
+            })
+        };
+        let bytes = group_bytes(&records).map_err(|_| mismatch(0))?;
+        // A segment without events commits nothing: believing it would not move the reading position.
+        if records.is_empty() {
+            return Err(mismatch(0));
+        }
+        if !rest.starts_with(&bytes) {
+            let position = first_differing_line(&bytes, rest);
+            let line =
+                |lines: &[u8]| lines.split(|byte| *byte == b'\n').nth(position).unwrap_or_default().to_vec();
+            let (found, expected) = (line(rest), line(&bytes));
+            // A newer build may pin what this one does not know: that is news, not damage.
+            return Err(match ManifestRecord::parse(&found) {
+                Err(error) if !is_damaged_form(&found, &expected) => {
+                    self.newer(position, &error).unwrap_or_else(|| mismatch(position))
+                }
+                Err(_) | Ok(_) => mismatch(position),
+            });
+        }
+        Ok(Group { name, segment, events, records, bytes })
+    }
+
+    /// Reads the `segment_closed` line and checks all that does not need the segment.
+    fn closing_record(&self, rest: &[u8]) -> Result<(String, Sha256, u64), Stop> {
+        let index = self.cursor.next_manifest_index;
+        let corrupt = |detail: String| {
+            let detail = clip(&detail);
+            Stop::Corrupt(CorruptionReason::ManifestRecord { manifest_index: index.get(), detail })
+        };
+        let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        if line.len() == rest.len() {
+            let offset = self.cursor.manifest_bytes;
+            return Err(Stop::Corrupt(CorruptionReason::ManifestTail { offset }));
+        }
+        let record = match ManifestRecord::parse(line) {
+            Ok(record) => record,
+            Err(error) => {
+                let newer = self.newer(0, &error);
+                if newer.is_some() && self.follows_but_for_its_version(line).map_err(Stop::Io)? {
+                    return Err(corrupt(error.to_string()));
+                }
+                return Err(newer.unwrap_or_else(|| corrupt(error.to_string())));
+            }
+        };
+        let ManifestRecord::SegmentClosed {
+            manifest_index,
+            session_id,
+            first_event_index,
+            last_event_index,
+            segment_rel_path: name,
+            sha256,
+            bytes,
+            ..
+        } = record
+        else {
+            return Err(corrupt("a pin stands where a segment must be closed".to_owned()));
+        };
+        let expected = segment_rel_path(first_event_index, last_event_index);
+        if manifest_index != index
+            || session_id != self.session
+            || first_event_index != self.cursor.next_event_index
+            || last_event_index < first_event_index
+            || name != expected
+        {
+            return Err(corrupt("does not continue the records before it".to_owned()));
+        }
+        Ok((name, sha256, bytes))
+    }
+
+    /// Whether `line` is the closing of a segment that is there, but for its version or kind.
+    fn follows_but_for_its_version(&self, line: &[u8]) -> Result<bool, FsError> {
+        let orphans = orphan::at(self.fs, self.session, &self.cursor)?;
+        let closing = |group: &[u8]| group.split(|byte| *byte == b'\n').next().unwrap_or_default().to_vec();
+        Ok(orphans.iter().any(|orphan| is_damaged_form(line, &closing(&orphan.group))))
+    }
+
+    /// Whether a record of the group at the reading position was written by a newer build.
+    fn newer(&self, position: usize, error: &ManifestError) -> Option<Stop> {
+        let record = format!("manifest record {}", self.cursor.next_manifest_index.get() + position as u64);
+        match error {
+            ManifestError::UnknownVersion { version } => {
+                Some(Stop::UnknownVersion { record, version: *version })
+            }
+            ManifestError::UnknownKind { kind } => {
+                Some(Stop::UnknownVersion { record: clip(&format!("{record} ({kind})")), version: 1 })
+            }
+            ManifestError::Json(_) | ManifestError::Field { .. } | ManifestError::NotCanonical => None,
+        }
+    }
+
+    fn segment(&self, name: &str, size: u64) -> Result<Vec<u8>, Stop> {
+        let segment = || name.to_owned();
+        let unreadable = |detail: String| {
+            Stop::Corrupt(CorruptionReason::SegmentUnreadable { segment: segment(), detail })
+        };
+        let path = layout::in_session(self.session, name)
+            .ok_or_else(|| unreadable("the path leaves the session's folder".to_owned()))?;
+        self.fs.read(&path, 0, size.min(SEGMENT_BYTES_MAX)).map_err(|error| match error.kind {
+            FsErrorKind::NotFound => Stop::Corrupt(CorruptionReason::SegmentMissing { segment: segment() }),
+            FsErrorKind::TooLarge { .. } => {
+                Stop::Corrupt(CorruptionReason::SegmentDigest { segment: segment() })
+            }
+            FsErrorKind::WrongKind | FsErrorKind::PermissionDenied => unreadable(error.detail),
+            FsErrorKind::AlreadyExists
+            | FsErrorKind::NoSpace
+            | FsErrorKind::Quota
+            | FsErrorKind::ReadOnly
+            | FsErrorKind::TooManyOpenFiles
+            | FsErrorKind::Io => Stop::Io(error),
+        })
+    }
+
+    /// The narrow rule of G13: every byte is NUL or what the interrupted write would have put there,
+    /// recomputed from a segment that was durable before that write began.
+    pub(super) fn is_interrupted_write(&self, rest: &[u8]) -> Result<bool, FsError> {
+        let orphans = orphan::at(self.fs, self.session, &self.cursor)?;
+        Ok(orphans.iter().any(|orphan| orphan.explains(rest)))
+    }
+}
+
+/// The events of a segment, which must be consecutive from `first` on and of this session.
+pub(crate) fn events_of(
+    session: SessionId,
+    first: EventIndex,
+    name: &str,
+    segment: &[u8],
+) -> Result<Vec<Event>, Stop> {
+    let mut events = Vec::new();
+    let mut expected = first;
+    let corrupt = |index: EventIndex, detail: String| {
+        Stop::Corrupt(CorruptionReason::Event {
+            segment: name.to_owned(),
+            event_index: index.get(),
+            detail: clip(&detail),
+        })
+    };
+    for line in segment.split_inclusive(|byte| *byte == b'\n') {
+        let Some(line) = line.strip_suffix(b"\n") else {
+            return Err(corrupt(expected, "the last line has no end".to_owned()));
+        };
+        let event = Event::parse(line).map_err(|error| match error {
+            EventError::UnknownVersion { version } => {
+                Stop::UnknownVersion { record: format!("event {}", expected.get()), version }
+            }
+            EventError::UnknownKind { kind } => Stop::UnknownVersion {
+                record: clip(&format!("event {} ({kind})", expected.get())),
+                version: 1,
+            },
+            error @ (EventError::Json(_) | EventError::Field { .. }) => corrupt(expected, error.to_string()),
+        })?;
+        if event.event_index != expected || event.session_id != session {
+            return Err(corrupt(expected, "does not continue the events before it".to_owned()));
+        }
+        expected = expected.plus(1);
+        events.push(event);
+    }
+    Ok(events)
+}
+
+/// Whether a manifest line of an unknown version or kind is the record that follows from the segment, with nothing
+/// but its version or kind changed: damage, because a newer build would say something else besides.
+pub(crate) fn is_damaged_form(found: &[u8], expected: &[u8]) -> bool {
+    let parse = |line| strict_json::parse(line).ok();
+    let (Some(mut found_value), Some(expected_value)) = (parse(found), parse(expected)) else { return false };
+    for field in ["kind", "v"] {
+        if let (Some(value), Some(right)) = (found_value.get_mut(field), expected_value.get(field)) {
+            *value = right.clone();
+        }
+    }
+    found.len() == expected.len() && found_value == expected_value
+}
+
+/// A parser's words may repeat a whole hostile line; a reason is one sentence or two.
+fn clip(detail: &str) -> String {
+    truncate_with_marker(detail, SUMMARY_BYTES_MAX).into_owned()
+}
+
+fn first_differing_line(expected: &[u8], found: &[u8]) -> usize {
+    let differs = expected.iter().zip(found).position(|(a, b)| a != b).unwrap_or(found.len());
+    expected[..differs.min(expected.len())].iter().filter(|byte| **byte == b'\n').count()
+}

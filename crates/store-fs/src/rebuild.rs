@@ -1,0 +1,195 @@
+//! Recomputes a manifest from the segments alone (G11): what a repair writes when the manifest is damaged or lost.
+//!
+//! A manifest that can still be read in part has a say: a segment whose digest it attests differently was changed
+//! itself, and is not used.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use workrail_model::digest::Sha256;
+use workrail_model::event::{Event, EventIndex};
+use workrail_model::id::SessionId;
+use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
+use workrail_model::manifest::{
+    Cursor, ManifestError, ManifestRecord, commit_group, group_bytes, segment_rel_path,
+};
+use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind};
+
+use crate::layout;
+use crate::load::{self, Stop};
+
+/// Hex digits in which an attested digest may differ from the computed one and still be a damaged copy of it. Two
+/// different digests have about 60 of 64 digits that differ.
+const DAMAGED_DIGITS_MAX: usize = 8;
+
+/// The log that the segments make up.
+#[derive(Debug)]
+pub(crate) struct Rebuilt {
+    pub manifest: Vec<u8>,
+    /// As the manifest names them.
+    pub segments: BTreeSet<String>,
+    pub end: EventIndex,
+    /// A record that a newer build wrote; nothing may be cut or rewritten then.
+    pub newer: Option<(String, u64)>,
+}
+
+/// A segment that could come next.
+struct Candidate {
+    name: String,
+    segment: Vec<u8>,
+    events: Vec<Event>,
+    /// Attested by an intact record, and continued by another segment: what is true of more counts as the log.
+    standing: (bool, bool),
+}
+
+/// Follows the segments from the first event on, up to `until` if that is given.
+pub(crate) fn rebuild<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    until: Option<EventIndex>,
+) -> Result<Rebuilt, FsError> {
+    let old = manifest_bytes(fs, session)?;
+    let attested = attested(&old);
+    let names = segment_names(fs, session)?;
+    let mut rebuilt =
+        Rebuilt { manifest: Vec::new(), segments: BTreeSet::new(), end: EventIndex::ZERO, newer: None };
+    let mut cursor = Cursor::start();
+    loop {
+        let mut candidates = Vec::new();
+        for name in names.get(&cursor.next_event_index.get()).into_iter().flatten() {
+            match read(fs, session, cursor.next_event_index, name, &attested)? {
+                Ok(candidate) => candidates.push(candidate),
+                Err(Stop::UnknownVersion { record, version }) => {
+                    rebuilt.newer.get_or_insert((record, version));
+                }
+                Err(Stop::End | Stop::Io(_) | Stop::Corrupt(_)) => {}
+            }
+        }
+        for candidate in &mut candidates {
+            let after = cursor.next_event_index.plus(candidate.events.len() as u64);
+            candidate.standing.1 = names.contains_key(&after.get());
+        }
+        let Some(next) = candidates.into_iter().max_by_key(|candidate| candidate.standing) else { break };
+        let records = commit_group(cursor.next_manifest_index, &next.events, &next.segment);
+        let Ok(group) = group_bytes(&records) else { break };
+        let after = cursor.after(&records, &group, next.events.len() as u64);
+        let is_beyond = until.is_some_and(|until| after.next_event_index > until);
+        if is_beyond || after.manifest_bytes > MANIFEST_BYTES_MAX {
+            break;
+        }
+        rebuilt.manifest.extend_from_slice(&group);
+        rebuilt.segments.insert(format!("events/{}", next.name));
+        cursor = after;
+    }
+    rebuilt.end = cursor.next_event_index;
+    if rebuilt.newer.is_none() {
+        rebuilt.newer = newer_record(&old, &rebuilt.manifest);
+    }
+    Ok(rebuilt)
+}
+
+/// The old manifest, as far as there is one.
+pub(crate) fn manifest_bytes<F: FileSystem>(fs: &F, session: SessionId) -> Result<Vec<u8>, FsError> {
+    match fs.read(&layout::manifest(session), 0, MANIFEST_BYTES_MAX) {
+        Ok(bytes) => Ok(bytes),
+        Err(error) => match error.kind {
+            FsErrorKind::NotFound
+            | FsErrorKind::WrongKind
+            | FsErrorKind::TooLarge { .. }
+            | FsErrorKind::PermissionDenied => Ok(Vec::new()),
+            FsErrorKind::AlreadyExists
+            | FsErrorKind::NoSpace
+            | FsErrorKind::Quota
+            | FsErrorKind::ReadOnly
+            | FsErrorKind::TooManyOpenFiles
+            | FsErrorKind::Io => Err(error),
+        },
+    }
+}
+
+/// The segments that intact records close. A record whose fields contradict each other is damaged itself.
+pub(crate) fn attested(manifest: &[u8]) -> BTreeMap<String, Sha256> {
+    let lines = manifest.split(|byte| *byte == b'\n');
+    lines
+        .filter_map(|line| match ManifestRecord::parse(line).ok()? {
+            ManifestRecord::SegmentClosed {
+                first_event_index,
+                last_event_index,
+                segment_rel_path: name,
+                sha256,
+                ..
+            } => (name == segment_rel_path(first_event_index, last_event_index)).then_some((name, sha256)),
+            ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. } => None,
+        })
+        .collect()
+}
+
+/// The names of all segments by their first event.
+fn segment_names<F: FileSystem>(fs: &F, session: SessionId) -> Result<BTreeMap<u64, Vec<String>>, FsError> {
+    let mut names: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for entry in load::list_events(fs, session)? {
+        if let (FileKind::Regular, Some((first, _))) = (entry.kind, layout::segment_indexes(&entry.name)) {
+            names.entry(first).or_default().push(entry.name);
+        }
+    }
+    Ok(names)
+}
+
+fn read<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    first: EventIndex,
+    name: &str,
+    attested: &BTreeMap<String, Sha256>,
+) -> Result<Result<Candidate, Stop>, FsError> {
+    let Some(path) = layout::events(session).child(name) else { return Ok(Err(Stop::End)) };
+    let segment = match fs.read(&path, 0, SEGMENT_BYTES_MAX) {
+        Ok(segment) => segment,
+        Err(error) => match error.kind {
+            FsErrorKind::NotFound
+            | FsErrorKind::WrongKind
+            | FsErrorKind::TooLarge { .. }
+            | FsErrorKind::PermissionDenied => return Ok(Err(Stop::End)),
+            FsErrorKind::AlreadyExists
+            | FsErrorKind::NoSpace
+            | FsErrorKind::Quota
+            | FsErrorKind::ReadOnly
+            | FsErrorKind::TooManyOpenFiles
+            | FsErrorKind::Io => return Err(error),
+        },
+    };
+    let events = match load::events_of(session, first, name, &segment) {
+        Ok(events) => events,
+        Err(stop) => return Ok(Err(stop)),
+    };
+    let Some(last) = events.last() else { return Ok(Err(Stop::End)) };
+    let path = segment_rel_path(first, last.event_index);
+    let digest = Sha256::of(&segment);
+    let said = attested.get(&path);
+    let was_changed = said.is_some_and(|said| differing_digits(*said, digest) > DAMAGED_DIGITS_MAX);
+    if path.strip_prefix("events/") != Some(name) || was_changed {
+        return Ok(Err(Stop::End));
+    }
+    let standing = (said == Some(&digest), false);
+    Ok(Ok(Candidate { name: name.to_owned(), segment, events, standing }))
+}
+
+fn differing_digits(one: Sha256, other: Sha256) -> usize {
+    one.hex().bytes().zip(other.hex().bytes()).filter(|(a, b)| a != b).count()
+}
+
+/// A record of the old manifest that only a newer build can have written, with its version.
+fn newer_record(old: &[u8], rebuilt: &[u8]) -> Option<(String, u64)> {
+    old.split(|byte| *byte == b'\n').enumerate().find_map(|(index, line)| {
+        let record = format!("manifest record {index}");
+        let found = match ManifestRecord::parse(line) {
+            Err(ManifestError::UnknownVersion { version }) => (record, version),
+            Err(ManifestError::UnknownKind { .. }) => (record, 1),
+            Ok(_)
+            | Err(ManifestError::Json(_) | ManifestError::Field { .. } | ManifestError::NotCanonical) => {
+                return None;
+            }
+        };
+        let mut expected = rebuilt.split(|byte| *byte == b'\n');
+        (!expected.any(|expected| load::is_damaged_form(line, expected))).then_some(found)
+    })
+}

@@ -1,0 +1,54 @@
+//! Cheap looks at logs: whether a session may have changed since it was read, without reading it.
+
+use workrail_model::id::SessionId;
+use workrail_ports::file_system::{FileKind, FileStat, FileSystem};
+use workrail_ports::session_store::{LogStamp, StampDepth, StampedSession, StoreError};
+
+use crate::layout;
+
+/// Everything that has the name of a session, in order, with a look at each.
+pub(crate) fn all<F: FileSystem>(fs: &F, depth: StampDepth) -> Result<Vec<StampedSession>, StoreError> {
+    let found = fs.list_with_stat(&layout::sessions(), Some(layout::MANIFEST_NAME))?;
+    Ok(found
+        .into_iter()
+        .filter_map(|found| {
+            let session = SessionId::parse(&found.entry.name).ok()?;
+            Some(StampedSession { session, stamp: stamp(fs, session, found.stat, depth) })
+        })
+        .collect())
+}
+
+/// One session with all its segments.
+pub(crate) fn one<F: FileSystem>(fs: &F, session: SessionId) -> Option<LogStamp> {
+    stamp(fs, session, fs.stat(&layout::manifest(session)).ok(), StampDepth::Segments)
+}
+
+fn stamp<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    manifest: Option<FileStat>,
+    depth: StampDepth,
+) -> Option<LogStamp> {
+    let manifest = manifest.filter(|stat| stat.kind == FileKind::Regular)?;
+    let segments = match depth {
+        StampDepth::Manifest => 0,
+        StampDepth::Segments => segments(fs, session)?,
+    };
+    Some(LogStamp { bytes: manifest.len, file: manifest.stamp, segments })
+}
+
+/// A fingerprint of what the folder of the segments shows, temporaries aside.
+fn segments<F: FileSystem>(fs: &F, session: SessionId) -> Option<u64> {
+    let mut sum: u64 = 0;
+    for found in fs.list_with_stat(&layout::events(session), None).ok()? {
+        if layout::is_temporary(&found.entry.name) {
+            continue;
+        }
+        let stat = found.stat?;
+        for word in [stat.len, stat.stamp.file, stat.stamp.changed_ns.cast_unsigned()] {
+            sum = (sum.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+    // Zero says that nobody looked.
+    Some(sum | 1)
+}
