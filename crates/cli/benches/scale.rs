@@ -76,7 +76,8 @@ impl Scene {
         let mut reply = client.call("start_workflow", json!({ "workflowId": workflow, "goal": goal }));
         for step in 0..steps {
             assert!(!reply.is_error, "{}", reply.text);
-            let notes = format!("Step {step} of xxxxxxx: the parser, the lexer and their tests were changed.");
+            let notes =
+                format!("Step {step} of xxxxxxx: the parser, the lexer and their tests were changed.");
             let output = json!({ "notesMarkdown": notes });
             let ack = reply.string("ackToken");
             reply = client.call("continue_workflow", json!({ "ackToken": ack, "output": output }));
@@ -142,11 +143,13 @@ fn long_session(steps: usize) -> f64 {
     let rehydrate = |steps: usize| {
         let scene = Scene::new();
         let round = json!({ "id": "round", "title": "Round", "prompt": "Do the next one." });
-        let count = steps + 1;
-        scene.write("bench.long", &json!([{
-            "id": "rounds", "type": "loop", "title": "Rounds",
-            "loop": { "type": "for", "count": count, "maxIterations": count }, "body": [round],
-        }]));
+        let repeated = |id: &str, count: usize, body: serde_json::Value| {
+            let times = json!({ "type": "for", "count": count, "maxIterations": count });
+            json!({ "id": id, "type": "loop", "title": "Rounds", "loop": times, "body": [body] })
+        };
+        // One loop alone may not have so many rounds.
+        let inner = repeated("inner", 100, round);
+        scene.write("bench.long", &json!([repeated("outer", steps / 100 + 1, inner)]));
         let state = scene.run("bench.long", steps);
         middle(|| {
             let mut client = scene.server();

@@ -281,13 +281,13 @@ fn a_title_leaks_nothing_of_a_dropped_value() {
         "steps": [
             { "id": "a", "title": "Begin", "prompt": "Do a." },
             { "id": "b", "title": "Log in with {{apiKey}}", "prompt": "Do b." },
-            { "id": "c", "title": format!("{filler}{{{{apiKey}}}} and so on for a while"), "prompt": "Do c." },
+            { "id": "c", "title": "{{filler}}{{apiKey}} and so on for a while", "prompt": "Do c." },
         ],
     });
     fs::write(machine.desk.path().join("titles.json"), file.to_string()).unwrap();
     let mut client = machine.chat();
     let key = "ZQ9-0123456789abcdef";
-    let start = json!({ "workflowId": "team.titles", "context": { "apiKey": key } });
+    let start = json!({ "workflowId": "team.titles", "context": { "apiKey": key, "filler": filler } });
     let first = client.call("start_workflow", start);
     let second = advance(&mut client, &first, "begun");
     assert!(second.text.contains(key), "the title shows it to the agent: {}", second.text);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use workrail_testkit::mcp_client::McpClient;
+use workrail_testkit::mcp_client::{McpClient, with_own_words};
 use workrail_testkit::terminal;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
@@ -106,12 +106,12 @@ impl Machine {
         let mut client = machine.client();
         let goal = json!({ "workflowId": "wr.small_change", "goal": "rename the timeout setting" });
         let first = client.call("start_workflow", goal);
-        client.call("continue_workflow", first.structured["nextCall"]["arguments"].clone());
+        client.call("continue_workflow", with_own_words(&first.structured["nextCall"]["arguments"]));
         let gate = client.call(
             "start_workflow",
             json!({ "workflowId": "team.release", "workspacePath": project.to_str().unwrap() }),
         );
-        client.call("continue_workflow", gate.structured["nextCall"]["arguments"].clone());
+        client.call("continue_workflow", with_own_words(&gate.structured["nextCall"]["arguments"]));
         client.close();
         let label = |reply: &serde_json::Value| reply["run"]["label"].as_str().unwrap().to_owned();
         machine.open = label(&first.structured);

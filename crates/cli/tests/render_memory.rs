@@ -30,9 +30,12 @@ impl Scene {
         let show = step("show", "Show {{b}}", &"{{b}}".repeat(13_000));
         scene.file("team.late", json!([step("begin", "Begin", "Begin."), show, step("end", "End", "End.")]));
         scene.file("team.early", json!([show]));
-        let delegation = json!({ "workflowId": "wr.other", "contextMapping": { "b": "packet" } });
+        let delegation = |number: u32| {
+            json!({ "workflowId": "wr.other", "goal": format!("Part {number}."),
+                    "contextMapping": { "b": "packet" } })
+        };
         let fan = json!({ "id": "fan", "type": "parallel", "title": "Fan {{b}}",
-                          "parallelDelegations": vec![delegation; 9000] });
+                          "parallelDelegations": (0..100).map(delegation).collect::<Vec<_>>() });
         scene.file("team.fan", json!([fan]));
         scene
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use workrail_testkit::command::{self, Place, Ran};
-use workrail_testkit::mcp_client::McpClient;
+use workrail_testkit::mcp_client::{McpClient, with_own_words};
 use workrail_testkit::terminal;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
@@ -289,7 +289,7 @@ fn preferences_of_a_session_are_pending_until_a_step_is_completed() {
     let label = first.structured["run"]["label"].as_str().unwrap();
     let shown = home.run(&["prefs", "show", "--session", label]);
     assert!(shown.out.contains("pending: guided, aggressive"), "{shown:?}");
-    let call = first.structured["nextCall"]["arguments"].clone();
+    let call = with_own_words(&first.structured["nextCall"]["arguments"]);
     let second = client.call("continue_workflow", call);
     assert_eq!(second.structured["preferences"]["riskPolicy"], "aggressive");
     let after = home.run(&["prefs", "show", "--session", label, "--json"]).json();

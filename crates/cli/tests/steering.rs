@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
-use workrail_testkit::mcp_client::{McpClient, ToolReply};
+use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
 use workrail_testkit::terminal;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
@@ -60,7 +60,7 @@ fn start(client: &mut McpClient) -> ToolReply {
 /// Follows the next call of a reply.
 fn next(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
     let call = &reply.structured["nextCall"];
-    client.call(call["tool"].as_str().unwrap(), call["arguments"].clone())
+    client.call(call["tool"].as_str().unwrap(), with_own_words(&call["arguments"]))
 }
 
 fn label(reply: &ToolReply) -> String {

@@ -29,9 +29,7 @@ pub fn snapshots(lost: &LostSnapshot<'_>) -> Vec<Vec<u8>> {
     // How strict the walk was follows from preferences that may have changed since.
     let selections = [Strictness::Blocking, Strictness::NeverStop].map(|strictness| match lost.parent {
         None => interpret::start_in(strictness, lost.workflow, &context),
-        Some(state) => {
-            interpret::advance_in(strictness, lost.workflow, state, &context, lost.artifacts)
-        }
+        Some(state) => interpret::advance_in(strictness, lost.workflow, state, &context, lost.artifacts),
     });
     let states = selections.into_iter().flatten().map(|selection| selection.state);
     states

@@ -183,9 +183,7 @@ impl Known {
     fn take_index(&mut self, records: Vec<IndexRecord>) {
         for IndexRecord { session, stamp, cursor, summary } in records {
             if let Some(summary) = SessionSummary::from_bytes(session, &summary) {
-                self.sessions
-                    .entry(session)
-                    .or_insert(Summarised { stamp: Some(stamp), cursor, summary });
+                self.sessions.entry(session).or_insert(Summarised { stamp: Some(stamp), cursor, summary });
             }
         }
         self.has_index = true;

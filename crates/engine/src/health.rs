@@ -26,7 +26,10 @@ impl<S: Store> Engine<S> {
     pub fn health(&self, mut progress: impl FnMut(usize, usize)) -> Result<StoreHealth, Box<ErrorEnvelope>> {
         let reading = self.reading();
         let known = reading.cards_at(StampDepth::Segments, &mut |done, total| {
-            progress(usize::try_from(done).unwrap_or(usize::MAX), usize::try_from(total).unwrap_or(usize::MAX));
+            progress(
+                usize::try_from(done).unwrap_or(usize::MAX),
+                usize::try_from(total).unwrap_or(usize::MAX),
+            );
         })?;
         let unwell = known.unhealthy.iter();
         let unwell: Vec<Unwell> = unwell

@@ -121,14 +121,12 @@ impl Reading<'_> {
                 None => Ok(blank),
                 Some(place) => match self.run_candidate(facts, place, blank.clone()) {
                     // Offered with the reason: a run whose content is damaged is not gone.
-                    Err(error) if error.code == ErrorCode::StoreContentDamaged => {
-                        Ok(Candidate {
-                            workflow_id: Some(place.workflow_id.clone()),
-                            snippet: Some(format!("CANNOT CONTINUE YET: {} {}", error.message, error.suggestion)),
-                            next_call: self.tip_call(facts, place),
-                            ..blank
-                        })
-                    }
+                    Err(error) if error.code == ErrorCode::StoreContentDamaged => Ok(Candidate {
+                        workflow_id: Some(place.workflow_id.clone()),
+                        snippet: Some(format!("CANNOT CONTINUE YET: {} {}", error.message, error.suggestion)),
+                        next_call: self.tip_call(facts, place),
+                        ..blank
+                    }),
                     candidate => candidate,
                 },
             }

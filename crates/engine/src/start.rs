@@ -77,10 +77,12 @@ impl<S: Store> Engine<S> {
                 // Another process was faster with the same key.
                 None => return self.start_again(&home, keyed.as_ref()),
             },
-            Home::Session(session) => match self.start_in(*session, &prepared, keyed.as_ref(), |_| Ok(None))? {
-                Some(begun) => (*session, begun),
-                None => return self.start_again(&home, keyed.as_ref()),
-            },
+            Home::Session(session) => {
+                match self.start_in(*session, &prepared, keyed.as_ref(), |_| Ok(None))? {
+                    Some(begun) => (*session, begun),
+                    None => return self.start_again(&home, keyed.as_ref()),
+                }
+            }
             Home::Inside(parent) => {
                 let link = |facts: &SessionState| self.parent_link(facts, parent);
                 match self.start_in(parent.session(), &prepared, keyed.as_ref(), link)? {
@@ -148,9 +150,8 @@ impl<S: Store> Engine<S> {
         facts: &SessionState,
         parent: &workrail_core::token::VerifiedToken,
     ) -> Result<Option<ParentLink>, Box<ErrorEnvelope>> {
-        let refused = |cause: workrail_core::token::TokenError| {
-            self.reading().refused(cause.into(), &Echo::default())
-        };
+        let refused =
+            |cause: workrail_core::token::TokenError| self.reading().refused(cause.into(), &Echo::default());
         let resolved = token::resolve(facts, parent).map_err(refused)?;
         let at = resolved.at().ok_or_else(|| error::internal("a parent token names a node"))?;
         Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))
@@ -325,8 +326,9 @@ impl Home {
 
 /// The caller's idempotency key, with the digest of everything else that was asked.
 fn keyed(request: &StartWorkflow) -> Result<Option<Keyed>, Box<ErrorEnvelope>> {
-    let Some(key) = request.idempotency_key.clone() else { return Ok(None) };
-    if key.is_empty() || key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
+    // An empty optional argument is an absent one.
+    let Some(key) = request.idempotency_key.clone().filter(|key| !key.is_empty()) else { return Ok(None) };
+    if key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
         return Err(error::bad_idempotency_key(key.len(), IDEMPOTENCY_KEY_BYTES_MAX));
     }
     let asked = json!({

@@ -23,7 +23,8 @@ use camino::Utf8Path;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 use workrail_ports::file_system::{
-    Created, DirEntry, FileKind, FileStat, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath, StatEntry,
+    Created, DirEntry, FileKind, FileStat, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath,
+    StatEntry,
 };
 
 pub use self::file::DiskFile;

@@ -29,6 +29,8 @@ const MARK: [u8; 4] = [0xF5, b'W', b'R', 0xFA];
 const FRAME_BYTES: usize = 16;
 /// Session, stamp and cursor, which stand before the summary.
 const FIXED_BYTES: usize = 10 + 4 * 8 + 4 * 8 + 32;
+/// After so many damaged records the rest is given up: each may have cost a checksum of the largest record.
+const DAMAGED_MAX: usize = 256;
 /// Less garbage than this is not worth a rewrite.
 const GARBAGE_BYTES_MIN: usize = 1024 * 1024;
 
@@ -116,12 +118,17 @@ fn frame(out: &mut Vec<u8>, body: &[u8]) {
 /// The bodies of all whole records, in order. Whatever else is in the file is passed over.
 fn bodies(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut at = HEADER.len();
+    let mut damaged = 0;
     let end = if bytes.starts_with(HEADER) { bytes.len() } else { 0 };
     std::iter::from_fn(move || {
         while at < end {
             if let Some(body) = body_at(bytes, at) {
                 at = body.end;
                 return Some(body);
+            }
+            damaged += 1;
+            if damaged > DAMAGED_MAX {
+                return None;
             }
             let next = bytes[at + 1..].windows(MARK.len()).position(|window| window == MARK);
             at = next.map_or(end, |distance| at + 1 + distance);

@@ -24,9 +24,9 @@ mod rebuild;
 mod removal;
 mod repair;
 mod servers;
-mod stamps;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
+mod stamps;
 mod store;
 mod strays;
 mod suspect;

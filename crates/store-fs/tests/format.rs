@@ -156,6 +156,11 @@ fn the_tree_names_every_file() {
         "cache/",
         "projection",
         ".tmp-projection",
+        "keys ",
+        ".tmp-keys",
+        "sessions-<version>.idx",
+        ".tmp-index",
+        "index.lock",
         "snapshots/",
         "blobs/",
         "workflows/",
@@ -170,6 +175,11 @@ fn the_tree_names_every_file() {
         "activity.reserved",
         ".tmp-activity",
         "store.lock",
+        "backup.json",
+        ".tmp-backup",
+        "backup.lock",
+        "config.toml",
+        ".tmp-settings",
     ] {
         assert!(tree.contains(name), "{name}");
     }

@@ -379,7 +379,7 @@ fn what_cannot_be_repaired_is_refused_and_untouched() {
 
 #[test]
 fn a_manifest_that_is_damaged_or_lost_is_rebuilt_and_nothing_is_given_up() {
-    let damages: [(&str, Damage<'_>); 8] = [
+    let damages: [(&str, Damage<'_>); 7] = [
         ("a damaged word", &|sim, id| {
             let file = within(id, "manifest.jsonl");
             let text = String::from_utf8(sim.read_raw(&file).unwrap()).unwrap();
@@ -401,10 +401,6 @@ fn a_manifest_that_is_damaged_or_lost_is_rebuilt_and_nothing_is_given_up() {
         ("a folder in its place", &|sim, id| {
             sim.remove_raw(&within(id, "manifest.jsonl"));
             sim.make_dir_raw(&within(id, "manifest.jsonl"));
-        }),
-        ("a link in its place", &|sim, id| {
-            sim.remove_raw(&within(id, "manifest.jsonl"));
-            sim.make_symlink_raw(&within(id, "manifest.jsonl"));
         }),
     ];
     for (what, damage) in damages {

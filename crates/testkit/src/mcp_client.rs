@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use workrail_model::placeholder::is_placeholder;
 
 /// A server process and its pipes.
 #[derive(Debug)]
@@ -191,6 +192,18 @@ impl McpClient {
 }
 
 /// The content items in order, joined as the structured text joins them.
+/// The arguments of a suggested call with words of one's own in place of every placeholder.
+pub fn with_own_words(arguments: &Value) -> Value {
+    match arguments {
+        Value::String(text) if is_placeholder(text) => Value::from("Words of my own."),
+        Value::Array(items) => items.iter().map(with_own_words).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(key, member)| (key.clone(), with_own_words(member))).collect()
+        }
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain.clone(),
+    }
+}
+
 fn all_text(content: &Value) -> String {
     let items = content.as_array().into_iter().flatten();
     items.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n\n")

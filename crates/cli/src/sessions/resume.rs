@@ -83,7 +83,9 @@ fn print(answer: &Value) {
     if let Some(damaged) = answer["unhealthySessions"].as_u64().filter(|count| *count > 0) {
         output::toned(
             Tone::Warning,
-            &format!("\n{damaged} damaged or unreadable sessions are not offered; `sessions list` names them."),
+            &format!(
+                "\n{damaged} damaged or unreadable sessions are not offered; `sessions list` names them."
+            ),
         );
     }
 }

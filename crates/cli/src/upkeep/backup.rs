@@ -81,7 +81,9 @@ fn refuse_overlap(data: &Utf8Path, backup: &Utf8Path) -> Result<(), Failure> {
         () if data.starts_with(backup) => "the data directory is inside it",
         () => return Ok(()),
     };
-    Err(Failure::Call(format!("`{backup}` cannot hold a backup: {why}. Name a folder elsewhere, best on another disk.")))
+    Err(Failure::Call(format!(
+        "`{backup}` cannot hold a backup: {why}. Name a folder elsewhere, best on another disk."
+    )))
 }
 
 /// Only an empty folder or an earlier backup is written to.
@@ -115,8 +117,12 @@ fn show_backup(summary: &CopySummary, backup: &Utf8Path) {
     );
     show_details(summary);
     output::line(match summary.keys {
-        "copied" | "unchanged" => "The signing keys are included: keep the backup as private as the data directory.",
-        "source_unusable" => "The signing keys were left out: the keyring of the data directory cannot be used.",
+        "copied" | "unchanged" => {
+            "The signing keys are included: keep the backup as private as the data directory."
+        }
+        "source_unusable" => {
+            "The signing keys were left out: the keyring of the data directory cannot be used."
+        }
         _ => "The signing keys are not included.",
     });
     output::toned(Tone::Good, &format!("Everything copied was read back. The backup is in {backup}."));
@@ -153,7 +159,8 @@ fn show_restore(summary: &CopySummary, dry_run: bool) {
 fn show_details(summary: &CopySummary) {
     for change in summary.changes.iter().filter(|change| change.why.is_some()) {
         let why = change.why.as_deref().unwrap_or_default();
-        let aside = change.kept_aside.as_deref().map(|path| format!(" Kept aside: {path}.")).unwrap_or_default();
+        let aside =
+            change.kept_aside.as_deref().map(|path| format!(" Kept aside: {path}.")).unwrap_or_default();
         output::toned(Tone::Warning, &format!("{} {}: {why}{aside}", change.session_id, change.change));
     }
     for path in &summary.mended_content {

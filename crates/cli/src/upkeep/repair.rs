@@ -45,7 +45,9 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
 fn backup_at(path: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
     match folders::is_folder(&path.join("sessions")) {
         true => wiring::store_as_is(path),
-        false => Err(Failure::Call(format!("`{path}` is not a backup of WorkRail: it has no folder `sessions`."))),
+        false => {
+            Err(Failure::Call(format!("`{path}` is not a backup of WorkRail: it has no folder `sessions`.")))
+        }
     }
 }
 
@@ -120,7 +122,8 @@ fn tell_content(content: &MendedContent, mode: Mode, all: bool) {
         }
     }
     for lost in &content.lost {
-        let what = format!("{}: {}, and cannot be computed again ({}).", lost.path, lost.problem, lost.session_id);
+        let what =
+            format!("{}: {}, and cannot be computed again ({}).", lost.path, lost.problem, lost.session_id);
         output::toned(Tone::Warning, &what);
         output::line(&format!("  {} With a backup: workrail repair --all --from BACKUP", lost.effect));
     }

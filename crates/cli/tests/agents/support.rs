@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use workrail_testkit::mcp_client::{McpClient, ToolReply};
+use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
 
 /// A reply's text, the authored prompt aside (G73).
 const TEXT_BYTES_MAX: usize = 9_000;
@@ -157,14 +157,14 @@ impl Agent {
         self.done("start_workflow", json!({ "workflowId": workflow, "goal": goal }))
     }
 
-    /// Does literally what a reply says is next.
+    /// Does what a reply says is next, with words of one's own where it shows a placeholder.
     pub(crate) fn follow(&mut self, reply: &ToolReply) -> ToolReply {
         self.follow_call(&reply.structured["nextCall"])
     }
 
     pub(crate) fn follow_call(&mut self, call: &Value) -> ToolReply {
         let tool = call["tool"].as_str().unwrap_or_else(|| panic!("no next call in {call}"));
-        self.call(tool, call["arguments"].clone())
+        self.call(tool, with_own_words(&call["arguments"]))
     }
 
     pub(crate) fn look(&mut self, state_token: &str) -> ToolReply {

@@ -95,7 +95,10 @@ fn a_backup_is_a_store_of_its_own_and_copies_only_what_is_new() {
     let before = files(&place.path());
     let more = backed_up(&scene, &place);
     let counts = &more["sessions"];
-    assert_eq!((&counts["extended"], &counts["added"], &counts["unchanged"]), (&json!(1), &json!(1), &json!(1)));
+    assert_eq!(
+        (&counts["extended"], &counts["added"], &counts["unchanged"]),
+        (&json!(1), &json!(1), &json!(1))
+    );
     assert_eq!(more["segmentsCopied"], json!(2), "one of the advance, one of the new run");
     verified(&place.path());
     let after = files(&place.path());
@@ -155,7 +158,8 @@ fn a_lost_data_directory_comes_back_whole_with_its_keys() {
     }
     // A token from before works: the keys are the same.
     let env = [("WORKFLOW_STORAGE_PATH", scene.workflows.path())];
-    let mut client = workrail_testkit::mcp_client::McpClient::start(Path::new(crate::scene::PROGRAM), &data, &env);
+    let mut client =
+        workrail_testkit::mcp_client::McpClient::start(Path::new(crate::scene::PROGRAM), &data, &env);
     let next = advance(&mut client, &open);
     assert!(!next.is_error, "{}", next.text);
     drop(client);
@@ -273,11 +277,17 @@ fn work(scene: &Scene, acknowledged: &AtomicUsize, stop: &AtomicBool) {
         let reply = match number % 4 {
             3 => {
                 let short = start(&mut client);
-                client.call("continue_workflow", json!({ "ackToken": short.string("ackToken"), "output": notes }))
+                client.call(
+                    "continue_workflow",
+                    json!({ "ackToken": short.string("ackToken"), "output": notes }),
+                )
             }
             _ if long.structured["isComplete"] == json!(true) => break,
             _ => {
-                long = client.call("continue_workflow", json!({ "ackToken": long.string("ackToken"), "output": notes }));
+                long = client.call(
+                    "continue_workflow",
+                    json!({ "ackToken": long.string("ackToken"), "output": notes }),
+                );
                 long.clone()
             }
         };
@@ -306,7 +316,10 @@ fn while_agents_work(times: usize, mut copy: impl FnMut(&Scene, usize) -> PathBu
                 .map(|(_, bytes)| String::from_utf8(bytes).unwrap())
                 .collect();
             for number in 0..before {
-                assert!(logs.contains(&format!("note-{number}.")), "copy {time} lacks note {number} of {before}");
+                assert!(
+                    logs.contains(&format!("note-{number}.")),
+                    "copy {time} lacks note {number} of {before}"
+                );
             }
         }
         stop.store(true, Ordering::SeqCst);
@@ -322,7 +335,9 @@ fn figure_backups_while_agents_work() {
         backed_up(scene, &place);
         place.path()
     });
-    println!("figure: {TIMES} backups while an agent made {advances} advances: all verified, none lacks an acknowledged advance");
+    println!(
+        "figure: {TIMES} backups while an agent made {advances} advances: all verified, none lacks an acknowledged advance"
+    );
 }
 
 /// The order that docs/backup.md gives for a copy without `workrail backup`.
@@ -380,13 +395,18 @@ fn figure_backup_and_restore_killed_at_system_calls() {
                 kills += usize::from(!unharmed);
                 let found = run(&work, &["verify", "--json"]);
                 let problems = found.json()["counts"]["problems"].as_u64().unwrap();
-                assert!(problems == 0 || !is_backup && problems <= 2, "{arguments:?}, {call} {when}: {found:?}");
+                assert!(
+                    problems == 0 || !is_backup && problems <= 2,
+                    "{arguments:?}, {call} {when}: {found:?}"
+                );
                 let again = run(data, &arguments);
                 assert_eq!(again.code, 0, "{arguments:?}, {call} {when}: {again:?}");
                 assert_eq!(run(&work, &["gc"]).code, 0);
                 verified(&work);
                 let (made, wanted) = (files(&work.join("sessions")), files(&from.join("sessions")));
-                for (path, bytes) in wanted.iter().filter(|(path, _)| !path.to_string_lossy().contains("cache")) {
+                for (path, bytes) in
+                    wanted.iter().filter(|(path, _)| !path.to_string_lossy().contains("cache"))
+                {
                     assert_eq!(made.get(path), Some(bytes), "{arguments:?}, {call} {when}: {path:?}");
                 }
                 fs::remove_dir_all(&work).unwrap();

@@ -8,6 +8,7 @@ mod deciding;
 mod keys;
 mod killed;
 mod mending;
+mod mending_content;
 mod reading;
 mod scene;
 mod thousands;

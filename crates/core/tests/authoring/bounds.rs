@@ -60,9 +60,9 @@ fn an_item_of_a_loop_is_named_with_the_list_that_it_comes_from() {
 
 #[test]
 fn inputs_of_delegations_count_as_well() {
-    let delegation = json!({ "workflowId": "wr.other", "contextMapping": { "b": "packet" } });
+    let delegation = |number: u32| json!({ "workflowId": "wr.other", "goal": format!("Part {number}."), "contextMapping": { "b": "packet" } });
     let workflow = compiled(&workflow(json!([{
-        "id": "out", "title": "Out", "type": "parallel", "parallelDelegations": vec![delegation; 10],
+        "id": "out", "title": "Out", "type": "parallel", "parallelDelegations": (0..10).map(delegation).collect::<Vec<_>>(),
     }])));
     let context = values(json!("y".repeat(200_000)));
     let refused = render_step(&workflow, &first(&workflow), &context, Lifecycle::Start).unwrap_err();

@@ -15,7 +15,7 @@ use crate::request::{CheckpointWorkflow, ResumeSession};
 
 pub(crate) fn bad_idempotency_key(bytes: usize, max: usize) -> Boxed {
     let mut error = invalid(
-        format!("`idempotencyKey` has {bytes} bytes; 1 to {max} are allowed. Nothing was started."),
+        format!("`idempotencyKey` has {bytes} bytes, at most {max} are allowed. Nothing was started."),
         "Send a text that is unique to this start, such as a UUID, or leave it out.",
     );
     error.details = Some(json!({ "argument": "idempotencyKey", "measuredBytes": bytes, "maxBytes": max }));
@@ -25,7 +25,9 @@ pub(crate) fn bad_idempotency_key(bytes: usize, max: usize) -> Boxed {
 /// The key was used for another start, which stays as it is.
 pub(crate) fn key_used(run: &str, label: &str) -> Boxed {
     let mut error = invalid(
-        format!("`idempotencyKey` was used before with other arguments and started run {label}. Nothing was started."),
+        format!(
+            "`idempotencyKey` was used before with other arguments and started run {label}. Nothing was started."
+        ),
         "To start another run, send a new `idempotencyKey`. To continue that run, call `resume_session` with its label.",
     );
     error.details = Some(json!({ "argument": "idempotencyKey", "runId": run, "run": label }));

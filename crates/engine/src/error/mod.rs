@@ -339,3 +339,27 @@ fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use workrail_ports::file_system::RelPath;
+
+    #[test]
+    fn a_full_log_is_not_called_a_disk_that_refuses() {
+        let path = RelPath::root();
+        let kind = FsErrorKind::TooLarge { len: 1, max: 1 };
+        let detail = "the manifest is full at record 7".to_owned();
+        let error = store(StoreError::Io(FsError { op: FsOp::Write, path, kind, detail }));
+        assert_eq!((error.code, error.retry), (ErrorCode::StoreIo, Retry::NotRetryable));
+        assert!(error.message.contains("log is full: the manifest is full at record 7"), "{}", error.message);
+        assert!(error.suggestion.contains("new session"), "{}", error.suggestion);
+    }
+
+    #[test]
+    fn event_numbers_that_are_used_up_are_a_full_log() {
+        let source = EventError::Field { field: "eventIndex".to_owned(), problem: "is beyond".to_owned() };
+        let error = decide(&DecideError::Plan(PlanError::Event { position: 0, source }));
+        assert_eq!((error.code, error.retry), (ErrorCode::StoreIo, Retry::NotRetryable));
+    }
+}

@@ -130,13 +130,16 @@ pub(crate) fn copy(cause: CopyError) -> Boxed {
             "Name an empty or a new folder, or the folder of an earlier backup.",
         ),
         CopyError::NewerBackup { version } => invalid(
-            format!("The backup has format version {version}, which this WorkRail does not know. Nothing was written."),
+            format!(
+                "The backup has format version {version}, which this WorkRail does not know. Nothing was written."
+            ),
             "Update WorkRail, or name another folder.",
         ),
         CopyError::Busy => envelope(
             ErrorCode::StoreBusy,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
-            "Another backup, restore, import or `workrail gc` is at work in one of the two stores.".to_owned(),
+            "Another backup, restore, import or `workrail gc` is at work in one of the two stores."
+                .to_owned(),
             "Run the same command again in a moment. What was copied so far is kept.",
         ),
         CopyError::NotReadBack { path, detail } => envelope(
@@ -154,9 +157,12 @@ pub(crate) fn copy(cause: CopyError) -> Boxed {
         CopyError::Source(cause) => upkeep(cause.into()),
         CopyError::Target(UpkeepError::Store(StoreError::Io(cause))) => {
             let mut error = io(&cause);
-            error.message = format!("The copy could not be written: {cause}. What was copied so far is intact.");
-            error.suggestion =
-                format!("{}, then run the same command again; it continues where it stopped.", remedy(&cause));
+            error.message =
+                format!("The copy could not be written: {cause}. What was copied so far is intact.");
+            error.suggestion = format!(
+                "{}, then run the same command again; it continues where it stopped.",
+                remedy(&cause)
+            );
             error
         }
         CopyError::Target(cause) => upkeep(cause),

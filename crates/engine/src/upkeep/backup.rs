@@ -194,7 +194,9 @@ fn left_why(reason: LeftReason, way: Way) -> &'static str {
 fn damaged_source(copy: &SessionCopy, way: Way) -> Option<CopyProblem> {
     let fix = match (&copy.source, way) {
         (SessionHealth::Healthy, _) => return None,
-        (SessionHealth::UnknownVersion { .. }, _) => "Update WorkRail, then run the command again.".to_owned(),
+        (SessionHealth::UnknownVersion { .. }, _) => {
+            "Update WorkRail, then run the command again.".to_owned()
+        }
         (_, Way::Backup) => format!("Run `workrail repair {} --dry-run` on the store.", copy.session),
         (_, Way::Restore) => "Use an older backup if there is one.".to_owned(),
     };
@@ -209,7 +211,9 @@ fn damaged_source(copy: &SessionCopy, way: Way) -> Option<CopyProblem> {
 fn lost_content(path: &str, session: SessionId, way: Way) -> CopyProblem {
     let fix = match way {
         Way::Backup => format!("Run `workrail repair {session}` on the store, then back up again."),
-        Way::Restore => format!("Run `workrail repair {session}` afterwards: it restores what can be recomputed."),
+        Way::Restore => {
+            format!("Run `workrail repair {session}` afterwards: it restores what can be recomputed.")
+        }
     };
     CopyProblem {
         what: path.to_owned(),

@@ -142,7 +142,8 @@ impl<S: Store + Upkeep> Mending<'_, S> {
         let (path, problem) = described(&damage, digest);
         let session_id = facts.session_id();
         let found = self.from_backup(piece).or_else(|| self.recomputed(facts, event, piece));
-        let can_be_replaced = !matches!(damage, ContentError::Snapshot { .. } | ContentError::Workflow { .. });
+        let can_be_replaced =
+            !matches!(damage, ContentError::Snapshot { .. } | ContentError::Workflow { .. });
         let Some((how, content)) = found.filter(|_| can_be_replaced) else {
             let effect = effect_of(&event.data, kind);
             self.report.lost.push(UnrestoredContent { path, session_id, problem, effect });
@@ -170,8 +171,10 @@ impl<S: Store + Upkeep> Mending<'_, S> {
     ) -> Option<(&'static str, Attachment)> {
         let (how, candidates) = match (&event.data, kind) {
             (EventData::RunStarted(run), AttachmentKind::Workflow) => {
-                let compiled = self.engine.catalog.compiled(&run.workflow_id, self.engine.around.workspace.as_ref());
-                let compiled = compiled.or_else(|_| self.engine.catalog.compiled(&run.workflow_id, None)).ok()?;
+                let compiled =
+                    self.engine.catalog.compiled(&run.workflow_id, self.engine.around.workspace.as_ref());
+                let compiled =
+                    compiled.or_else(|_| self.engine.catalog.compiled(&run.workflow_id, None)).ok()?;
                 ("compiled again from its source", vec![compiled.workflow.to_canonical().ok()?])
             }
             (EventData::NodeCreated(_), AttachmentKind::Snapshot) => {

@@ -15,9 +15,7 @@ use workrail_model::id::RunId;
 use workrail_model::preferences::RunStatus;
 use workrail_ports::content::{ContentError, ContentStore};
 
-pub use backup::{
-    ChangedSession, CopyProblem, CopySummary, SessionCounts, back_up, find_in_backup, restore,
-};
+pub use backup::{ChangedSession, CopyProblem, CopySummary, SessionCounts, back_up, find_in_backup, restore};
 pub use content::{MendedContent, RestoredContent, UnrestoredContent};
 pub use gc::{AheadOfClock, Cleaned, CleanedSession, Freed, Mode, StayCounts, Sum};
 pub use keys::{KeyFacts, Keys, NewKeys};

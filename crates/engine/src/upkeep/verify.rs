@@ -87,6 +87,8 @@ const NEEDED_BY_MAX: usize = 8;
 /// Stands for content that no event led to.
 const NOBODY: &str = "";
 
+const UNREADABLE: &str = "Check the disk, and the owner and permissions of the session's folder.";
+
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 
 /// Works through the store and remembers what it has seen.
@@ -181,11 +183,7 @@ impl<S: Store + Upkeep> Engine<S> {
             Err(StoreError::NotFound { .. }) if scope == Scope::All => return Ok(()),
             Err(cause @ StoreError::NotFound { .. }) => return Err(error::upkeep(cause.into())),
             Err(cause) => {
-                check.problem(
-                    what,
-                    cause.to_string(),
-                    "Check the disk and the rights of the data directory.",
-                );
+                check.problem(what, cause.to_string(), UNREADABLE);
                 return Ok(());
             }
             Ok(slice) => slice,
@@ -243,7 +241,7 @@ fn remedy(health: &SessionHealth) -> Option<&'static str> {
     match health {
         SessionHealth::Healthy => None,
         SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
-            Some("Give this user access to the session's files, or restore its folder from a backup.")
+            Some(UNREADABLE)
         }
         SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => Some(
             "`workrail repair SESSION --dry-run` shows what a repair would keep and give up; `workrail restore BACKUP \
@@ -317,12 +315,17 @@ impl Check<'_> {
     fn tell_damaged_content(&mut self) {
         for (_, damaged) in std::mem::take(&mut self.damaged) {
             let needed_by: Vec<&String> = damaged.needed_by.iter().filter(|name| *name != NOBODY).collect();
-            let mut names: Vec<&str> = needed_by.iter().take(NEEDED_BY_MAX).map(|name| name.as_str()).collect();
+            let mut names: Vec<&str> =
+                needed_by.iter().take(NEEDED_BY_MAX).map(|name| name.as_str()).collect();
             let more = format!("{} more", needed_by.len().saturating_sub(NEEDED_BY_MAX));
             if needed_by.len() > NEEDED_BY_MAX {
                 names.push(&more);
             }
-            let needed = if names.is_empty() { "needed by no session".to_owned() } else { format!("needed by {}", names.join(", ")) };
+            let needed = if names.is_empty() {
+                "needed by no session".to_owned()
+            } else {
+                format!("needed by {}", names.join(", "))
+            };
             self.problem(damaged.what, format!("{} ({needed})", damaged.problem), RESTORE);
         }
     }
@@ -415,7 +418,11 @@ impl Check<'_> {
         let run = event.scope.run().and_then(|run| facts.run(run));
         if run.is_some_and(|run| run.workflow_hash != node.workflow_hash) {
             let problem = format!("the node of event {index} names another workflow than its run");
-            self.problem(session.to_owned(), problem, "`workrail restore BACKUP SESSION` brings it back from a backup.");
+            self.problem(
+                session.to_owned(),
+                problem,
+                "`workrail restore BACKUP SESSION` brings it back from a backup.",
+            );
         }
         if !self.content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
             return;
@@ -434,7 +441,11 @@ impl Check<'_> {
             }
         };
         let problem = format!("the snapshot of event {index} {problem}");
-        self.problem(session.to_owned(), problem, "`workrail restore BACKUP SESSION` brings it back from a backup.");
+        self.problem(
+            session.to_owned(),
+            problem,
+            "`workrail restore BACKUP SESSION` brings it back from a backup.",
+        );
     }
 
     /// A workflow that was found sound; some are remembered, because many sessions pin the same.
@@ -461,7 +472,11 @@ impl Check<'_> {
         });
         if let Err(cause) = parsed {
             let problem = format!("the stored reply {reference} cannot be read: {cause}");
-            self.problem(session.to_owned(), problem, "Update WorkRail, or run `workrail restore BACKUP SESSION`.");
+            self.problem(
+                session.to_owned(),
+                problem,
+                "Update WorkRail, or run `workrail restore BACKUP SESSION`.",
+            );
         }
     }
 
@@ -479,7 +494,11 @@ impl Check<'_> {
         if !holds {
             let index = event.event_index.get();
             let problem = format!("the content of event {index} is not what the event says of it");
-            self.problem(session.to_owned(), problem, "`workrail restore BACKUP SESSION` brings it back from a backup.");
+            self.problem(
+                session.to_owned(),
+                problem,
+                "`workrail restore BACKUP SESSION` brings it back from a backup.",
+            );
         }
     }
 }

@@ -9,7 +9,9 @@ use workrail_model::limits::{CONTROL_BYTES_MAX, MANIFEST_BYTES_MAX, SEGMENT_BYTE
 use workrail_model::manifest::{Cursor, commit_group, group_bytes};
 use workrail_model::plan::{AttachmentKind, RawSegment};
 use workrail_ports::archive::{SessionImport as _, StagedSession as _};
-use workrail_ports::backup::{CopyError, CopyReport, CopyWatch, KeysCopy, LeftReason, SessionChange, SessionCopy};
+use workrail_ports::backup::{
+    CopyError, CopyReport, CopyWatch, KeysCopy, LeftReason, SessionChange, SessionCopy,
+};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::Tally;
@@ -90,7 +92,9 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             match self.copy(session) {
                 Ok(Some(copy)) => self.report.sessions.push(copy),
                 Ok(None) => {}
-                Err(CopyError::Source(cause)) => self.report.unreadable.push((name.clone(), cause.to_string())),
+                Err(CopyError::Source(cause)) => {
+                    self.report.unreadable.push((name.clone(), cause.to_string()))
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -149,7 +153,9 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             }
             // A folder without anything committed in it.
             _ if from.is_empty() => Step::Leave(LeftReason::SourceUnusable),
-            _ if self.target.is_taken(session).map_err(|error| CopyError::Target(error.into()))? => Step::Replace,
+            _ if self.target.is_taken(session).map_err(|error| CopyError::Target(error.into()))? => {
+                Step::Replace
+            }
             _ => Step::Add,
         };
         Ok((step, known))
@@ -229,7 +235,9 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             Checking::ByName | Checking::ByDigest => Some(store.take_lock(session).map_err(failed)?),
         };
         // Under the lock: a writer may have appended since.
-        let Some(known) = Log::read(fs, session).map_err(target)? else { return Err(changed_meanwhile(session)) };
+        let Some(known) = Log::read(fs, session).map_err(target)? else {
+            return Err(changed_meanwhile(session));
+        };
         if decide(self.direction, from, &known) != Step::Extend {
             return Ok(SessionChange::Left(LeftReason::HistoriesDiffer));
         }
@@ -261,7 +269,9 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     fn count_on_from(&self, from: &Log) -> Result<(), CopyError> {
         let newest = from.loaded.events.iter().filter_map(|event| event.activity).max();
         match newest.filter(|_| self.direction == Direction::Restore) {
-            Some(newest) => self.target.raise_activity(newest).map_err(|error| CopyError::Target(error.into())),
+            Some(newest) => {
+                self.target.raise_activity(newest).map_err(|error| CopyError::Target(error.into()))
+            }
             None => Ok(()),
         }
     }
@@ -291,7 +301,9 @@ impl<'a, F: FileSystem> Copier<'a, F> {
                 write_temp(to, &layout::control_temp(session), &wished).map_err(target)?;
                 to.rename(&layout::control_temp(session), &control).map_err(target)
             }
-            (Err(error), Ok(_)) if error.kind == FsErrorKind::NotFound && self.direction == Direction::Backup => {
+            (Err(error), Ok(_))
+                if error.kind == FsErrorKind::NotFound && self.direction == Direction::Backup =>
+            {
                 to.remove_file(&control).map_err(target)
             }
             _ => Ok(()),

@@ -135,7 +135,10 @@ mod tests {
             assert_eq!(with("ax", SessionHealth::Healthy), Step::Leave(LeftReason::HistoriesDiffer));
             assert_eq!(with("ab", damaged()), Step::Leave(LeftReason::TargetHasMore));
             let empty = log("", damaged());
-            assert_eq!(decide(direction, &empty, &log("a", damaged())), Step::Leave(LeftReason::SourceUnusable));
+            assert_eq!(
+                decide(direction, &empty, &log("a", damaged())),
+                Step::Leave(LeftReason::SourceUnusable)
+            );
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use workrail_ports::file_system::{Created, DirEntry, FileKind, FileStamp, FileStat, FsErrorKind, LockMode, RelPath};
+use workrail_ports::file_system::{
+    Created, DirEntry, FileKind, FileStamp, FileStat, FsErrorKind, LockMode, RelPath,
+};
 
 use super::content::Content;
 use super::fault::Meter;

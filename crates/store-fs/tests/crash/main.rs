@@ -1,5 +1,6 @@
 //! The crash proof of the local store: power cuts, I/O errors and rivals on a simulated disk (G10-G14).
 
+mod backups;
 mod check;
 mod crash_states;
 mod double_crashes;
@@ -50,6 +51,18 @@ fn figure_interrupted_imports() {
     println!("figure: interrupted imports {}, violations {}", findings.states, findings.violations.len());
     findings.assert_none("interrupted imports");
     assert!(findings.states >= 1_000, "{}", findings.states);
+}
+
+#[test]
+fn figure_interrupted_backups_and_restores() {
+    let findings = backups::explore(Effort::from_environment());
+    println!(
+        "figure: interrupted backups and restores {}, violations {}",
+        findings.states,
+        findings.violations.len()
+    );
+    findings.assert_none("interrupted backups and restores");
+    assert!(findings.states >= 500, "{}", findings.states);
 }
 
 #[test]

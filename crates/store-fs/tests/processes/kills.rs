@@ -64,13 +64,15 @@ pub(crate) struct Totals {
     pub(crate) kills: usize,
     acknowledged: usize,
     unacknowledged: usize,
+    rolled_forward: usize,
 }
 
 impl std::fmt::Display for Totals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { kills, acknowledged, unacknowledged } = self;
+        let Self { kills, acknowledged, unacknowledged, rolled_forward } = self;
         write!(f, "{kills} kills, 0 of {acknowledged} acknowledged plans lost, ")?;
-        write!(f, "{unacknowledged} times one plan more than acknowledged, 0 unhealthy")
+        write!(f, "{unacknowledged} times one plan more than acknowledged ")?;
+        write!(f, "({rolled_forward} of them rolled forward), 0 unhealthy")
     }
 }
 
@@ -92,7 +94,14 @@ impl Known {
     pub(crate) fn check(&mut self, data: &Path, acknowledged: &[String], kill: u64, totals: &mut Totals) {
         self.keys.extend(acknowledged.iter().cloned());
         let store = store(data);
+        let shown = self.read(&store, kill);
+        match store.lock(opening(1).events[0].session_id) {
+            Ok(_) | Err(StoreError::NotFound { .. }) => {}
+            Err(error) => panic!("kill {kill}: {error} ({error:?})"),
+        }
+        // A completed write was rolled forward by whoever took the lock.
         let plans = self.read(&store, kill);
+        totals.rolled_forward += plans - shown;
         let more = plans - self.plans - acknowledged.len();
         assert!(more <= 1, "kill {kill}: {more} plans more than acknowledged");
         self.plans = plans;

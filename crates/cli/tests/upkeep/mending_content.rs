@@ -1,0 +1,194 @@
+//! Damaged content: what says so, what is computed again, what comes from a backup (G27).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+use crate::scene::{PROGRAM, Said, Scene, label, session};
+
+/// Steps, then a loop that an artifact ends, then one more step.
+fn looping() -> Value {
+    json!({
+        "id": "team.looping", "name": "Looping", "description": "Steps and a loop.", "version": "1.0.0",
+        "steps": [
+            { "id": "first", "title": "First", "prompt": "Begin." },
+            {
+                "id": "rounds", "type": "loop", "title": "Rounds",
+                "loop": {
+                    "type": "while", "maxIterations": 5,
+                    "conditionSource": { "kind": "artifact_contract", "contractRef": "wr.contracts.loop_control", "loopId": "rounds" },
+                },
+                "body": [{
+                    "id": "round", "title": "Round", "prompt": "Go round.",
+                    "outputContract": { "contractRef": "wr.contracts.loop_control" },
+                }],
+            },
+            { "id": "last", "title": "Last", "prompt": "End." },
+        ],
+    })
+}
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    fs::write(scene.workflows.path().join("looping.json"), looping().to_string()).unwrap();
+    scene
+}
+
+/// Runs a command that finds the workflow files, as in the project they belong to.
+fn run_here(scene: &Scene, arguments: &[&str]) -> Said {
+    let output = Command::new(PROGRAM)
+        .args(arguments)
+        .env_clear()
+        .env("WORKRAIL_DATA_DIR", scene.data.path())
+        .env("WORKFLOW_STORAGE_PATH", scene.workflows.path())
+        .env("HOME", scene.data.path())
+        .output()
+        .unwrap();
+    Said {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn step(client: &mut McpClient, reply: &ToolReply, notes: &str, artifacts: Value) -> ToolReply {
+    let arguments = json!({
+        "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": notes, "artifacts": artifacts },
+    });
+    let next = client.call("continue_workflow", arguments);
+    assert!(!next.is_error, "{}", next.text);
+    next
+}
+
+/// A run with a loop, long notes, a checkpoint and a branch, which waits at its last step.
+fn long_run(scene: &Scene) -> ToolReply {
+    let mut client = scene.server();
+    let start = json!({ "workflowId": "team.looping", "goal": "round and round", "idempotencyKey": "one" });
+    let start = client.call("start_workflow", start);
+    assert!(!start.is_error, "{}", start.text);
+    let turn =
+        |decision: &str| json!([{ "kind": "wr.loop_control", "loopId": "rounds", "decision": decision }]);
+    let first = step(&mut client, &start, &"long notes ".repeat(600), json!([]));
+    let kept = client.call(
+        "checkpoint_workflow",
+        json!({ "checkpointToken": first.string("checkpointToken"), "output": { "notesMarkdown": "half way" } }),
+    );
+    assert!(!kept.is_error, "{}", kept.text);
+    let again = step(&mut client, &first, "once more", turn("continue"));
+    let last = step(&mut client, &again, "enough", turn("stop"));
+    assert_eq!(last.structured["pending"]["stepId"].as_str().or(Some("last")), Some("last"));
+    last
+}
+
+fn content_files(scene: &Scene, folder: &str) -> BTreeMap<String, Vec<u8>> {
+    let path = scene.data.path().join(folder);
+    let entries = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| {
+            (
+                format!("{folder}/{}", entry.file_name().into_string().unwrap()),
+                fs::read(entry.path()).unwrap(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn every_snapshot_and_workflow_is_computed_again_byte_for_byte() {
+    let scene = scene();
+    let last = long_run(&scene);
+    let mut wanted = content_files(&scene, "snapshots");
+    wanted.extend(content_files(&scene, "workflows/pinned"));
+    assert!(wanted.len() >= 5, "{:?}", wanted.keys());
+    for (number, (path, bytes)) in wanted.iter().enumerate() {
+        let file = scene.data.path().join(path);
+        match number % 3 {
+            0 => fs::remove_file(&file).unwrap(),
+            1 => fs::write(&file, &bytes[..bytes.len() / 2]).unwrap(),
+            _ => fs::write(&file, b"{}").unwrap(),
+        }
+    }
+    let planned = run_here(&scene, &["repair", &label(&last), "--dry-run", "--json"]);
+    assert_eq!(planned.json()["outcome"], json!("healthy"), "the log is fine: {planned:?}");
+    assert_eq!(scene.run(&["verify"]).code, 1, "a dry run changes nothing");
+    let done = run_here(&scene, &["repair", "--all", "--json"]);
+    assert_eq!((done.code, &done.json()["content"]["lost"]), (0, &json!([])), "{done:?}");
+    assert_eq!(done.json()["content"]["restored"].as_array().unwrap().len(), wanted.len());
+    for (path, bytes) in &wanted {
+        assert_eq!(&fs::read(scene.data.path().join(path)).unwrap(), bytes, "{path}");
+    }
+    let verified = scene.run(&["verify", "--json"]);
+    assert_eq!((verified.code, &verified.json()["notes"]), (0, &json!([])), "{verified:?}");
+    assert_eq!(scene.run(&["gc"]).code, 0);
+    step(&mut scene.server(), &last, "the end", json!([]));
+    assert!(run_here(&scene, &["repair", "--all"]).out.contains("No damaged content."));
+}
+
+#[test]
+fn damaged_shared_content_is_named_with_everybody_who_needs_it() {
+    let scene = scene();
+    let (one, two) = (scene.unfinished(), scene.unfinished());
+    let (path, bytes) = content_files(&scene, "workflows/pinned").pop_first().unwrap();
+    fs::write(scene.data.path().join(&path), b"{}").unwrap();
+
+    let verified = scene.run(&["verify", "--json"]).json();
+    let problem = &verified["problems"][0];
+    assert_eq!(problem["what"], json!(path));
+    for run in [&one, &two] {
+        assert!(problem["problem"].as_str().unwrap().contains(&session(run)), "{problem}");
+    }
+    let mut client = scene.server();
+    let refused = client.call("continue_workflow", json!({ "stateToken": one.string("stateToken") }));
+    assert_eq!(refused.structured["code"], json!("STORE_CONTENT_DAMAGED"), "{}", refused.text);
+    assert!(
+        refused.text.contains(&path) && refused.text.contains("workrail repair --all"),
+        "{}",
+        refused.text
+    );
+    let found = client.call("resume_session", json!({ "run": label(&two) }));
+    assert!(!found.is_error, "{}", found.text);
+    assert!(
+        found.text.contains(&label(&two)) && found.text.contains("CANNOT CONTINUE YET"),
+        "{}",
+        found.text
+    );
+
+    // Without its source the workflow cannot be compiled; with it, it is restored.
+    let lost = scene.run(&["repair", "--all", "--json"]);
+    assert_eq!((lost.code, &lost.json()["content"]["lost"][0]["path"]), (1, &json!(path)), "{lost:?}");
+    assert_eq!(run_here(&scene, &["repair", &label(&one)]).code, 0);
+    assert_eq!(fs::read(scene.data.path().join(&path)).unwrap(), bytes);
+    let looked = client.call("continue_workflow", json!({ "stateToken": one.string("stateToken") }));
+    assert!(!looked.is_error, "the server that ran meanwhile goes on: {}", looked.text);
+}
+
+#[test]
+fn what_cannot_be_computed_again_is_named_and_comes_from_a_backup() {
+    let (scene, place) = (scene(), tempfile::tempdir().unwrap());
+    let last = long_run(&scene);
+    let backup = place.path().join("backup");
+    let backup = backup.to_str().unwrap();
+    assert_eq!(scene.run(&["backup", backup]).code, 0);
+    let blobs = content_files(&scene, "blobs");
+    for path in blobs.keys() {
+        fs::remove_file(scene.data.path().join(path)).unwrap();
+    }
+    let found = run_here(&scene, &["repair", "--all", "--json"]);
+    let report = found.json();
+    assert_eq!(
+        (found.code, report["content"]["lost"].as_array().unwrap().len()),
+        (1, blobs.len()),
+        "{found:?}"
+    );
+    // The run itself can go on: a lost reply is never rendered again, and looking works.
+    let looked = scene.server().call("continue_workflow", json!({ "stateToken": last.string("stateToken") }));
+    assert!(!looked.is_error, "{}", looked.text);
+    let done = run_here(&scene, &["repair", "--all", "--from", backup, "--json"]);
+    assert_eq!((done.code, done.json()["content"]["restored"].as_array().unwrap().len()), (0, blobs.len()));
+    assert_eq!(content_files(&scene, "blobs"), blobs);
+    assert_eq!(scene.run(&["verify"]).code, 0);
+    assert_eq!(run_here(&scene, &["repair", "--all", "--from", "/nowhere"]).code, 2);
+}
