@@ -118,6 +118,7 @@ fn copy_keyring<F: FileSystem>(from: &F, to: &F) -> Result<KeysCopy, CopyError> 
     if to.read(&path, 0, KEYRING_BYTES_MAX).is_ok_and(|known| known == bytes) {
         return Ok(KeysCopy::Unchanged);
     }
+    suspect::make_folder(to, &layout::keys_dir()).map_err(target)?;
     let lock = to.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
     let _lock = lock.ok_or(CopyError::Busy)?;
     put(to, &layout::keyring_temp(), &path, &bytes)?;

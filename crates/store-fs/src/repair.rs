@@ -108,10 +108,14 @@ impl<F: FileSystem> LocalStore<F> {
         suspect::make_folder(fs, &backups)?;
         let temp = layout::backup_temp(session);
         tree::remove(fs, &temp)?;
-        // What is no file where the manifest must be cannot be copied; it is moved into the backup instead.
+        // What is no file where the manifest must be cannot be copied. A folder is moved into the backup instead; a
+        // link or a pipe holds nothing of ours and is replaced by the new manifest.
         let manifest = layout::manifest(session);
-        let is_odd = fs.stat(&manifest).is_ok_and(|stat| stat.kind != FileKind::Regular);
-        let left_out: &[&str] = if is_odd { &[".lock", manifest.file_name()] } else { &[".lock"] };
+        let kind = fs.stat(&manifest).map_or(FileKind::Regular, |stat| stat.kind);
+        let left_out: &[&str] = match kind {
+            FileKind::Regular => &[".lock"],
+            FileKind::Directory | FileKind::Other => &[".lock", manifest.file_name()],
+        };
         tree::copy(fs, &layout::session(session), &temp, left_out)?;
         let target = layout::backup(session, number);
         fs.rename(&temp, &target)?;
@@ -119,7 +123,7 @@ impl<F: FileSystem> LocalStore<F> {
             // It may never have reached the disk: the next try makes another one.
             let _ = fs.rename(&target, &temp);
         })?;
-        if let (true, Some(moved)) = (is_odd, target.child(manifest.file_name())) {
+        if let (FileKind::Directory, Some(moved)) = (kind, target.child(manifest.file_name())) {
             fs.rename(&manifest, &moved)?;
             fs.sync_dir(&target)?;
             fs.sync_dir(&layout::session(session))?;
