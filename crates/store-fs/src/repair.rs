@@ -108,10 +108,10 @@ impl<F: FileSystem> LocalStore<F> {
         suspect::make_folder(fs, &backups)?;
         let temp = layout::backup_temp(session);
         tree::remove(fs, &temp)?;
-        // What is no file where the manifest must be cannot be copied; it is moved into the backup instead.
+        // A folder where the manifest must be would be in the way of the new one: it is moved into the backup.
         let manifest = layout::manifest(session);
-        let is_odd = fs.stat(&manifest).is_ok_and(|stat| stat.kind != FileKind::Regular);
-        let left_out: &[&str] = if is_odd { &[".lock", manifest.file_name()] } else { &[".lock"] };
+        let is_folder = fs.stat(&manifest).is_ok_and(|stat| stat.kind == FileKind::Directory);
+        let left_out: &[&str] = if is_folder { &[".lock", manifest.file_name()] } else { &[".lock"] };
         tree::copy(fs, &layout::session(session), &temp, left_out)?;
         let target = layout::backup(session, number);
         fs.rename(&temp, &target)?;
@@ -119,7 +119,7 @@ impl<F: FileSystem> LocalStore<F> {
             // It may never have reached the disk: the next try makes another one.
             let _ = fs.rename(&target, &temp);
         })?;
-        if let (true, Some(moved)) = (is_odd, target.child(manifest.file_name())) {
+        if let (true, Some(moved)) = (is_folder, target.child(manifest.file_name())) {
             fs.rename(&manifest, &moved)?;
             fs.sync_dir(&target)?;
             fs.sync_dir(&layout::session(session))?;
