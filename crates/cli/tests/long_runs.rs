@@ -1,8 +1,6 @@
 //! A run of 100,000 steps through the real binary and the real store (`WORKRAIL_PROOF=full`; a few hundred
 //! otherwise): it ends, and its snapshots have the size they had at the beginning.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
 use std::fs;
 use std::path::Path;
 

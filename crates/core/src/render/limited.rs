@@ -76,8 +76,7 @@ impl LimitedText {
     }
 
     pub(crate) fn push(&mut self, text: &str) -> Result<(), Full> {
-        let bytes = json_bytes(text);
-        if bytes <= self.max - self.bytes {
+        if let Some(bytes) = json_bytes_within(text, self.max - self.bytes) {
             self.text.push_str(text);
             self.bytes += bytes;
             return Ok(());
@@ -129,7 +128,7 @@ impl LimitedText {
     }
 
     fn push_share(&mut self, name: &str, text: &str) -> Result<(), Full> {
-        let bytes = json_bytes(text);
+        let bytes = json_bytes_within(text, self.max - self.bytes).unwrap_or(text.len());
         match self.shares.get_mut(name) {
             Some(share) => *share = share.saturating_add(bytes),
             None => {
@@ -158,6 +157,12 @@ impl LimitedText {
 /// The bytes of a text inside a JSON string.
 pub(crate) fn json_bytes(text: &str) -> usize {
     text.bytes().map(json_bytes_of).sum()
+}
+
+/// The same when it is at most `max`. A text that is longer by itself is not read: a value of any length may be
+/// written thousands of times.
+fn json_bytes_within(text: &str, max: usize) -> Option<usize> {
+    (text.len() <= max).then(|| json_bytes(text)).filter(|bytes| *bytes <= max)
 }
 
 fn json_bytes_of(byte: u8) -> usize {
