@@ -1,6 +1,8 @@
 //! Many sessions, long sessions and bad sessions, in new processes: what is kept to save time changes no answer
 //! (G18), and one bad session harms no other (G20).
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};

@@ -40,7 +40,9 @@ pub(crate) struct Folded {
 const CACHED_EVENTS_MIN: u64 = 512;
 /// The cache is written anew when this share of the log is not in it: the cost of writing stays a constant part of
 /// the cost of appending, and what a new process folds a constant part of the log.
-const UNCACHED_PART_MAX: u64 = 8;
+const UNCACHED_PART_MAX: u64 = 64;
+/// So few events are folded faster than a state is written.
+const UNCACHED_EVENTS_MIN: u64 = 256;
 
 impl Folded {
     fn new(session: SessionId) -> Self {
@@ -59,8 +61,8 @@ impl Folded {
     /// The state to be cached, when the cache is far behind.
     pub(crate) fn due_for_cache(&mut self) -> Option<CachedProjection> {
         let events = self.state.next_event_index().get();
-        let step = CACHED_EVENTS_MIN.max(events / UNCACHED_PART_MAX);
-        if events.saturating_sub(self.cached_events) < step {
+        let step = UNCACHED_EVENTS_MIN.max(events / UNCACHED_PART_MAX);
+        if events < CACHED_EVENTS_MIN || events.saturating_sub(self.cached_events) < step {
             return None;
         }
         let state = serde_json::to_vec(&self.state).ok()?;

@@ -67,7 +67,15 @@ impl Reading<'_> {
 pub(crate) fn unreadable(cause: &StoreError) -> SessionHealth {
     let detail = match cause {
         StoreError::Io(cause) => cause.detail.clone(),
-        cause => cause.to_string(),
+        StoreError::NotFound { .. }
+        | StoreError::AlreadyExists { .. }
+        | StoreError::Locked { .. }
+        | StoreError::Unhealthy { .. }
+        | StoreError::Stale { .. }
+        | StoreError::WrongSession { .. }
+        | StoreError::DedupeConflict { .. }
+        | StoreError::MissingContent(_)
+        | StoreError::Unattached { .. } => cause.to_string(),
     };
     SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { detail } }
 }

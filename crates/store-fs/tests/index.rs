@@ -1,5 +1,7 @@
 //! The index of all sessions and the saved keys of long ones: whatever happens to them costs time only (G18).
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 mod support;
 
 use std::collections::BTreeSet;

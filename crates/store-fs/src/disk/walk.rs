@@ -182,9 +182,7 @@ fn file_stat(raw: &Stat) -> FileStat {
 }
 
 /// The change time, which no program can set: a tool that restores modification times does not hide its work.
-#[expect(clippy::unnecessary_fallible_conversions, reason = "the types differ between platforms")]
 fn changed_ns(raw: &Stat) -> i64 {
-    let seconds = i64::try_from(raw.st_ctime).unwrap_or_default();
     let nanoseconds = i64::try_from(raw.st_ctime_nsec).unwrap_or_default();
-    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
+    raw.st_ctime.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
 }
