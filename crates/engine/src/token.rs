@@ -181,7 +181,9 @@ impl Signer {
         match self.read_keys(first) {
             Ok(()) => Ok(()),
             // A disk that fails for a moment says nothing about the keys that are known.
-            Err(KeysError::Keyring(KeyringError::Io(cause))) if self.has_keys() && is_passing(&cause) => Ok(()),
+            Err(KeysError::Keyring(KeyringError::Io(cause))) if self.has_keys() && is_passing(&cause) => {
+                Ok(())
+            }
             Err(KeysError::Keyring(cause)) => Err(error::keyring(cause)),
             Err(KeysError::Lost) => Err(error::keyring_lost()),
             Err(KeysError::Sessions(cause)) => Err(error::store(cause)),
