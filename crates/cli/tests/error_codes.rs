@@ -516,20 +516,13 @@ fn store_safe_mode() {
 #[test]
 fn store_keyring_unusable() {
     use std::os::unix::fs::PermissionsExt;
-    let scene = Scene::new();
+    let mut scene = Scene::new();
     let keyring = scene.data.path().join("keys/keyring.json");
     fs::set_permissions(&keyring, fs::Permissions::from_mode(0o644)).unwrap();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_workrail"))
-        .arg("mcp")
-        .env_clear()
-        .env("WORKRAIL_DATA_DIR", scene.data.path())
-        .stdin(std::process::Stdio::null())
-        .output()
-        .unwrap();
-    assert!(!output.status.success());
-    assert!(output.stdout.is_empty(), "stdout belongs to the transport");
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("STORE_KEYRING_UNUSABLE") && said.contains("0600"), "{said}");
+    let state = json!({ "stateToken": scene.first.string("stateToken") });
+    let refused = scene.client().call("continue_workflow", state);
+    assert_eq!(refused.code(), "STORE_KEYRING_UNUSABLE", "{}", refused.text);
+    assert!(refused.text.contains("0600"), "{}", refused.text);
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn reading(run: &ToolReply) -> Vec<Vec<String>> {
     .collect()
 }
 
-fn call<'a>(words: &'a [String]) -> Vec<&'a str> {
+fn call(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
 }
 

@@ -76,12 +76,17 @@ impl Scene {
         let first = start(&mut client);
         let last = advance(&mut client, &first);
         assert_eq!(last.structured["isComplete"], Value::from(true), "{}", last.text);
+        client.close();
         first
     }
 
     /// A run that waits at its step.
     pub(crate) fn unfinished(&self) -> ToolReply {
-        start(&mut self.server())
+        let mut client = self.server();
+        let first = start(&mut client);
+        // Nothing of it is left to vanish while somebody looks at the files.
+        client.close();
+        first
     }
 
     pub(crate) fn session_dir(&self, reply: &ToolReply) -> PathBuf {
