@@ -116,6 +116,7 @@ fn copy_keyring<F: FileSystem>(from: &F, to: &F) -> Result<KeysCopy, CopyError> 
     let path = layout::keyring();
     let bytes = from.read(&path, 0, KEYRING_BYTES_MAX).map_err(source)?;
     if to.read(&path, 0, KEYRING_BYTES_MAX).is_ok_and(|known| known == bytes) {
+        to.sync_dir(&layout::keys_dir()).map_err(target)?;
         return Ok(KeysCopy::Unchanged);
     }
     suspect::make_folder(to, &layout::keys_dir()).map_err(target)?;

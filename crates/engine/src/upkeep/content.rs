@@ -141,7 +141,7 @@ impl<S: Store + Upkeep> Mending<'_, S> {
         let Some(damage) = damage else { return Ok(()) };
         let (path, problem) = described(&damage, digest);
         let session_id = facts.session_id();
-        let found = self.from_backup(piece).or_else(|| self.recomputed(facts, event, piece));
+        let found = self.in_backup(piece).or_else(|| self.recomputed(facts, event, piece));
         let can_be_replaced =
             !matches!(damage, ContentError::Snapshot { .. } | ContentError::Workflow { .. });
         let Some((how, content)) = found.filter(|_| can_be_replaced) else {
@@ -157,7 +157,7 @@ impl<S: Store + Upkeep> Mending<'_, S> {
         Ok(())
     }
 
-    fn from_backup(&self, (kind, digest): Piece) -> Option<(&'static str, Attachment)> {
+    fn in_backup(&self, (kind, digest): Piece) -> Option<(&'static str, Attachment)> {
         let bytes = self.backup?.content(kind, digest).ok()?;
         Some(("taken from the backup", attachment(kind, bytes)))
     }

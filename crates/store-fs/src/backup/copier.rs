@@ -57,6 +57,12 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         direction: Direction,
         checking: Checking,
     ) -> Result<Self, CopyError> {
+        if checking != Checking::DryRun {
+            // A copy that was killed may have left names that no sync has made durable; their bytes were synced.
+            for kind in layout::CONTENT_KINDS {
+                target_store.fs().sync_dir(&layout::content_dir(kind)).map_err(target)?;
+            }
+        }
         let mut named = BTreeSet::new();
         if checking == Checking::ByName {
             for kind in layout::CONTENT_KINDS {
@@ -139,6 +145,9 @@ impl<'a, F: FileSystem> Copier<'a, F> {
 
     /// Whether both manifests are the same, byte for byte: then both logs are, as far as they were validated before.
     fn is_up_to_date(&self, session: SessionId) -> Result<bool, CopyError> {
+        if suspect::is_marked(self.target.fs(), &layout::session(session)).map_err(target)? {
+            return Ok(false);
+        }
         let path = layout::manifest(session);
         let Ok(theirs) = self.target.fs().read(&path, 0, MANIFEST_BYTES_MAX) else { return Ok(false) };
         let ours = self.source.fs().read(&path, 0, MANIFEST_BYTES_MAX).map_err(source)?;
@@ -170,6 +179,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         change: SessionChange,
     ) -> Result<SessionChange, CopyError> {
         if let Some(known) = known {
+            self.settle(session, known)?;
             self.bring_content(session, &known.loaded.events)?;
         }
         if change == SessionChange::Unchanged && self.direction == Direction::Backup {
@@ -177,6 +187,21 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             self.copy_marks(session)?;
         }
         Ok(change)
+    }
+
+    /// Makes durable what a copy that was killed wrote and did not sync; its mark is still there (G14).
+    fn settle(&self, session: SessionId, known: &Log) -> Result<(), CopyError> {
+        let fs = self.target.fs();
+        let is_marked = suspect::is_marked(fs, &layout::session(session)).map_err(target)?;
+        if self.checking == Checking::DryRun || !is_marked || !known.loaded.health.is_healthy() {
+            return Ok(());
+        }
+        let _lock = self.target.take_lock(session).map_err(|error| CopyError::Target(error.into()))?;
+        // Under the lock: a writer may have appended since.
+        let Some(known) = Log::read(fs, session).map_err(target)? else { return Ok(()) };
+        fs.sync_dir(&layout::sessions()).map_err(target)?;
+        fs.sync_dir(&layout::events(session)).map_err(target)?;
+        commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target)
     }
 
     /// Puts a whole session into the target, where nobody sees it until it is complete.
@@ -253,12 +278,15 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         // Written anew: what the last writer left there may not be on the disk (G14).
         commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target)?;
         remove_orphans(fs, session, &known.loaded).map_err(target)?;
+        // Killed before the last sync, the next run finds the mark and does not trust what it sees.
+        suspect::mark(fs, &layout::session(session));
         let mut cursor = known.loaded.cursor;
         for name in missing {
             let segment = read_segment(self.source.fs(), session, name)?;
             cursor = append_segment(fs, session, cursor, &segment, &from.manifest)?;
             self.report.segments.add(segment.bytes().len() as u64);
         }
+        suspect::clear(fs, &layout::session(session));
         store.forget(session);
         self.copy_marks(session)?;
         self.written.push(session);
