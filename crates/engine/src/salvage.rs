@@ -66,10 +66,11 @@ impl Reading<'_> {
 /// The health of a session that the store could not read at all.
 pub(crate) fn unreadable(cause: &StoreError) -> SessionHealth {
     let detail = match cause {
-        StoreError::Io(cause) => cause.detail.clone(),
+        StoreError::Io(cause) | StoreError::Uncertain(cause) => cause.detail.clone(),
         StoreError::NotFound { .. }
         | StoreError::AlreadyExists { .. }
         | StoreError::Locked { .. }
+        | StoreError::Busy
         | StoreError::Unhealthy { .. }
         | StoreError::Stale { .. }
         | StoreError::WrongSession { .. }
