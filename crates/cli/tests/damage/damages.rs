@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
 use workrail_testkit::home::{Home, NOBODY, User};
 
 use crate::files::{Role, Target};
@@ -204,6 +205,11 @@ impl Damage {
         // The bytes of a lock or a mark mean nothing.
         if target.role == Role::Lock || target.name == "keep" {
             return new.len() > old.len() + (1 << 20);
+        }
+        // A keyring without its line end has the same keys.
+        let parsed = |path: &Path| serde_json::from_slice::<Value>(&fs::read(path).unwrap()).ok();
+        if target.name == "keyring" && new.len() < 4096 && parsed(&path).is_some() {
+            return parsed(&path) != parsed(&original);
         }
         match old.is_dir() {
             true => matches!(self, Self::Empty | Self::Swapped),

@@ -230,7 +230,13 @@ impl<'a> Case<'a> {
             return self.refused_for_all(command, answer).into_iter().collect();
         }
         for session in self.template.sessions().into_iter().filter(|session| self.is_sound(session)) {
-            let (old, new) = (parts_of(session, &before.value), parts_of(session, &answer.value));
+            let (mut old, mut new) = (parts_of(session, &before.value), parts_of(session, &answer.value));
+            if self.target.role == Role::Keys && self.harms && command.signs {
+                // Without keys there is no token for the next call; all else is there.
+                for part in [&mut old, &mut new].into_iter().filter_map(Value::as_array_mut).flatten() {
+                    part.as_object_mut().map(|part| part.remove("nextCall"));
+                }
+            }
             if old != new {
                 found.push(format!("{session} answers otherwise: {}", first_difference(&old, &new, "")));
             }
