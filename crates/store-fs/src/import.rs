@@ -152,7 +152,22 @@ impl<F: FileSystem> Staged<'_, F> {
         suspect::make_folder(fs, &layout::backups())?;
         let aside = layout::backup(self.session, repair::next_number(fs, self.session)?);
         let home = layout::session(self.session);
-        fs.rename(&home, &aside)?;
+        match fs.stat(&home)?.kind {
+            FileKind::Directory => fs.rename(&home, &aside)?,
+            // A backup is a folder.
+            FileKind::Regular => {
+                suspect::make_folder(fs, &aside)?;
+                if let Some(inside) = aside.child(home.file_name()) {
+                    fs.rename(&home, &inside)?;
+                    fs.sync_dir(&aside)?;
+                }
+            }
+            // A link or a pipe in the place of a session holds nothing of ours, and what a link names stays.
+            FileKind::Other => {
+                fs.remove_file(&home)?;
+                return Ok(None);
+            }
+        }
         fs.sync_dir(&layout::backups()).inspect_err(|_| {
             let _ = fs.rename(&aside, &home);
         })?;

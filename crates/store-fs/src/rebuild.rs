@@ -48,7 +48,7 @@ pub(crate) fn rebuild<F: FileSystem>(
     until: Option<EventIndex>,
 ) -> Result<Rebuilt, FsError> {
     let old = manifest_bytes(fs, session)?;
-    let attested = attested(&old);
+    let attested = attested(session, &old);
     let names = segment_names(fs, session)?;
     let mut rebuilt =
         Rebuilt { manifest: Vec::new(), segments: BTreeSet::new(), end: EventIndex::ZERO, newer: None };
@@ -106,18 +106,23 @@ pub(crate) fn manifest_bytes<F: FileSystem>(fs: &F, session: SessionId) -> Resul
     }
 }
 
-/// The segments that intact records close. A record whose fields contradict each other is damaged itself.
-pub(crate) fn attested(manifest: &[u8]) -> BTreeMap<String, Sha256> {
+/// The segments that intact records close. A record whose fields contradict each other is damaged itself, and one of
+/// another session says nothing about this one.
+pub(crate) fn attested(session: SessionId, manifest: &[u8]) -> BTreeMap<String, Sha256> {
     let lines = manifest.split(|byte| *byte == b'\n');
     lines
         .filter_map(|line| match ManifestRecord::parse(line).ok()? {
             ManifestRecord::SegmentClosed {
+                session_id,
                 first_event_index,
                 last_event_index,
                 segment_rel_path: name,
                 sha256,
                 ..
-            } => (name == segment_rel_path(first_event_index, last_event_index)).then_some((name, sha256)),
+            } => {
+                let is_whole = name == segment_rel_path(first_event_index, last_event_index);
+                (is_whole && session_id == session).then_some((name, sha256))
+            }
             ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. } => None,
         })
         .collect()

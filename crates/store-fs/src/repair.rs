@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use workrail_model::event::{Event, EventData, EventIndex, OutputPayload};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::limits::SEGMENT_BYTES_MAX;
-use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, LockMode};
+use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
+use workrail_ports::file_system::{FileKind, FileStat, FileSystem, FsError, FsErrorKind, LockMode};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Diagnosis, LostEvent, LostSegment, UpkeepError};
 
@@ -108,14 +108,18 @@ impl<F: FileSystem> LocalStore<F> {
         suspect::make_folder(fs, &backups)?;
         let temp = layout::backup_temp(session);
         tree::remove(fs, &temp)?;
-        // What is no file where the manifest must be cannot be copied. A folder is moved into the backup instead; a
-        // link or a pipe holds nothing of ours and is replaced by the new manifest.
+        // A folder, or a file that is too large, cannot be copied in the place of the manifest: it is moved into the
+        // backup instead. A link or a pipe holds nothing of ours and is replaced by the new manifest.
         let manifest = layout::manifest(session);
-        let kind = fs.stat(&manifest).map_or(FileKind::Regular, |stat| stat.kind);
-        let left_out: &[&str] = match kind {
-            FileKind::Regular => &[".lock"],
-            FileKind::Directory | FileKind::Other => &[".lock", manifest.file_name()],
+        let (is_copied, is_moved) = match fs.stat(&manifest) {
+            Ok(FileStat { kind: FileKind::Regular, len, .. }) => {
+                (len <= MANIFEST_BYTES_MAX, len > MANIFEST_BYTES_MAX)
+            }
+            Ok(FileStat { kind: FileKind::Directory, .. }) => (false, true),
+            Ok(FileStat { kind: FileKind::Other, .. }) => (false, false),
+            Err(_) => (true, false),
         };
+        let left_out: &[&str] = if is_copied { &[".lock"] } else { &[".lock", manifest.file_name()] };
         tree::copy(fs, &layout::session(session), &temp, left_out)?;
         let target = layout::backup(session, number);
         fs.rename(&temp, &target)?;
@@ -123,7 +127,7 @@ impl<F: FileSystem> LocalStore<F> {
             // It may never have reached the disk: the next try makes another one.
             let _ = fs.rename(&target, &temp);
         })?;
-        if let (FileKind::Directory, Some(moved)) = (kind, target.child(manifest.file_name())) {
+        if let (true, Some(moved)) = (is_moved, target.child(manifest.file_name())) {
             fs.rename(&manifest, &moved)?;
             fs.sync_dir(&target)?;
             fs.sync_dir(&layout::session(session))?;
@@ -161,7 +165,7 @@ impl<F: FileSystem> LocalStore<F> {
                 lost.push(self.lost_segment(session, path)?);
             }
         }
-        for path in rebuild::attested(manifest).into_keys() {
+        for path in rebuild::attested(session, manifest).into_keys() {
             if !kept.contains(&path) && !lost.iter().any(|known| known.path == path) {
                 let indexes = indexes_of(&path);
                 lost.push(LostSegment {

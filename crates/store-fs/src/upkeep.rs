@@ -135,8 +135,9 @@ impl<F: FileSystem> Upkeep for LocalStore<F> {
     }
 
     fn pending_write(&self, session: SessionId) -> Result<Option<PendingWrite>, FsError> {
-        // Most sessions have none, which the names alone tell.
-        if !self.may_have_an_orphan(session)? {
+        // Most sessions have none, which the names alone tell. Where they cannot, because something else is in the
+        // place of a file, the reader does.
+        if self.may_have_an_orphan(session).is_ok_and(|may| !may) {
             return Ok(None);
         }
         let loaded = load::load(self.fs(), session, None)?.unwrap_or_else(load::Loaded::nothing);

@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
 use workrail_testkit::home::{Home, NOBODY, User};
 
 use crate::files::{Role, Target};
@@ -75,10 +76,10 @@ pub(crate) const ALL: [Damage; 26] = [
 
 impl Damage {
     pub(crate) fn name(self) -> String {
-        match self {
-            Self::Flipped(eighths) => format!("bit flipped at {eighths}/8"),
-            other => format!("{other:?}").to_lowercase(),
+        if let Self::Flipped(eighths) = self {
+            return format!("bit flipped at {eighths}/8");
         }
+        format!("{self:?}").to_lowercase()
     }
 
     /// Whether this can be done to such a target on this machine.
@@ -174,19 +175,17 @@ impl Damage {
     /// Puts the original back in the place of whatever is there.
     pub(crate) fn undo(self, target: &Target, template: &Template, home: &Home) {
         let (original, path) = (template.home.root().join(&target.path), home.root().join(&target.path));
-        match self {
-            // The folder is sound, and commands may have written into it.
-            Self::Unreadable | Self::ReadOnly | Self::WrongOwner if original.is_dir() => {
-                let mode = fs::metadata(&original).unwrap().mode();
-                permit(&path, mode);
-                home.give(&path);
-            }
-            Self::ForeignBeside => {}
-            _ => {
-                remove(&path);
-                copy(&original, &path);
-            }
+        if self == Self::ForeignBeside {
+            return;
         }
+        // A folder whose rights were changed is sound, and commands may have written into it.
+        if matches!(self, Self::Unreadable | Self::ReadOnly | Self::WrongOwner) && original.is_dir() {
+            permit(&path, fs::metadata(&original).unwrap().mode());
+            home.give(&path);
+            return;
+        }
+        remove(&path);
+        copy(&original, &path);
     }
 
     /// Whether the program still has what it had: the same bytes, in a plain file or folder that it may read.
@@ -204,6 +203,11 @@ impl Damage {
         // The bytes of a lock or a mark mean nothing.
         if target.role == Role::Lock || target.name == "keep" {
             return new.len() > old.len() + (1 << 20);
+        }
+        // A keyring without its line end has the same keys.
+        let parsed = |path: &Path| serde_json::from_slice::<Value>(&fs::read(path).unwrap()).ok();
+        if target.name == "keyring" && new.len() < 4096 && parsed(&path).is_some() {
+            return parsed(&path) != parsed(&original);
         }
         match old.is_dir() {
             true => matches!(self, Self::Empty | Self::Swapped),

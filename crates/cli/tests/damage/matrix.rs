@@ -41,7 +41,7 @@ pub(crate) fn scratch() -> tempfile::TempDir {
 /// The same choice on every machine; a different mix of commands for every pair of target and damage.
 fn is_chosen(target: usize, damage: usize, command: usize) -> bool {
     let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|level| level == "full");
-    full || (target * 29 + damage * 13 + command * 7) % SAMPLED_ONE_IN == 0
+    full || (target * 29 + damage * 13 + command * 7).is_multiple_of(SAMPLED_ONE_IN)
 }
 
 #[test]
@@ -100,6 +100,7 @@ fn figure_damage_matrix() {
     assert!(violations.is_empty(), "{} violations, listed above", violations.len());
 }
 
+#[expect(clippy::print_stdout, reason = "figures are for people to read")]
 fn print_table(targets: &[Target], groups: &[(&Target, Damage, Vec<&Command>)], violations: &[Violation]) {
     println!("{:<22} {:>8} {:>11}", "file", "cells", "violations");
     for target in targets {
@@ -224,6 +225,9 @@ impl<'a> Group<'a> {
         home: &Home,
         (before, after): (&Tree, &Tree),
     ) -> Vec<String> {
+        if case.is_gone() && command.name == "gc" {
+            return Vec::new();
+        }
         let mut found = self.taken_away(command, home, before, after);
         let ours = command.about == About::Session(self.template.victim.session.clone());
         if case.pending && ours && answer.end == End::Done {
@@ -301,12 +305,18 @@ impl<'a> Group<'a> {
             return self.taken_away(command, home, before, after);
         }
         let Some(expected) = case.events_safe() else {
-            return match answer.end {
-                End::Done => self.taken_away(command, home, before, after),
-                _ => Vec::new(),
-            };
+            let is_done = answer.end == End::Done;
+            return if is_done { self.taken_away(command, home, before, after) } else { Vec::new() };
         };
-        if answer.end != End::Done {
+        let path = home.root().join(&self.target.path);
+        let mut end = answer.end.clone();
+        if end != End::Done && answer.said.contains("cannot be copied to a backup") {
+            // The error says to move it elsewhere.
+            let moved = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            moved.unwrap();
+            end = command.run(home).end;
+        }
+        if end != End::Done {
             return vec![format!("could be repaired and was not: {}", short(&answer.said))];
         }
         let mut found = Vec::new();
@@ -343,7 +353,7 @@ impl<'a> Group<'a> {
 
     /// With new keys every run is found again.
     fn after_new_keys(&self, case: &Case<'_>, answer: &Answer, home: &Home) -> Vec<String> {
-        let replaceable = self.target.name == "keyring" && case.harms && self.damage != Damage::Swapped;
+        let replaceable = self.target.name == "keyring" && case.harms && !case.has_other_keys;
         match (replaceable, &answer.end) {
             (false, _) => Vec::new(),
             (true, End::Done) => self.goes_on(home, &self.template.victim.session).into_iter().collect(),

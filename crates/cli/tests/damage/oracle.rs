@@ -36,6 +36,8 @@ pub(crate) struct Case<'a> {
     needed_by: BTreeSet<String>,
     /// Only the last group of the manifest is lost: the next writer rolls it forward (G13).
     pub(crate) pending: bool,
+    /// The keyring is well formed and holds keys that were never ours, which nobody can see.
+    pub(crate) has_other_keys: bool,
 }
 
 impl<'a> Case<'a> {
@@ -49,18 +51,19 @@ impl<'a> Case<'a> {
         let harms = damage.harms(target, template, home);
         let needed_by = if harms { target.needed_by(template) } else { BTreeSet::new() };
         let pending = target.name == "manifest" && harms && only_last_group_is_lost(template, target, home);
-        Self { template, baseline, target, damage, harms, needed_by, pending }
+        let has_other_keys = target.name == "keyring" && harms && is_well_formed_keyring(target, home);
+        Self { template, baseline, target, damage, harms, needed_by, pending, has_other_keys }
     }
 
     pub(crate) fn is_sound(&self, session: &str) -> bool {
         !self.needed_by.contains(session)
     }
 
-    /// Whether a session can no longer be seen at all.
-    fn is_gone(&self) -> bool {
+    /// Whether nobody can see that a session was there: it is as if it had been deleted, or as if its start had been
+    /// interrupted before anything was recorded.
+    pub(crate) fn is_gone(&self) -> bool {
         let is_emptied = matches!(self.damage, Damage::Missing | Damage::Empty);
-        self.target.name == "session folder" && self.damage == Damage::Missing
-            || self.target.name == "sessions folder" && is_emptied
+        is_emptied && matches!(self.target.name, "session folder" | "sessions folder")
     }
 
     /// Whether only a change of rights brings the file back.
@@ -151,7 +154,10 @@ impl<'a> Case<'a> {
             Role::Wish => self.harms && command.name.starts_with("prefs show") && about_victim,
             Role::Backup => command.name.starts_with("gc"),
             // A log that cannot be written is readable.
-            Role::Log if self.damage == Damage::ReadOnly => writes && about_victim,
+            Role::Log if self.damage == Damage::ReadOnly => {
+                // The same ack again first makes sure that what it repeats is durable.
+                (writes || command.name.starts_with("replay")) && about_victim
+            }
             Role::Base => self.harms || writes,
             Role::Log | Role::Content => self.harms && command.name.starts_with("gc"),
             Role::Settings | Role::Disposable => false,
@@ -176,7 +182,8 @@ impl<'a> Case<'a> {
         let is_part = match self.target.role {
             Role::Keys => self.harms && command.signs,
             Role::Wish => command.about == About::Session(self.template.victim.session.clone()),
-            _ => false,
+            Role::Log | Role::Content | Role::Base | Role::Settings => false,
+            Role::Lock | Role::Backup | Role::Disposable => false,
         };
         if answer.end != before.end {
             return vec![format!("was {:?}, is {:?}: {}", before.end, answer.end, short(&answer.said))];
@@ -230,7 +237,13 @@ impl<'a> Case<'a> {
             return self.refused_for_all(command, answer).into_iter().collect();
         }
         for session in self.template.sessions().into_iter().filter(|session| self.is_sound(session)) {
-            let (old, new) = (parts_of(session, &before.value), parts_of(session, &answer.value));
+            let (mut old, mut new) = (parts_of(session, &before.value), parts_of(session, &answer.value));
+            if self.target.role == Role::Keys && self.harms && command.signs {
+                // Without keys there is no token for the next call; all else is there.
+                for part in [&mut old, &mut new].into_iter().filter_map(Value::as_array_mut).flatten() {
+                    part.as_object_mut().map(|part| part.remove("nextCall"));
+                }
+            }
             if old != new {
                 found.push(format!("{session} answers otherwise: {}", first_difference(&old, &new, "")));
             }
@@ -265,16 +278,16 @@ impl<'a> Case<'a> {
             (_, "verify") => self.verify_verdict(truth, answer),
             (_, "doctor") => self.doctor_verdict(answer),
             (_, "keys") => Vec::new(),
-            (About::Session(session), _) if self.is_sound(session) => match answer.end {
-                End::Done => Vec::new(),
-                _ if self.may_refuse(command, answer) => Vec::new(),
-                _ => vec![format!("{session} is sound, and it says: {}", short(&answer.said))],
-            },
-            (_, name) if name.starts_with("verify one") && !self.pending => match answer.end {
-                End::Done => vec!["says that a damaged session is sound".to_owned()],
-                _ => Vec::new(),
-            },
-            _ => Vec::new(),
+            (About::Session(session), _) if self.is_sound(session) => {
+                match answer.end == End::Done || self.may_refuse(command, answer) {
+                    true => Vec::new(),
+                    false => vec![format!("{session} is sound, and it says: {}", short(&answer.said))],
+                }
+            }
+            (_, name) if name.starts_with("verify one") && !self.pending && answer.end == End::Done => {
+                vec!["says that a damaged session is sound".to_owned()]
+            }
+            (About::Session(_) | About::Store | About::Elsewhere, _) => Vec::new(),
         }
     }
 
@@ -304,14 +317,15 @@ impl<'a> Case<'a> {
 
     fn doctor_verdict(&self, answer: &Answer) -> Vec<String> {
         let named = match self.target.role {
-            Role::Log if self.harms && !self.is_gone() => answer.said.contains(&self.template.victim.session),
-            Role::Keys if self.harms => {
+            Role::Log => !self.harms || self.is_gone() || answer.said.contains(&self.template.victim.session),
+            Role::Keys if self.harms && !self.has_other_keys => {
                 let findings = answer.value["findings"].as_array().cloned().unwrap_or_default();
                 findings
                     .iter()
                     .any(|finding| finding["level"] != "good" && finding.to_string().contains("key"))
             }
-            _ => true,
+            Role::Keys | Role::Content | Role::Base | Role::Settings => true,
+            Role::Wish | Role::Lock | Role::Backup | Role::Disposable => true,
         };
         match (&answer.end, named) {
             (End::Refused(_), _) => vec![format!("doctor gives up: {}", short(&answer.said))],
@@ -381,6 +395,24 @@ fn first_difference(old: &Value, new: &Value, at: &str) -> String {
 pub(crate) fn short(text: &str) -> String {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     flat.chars().take(260).collect()
+}
+
+/// Whether the keyring holds keys of the right length and nothing else.
+fn is_well_formed_keyring(target: &Target, home: &Home) -> bool {
+    let path = home.root().join(&target.path);
+    if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() < 4096) {
+        return false;
+    }
+    let Ok(Value::Object(members)) = serde_json::from_slice(&fs::read(path).unwrap()) else { return false };
+    let is_key = |value: &Value| {
+        let of_key = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+        value.as_str().is_some_and(|key| key.len() == 43 && key.chars().all(of_key))
+    };
+    members.iter().all(|(name, value)| match name.as_str() {
+        "v" => value == 1,
+        "current" | "previous" => is_key(value),
+        _ => false,
+    })
 }
 
 /// Whether the manifest is what an interrupted write of its last group leaves.

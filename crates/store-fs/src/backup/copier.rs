@@ -12,7 +12,7 @@ use workrail_ports::archive::{SessionImport as _, StagedSession as _};
 use workrail_ports::backup::{
     CopyError, CopyReport, CopyWatch, KeysCopy, LeftReason, SessionChange, SessionCopy,
 };
-use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp};
+use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, FsOp};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::Tally;
 
@@ -220,8 +220,10 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }
         let failed = |error: StoreError| CopyError::Target(error.into());
         let (fs, store) = (self.target.fs(), self.target);
-        // Nobody may be writing to what is moved aside.
-        let lock = replacing.then(|| store.take_lock(session)).transpose().map_err(failed)?;
+        // Nobody may be writing to what is moved aside; what is no folder has no lock, and nobody writes to it.
+        let home = layout::session(session);
+        let is_folder = fs.stat(&home).is_ok_and(|stat| stat.kind == FileKind::Directory);
+        let lock = (replacing && is_folder).then(|| store.take_lock(session)).transpose().map_err(failed)?;
         let mut staged = match replacing {
             true => store.stage_replacement(session),
             false => store.stage(session),
