@@ -182,7 +182,10 @@ pub(crate) fn is_begun<F: FileSystem>(fs: &F, session: SessionId) -> Result<bool
         Ok(_) => Ok(true),
         Err(Stop::End) => Ok(false),
         Err(Stop::Io(error)) => Err(error),
-        Err(Stop::UnknownVersion { .. } | Stop::Corrupt(_)) => Ok(!stretch.is_interrupted_write(&bytes)?),
+        // An interrupted first write has nothing behind it; later segments show that groups were lost.
+        Err(Stop::UnknownVersion { .. } | Stop::Corrupt(_)) => {
+            Ok(!stretch.is_interrupted_write(&bytes)? || has_lost_all(fs, session)?)
+        }
     }
 }
 

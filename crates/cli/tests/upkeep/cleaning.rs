@@ -50,7 +50,7 @@ fn every_kind_of_damage_is_named_with_what_to_do() {
         let told = problems.as_array().unwrap().iter().any(|told| {
             told["what"].as_str().unwrap().starts_with(folder)
                 && told["problem"].as_str().unwrap().contains(problem)
-                && told["fix"].as_str().unwrap().contains("Restore")
+                && told["fix"].as_str().unwrap().contains("workrail repair --all")
         });
         assert!(told, "{folder}: {problems}");
         std::fs::write(&path, sound).unwrap();
