@@ -120,14 +120,12 @@ impl<F: FileSystem> LocalStore<F> {
         self.move_misplaced(session, &target, &misplaced)
     }
 
-    /// What has the name of the manifest or of a segment and cannot be copied: a folder, a link, a pipe, or a file
-    /// that is too large.
+    /// What has the name of the manifest or of a segment that it attests, and cannot be copied: a folder, a link, a
+    /// pipe, or a file that is too large. Anything else that cannot be copied ends the repair.
     fn misplaced(&self, session: SessionId) -> Result<Vec<(RelPath, FileKind)>, FsError> {
-        let events = layout::events(session);
-        let segments = load::list_events(self.fs(), session)?
-            .into_iter()
-            .filter(|entry| layout::segment_indexes(&entry.name).is_some())
-            .filter_map(|entry| events.child(&entry.name));
+        let manifest = rebuild::manifest_bytes(self.fs(), session)?;
+        let attested = rebuild::attested(session, &manifest).into_keys();
+        let segments = attested.filter_map(|name| layout::in_session(session, &name));
         let mut misplaced = Vec::new();
         for path in std::iter::once(layout::manifest(session)).chain(segments) {
             match self.fs().stat(&path) {
