@@ -19,6 +19,7 @@ use workrail_store_fs::sim::SimFs;
 use workrail_testkit::history::{PlanParts, Step};
 
 type Damage<'a> = &'a dyn Fn(&SimFs, SessionId);
+type FileDamage<'a> = &'a dyn Fn(&SimFs, &RelPath);
 
 const STEPS: [Step; 3] = [Step::AdvanceWithArtifact, Step::Advance, Step::Checkpoint];
 
@@ -406,7 +407,7 @@ fn a_changed_kind_or_version_in_a_segment_is_damage_and_can_be_repaired() {
 #[test]
 fn whatever_is_in_the_place_of_a_segment_the_log_before_it_is_repaired() {
     let inside = |file: &RelPath| path(&format!("{file}/mine.txt"));
-    let damages: [(&str, &dyn Fn(&SimFs, &RelPath)); 2] = [
+    let damages: [(&str, FileDamage<'_>); 2] = [
         ("a folder", &|sim, file| {
             sim.make_dir_raw(file);
             sim.write_raw(&inside(file), b"kept");
