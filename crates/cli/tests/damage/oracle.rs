@@ -166,7 +166,9 @@ impl<'a> Case<'a> {
             Role::Keys => self.harms && command.signs && answer.said.contains("key"),
             Role::Lock => {
                 let may = self.target.name != "session lock" || about_victim;
-                writes && may && self.damage != Damage::Missing && answer.said.contains(&file)
+                // The same ack again first makes sure, under the lock, that what it repeats is durable.
+                let locks = writes || command.name.starts_with("replay");
+                locks && may && self.damage != Damage::Missing && answer.said.contains(&file)
             }
             Role::Wish => self.harms && command.name.starts_with("prefs show") && about_victim,
             Role::Backup => command.name.starts_with("gc"),
