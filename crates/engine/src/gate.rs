@@ -59,7 +59,7 @@ impl Reading<'_> {
             return Err(error::health(session, &slice.health));
         }
         folded.take(&slice).map_err(|cause| error::fold(session, &cause))?;
-        use_it(&folded.state)
+        use_it(&folded.state).map_err(|cause| error::naming_runs(cause, &folded.state))
     }
 
     /// The folded state that an appender left of a long session (G18). It holds only while the log still has the
@@ -91,7 +91,7 @@ impl<S: Store> Engine<S> {
         if folded.cursor != before {
             self.save(&mut folded);
         }
-        answer
+        answer.map_err(|cause| error::naming_runs(cause, &folded.state))
     }
 
     /// Saves what the next process would have to work out again. Under the session's lock, so that nothing newer is

@@ -112,6 +112,7 @@ impl Reading<'_> {
                 last_worked_on: facts.last_at().map(ToString::to_string),
                 why_matched,
                 snippet: snippet(facts, tip, query, &self.content),
+                problem: None,
                 next_call: self
                     .signer
                     .has_keys()
@@ -120,10 +121,10 @@ impl Reading<'_> {
             match &card.at {
                 None => Ok(blank),
                 Some(place) => match self.run_candidate(facts, place, blank.clone()) {
-                    // Offered with the reason: a run whose content is damaged is not gone.
-                    Err(error) if error.code == ErrorCode::StoreContentDamaged => Ok(Candidate {
+                    // Offered with the reason: a run whose content is damaged or cannot be read is not gone.
+                    Err(error) if is_about_content(error.code) => Ok(Candidate {
                         workflow_id: Some(place.workflow_id.clone()),
-                        snippet: Some(format!("CANNOT CONTINUE YET: {} {}", error.message, error.suggestion)),
+                        problem: Some(format!("{} {}", error.message, error.suggestion)),
                         next_call: self.tip_call(facts, place),
                         ..blank
                     }),
@@ -166,6 +167,11 @@ impl Reading<'_> {
     }
 }
 
+/// Whether an error is about the snapshot or the pinned workflow of a run, not about its log.
+fn is_about_content(code: ErrorCode) -> bool {
+    [ErrorCode::StoreContentDamaged, ErrorCode::StoreIo, ErrorCode::StoreBusy].contains(&code)
+}
+
 fn text(candidates: &[Candidate], has_words: bool, searched: u64, unhealthy: u64) -> String {
     let nothing_fits = candidates.iter().all(|found| found.why_matched == [MatchReason::RecencyFallback]);
     let how = "Go on with the one you mean by the call below it; that call only looks.";
@@ -206,6 +212,9 @@ fn described(candidate: &Candidate) -> String {
     let _ = write!(text, "\n   Why: {}", why.join(", "));
     if let Some(at) = &candidate.last_worked_on {
         let _ = write!(text, "; last worked on {at}");
+    }
+    if let Some(problem) = &candidate.problem {
+        let _ = write!(text, "\n   Cannot continue: {problem}");
     }
     if let Some(snippet) = &candidate.snippet {
         text.push_str("\n   Recorded notes:");

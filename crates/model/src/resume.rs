@@ -75,6 +75,9 @@ pub struct Candidate {
     /// What was recorded, for telling candidates apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snippet: Option<String>,
+    /// Why the run cannot continue now, and what to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
     /// Absent only where the signing keys cannot be used, which people may look at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_call: Option<NextCall>,

@@ -9,11 +9,11 @@ use workrail_model::id::SessionId;
 use workrail_model::plan::{Attachment, AttachmentKind};
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_ports::content::{ContentError, ContentStore};
-use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, RelPath, WritableFile};
+use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, RelPath, WritableFile};
 use workrail_ports::session_store::StoreError;
 
-use crate::layout;
 use crate::store::LocalStore;
+use crate::{layout, suspect};
 
 /// Makes every attachment durable, and every reference of the events resolvable.
 ///
@@ -33,7 +33,7 @@ pub(crate) fn store_content<F: FileSystem>(
         let temp = layout::content_temp(kind, session, renames.len());
         write_temp(fs, &temp, bytes)?;
         folders.insert(layout::content_dir(kind));
-        renames.push((temp, layout::content(kind, digest)));
+        renames.push((temp, (kind, digest)));
         Ok::<(), FsError>(())
     };
     for attachment in attachments {
@@ -50,13 +50,62 @@ pub(crate) fn store_content<F: FileSystem>(
             write(kind, digest, &bytes)?;
         }
     }
-    for (temp, target) in &renames {
-        fs.rename(temp, target)?;
+    for (temp, (kind, digest)) in &renames {
+        put_in_place(fs, temp, *kind, *digest)?;
     }
     for folder in &folders {
         fs.sync_dir(folder)?;
     }
     Ok(())
+}
+
+/// Gives written and synced content its name. A folder of that name is kept aside; a link or a pipe holds nothing of
+/// ours and is replaced.
+fn put_in_place<F: FileSystem>(
+    fs: &F,
+    temp: &RelPath,
+    kind: AttachmentKind,
+    digest: Sha256,
+) -> Result<(), FsError> {
+    let target = layout::content(kind, digest);
+    match fs.rename(temp, &target) {
+        Err(error)
+            if error.kind == FsErrorKind::WrongKind
+                && fs.stat(&target).is_ok_and(|stat| stat.kind == FileKind::Directory) =>
+        {
+            set_aside(fs, kind, digest)?;
+            fs.rename(temp, &target)
+        }
+        renamed => renamed,
+    }
+}
+
+/// Moves whatever has the name of this content to `backups/content`; nothing where nothing is. Says where it went.
+pub(crate) fn set_aside<F: FileSystem>(
+    fs: &F,
+    kind: AttachmentKind,
+    digest: Sha256,
+) -> Result<Option<String>, FsError> {
+    let path = layout::content(kind, digest);
+    match fs.stat(&path) {
+        Err(error) if error.kind == FsErrorKind::NotFound => return Ok(None),
+        stat => stat?,
+    };
+    suspect::make_folder(fs, &layout::backups())?;
+    suspect::make_folder(fs, &layout::damaged_content_dir())?;
+    for number in 1.. {
+        let aside = layout::damaged_content(kind, digest, number);
+        if fs.stat(&aside).is_ok() {
+            continue;
+        }
+        return match fs.rename(&path, &aside) {
+            // A link has no content of its own to keep.
+            Err(error) if error.kind == FsErrorKind::WrongKind => fs.remove_file(&path).map(|()| None),
+            Err(error) => Err(error),
+            Ok(()) => fs.sync_dir(&layout::damaged_content_dir()).map(|()| Some(aside.to_string())),
+        };
+    }
+    Ok(None)
 }
 
 /// The content that an event cannot be read without.
@@ -78,9 +127,7 @@ pub(crate) fn is_stored<F: FileSystem>(fs: &F, events: &[Event]) -> Result<bool,
         match stored(fs, kind, digest) {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(false),
-            Err(error) if matches!(error.kind, FsErrorKind::WrongKind | FsErrorKind::PermissionDenied) => {
-                return Ok(false);
-            }
+            Err(error) if error.kind == FsErrorKind::PermissionDenied => return Ok(false),
             Err(error) => return Err(error),
         }
     }
@@ -92,7 +139,14 @@ fn stored<F: FileSystem>(fs: &F, kind: AttachmentKind, digest: Sha256) -> Result
     match fs.read(&layout::content(kind, digest), 0, kind.bytes_max()) {
         Ok(bytes) if Sha256::of(&bytes) == digest => Ok(Some(bytes)),
         Ok(_) => Ok(None),
-        Err(error) if matches!(error.kind, FsErrorKind::NotFound | FsErrorKind::TooLarge { .. }) => Ok(None),
+        Err(error)
+            if matches!(
+                error.kind,
+                FsErrorKind::NotFound | FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. }
+            ) =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }

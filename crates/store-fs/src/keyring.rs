@@ -3,6 +3,7 @@
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
+use workrail_model::digest::Sha256;
 use workrail_model::keyring::{HttpSecret, Keyring, SigningKey};
 use workrail_model::limits::KEYRING_BYTES_MAX;
 use workrail_model::strict_json;
@@ -22,6 +23,15 @@ struct Written {
     current: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     previous: Option<String>,
+    /// Tells a damaged key from a good one; absent in keyrings of older builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    check: Option<String>,
+}
+
+/// The beginning of a digest of both keys, which leads back to neither.
+fn check_of(keyring: &Keyring) -> String {
+    let previous: &[u8] = keyring.previous.as_ref().map_or(&[], |key| key.bytes());
+    Sha256::of_parts(&[b"workrail/keyring-check", keyring.current.bytes(), previous]).hex()[..16].to_owned()
 }
 
 /// Keys that somebody else can read, or put in place, prove nothing (G33).
@@ -92,7 +102,11 @@ impl<F: FileSystem> LocalStore<F> {
                 .ok_or_else(|| invalid("a key must be 32 bytes in base64url".to_owned()))
         };
         let previous = written.previous.as_deref().map(&key).transpose()?;
-        Ok(Some(Keyring { current: key(&written.current)?, previous }))
+        let keyring = Keyring { current: key(&written.current)?, previous };
+        if written.check.is_some_and(|check| check != check_of(&keyring)) {
+            return Err(invalid("its keys do not match its `check`".to_owned()));
+        }
+        Ok(Some(keyring))
     }
 
     fn write_keyring(&self, keyring: &Keyring) -> Result<(), KeyringError> {
@@ -101,6 +115,7 @@ impl<F: FileSystem> LocalStore<F> {
             v: 1,
             current: encode(&keyring.current),
             previous: keyring.previous.as_ref().map(encode),
+            check: Some(check_of(keyring)),
         };
         let problem = |error: serde_json::Error| KeyringError::Invalid {
             path: layout::keyring().to_string(),
@@ -135,13 +150,13 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(())
     }
 
-    /// Moves a keyring that cannot be used out of the way; nothing is deleted but a link, which holds no keys.
-    fn move_aside(&self) -> Result<Option<String>, KeyringError> {
-        let path = layout::keyring();
-        match self.fs().stat(&path) {
+    /// Moves a file of this folder that cannot be used out of the way; nothing is deleted but a link, which holds
+    /// no keys.
+    fn move_aside(&self, path: &RelPath, aside: fn(u64) -> RelPath) -> Result<Option<String>, KeyringError> {
+        match self.fs().stat(path) {
             Err(error) if error.kind == FsErrorKind::NotFound => return Ok(None),
             Ok(stat) if stat.kind == FileKind::Other => {
-                self.fs().remove_file(&path)?;
+                self.fs().remove_file(path)?;
                 return Ok(None);
             }
             found => found?,
@@ -151,11 +166,11 @@ impl<F: FileSystem> LocalStore<F> {
             found => found.map(|_| false),
         };
         let mut number = 1;
-        while !is_free(&layout::keyring_aside(number))? {
+        while !is_free(&aside(number))? {
             number += 1;
         }
-        let aside = layout::keyring_aside(number);
-        self.fs().rename(&path, &aside)?;
+        let aside = aside(number);
+        self.fs().rename(path, &aside)?;
         Ok(Some(aside.to_string()))
     }
 
@@ -182,6 +197,11 @@ impl<F: FileSystem> LocalStore<F> {
         let _lock = self.lock_keyring()?;
         let folder = layout::keys_dir();
         only_ours(&folder, self.fs().stat(&folder)?)?;
+        let path = layout::http_secret();
+        // A file is replaced in one step; a folder in its place is not.
+        if self.fs().stat(&path).is_ok_and(|stat| stat.kind == FileKind::Directory) {
+            self.move_aside(&path, layout::http_secret_aside)?;
+        }
         self.write_http_secret()
     }
 
@@ -249,7 +269,7 @@ impl<F: FileSystem> KeyringStore for LocalStore<F> {
             Err(other) => return Err(other),
         }
         let keyring = Keyring { current: self.fresh_key()?, previous: None };
-        let moved_to = self.move_aside()?;
+        let moved_to = self.move_aside(&layout::keyring(), layout::keyring_aside)?;
         self.write_keyring(&keyring)?;
         Ok(ReplacedKeyring { keyring, moved_to })
     }

@@ -277,8 +277,13 @@ pub(crate) fn keyring_aside(number: u64) -> RelPath {
     path(&format!("keys/keyring.unusable-{number}"))
 }
 
-pub(crate) fn is_keyring_aside(name: &str) -> bool {
-    name.starts_with("keyring.unusable-")
+/// Where a folder in the place of the HTTP secret is moved.
+pub(crate) fn http_secret_aside(number: u64) -> RelPath {
+    path(&format!("keys/http-secret.unusable-{number}"))
+}
+
+pub(crate) fn is_key_aside(name: &str) -> bool {
+    name.starts_with("keyring.unusable-") || name.starts_with("http-secret.unusable-")
 }
 
 /// The secret of the HTTP transport.

@@ -11,7 +11,7 @@ use workrail_model::event::{Event, EventData, EventIndex, OutputPayload};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
-use workrail_ports::file_system::{FileKind, FileStat, FileSystem, FsError, FsErrorKind, LockMode};
+use workrail_ports::file_system::{FileKind, FileStat, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Diagnosis, LostEvent, LostSegment, UpkeepError};
 
@@ -108,29 +108,61 @@ impl<F: FileSystem> LocalStore<F> {
         suspect::make_folder(fs, &backups)?;
         let temp = layout::backup_temp(session);
         tree::remove(fs, &temp)?;
-        // A folder, or a file that is too large, cannot be copied in the place of the manifest: it is moved into the
-        // backup instead. A link or a pipe holds nothing of ours and is replaced by the new manifest.
-        let manifest = layout::manifest(session);
-        let (is_copied, is_moved) = match fs.stat(&manifest) {
-            Ok(FileStat { kind: FileKind::Regular, len, .. }) => {
-                (len <= MANIFEST_BYTES_MAX, len > MANIFEST_BYTES_MAX)
-            }
-            Ok(FileStat { kind: FileKind::Directory, .. }) => (false, true),
-            Ok(FileStat { kind: FileKind::Other, .. }) => (false, false),
-            Err(_) => (true, false),
-        };
-        let left_out: &[&str] = if is_copied { &[".lock"] } else { &[".lock", manifest.file_name()] };
-        tree::copy(fs, &layout::session(session), &temp, left_out)?;
+        let (lock, misplaced) = (layout::session_lock(session), self.misplaced(session)?);
+        let is_left_out = |path: &RelPath| *path == lock || misplaced.iter().any(|(other, _)| other == path);
+        tree::copy(fs, &layout::session(session), &temp, &is_left_out)?;
         let target = layout::backup(session, number);
         fs.rename(&temp, &target)?;
         fs.sync_dir(&backups).inspect_err(|_| {
             // It may never have reached the disk: the next try makes another one.
             let _ = fs.rename(&target, &temp);
         })?;
-        if let (true, Some(moved)) = (is_moved, target.child(manifest.file_name())) {
-            fs.rename(&manifest, &moved)?;
-            fs.sync_dir(&target)?;
-            fs.sync_dir(&layout::session(session))?;
+        self.move_misplaced(session, &target, &misplaced)
+    }
+
+    /// What has the name of the manifest or of a segment that it attests, and cannot be copied: a folder, a link, a
+    /// pipe, or a file that is too large. Anything else that cannot be copied ends the repair.
+    fn misplaced(&self, session: SessionId) -> Result<Vec<(RelPath, FileKind)>, FsError> {
+        let manifest = rebuild::manifest_bytes(self.fs(), session)?;
+        let attested = rebuild::attested(session, &manifest).into_keys();
+        let segments = attested.filter_map(|name| layout::in_session(session, &name));
+        let mut misplaced = Vec::new();
+        for path in std::iter::once(layout::manifest(session)).chain(segments) {
+            match self.fs().stat(&path) {
+                Ok(FileStat { kind: FileKind::Regular, len, .. }) if len <= MANIFEST_BYTES_MAX => {}
+                Ok(FileStat { kind, .. }) => misplaced.push((path, kind)),
+                // The copy says what is wrong with it.
+                Err(_) => {}
+            }
+        }
+        Ok(misplaced)
+    }
+
+    /// Moves folders and large files into the backup. A link or a pipe holds nothing of ours: in the place of a
+    /// segment it is removed, in that of the manifest it is replaced.
+    fn move_misplaced(
+        &self,
+        session: SessionId,
+        backup: &RelPath,
+        misplaced: &[(RelPath, FileKind)],
+    ) -> Result<(), UpkeepError> {
+        let (fs, manifest) = (self.fs(), layout::manifest(session));
+        for (path, kind) in misplaced {
+            let is_manifest = *path == manifest;
+            let (from, to) = match is_manifest {
+                true => (layout::session(session), Some(backup.clone())),
+                false => (layout::events(session), backup.child("events")),
+            };
+            let (Some(to), name) = (to, path.file_name()) else { continue };
+            match (kind, to.child(name)) {
+                (FileKind::Regular | FileKind::Directory, Some(moved)) => {
+                    fs.rename(path, &moved)?;
+                    fs.sync_dir(&to)?;
+                }
+                (FileKind::Other, _) if !is_manifest => fs.remove_file(path)?,
+                (FileKind::Regular | FileKind::Directory | FileKind::Other, _) => {}
+            }
+            fs.sync_dir(&from)?;
         }
         Ok(())
     }

@@ -90,7 +90,7 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
     };
     look(RelPath::root(), &|entry| ROOT_NAMES.contains(&entry.name.as_str()) || is_counter(entry))?;
     look(layout::keys_dir(), &|entry| {
-        KEY_NAMES.contains(&entry.name.as_str()) || layout::is_keyring_aside(&entry.name)
+        KEY_NAMES.contains(&entry.name.as_str()) || layout::is_key_aside(&entry.name)
     })?;
     look(layout::sessions(), &|entry| {
         // One that is no folder is a damaged session, and told as such.

@@ -78,7 +78,7 @@ pub(crate) fn copy<F: FileSystem>(
     fs: &F,
     from: &RelPath,
     to: &RelPath,
-    leave_out: &[&str],
+    leave_out: &dyn Fn(&RelPath) -> bool,
 ) -> Result<(), UpkeepError> {
     copy_to(fs, from, to, leave_out, DEPTH_MAX)
 }
@@ -87,7 +87,7 @@ fn copy_to<F: FileSystem>(
     fs: &F,
     from: &RelPath,
     to: &RelPath,
-    leave_out: &[&str],
+    leave_out: &dyn Fn(&RelPath) -> bool,
     depth: usize,
 ) -> Result<(), UpkeepError> {
     fs.create_dir(to)?;
@@ -95,7 +95,7 @@ fn copy_to<F: FileSystem>(
         let (Some(source), Some(target)) = (from.child(&entry.name), to.child(&entry.name)) else { continue };
         let not_copied =
             |detail: &str| UpkeepError::NotCopied { path: source.to_string(), detail: detail.to_owned() };
-        if leave_out.contains(&entry.name.as_str()) {
+        if leave_out(&source) {
             continue;
         }
         match entry.kind {
@@ -104,7 +104,7 @@ fn copy_to<F: FileSystem>(
                 let bytes = bytes.map_err(|error| not_copied(&error.detail))?;
                 write_temp(fs, &target, &bytes)?;
             }
-            FileKind::Directory if depth > 0 => copy_to(fs, &source, &target, &[], depth - 1)?,
+            FileKind::Directory if depth > 0 => copy_to(fs, &source, &target, leave_out, depth - 1)?,
             FileKind::Directory => return Err(not_copied("folders are nested too deeply")),
             FileKind::Other => return Err(not_copied("it is a link or a device")),
         }

@@ -9,7 +9,7 @@ use workrail_model::event::Event;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_ports::content::ContentStore as _;
-use workrail_ports::file_system::{FileSystem, FsErrorKind, FsOp, LockMode};
+use workrail_ports::file_system::{FileSystem, FsErrorKind, FsOp, LockMode, RelPath};
 use workrail_ports::keyring::{KeyringError, KeyringStore as _};
 use workrail_ports::session_store::{LockedSession as _, SessionReader as _, SessionStore as _, StoreError};
 use workrail_ports::upkeep::{StrayKind, Sweep, Tally, Upkeep as _, UpkeepError};
@@ -19,6 +19,7 @@ use workrail_store_fs::sim::SimFs;
 use workrail_testkit::history::{PlanParts, Step};
 
 type Damage<'a> = &'a dyn Fn(&SimFs, SessionId);
+type FileDamage<'a> = &'a dyn Fn(&SimFs, &RelPath);
 
 const STEPS: [Step; 3] = [Step::AdvanceWithArtifact, Step::Advance, Step::Checkpoint];
 
@@ -339,6 +340,12 @@ fn a_log_that_stops_making_sense_is_cut_at_the_group_before() {
     assert_eq!(store.diagnose(id, None).map(|_| ()).unwrap_err(), not_mendable(id, SessionHealth::Healthy));
 }
 
+fn last_segment(id: SessionId, written: &[PlanParts]) -> RelPath {
+    let events = &written.last().expect("a plan").events;
+    let (first, last) = (events[0].event_index, events[events.len() - 1].event_index);
+    within(id, &workrail_model::manifest::segment_rel_path(first, last))
+}
+
 fn not_mendable(session: SessionId, health: SessionHealth) -> UpkeepError {
     UpkeepError::NotMendable { session, health }
 }
@@ -375,6 +382,74 @@ fn what_cannot_be_repaired_is_refused_and_untouched() {
     let refused = open(sim.clone()).repair(id, None);
     assert!(matches!(refused, Err(UpkeepError::NotCopied { .. })), "{refused:?}");
     assert!(!open(sim.clone()).read(id, None).unwrap().health.is_healthy());
+}
+
+#[test]
+fn a_changed_kind_or_version_in_a_segment_is_damage_and_can_be_repaired() {
+    for (from, to) in [("node_output_appended", "node_outputWappended"), ("\"v\":1}", "\"v\":3}")] {
+        let sim = SimFs::new();
+        let store = open(sim.clone());
+        let written = write_session(&store, 1, &STEPS);
+        let id = session_of(&written);
+        let file = last_segment(id, &written);
+        let text = String::from_utf8(sim.read_raw(&file).unwrap()).unwrap();
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "{from}");
+        sim.write_raw(&file, changed.as_bytes());
+        let done = open(sim.clone()).repair(id, None).unwrap();
+        assert_eq!(done.keeps_until, written.last().unwrap().events[0].event_index, "{from}");
+        let slice = open(sim.clone()).read(id, None).unwrap();
+        assert!(slice.health.is_healthy());
+        assert_eq!(slice.events, events_of(&written[..written.len() - 1]));
+    }
+}
+
+#[test]
+fn whatever_is_in_the_place_of_a_segment_the_log_before_it_is_repaired() {
+    let inside = |file: &RelPath| path(&format!("{file}/mine.txt"));
+    let damages: [(&str, FileDamage<'_>); 2] = [
+        ("a folder", &|sim, file| {
+            sim.make_dir_raw(file);
+            sim.write_raw(&inside(file), b"kept");
+        }),
+        ("a link", &|sim, file| sim.make_symlink_raw(file)),
+    ];
+    for (what, damage) in damages {
+        let sim = SimFs::new();
+        let written = write_session(&open(sim.clone()), 1, &STEPS);
+        let id = session_of(&written);
+        let file = last_segment(id, &written);
+        sim.remove_raw(&file);
+        damage(&sim, &file);
+        let done = open(sim.clone()).repair(id, None).unwrap();
+        let slice = open(sim.clone()).read(id, None).unwrap();
+        assert!(slice.health.is_healthy(), "{what}");
+        assert_eq!(slice.events, events_of(&written[..written.len() - 1]), "{what}");
+        if what == "a folder" {
+            let moved = path(&format!("{}/events/{}", done.backup, file.file_name()));
+            assert_eq!(sim.read_raw(&inside(&moved)), Some(b"kept".to_vec()));
+        }
+        append_stranger(sim.clone(), id, 7);
+    }
+}
+
+#[test]
+fn a_folder_in_the_place_of_content_is_kept_aside_by_the_writer() {
+    let sim = SimFs::new();
+    let store = open(sim.clone());
+    let written = write_session(&store, 1, &STEPS);
+    let snapshot = written[0].events.iter().find_map(|event| event.data.snapshot_ref()).unwrap();
+    let file = path(&format!("snapshots/{}.json", snapshot.digest().hex()));
+    let sound = sim.read_raw(&file).unwrap();
+    sim.remove_raw(&file);
+    sim.make_dir_raw(&file);
+    sim.write_raw(&path(&format!("{file}/mine.txt")), b"kept");
+    // The same steps again, in another session, refer to the same snapshots.
+    store.remove(session_of(&written), None).unwrap();
+    write_session(&open(sim.clone()), 1, &STEPS);
+    assert_eq!(sim.read_raw(&file), Some(sound));
+    let aside = format!("backups/content/snapshot-{}-1/mine.txt", snapshot.digest().hex());
+    assert_eq!(sim.read_raw(&path(&aside)), Some(b"kept".to_vec()));
 }
 
 #[test]

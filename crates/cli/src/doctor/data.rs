@@ -59,6 +59,10 @@ fn keys(findings: &mut Findings, opened: &Opened) {
         Ok(None) => findings.good(DATA, "no signing keys yet; the first run creates them"),
         Err(error) => findings.problem(DATA, error.message, error.suggestion),
     }
+    if let Err(error) = opened.store.http_secret() {
+        let what = format!("the HTTP secret in the folder `keys` cannot be used: {error}");
+        findings.problem(DATA, what, "workrail keys http-secret --new, then set up HTTP clients again");
+    }
 }
 
 fn folder(findings: &mut Findings, root: &Utf8Path) {

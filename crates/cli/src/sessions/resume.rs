@@ -67,6 +67,9 @@ fn print(answer: &Value) {
                 output::line(&format!("   {what}: {}", one_line(&text)));
             }
         }
+        if let Some(problem) = candidate["problem"].as_str() {
+            output::toned(Tone::Warning, &format!("   cannot continue: {}", one_line(problem)));
+        }
         let why = candidate["whyMatched"].as_array().into_iter().flatten().filter_map(Value::as_str);
         output::toned(
             Tone::Quiet,

@@ -190,6 +190,8 @@ fn next_steps(template: &Template) -> Vec<Command> {
         let arguments = ["keys", "new", "--yes"];
         found.push(program("keys new", Effect::Repairs, About::Elsewhere, Compare::Verdict, &arguments));
     }
+    let new_secret = ["keys", "http-secret", "--new", "--yes"];
+    found.push(program("new http secret", Effect::Repairs, About::Elsewhere, Compare::Verdict, &new_secret));
     found
 }
 
@@ -281,6 +283,7 @@ fn about_all(template: &Template) -> Vec<Command> {
         program("doctor", Looks, Store, Verdict, &["doctor"]),
         program("gc dry run", Looks, Store, Success, &["gc", "--dry-run"]),
         program("keys", Looks, Elsewhere, Verdict, &["keys", "show"]),
+        program("http secret", Looks, Elsewhere, Verdict, &["keys", "http-secret"]),
         program("prefs show", Looks, Elsewhere, Whole, &["prefs", "show"]),
         program("list", Looks, Elsewhere, Whole, &["list"]),
         program("inspect", Looks, Elsewhere, Whole, &["inspect", "team.walk"]),

@@ -82,6 +82,11 @@ impl Damage {
         format!("{self:?}").to_lowercase()
     }
 
+    /// Whether only a change of rights brings the file back.
+    pub(crate) fn is_forbidden(self) -> bool {
+        matches!(self, Self::Unreadable | Self::WrongOwner)
+    }
+
     /// Whether this can be done to such a target on this machine.
     pub(crate) fn fits(self, target: &Target, home: &Home) -> bool {
         let path = home.root().join(&target.path);

@@ -18,6 +18,8 @@ pub(crate) enum Role {
     /// A folder that every session needs.
     Base,
     Keys,
+    /// The secret of the HTTP transport, which nothing but that transport needs.
+    HttpSecret,
     Settings,
     /// What a person asked for: a wish, never truth.
     Wish,
@@ -78,6 +80,7 @@ pub(crate) fn targets(template: &Template) -> Vec<Target> {
         data.join("keys/keyring.json"),
         Some(PathBuf::from("elsewhere/data/keys/keyring.json")),
     );
+    add("http secret", Role::HttpSecret, data.join("keys/http-secret"), None);
     add("settings", Role::Settings, PathBuf::from("home/.config/workrail/config.toml"), None);
     add("control", Role::Wish, of(victim, "control.json"), None);
     add("keep", Role::Wish, of(victim, "keep"), None);
@@ -165,9 +168,13 @@ impl Target {
                 let digest = name.trim_end_matches(".json");
                 template.referrers.get(digest).into_iter().flatten().cloned().collect()
             }
-            Role::Keys | Role::Settings | Role::Wish | Role::Lock | Role::Backup | Role::Disposable => {
-                BTreeSet::new()
-            }
+            Role::Keys
+            | Role::HttpSecret
+            | Role::Settings
+            | Role::Wish
+            | Role::Lock
+            | Role::Backup
+            | Role::Disposable => BTreeSet::new(),
         }
     }
 }

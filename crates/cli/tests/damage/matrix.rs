@@ -299,7 +299,7 @@ impl<'a> Group<'a> {
         let session = match &command.about {
             About::Session(session) => session,
             About::Store => return self.after_restore(case, answer, home),
-            About::Elsewhere => return self.after_new_keys(case, answer, home),
+            About::Elsewhere => return self.after_new_keys(case, command, answer, home),
         };
         if case.is_sound(session) {
             return self.taken_away(command, home, before, after);
@@ -352,8 +352,17 @@ impl<'a> Group<'a> {
     }
 
     /// With new keys every run is found again.
-    fn after_new_keys(&self, case: &Case<'_>, answer: &Answer, home: &Home) -> Vec<String> {
-        let replaceable = self.target.name == "keyring" && case.harms && !case.has_other_keys;
+    fn after_new_keys(
+        &self,
+        case: &Case<'_>,
+        command: &Command,
+        answer: &Answer,
+        home: &Home,
+    ) -> Vec<String> {
+        let replaceable = match command.name.as_str() {
+            "new http secret" => self.target.role == Role::HttpSecret,
+            _ => self.target.name == "keyring" && case.harms && !case.has_usable_keys,
+        };
         match (replaceable, &answer.end) {
             (false, _) => Vec::new(),
             (true, End::Done) => self.goes_on(home, &self.template.victim.session).into_iter().collect(),

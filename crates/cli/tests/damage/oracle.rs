@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 use workrail_testkit::home::Home;
@@ -36,8 +37,10 @@ pub(crate) struct Case<'a> {
     needed_by: BTreeSet<String>,
     /// Only the last group of the manifest is lost: the next writer rolls it forward (G13).
     pub(crate) pending: bool,
-    /// The keyring is well formed and holds keys that were never ours, which nobody can see.
-    pub(crate) has_other_keys: bool,
+    /// The keyring says what it said, or is that of another store, which nobody can see.
+    pub(crate) has_usable_keys: bool,
+    /// The HTTP secret is absent, or of the right form.
+    has_usable_secret: bool,
 }
 
 impl<'a> Case<'a> {
@@ -51,8 +54,22 @@ impl<'a> Case<'a> {
         let harms = damage.harms(target, template, home);
         let needed_by = if harms { target.needed_by(template) } else { BTreeSet::new() };
         let pending = target.name == "manifest" && harms && only_last_group_is_lost(template, target, home);
-        let has_other_keys = target.name == "keyring" && harms && is_well_formed_keyring(target, home);
-        Self { template, baseline, target, damage, harms, needed_by, pending, has_other_keys }
+        let has_usable_keys = target.name == "keyring"
+            && harms
+            && (damage == Damage::Swapped || is_same_keyring(template, target, home));
+        let has_usable_secret =
+            target.role == Role::HttpSecret && !damage.is_forbidden() && is_well_formed_secret(target, home);
+        Self {
+            template,
+            baseline,
+            target,
+            damage,
+            harms,
+            needed_by,
+            pending,
+            has_usable_keys,
+            has_usable_secret,
+        }
     }
 
     pub(crate) fn is_sound(&self, session: &str) -> bool {
@@ -68,7 +85,7 @@ impl<'a> Case<'a> {
 
     /// Whether only a change of rights brings the file back.
     pub(crate) fn is_forbidden(&self) -> bool {
-        matches!(self.damage, Damage::Unreadable | Damage::WrongOwner)
+        self.damage.is_forbidden()
     }
 
     /// How many events of the victim a repair must keep; none when there is nothing to start from.
@@ -149,7 +166,9 @@ impl<'a> Case<'a> {
             Role::Keys => self.harms && command.signs && answer.said.contains("key"),
             Role::Lock => {
                 let may = self.target.name != "session lock" || about_victim;
-                writes && may && self.damage != Damage::Missing && answer.said.contains(&file)
+                // The same ack again first makes sure, under the lock, that what it repeats is durable.
+                let locks = writes || command.name.starts_with("replay");
+                locks && may && self.damage != Damage::Missing && answer.said.contains(&file)
             }
             Role::Wish => self.harms && command.name.starts_with("prefs show") && about_victim,
             Role::Backup => command.name.starts_with("gc"),
@@ -160,6 +179,7 @@ impl<'a> Case<'a> {
             }
             Role::Base => self.harms || writes,
             Role::Log | Role::Content => self.harms && command.name.starts_with("gc"),
+            Role::HttpSecret => command.name.contains("http secret"),
             Role::Settings | Role::Disposable => false,
         }
     }
@@ -183,7 +203,7 @@ impl<'a> Case<'a> {
             Role::Keys => self.harms && command.signs,
             Role::Wish => command.about == About::Session(self.template.victim.session.clone()),
             Role::Log | Role::Content | Role::Base | Role::Settings => false,
-            Role::Lock | Role::Backup | Role::Disposable => false,
+            Role::HttpSecret | Role::Lock | Role::Backup | Role::Disposable => false,
         };
         if answer.end != before.end {
             return vec![format!("was {:?}, is {:?}: {}", before.end, answer.end, short(&answer.said))];
@@ -318,13 +338,14 @@ impl<'a> Case<'a> {
     fn doctor_verdict(&self, answer: &Answer) -> Vec<String> {
         let named = match self.target.role {
             Role::Log => !self.harms || self.is_gone() || answer.said.contains(&self.template.victim.session),
-            Role::Keys if self.harms && !self.has_other_keys => {
+            Role::Keys if self.harms && !self.has_usable_keys => {
                 let findings = answer.value["findings"].as_array().cloned().unwrap_or_default();
                 findings
                     .iter()
                     .any(|finding| finding["level"] != "good" && finding.to_string().contains("key"))
             }
-            Role::Keys | Role::Content | Role::Base | Role::Settings => true,
+            Role::HttpSecret if self.harms && !self.has_usable_secret => answer.said.contains("HTTP secret"),
+            Role::Keys | Role::HttpSecret | Role::Content | Role::Base | Role::Settings => true,
             Role::Wish | Role::Lock | Role::Backup | Role::Disposable => true,
         };
         match (&answer.end, named) {
@@ -397,22 +418,25 @@ pub(crate) fn short(text: &str) -> String {
     flat.chars().take(260).collect()
 }
 
-/// Whether the keyring holds keys of the right length and nothing else.
-fn is_well_formed_keyring(target: &Target, home: &Home) -> bool {
-    let path = home.root().join(&target.path);
-    if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() < 4096) {
-        return false;
-    }
-    let Ok(Value::Object(members)) = serde_json::from_slice(&fs::read(path).unwrap()) else { return false };
-    let is_key = |value: &Value| {
-        let of_key = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-        value.as_str().is_some_and(|key| key.len() == 43 && key.chars().all(of_key))
+/// Whether the keyring is a plain file with the same keys, whatever is between them.
+fn is_same_keyring(template: &Template, target: &Target, home: &Home) -> bool {
+    let keys = |root: &Path| -> Option<Value> {
+        let path = root.join(&target.path);
+        let is_small = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() < 4096);
+        is_small.then(|| fs::read(path).ok())?.and_then(|bytes| serde_json::from_slice(&bytes).ok())
     };
-    members.iter().all(|(name, value)| match name.as_str() {
-        "v" => value == 1,
-        "current" | "previous" => is_key(value),
-        _ => false,
-    })
+    keys(home.root()).is_some_and(|found| Some(found) == keys(template.home.root()))
+}
+
+/// Whether this could be the secret of the HTTP transport. That it is another one nobody can see.
+fn is_well_formed_secret(target: &Target, home: &Home) -> bool {
+    let path = home.root().join(&target.path);
+    let Ok(found) = fs::symlink_metadata(&path) else { return true };
+    let of_secret = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+    found.is_file()
+        && found.len() < 4096
+        && fs::read_to_string(path)
+            .is_ok_and(|text| text.trim_end().len() == 43 && text.trim_end().chars().all(of_secret))
 }
 
 /// Whether the manifest is what an interrupted write of its last group leaves.

@@ -119,6 +119,7 @@ impl Template {
         template.repair_one();
         template.wish();
         template.bundle();
+        template.run(&["keys", "http-secret", "--new", "--yes"]);
         if template.home.run(&["backup", "--help"]).code == 0 {
             template.run(&["backup", "../backup"]);
         }

@@ -56,6 +56,40 @@ fn keys_that_others_may_use_are_refused() {
 }
 
 #[test]
+fn a_damaged_key_is_named_and_an_older_keyring_is_accepted() {
+    let scene = Scene::new();
+    scene.unfinished();
+    let file = scene.data.path().join("keys/keyring.json");
+    let mut keyring: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let key = keyring["current"].as_str().unwrap().to_owned();
+    let first = if key.starts_with('A') { "B" } else { "A" };
+    keyring["current"] = json!(format!("{first}{}", &key[1..]));
+    fs::write(&file, keyring.to_string()).unwrap();
+    let refused = scene.run(&["keys", "show", "--json"]);
+    assert_eq!((refused.code, &refused.json()["error"]["code"]), (1, &json!("STORE_KEYRING_UNUSABLE")));
+    assert!(scene.run(&["doctor"]).out.contains("do not match its `check`"));
+
+    keyring["current"] = json!(key);
+    keyring.as_object_mut().unwrap().remove("check");
+    fs::write(&file, keyring.to_string()).unwrap();
+    assert_eq!(scene.run(&["keys", "show"]).code, 0);
+}
+
+#[test]
+fn a_damaged_http_secret_is_named_and_replaced() {
+    let scene = Scene::new();
+    scene.unfinished();
+    let file = scene.data.path().join("keys/http-secret");
+    fs::create_dir(&file).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(scene.run(&["doctor"]).out.contains("HTTP secret"));
+    assert_eq!(scene.run(&["keys", "http-secret"]).code, 1);
+    assert_eq!(scene.run(&["keys", "http-secret", "--new", "--yes"]).code, 0);
+    assert_eq!(scene.run(&["keys", "http-secret"]).code, 0);
+    assert!(scene.data.path().join("keys/http-secret.unusable-1").is_dir());
+}
+
+#[test]
 fn servers_of_before_and_after_a_rotation_take_each_others_tokens() {
     let scene = Scene::new();
     let mut before = scene.server();

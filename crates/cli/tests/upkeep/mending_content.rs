@@ -148,13 +148,11 @@ fn damaged_shared_content_is_named_with_everybody_who_needs_it() {
         "{}",
         refused.text
     );
+    assert_eq!(refused.structured["details"]["runs"], json!([label(&one)]), "{}", refused.text);
     let found = client.call("resume_session", json!({ "run": label(&two) }));
+    assert!(found.structured["candidates"][0]["problem"].as_str().unwrap().contains(&path), "{}", found.text);
     assert!(!found.is_error, "{}", found.text);
-    assert!(
-        found.text.contains(&label(&two)) && found.text.contains("CANNOT CONTINUE YET"),
-        "{}",
-        found.text
-    );
+    assert!(found.text.contains(&label(&two)) && found.text.contains("Cannot continue: "), "{}", found.text);
 
     // Without its source the workflow cannot be compiled; with it, it is restored.
     let lost = scene.run(&["repair", "--all", "--json"]);
@@ -163,6 +161,21 @@ fn damaged_shared_content_is_named_with_everybody_who_needs_it() {
     assert_eq!(fs::read(scene.data.path().join(&path)).unwrap(), bytes);
     let looked = client.call("continue_workflow", json!({ "stateToken": one.string("stateToken") }));
     assert!(!looked.is_error, "the server that ran meanwhile goes on: {}", looked.text);
+}
+
+#[test]
+fn a_folder_in_the_place_of_a_pinned_workflow_does_not_stop_a_start() {
+    let scene = scene();
+    scene.unfinished();
+    let (path, bytes) = content_files(&scene, "workflows/pinned").pop_first().unwrap();
+    let file = scene.data.path().join(&path);
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    fs::write(file.join("mine.txt"), "kept").unwrap();
+    scene.unfinished();
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+    let aside = fs::read_dir(scene.data.path().join("backups/content")).unwrap().next().unwrap().unwrap();
+    assert_eq!(fs::read_to_string(aside.path().join("mine.txt")).unwrap(), "kept");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod bundle;
 mod call;
+mod content;
 mod token;
 mod upkeep;
 mod workflow;
@@ -20,13 +21,13 @@ use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS, RENDERED_STEP_BYTES_MAX};
 use workrail_model::plan::PlanError;
-use workrail_ports::content::ContentError;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp};
 use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
 
 pub(crate) use bundle::*;
 pub(crate) use call::*;
+pub(crate) use content::*;
 pub(crate) use token::*;
 pub(crate) use upkeep::*;
 pub(crate) use workflow::*;
@@ -146,9 +147,10 @@ pub(crate) fn store(cause: StoreError) -> Boxed {
         StoreError::Busy => busy(),
         StoreError::Uncertain(error) => uncertain(error),
         StoreError::Io(error) => io(error),
-        StoreError::MissingContent(_)
-        | StoreError::Unattached { .. }
-        | StoreError::AlreadyExists { .. }
+        StoreError::MissingContent(error) => content(error.clone()),
+        // The engine attaches what is new, so this was stored once.
+        StoreError::Unattached { kind, digest } => lost_content(*kind, digest),
+        StoreError::AlreadyExists { .. }
         | StoreError::Stale { .. }
         | StoreError::WrongSession { .. }
         | StoreError::DedupeConflict { .. } => internal(&cause.to_string()),
@@ -222,20 +224,6 @@ pub(crate) fn io(cause: &FsError) -> Boxed {
         Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },
         format!("The disk refused to work: {cause}. Nothing was acknowledged; earlier work is intact."),
         &format!("{next}, then send the same call again with the same token."),
-    )
-}
-
-pub(crate) fn content(cause: ContentError) -> Boxed {
-    if let ContentError::Io(error) = &cause {
-        return io(error);
-    }
-    envelope(
-        ErrorCode::StoreContentDamaged,
-        Retry::NotRetryable,
-        format!("{}. Nothing was changed.", sentence(&chain(&cause))),
-        "Do not start over: the record of the run is intact. Ask the user to run `workrail repair --all`, which computes \
-         the file again or, with `--from BACKUP`, takes it from a backup; `workrail verify` names the sessions that need it. \
-         Then send the same call again.",
     )
 }
 

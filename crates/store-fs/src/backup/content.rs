@@ -14,10 +14,9 @@ use workrail_ports::upkeep::UpkeepError;
 
 use super::copier::{Checking, Copier};
 use super::{source, target};
-use crate::content::{read_verified, references, write_temp};
+use crate::content::{read_verified, references, set_aside, write_temp};
 use crate::layout::{self, CONTENT_KINDS};
 use crate::store::{LOCK_WAIT, LocalStore};
-use crate::suspect;
 
 type Piece = (AttachmentKind, Sha256);
 
@@ -88,7 +87,7 @@ impl<F: FileSystem> Copier<'_, F> {
         let (fs, path) = (self.target.fs(), layout::content(kind, digest));
         let temp = layout::backup_content_temp(kind);
         write_temp(fs, &temp, bytes)?;
-        set_content_aside(fs, kind, digest)?;
+        set_aside(fs, kind, digest)?;
         fs.rename(&temp, &path)
     }
 
@@ -141,37 +140,9 @@ pub(crate) fn replace_content<F: FileSystem>(
     let _no_sweep = fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?.ok_or(UpkeepError::Busy)?;
     let temp = layout::backup_content_temp(kind);
     write_temp(fs, &temp, content.bytes())?;
-    let aside = set_content_aside(fs, kind, content.digest())?;
+    let aside = set_aside(fs, kind, content.digest())?;
     fs.rename(&temp, &layout::content(kind, content.digest()))?;
     fs.sync_dir(&layout::content_dir(kind))?;
     fs.about_to_acknowledge();
     Ok(aside)
-}
-
-/// Moves whatever has the name of this content to `backups/content`; nothing where nothing is. Says where it went.
-fn set_content_aside<F: FileSystem>(
-    fs: &F,
-    kind: AttachmentKind,
-    digest: Sha256,
-) -> Result<Option<String>, FsError> {
-    let path = layout::content(kind, digest);
-    match fs.stat(&path) {
-        Err(error) if error.kind == FsErrorKind::NotFound => return Ok(None),
-        stat => stat?,
-    };
-    suspect::make_folder(fs, &layout::backups())?;
-    suspect::make_folder(fs, &layout::damaged_content_dir())?;
-    for number in 1.. {
-        let aside = layout::damaged_content(kind, digest, number);
-        if fs.stat(&aside).is_ok() {
-            continue;
-        }
-        return match fs.rename(&path, &aside) {
-            // A link has no content of its own to keep.
-            Err(error) if error.kind == FsErrorKind::WrongKind => fs.remove_file(&path).map(|()| None),
-            Err(error) => Err(error),
-            Ok(()) => fs.sync_dir(&layout::damaged_content_dir()).map(|()| Some(aside.to_string())),
-        };
-    }
-    Ok(None)
 }

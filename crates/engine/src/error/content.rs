@@ -1,0 +1,67 @@
+//! Content that cannot be used: which file, which runs need it, and how it comes back.
+
+use serde_json::json;
+use workrail_core::label::RunLabel;
+use workrail_core::project::{RunState, SessionState};
+use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::plan::AttachmentKind;
+use workrail_ports::content::ContentError;
+
+use super::{Boxed, chain, envelope, io, sentence};
+
+/// Runs that an error names; of more it gives the number.
+const RUNS_NAMED_MAX: usize = 8;
+
+pub(crate) fn content(cause: ContentError) -> Boxed {
+    if let ContentError::Io(error) = &cause {
+        return io(error);
+    }
+    damaged(&sentence(&chain(&cause)))
+}
+
+/// Content that was stored once and that a new event refers to again.
+pub(crate) fn lost_content(kind: AttachmentKind, digest: &str) -> Boxed {
+    let kind = match kind {
+        AttachmentKind::Snapshot => "snapshot",
+        AttachmentKind::Blob => "blob",
+        AttachmentKind::Workflow => "pinned workflow",
+    };
+    damaged(&format!("The stored {kind} {digest} is missing or damaged"))
+}
+
+fn damaged(what: &str) -> Boxed {
+    envelope(
+        ErrorCode::StoreContentDamaged,
+        Retry::NotRetryable,
+        format!("{what}. Nothing was changed."),
+        "Do not start over: the record of the run is intact. Ask the user to run `workrail repair --all`, which computes \
+         the file again or, with `--from BACKUP`, takes it from a backup; `workrail verify` names the sessions that need it. \
+         Then send the same call again.",
+    )
+}
+
+/// Adds to an error about damaged content which runs of the session need that content.
+pub(crate) fn naming_runs(mut error: Boxed, facts: &SessionState) -> Boxed {
+    if error.code != ErrorCode::StoreContentDamaged || error.details.is_some() {
+        return error;
+    }
+    let needs_it = |run: &&RunState| {
+        error.message.contains(run.workflow_hash.digest().hex().as_str())
+            || facts
+                .nodes(run.run_id)
+                .any(|node| error.message.contains(node.snapshot_ref.digest().hex().as_str()))
+    };
+    let affected: Vec<String> =
+        facts.runs().filter(needs_it).map(|run| RunLabel::of(run.run_id).to_string()).collect();
+    if affected.is_empty() {
+        return error;
+    }
+    let named = &affected[..affected.len().min(RUNS_NAMED_MAX)];
+    let more = match affected.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    error.message.push_str(&format!(" Runs of this session that need it: {}{more}.", named.join(", ")));
+    error.details = Some(json!({ "runs": named, "runCount": affected.len() }));
+    error
+}
