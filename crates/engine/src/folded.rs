@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use workrail_core::project::{self, FoldError, SessionState};
 use workrail_model::event::Event;
 use workrail_model::id::SessionId;
+use workrail_model::limits::CACHE_BYTES_MAX;
 use workrail_model::manifest::Cursor;
 use workrail_ports::cache::CachedProjection;
 use workrail_ports::session_store::SessionSlice;
@@ -34,6 +35,8 @@ pub(crate) struct Folded {
     pub cursor: Cursor,
     /// The length of the log at which the state was last put into the cache.
     cached_events: u64,
+    /// The state has outgrown the cache. What was saved before still spares the most of the fold.
+    too_large: bool,
 }
 
 /// Shorter sessions are folded faster than a cached state is read.
@@ -43,10 +46,12 @@ const CACHED_EVENTS_MIN: u64 = 512;
 const UNCACHED_PART_MAX: u64 = 64;
 /// So few events are folded faster than a state is written.
 const UNCACHED_EVENTS_MIN: u64 = 256;
+/// What a cache can hold besides its header.
+const STATE_BYTES_MAX: u64 = CACHE_BYTES_MAX - 4096;
 
 impl Folded {
     fn new(session: SessionId) -> Self {
-        Self { state: SessionState::new(session), cursor: Cursor::start(), cached_events: 0 }
+        Self { state: SessionState::new(session), cursor: Cursor::start(), cached_events: 0, too_large: false }
     }
 
     /// A state from the cache, when it is one of this session.
@@ -55,19 +60,25 @@ impl Folded {
         let cached_events = state.next_event_index().get();
         let fits =
             state.session_id() == session && state.next_event_index() == cached.cursor.next_event_index;
-        fits.then_some(Self { state, cursor: cached.cursor, cached_events })
+        fits.then_some(Self { state, cursor: cached.cursor, cached_events, too_large: false })
     }
 
     /// The state to be cached, when the cache is far behind.
     pub(crate) fn due_for_cache(&mut self) -> Option<CachedProjection> {
         let events = self.state.next_event_index().get();
         let step = UNCACHED_EVENTS_MIN.max(events / UNCACHED_PART_MAX);
-        if events < CACHED_EVENTS_MIN || events.saturating_sub(self.cached_events) < step {
+        if self.too_large || events < CACHED_EVENTS_MIN || events.saturating_sub(self.cached_events) < step {
             return None;
         }
         let state = serde_json::to_vec(&self.state).ok()?;
         self.cached_events = events;
-        Some(CachedProjection { version: project::VERSION, cursor: self.cursor, state })
+        self.too_large = state.len() as u64 > STATE_BYTES_MAX;
+        (!self.too_large).then_some(CachedProjection { version: project::VERSION, cursor: self.cursor, state })
+    }
+
+    /// Starts over: the next use folds the log from its beginning.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::new(self.state.session_id());
     }
 
     /// What to ask the store for.
@@ -87,7 +98,7 @@ impl Folded {
     pub(crate) fn extend(&mut self, events: &[Event], cursor: Cursor) -> Result<(), FoldError> {
         for event in events {
             if let Err(error) = self.state.apply(event) {
-                *self = Self::new(self.state.session_id());
+                self.forget();
                 return Err(error);
             }
         }

@@ -59,7 +59,20 @@ impl Reading<'_> {
             return Err(error::health(session, &slice.health));
         }
         folded.take(&slice).map_err(|cause| error::fold(session, &cause))?;
-        use_it(&folded.state).map_err(|cause| error::naming_runs(cause, &folded.state))
+        let answer = use_it(&folded.state).map_err(|cause| error::naming_runs(cause, &folded.state));
+        self.check_readable(&mut folded)?;
+        answer
+    }
+
+    /// Refuses an answer from a cache of which a part could not be read, and drops that cache. Damage never gets this
+    /// far, since a cache has a digest.
+    fn check_readable(&self, folded: &mut Folded) -> Result<(), Box<ErrorEnvelope>> {
+        if folded.state.is_readable() {
+            return Ok(());
+        }
+        let _ = self.projections.invalidate(folded.state.session_id());
+        folded.forget();
+        Err(error::internal("the saved state of the session could not be read; it was dropped"))
     }
 
     /// The folded state that an appender left of a long session (G18). It holds only while the log still has the
@@ -88,8 +101,12 @@ impl<S: Store> Engine<S> {
         folded.take(&slice).map_err(|cause| error::fold(session, &cause))?;
         let before = folded.cursor;
         let answer = use_it(&mut Held { session: &mut held, folded: &mut folded });
-        if folded.cursor != before {
-            self.save(&mut folded);
+        let has_appended = folded.cursor != before;
+        match self.reading().check_readable(&mut folded) {
+            Ok(()) if has_appended => self.save(&mut folded),
+            Err(unreadable) if !has_appended => return Err(unreadable),
+            // After an append the answer stands: the next call folds the log anew.
+            Ok(()) | Err(_) => {}
         }
         answer.map_err(|cause| error::naming_runs(cause, &folded.state))
     }
@@ -158,6 +175,10 @@ impl<L: LockedSession> Held<'_, L> {
     /// Makes the plan durable, then folds it.
     pub(crate) fn append(&mut self, plan: AppendPlan) -> Result<(), Box<ErrorEnvelope>> {
         let session = self.session.session_id();
+        // What was decided on a part of the state is not recorded; `hold` drops the state.
+        if !self.folded.state.is_readable() {
+            return Err(error::internal("the saved state of the session could not be read"));
+        }
         match self.session.append(plan).map_err(error::store)? {
             Appended::Committed { events, cursor } => {
                 self.folded.extend(&events, cursor).map_err(|cause| error::fold(session, &cause))

@@ -11,7 +11,7 @@ use workrail_model::limits::{LOCK_WAIT_MS_MAX, MANIFEST_BYTES_MAX};
 use workrail_model::manifest::Cursor;
 use workrail_model::plan::AppendPlan;
 use workrail_ports::environment::Entropy;
-use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
+use workrail_ports::file_system::{DirEntry, FileKind, FileStamp, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
 use workrail_ports::session_store::{
     Appended, LockedSession, LogStamp, SessionReader, SessionSlice, SessionStore, StampDepth, StampedSession,
     StoreError,
@@ -54,17 +54,19 @@ pub(crate) struct Memo {
     torn_bytes: u64,
     /// How many keys the cache of the session holds.
     pub(crate) keys_saved: usize,
+    /// The folder of the segments when it was last known to hold committed segments only.
+    clean_folder: Option<FileStamp>,
 }
 
 impl Memo {
     fn new() -> Self {
-        Self { cursor: Cursor::start(), keys: BTreeSet::new(), torn_bytes: 0, keys_saved: 0 }
+        Self { cursor: Cursor::start(), keys: BTreeSet::new(), torn_bytes: 0, keys_saved: 0, clean_folder: None }
     }
 
     /// What another process saved; it holds while the log has the group at the cursor.
     pub(crate) fn saved(cursor: Cursor, keys: BTreeSet<[u8; 16]>) -> Self {
         let keys_saved = keys.len();
-        Self { cursor, keys, torn_bytes: 0, keys_saved }
+        Self { cursor, keys, torn_bytes: 0, keys_saved, clean_folder: None }
     }
 
     fn remember(&mut self, events: &[Event]) {
@@ -140,7 +142,12 @@ impl<F: FileSystem> LocalStore<F> {
                 self.doubted().insert(session);
             })?;
         }
-        let entries = load::list_events(&self.fs, session)?;
+        // Before the listing, so that a name that appears during it is noticed by the next call.
+        let folder = self.events_stamp(session);
+        let entries = match folder.is_some() && folder == memo.clean_folder && !is_new_to_us {
+            true => Vec::new(),
+            false => load::list_events(&self.fs, session)?,
+        };
         if starts_at(&entries, loaded.cursor.next_event_index.get()) && self.roll_forward(session, &loaded)? {
             loaded = self.load_healthy(session, since.as_ref(), origin)?;
         }
@@ -149,10 +156,17 @@ impl<F: FileSystem> LocalStore<F> {
         }
         let base = memo.cursor;
         let leftovers = leftovers(session, &entries, &loaded, base);
+        memo.clean_folder = folder.filter(|_| leftovers.is_empty());
         memo.remember(&loaded.events);
         memo.cursor = loaded.cursor;
         memo.torn_bytes = loaded.torn_bytes;
         Ok(Locked { store: self, session, lock, memo, base, tail: loaded.events, leftovers, failed: None })
+    }
+
+    /// Changes with every name in the folder of the segments. A name that another process adds within the resolution
+    /// of the file system's clock is missed until the next change; it was not acknowledged (G13).
+    fn events_stamp(&self, session: SessionId) -> Option<FileStamp> {
+        self.fs.stat(&layout::events(session)).ok().map(|stat| stat.stamp)
     }
 
     /// The log from `since` on; nothing where there is no manifest.
@@ -418,6 +432,7 @@ impl<F: FileSystem> LockedSession for Locked<'_, F> {
                 self.memo.cursor = cursor;
                 self.memo.torn_bytes = 0;
                 self.leftovers.clear();
+                self.memo.clean_folder = self.store.events_stamp(self.session);
                 self.tail.extend_from_slice(plan.events());
                 self.store.save_keys(self.session, &mut self.memo);
                 Ok(Appended::Committed { events: plan.into_events(), cursor })

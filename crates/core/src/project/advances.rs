@@ -1,6 +1,6 @@
 //! The durable outcomes of ack attempts, from which replays are answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use workrail_model::blocker::BlockerCode;
@@ -57,6 +57,8 @@ pub(super) struct Advances {
     /// By the node that the edge will lead to. Within one plan the record may stand before or after the
     /// node and the edge it speaks of; both orders say the same.
     awaited: BTreeMap<NodeId, Awaited>,
+    /// The nodes with more than `SCANNED_MAX` records.
+    crowded: BTreeSet<NodeIx>,
     /// The place of an attempt among its node's records, from `SCANNED_MAX` on.
     #[serde(skip)]
     places: BTreeMap<(NodeIx, AttemptId), usize>,
@@ -66,21 +68,26 @@ pub(super) struct Advances {
 struct Stored {
     records: PerNode<AdvanceRecord>,
     awaited: BTreeMap<NodeId, Awaited>,
+    crowded: BTreeSet<NodeIx>,
 }
 
 impl From<Stored> for Advances {
     fn from(stored: Stored) -> Self {
         let mut places = BTreeMap::new();
-        for (node, records) in stored.records.iter().enumerate() {
-            for (place, record) in records.iter().enumerate().skip(SCANNED_MAX) {
-                places.insert((NodeIx::at(node), record.attempt), place);
+        for node in &stored.crowded {
+            for (place, record) in stored.records.get(*node).iter().enumerate().skip(SCANNED_MAX) {
+                places.insert((*node, record.attempt), place);
             }
         }
-        Self { records: stored.records, awaited: stored.awaited, places }
+        Self { records: stored.records, awaited: stored.awaited, crowded: stored.crowded, places }
     }
 }
 
 impl Advances {
+    pub(super) fn is_readable(&self) -> bool {
+        self.records.is_readable()
+    }
+
     pub(super) fn get(&self, ix: NodeIx, attempt: AttemptId) -> Option<&AdvanceRecord> {
         let records = self.records.get(ix);
         let scanned = records.iter().take(SCANNED_MAX).find(|record| record.attempt == attempt);
@@ -108,6 +115,7 @@ impl Advances {
         }
         let place = self.records.get(ix).len();
         if place >= SCANNED_MAX {
+            self.crowded.insert(ix);
             self.places.insert((ix, attempt), place);
         }
         let record = AdvanceRecord {

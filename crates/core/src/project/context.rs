@@ -43,8 +43,8 @@ struct AttemptSet {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Contexts {
-    /// A slot per node, up to the last one with sets.
-    by_node: Vec<Option<NodeSets>>,
+    /// At most one entry per node.
+    by_node: PerNode<NodeSets>,
     nearest: Nearest,
     by_attempt: PerNode<AttemptSet>,
     /// Runs in which a node got a set after it had children. Writers never do this, so what was merged
@@ -53,6 +53,10 @@ pub(super) struct Contexts {
 }
 
 impl Contexts {
+    pub(super) fn is_readable(&self) -> bool {
+        self.by_node.is_readable() && self.by_attempt.is_readable()
+    }
+
     pub(super) fn node_created(&mut self, parent: Option<NodeIx>) {
         self.nearest.node_created(parent);
     }
@@ -67,7 +71,7 @@ impl Contexts {
         if !node.children.is_empty() {
             self.unmerged_runs.insert(node.run_id);
         }
-        if let Some(sets) = self.by_node.get_mut(ix.place()).and_then(Option::as_mut) {
+        if let Some(sets) = self.by_node.get_mut(ix).first_mut() {
             sets.sets.push(context);
             return;
         }
@@ -79,15 +83,12 @@ impl Contexts {
         let inherited = above
             .filter(|_| merge && !self.unmerged_runs.contains(&node.run_id))
             .and_then(|above| Context::new(self.fold(dag, above)).ok());
-        if self.by_node.len() <= ix.place() {
-            self.by_node.resize_with(ix.place() + 1, || None);
-        }
-        self.by_node[ix.place()] = Some(NodeSets { sets: vec![context], inherited, to_fold });
+        self.by_node.push(ix, NodeSets { sets: vec![context], inherited, to_fold });
         self.nearest.mark(dag, ix);
     }
 
     fn sets(&self, ix: NodeIx) -> Option<&NodeSets> {
-        self.by_node.get(ix.place()).and_then(Option::as_ref)
+        self.by_node.get(ix).first()
     }
 
     /// The sets up to and including those of `from`, a node with sets, merged from the root down.

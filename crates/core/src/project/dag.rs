@@ -16,6 +16,7 @@ use workrail_model::event::{CheckpointRecord, EdgeCause, EdgeCreated, EdgeKind, 
 use workrail_model::id::{AttemptId, EventId, NodeId, RunId};
 
 use super::index::IdIndex;
+use super::saved_nodes::SavedNodes;
 use super::{FoldError, SessionState};
 
 /// How many of the newest nodes are looked at before the index of all: an advance touches the tip and its
@@ -39,8 +40,7 @@ impl NodeIx {
 }
 
 /// The edge that led to a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EdgeInfo {
     pub kind: EdgeKind,
     pub cause: EdgeCause,
@@ -49,8 +49,7 @@ pub struct EdgeInfo {
     pub attempt: Option<AttemptId>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeState {
     pub node_id: NodeId,
     pub run_id: RunId,
@@ -64,13 +63,9 @@ pub struct NodeState {
     pub created_by: EventId,
     pub edge: Option<EdgeInfo>,
     /// What the call that made this checkpoint is answered with when it comes again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<CheckpointRecord>,
-    #[serde(skip)]
     pub children: Vec<NodeId>,
-    #[serde(skip)]
     pub depth: u32,
-    #[serde(skip)]
     pub(super) links: Links,
 }
 
@@ -88,7 +83,7 @@ pub(super) struct Links {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(try_from = "Vec<NodeState>")]
+#[serde(try_from = "SavedNodes")]
 pub(super) struct Dag {
     nodes: Vec<NodeState>,
     ids: IdIndex,
@@ -98,19 +93,17 @@ pub(super) struct Dag {
 
 impl Serialize for Dag {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.nodes.serialize(serializer)
+        SavedNodes::of(&self.nodes, |id| self.find(id).map(NodeIx::place)).serialize(serializer)
     }
 }
 
-impl TryFrom<Vec<NodeState>> for Dag {
+impl TryFrom<SavedNodes> for Dag {
     type Error = String;
 
-    fn try_from(nodes: Vec<NodeState>) -> Result<Self, String> {
+    fn try_from(saved: SavedNodes) -> Result<Self, String> {
         let mut dag = Self::default();
-        for node in nodes {
-            if let Some(parent) = node.parent.filter(|parent| dag.find(*parent).is_none()) {
-                return Err(format!("the parent {parent} of {} does not stand before it", node.node_id));
-            }
+        // A parent is named by its place among the nodes before, so it is always found.
+        for node in saved.nodes()? {
             dag.insert(node);
         }
         Ok(dag)

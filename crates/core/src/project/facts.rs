@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use workrail_model::event::{
     ApprovalRecorded, AssessmentConsequenceApplied, AssessmentRecorded, DecisionTraceAppended,
@@ -31,6 +32,17 @@ pub(super) struct Facts {
     pub(super) consequences: PerNode<Recorded<AssessmentConsequenceApplied>>,
     pub(super) validations: PerNode<Recorded<ValidationPerformed>>,
     pub(super) traces: PerNode<Recorded<DecisionTraceAppended>>,
+}
+
+impl Facts {
+    pub(super) fn is_readable(&self) -> bool {
+        let Self { approvals, divergences: _, assessments, consequences, validations, traces } = self;
+        approvals.is_readable()
+            && assessments.is_readable()
+            && consequences.is_readable()
+            && validations.is_readable()
+            && traces.is_readable()
+    }
 }
 
 impl SessionState {
@@ -79,7 +91,7 @@ impl SessionState {
         self.of_node(&self.facts.traces, node)
     }
 
-    fn of_node<'a, T>(&self, facts: &'a PerNode<T>, node: NodeId) -> &'a [T] {
+    fn of_node<'a, T: DeserializeOwned>(&self, facts: &'a PerNode<T>, node: NodeId) -> &'a [T] {
         self.dag.find(node).map_or(&[], |ix| facts.get(ix))
     }
 }

@@ -11,8 +11,8 @@
 //! Code map: `dag` holds nodes, edges and ancestry; `tip` the preferred tip and why it is cheap; `run`,
 //! `advances`, `outputs`, `context`, `gaps`, `modes` (preferences and capabilities), `facts` (what is only
 //! shown: approvals, assessments, validations, traces, divergences) and `observations` one topic each;
-//! `status` where a run stands. Beneath them: `index` (ids to places), `per_node` (facts by node) and
-//! `nearest` (who answers for a node).
+//! `status` where a run stands. Beneath them: `index` (ids to places), `per_node` (facts by node, parsed when
+//! they are asked for), `nearest` (who answers for a node) and `saved_nodes` (the saved form of `dag`).
 
 mod advances;
 mod context;
@@ -27,6 +27,7 @@ mod observations;
 mod outputs;
 mod per_node;
 mod run;
+mod saved_nodes;
 mod session;
 mod status;
 mod tip;
@@ -46,4 +47,4 @@ pub use run::RunState;
 pub use session::SessionState;
 
 /// The version of the serialised state. A cache written under another one is discarded and rebuilt.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;

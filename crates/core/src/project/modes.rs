@@ -67,6 +67,10 @@ pub(super) struct Modes {
 }
 
 impl Modes {
+    pub(super) fn is_readable(&self) -> bool {
+        self.changes.is_readable()
+    }
+
     pub(super) fn node_created(&mut self, parent: Option<NodeIx>) {
         self.preferences.nearest.node_created(parent);
         self.delegation.nearest.node_created(parent);

@@ -59,6 +59,10 @@ fn state(index: EventIndex, appended: &NodeOutputAppended) -> OutputState {
 }
 
 impl Outputs {
+    pub(super) fn is_readable(&self) -> bool {
+        self.of_nodes.is_readable()
+    }
+
     pub(super) fn append(
         &mut self,
         index: EventIndex,
@@ -94,7 +98,7 @@ impl Outputs {
 
     /// Only a refused event, which ends the fold, pays for this search.
     fn not_on_node(&self, index: EventIndex, output: OutputId) -> FoldError {
-        let elsewhere = self.of_nodes.iter().any(|outputs| outputs.iter().any(|old| old.id == output));
+        let elsewhere = self.of_nodes.iter().any(|(_, outputs)| outputs.iter().any(|old| old.id == output));
         if elsewhere {
             FoldError::OutputOfAnotherNode { index, output }
         } else {

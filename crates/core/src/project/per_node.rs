@@ -2,29 +2,112 @@
 //!
 //! A slot per node, up to the last node that has any: reaching one costs the same in a log of any length,
 //! which a search tree does not give.
+//!
+//! Slots are saved in chunks, and a chunk that was read from a cache is parsed when somebody first asks for one of
+//! its nodes: a new process that continues a long run needs the last few nodes, not all of them (G23).
 
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use data_encoding::BASE64;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 
 use super::dag::NodeIx;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(super) struct PerNode<T>(Vec<Vec<T>>);
+/// Nodes per chunk: few enough that one chunk is parsed at once, enough that there are not too many.
+const CHUNK_NODES: usize = 64;
+
+#[derive(Clone, Debug)]
+pub(super) struct PerNode<T>(Vec<Chunk<T>>);
+
+#[derive(Clone, Debug)]
+struct Chunk<T> {
+    /// The text it was read from, while nothing was added to it since.
+    saved: Option<String>,
+    /// `None` within when the text could not be parsed.
+    slots: OnceLock<Option<Vec<Vec<T>>>>,
+}
+
+impl<T> Chunk<T> {
+    fn empty() -> Self {
+        Self { saved: None, slots: OnceLock::from(Some(Vec::new())) }
+    }
+
+    fn is_readable(&self) -> bool {
+        !matches!(self.slots.get(), Some(None))
+    }
+}
+
+impl<T: DeserializeOwned> Chunk<T> {
+    fn parsed(&self) -> Option<&Vec<Vec<T>>> {
+        self.slots.get_or_init(|| parse(self.saved.as_deref().unwrap_or_default())).as_ref()
+    }
+
+    fn slots(&self) -> &[Vec<T>] {
+        self.parsed().map_or(&[], Vec::as_slice)
+    }
+
+    /// The slots to be changed; none when the chunk is unreadable, which then stays as it is.
+    fn slots_mut(&mut self) -> Option<&mut Vec<Vec<T>>> {
+        self.parsed()?;
+        self.saved = None;
+        self.slots.get_mut()?.as_mut()
+    }
+}
+
+fn parse<T: DeserializeOwned>(saved: &str) -> Option<Vec<Vec<T>>> {
+    if saved.is_empty() {
+        return Some(Vec::new());
+    }
+    serde_json::from_slice(&BASE64.decode(saved.as_bytes()).ok()?).ok()
+}
+
+impl<T: Serialize> Chunk<T> {
+    /// As Base64, which is skipped faster than JSON that nobody asks for.
+    fn text(&self) -> Result<Cow<'_, str>, serde_json::Error> {
+        let slots = self.slots.get().and_then(Option::as_ref);
+        match (&self.saved, slots) {
+            (Some(saved), _) => Ok(Cow::Borrowed(saved)),
+            (None, Some(slots)) if slots.iter().any(|slot| !slot.is_empty()) => {
+                Ok(Cow::Owned(BASE64.encode(&serde_json::to_vec(slots)?)))
+            }
+            (None, _) => Ok(Cow::Borrowed("")),
+        }
+    }
+}
 
 impl<T> PerNode<T> {
+    /// Whether everything that was asked for so far could be parsed. A cache is used only with the digest and the
+    /// version that it was written under, so this fails only for one that somebody made up.
+    pub(super) fn is_readable(&self) -> bool {
+        self.0.iter().all(Chunk::is_readable)
+    }
+}
+
+impl<T: DeserializeOwned> PerNode<T> {
     pub(super) fn get(&self, ix: NodeIx) -> &[T] {
-        self.0.get(ix.place()).map_or(&[], Vec::as_slice)
+        let chunk = self.0.get(ix.place() / CHUNK_NODES);
+        chunk.and_then(|chunk| chunk.slots().get(ix.place() % CHUNK_NODES)).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn get_mut(&mut self, ix: NodeIx) -> &mut [T] {
-        self.0.get_mut(ix.place()).map_or(&mut [], Vec::as_mut_slice)
+        let chunk = self.0.get_mut(ix.place() / CHUNK_NODES).and_then(Chunk::slots_mut);
+        chunk
+            .and_then(|slots| slots.get_mut(ix.place() % CHUNK_NODES))
+            .map_or(&mut [], Vec::as_mut_slice)
     }
 
     pub(super) fn push(&mut self, ix: NodeIx, item: T) {
-        if self.0.len() <= ix.place() {
-            self.0.resize_with(ix.place() + 1, Vec::new);
+        let (chunk, slot) = (ix.place() / CHUNK_NODES, ix.place() % CHUNK_NODES);
+        if self.0.len() <= chunk {
+            self.0.resize_with(chunk + 1, Chunk::empty);
         }
-        let items = &mut self.0[ix.place()];
+        let Some(slots) = self.0[chunk].slots_mut() else { return };
+        if slots.len() <= slot {
+            slots.resize_with(slot + 1, Vec::new);
+        }
+        let items = &mut slots[slot];
         if items.is_empty() {
             // One item is the usual case: no spare room for more until a second one comes.
             items.reserve_exact(1);
@@ -32,14 +115,95 @@ impl<T> PerNode<T> {
         items.push(item);
     }
 
-    /// All nodes up to the last one with items.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &[T]> {
-        self.0.iter().map(Vec::as_slice)
+    /// The items of all nodes that have any; parses everything.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (NodeIx, &[T])> {
+        let chunks = self.0.iter().enumerate();
+        let slots = chunks.flat_map(|(chunk, slots)| {
+            let slots = slots.slots().iter().enumerate();
+            slots.map(move |(slot, items)| (NodeIx::at(chunk * CHUNK_NODES + slot), items.as_slice()))
+        });
+        slots.filter(|(_, items)| !items.is_empty())
     }
 }
 
 impl<T> Default for PerNode<T> {
     fn default() -> Self {
         Self(Vec::new())
+    }
+}
+
+impl<T: DeserializeOwned + PartialEq> PartialEq for PerNode<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter()) && self.is_readable() && other.is_readable()
+    }
+}
+
+impl<T: Serialize> Serialize for PerNode<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let texts: Result<Vec<_>, _> = self.0.iter().map(Chunk::text).collect();
+        serializer.collect_seq(texts.map_err(ser::Error::custom)?)
+    }
+}
+
+impl<'de, T> Deserialize<'de> for PerNode<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        let chunk = |text| Chunk { saved: Some(text), slots: OnceLock::new() };
+        Ok(Self(texts.into_iter().map(chunk).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(nodes: usize) -> PerNode<String> {
+        let mut facts = PerNode::default();
+        for place in (0..nodes).step_by(3) {
+            facts.push(NodeIx::at(place), format!("fact {place}"));
+        }
+        facts
+    }
+
+    fn reopened(facts: &PerNode<String>) -> PerNode<String> {
+        serde_json::from_slice(&serde_json::to_vec(facts).unwrap()).unwrap()
+    }
+
+    fn parsed_chunks(facts: &PerNode<String>) -> usize {
+        facts.0.iter().filter(|chunk| chunk.slots.get().is_some()).count()
+    }
+
+    #[test]
+    fn only_the_chunk_that_is_asked_for_is_parsed() {
+        let facts = reopened(&filled(1000));
+        assert_eq!(facts.get(NodeIx::at(999)), ["fact 999".to_owned()]);
+        assert_eq!(facts.get(NodeIx::at(998)), [] as [String; 0]);
+        assert_eq!((facts.0.len(), parsed_chunks(&facts)), (16, 1));
+        assert!(facts == filled(1000));
+    }
+
+    #[test]
+    fn changes_to_reopened_facts_are_saved() {
+        let (mut plain, mut facts) = (filled(200), reopened(&filled(200)));
+        for facts in [&mut plain, &mut facts] {
+            facts.push(NodeIx::at(3), "late".to_owned());
+            facts.push(NodeIx::at(500), "beyond".to_owned());
+            facts.get_mut(NodeIx::at(150))[0].push('!');
+        }
+        assert!(reopened(&facts) == plain);
+        assert_eq!(reopened(&facts).get(NodeIx::at(150)), ["fact 150!".to_owned()]);
+    }
+
+    #[test]
+    fn a_chunk_that_does_not_parse_is_noticed_and_never_equal() {
+        for text in ["no base64", "bm8ganNvbg=="] {
+            let mut facts: PerNode<String> = serde_json::from_value(serde_json::json!(["", text])).unwrap();
+            assert!(facts.is_readable(), "nothing was asked for");
+            facts.push(NodeIx::at(CHUNK_NODES), "dropped".to_owned());
+            assert_eq!(facts.get(NodeIx::at(CHUNK_NODES)), [] as [String; 0]);
+            assert!(!facts.is_readable());
+            assert!(facts != PerNode::default());
+            assert_eq!(serde_json::to_value(&facts).unwrap(), serde_json::json!(["", text]));
+        }
     }
 }

@@ -84,6 +84,16 @@ impl SessionState {
         self.session_id
     }
 
+    /// Whether every fact that was asked for could be read from the cache that the state came from. If not, answers
+    /// may lack something: the state must be dropped and the log folded anew.
+    pub fn is_readable(&self) -> bool {
+        self.advances.is_readable()
+            && self.outputs.is_readable()
+            && self.contexts.is_readable()
+            && self.modes.is_readable()
+            && self.facts.is_readable()
+    }
+
     /// The index that the next event must have.
     pub fn next_event_index(&self) -> EventIndex {
         self.next_index

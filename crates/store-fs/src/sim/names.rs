@@ -42,7 +42,7 @@ impl NameOp {
         self.keys().iter().any(|(held_by, key)| *held_by == dir && key.as_ref() == name)
     }
 
-    fn dirs(&self) -> Vec<Ino> {
+    pub(super) fn dirs(&self) -> Vec<Ino> {
         self.keys().into_iter().map(|(dir, _)| dir).collect()
     }
 }

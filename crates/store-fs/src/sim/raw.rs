@@ -119,6 +119,7 @@ impl State {
             }
             NameOp::Rename { .. } => unreachable!("raw changes link and unlink only"),
         }
+        self.stamp_folders(&op);
         self.seen.apply(&op);
         self.durable.apply(&op);
     }

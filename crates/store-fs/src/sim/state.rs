@@ -132,6 +132,7 @@ impl State {
     }
 
     fn change_names(&mut self, op: NameOp) {
+        self.stamp_folders(&op);
         self.seen.apply(&op);
         self.journal.push(op);
     }
@@ -212,6 +213,15 @@ impl State {
         }
         self.change_names(NameOp::Unlink { dir, name, ino });
         Ok(())
+    }
+
+    /// As on a real disk, a change of names is a change of the folders that hold them.
+    pub(super) fn stamp_folders(&mut self, op: &NameOp) {
+        for dir in op.dirs() {
+            if let Some(node) = self.nodes.get_mut(&dir) {
+                node.changed += 1;
+            }
+        }
     }
 
     fn is_empty(&self, dir: Ino) -> bool {
