@@ -43,15 +43,20 @@ pub(crate) struct Folded {
 const CACHED_EVENTS_MIN: u64 = 512;
 /// The cache is written anew when this share of the log is not in it: the cost of writing stays a constant part of
 /// the cost of appending, and what a new process folds a constant part of the log.
-const UNCACHED_PART_MAX: u64 = 64;
+const UNCACHED_PART_MAX: u64 = 128;
 /// So few events are folded faster than a state is written.
-const UNCACHED_EVENTS_MIN: u64 = 256;
+const UNCACHED_EVENTS_MIN: u64 = 128;
 /// What a cache can hold besides its header.
 const STATE_BYTES_MAX: u64 = CACHE_BYTES_MAX - 4096;
 
 impl Folded {
     fn new(session: SessionId) -> Self {
-        Self { state: SessionState::new(session), cursor: Cursor::start(), cached_events: 0, too_large: false }
+        Self {
+            state: SessionState::new(session),
+            cursor: Cursor::start(),
+            cached_events: 0,
+            too_large: false,
+        }
     }
 
     /// A state from the cache, when it is one of this session.
@@ -73,7 +78,11 @@ impl Folded {
         let state = serde_json::to_vec(&self.state).ok()?;
         self.cached_events = events;
         self.too_large = state.len() as u64 > STATE_BYTES_MAX;
-        (!self.too_large).then_some(CachedProjection { version: project::VERSION, cursor: self.cursor, state })
+        (!self.too_large).then_some(CachedProjection {
+            version: project::VERSION,
+            cursor: self.cursor,
+            state,
+        })
     }
 
     /// Starts over: the next use folds the log from its beginning.

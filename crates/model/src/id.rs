@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::LazyLock;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -11,7 +11,9 @@ use workrail_model::limits::{LOCK_WAIT_MS_MAX, MANIFEST_BYTES_MAX};
 use workrail_model::manifest::Cursor;
 use workrail_model::plan::AppendPlan;
 use workrail_ports::environment::Entropy;
-use workrail_ports::file_system::{DirEntry, FileKind, FileStamp, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
+use workrail_ports::file_system::{
+    DirEntry, FileKind, FileStamp, FileSystem, FsError, FsErrorKind, LockMode, RelPath,
+};
 use workrail_ports::session_store::{
     Appended, LockedSession, LogStamp, SessionReader, SessionSlice, SessionStore, StampDepth, StampedSession,
     StoreError,
@@ -60,7 +62,13 @@ pub(crate) struct Memo {
 
 impl Memo {
     fn new() -> Self {
-        Self { cursor: Cursor::start(), keys: BTreeSet::new(), torn_bytes: 0, keys_saved: 0, clean_folder: None }
+        Self {
+            cursor: Cursor::start(),
+            keys: BTreeSet::new(),
+            torn_bytes: 0,
+            keys_saved: 0,
+            clean_folder: None,
+        }
     }
 
     /// What another process saved; it holds while the log has the group at the cursor.

@@ -314,3 +314,21 @@ fn a_session_that_vanished_under_a_running_process_starts_again_from_nothing() {
     let locked = store.create(session).unwrap();
     assert_eq!(locked.events_since(None).unwrap().events, []);
 }
+
+/// Broke: every lock listed all segments, so that an advance took longer with every step before it.
+#[test]
+fn a_writer_lists_segments_again_only_after_their_folder_changed() {
+    let fs = SimFs::new();
+    let store = open(fs.clone());
+    let session = session_of(&write_session(&store, 1, &[Step::Advance]));
+    let operations_of_a_lock = || {
+        let before = fs.all_op_count();
+        drop(store.lock(session).unwrap());
+        fs.all_op_count() - before
+    };
+    let unchanged = operations_of_a_lock();
+    assert_eq!(operations_of_a_lock(), unchanged, "after a writer's own append nothing is listed");
+    fs.write_raw(&within(session, "events/notes.txt"), b"of the user");
+    assert_eq!(operations_of_a_lock(), unchanged + 1, "a new name is looked at");
+    assert_eq!(operations_of_a_lock(), unchanged, "once");
+}

@@ -6,7 +6,6 @@
 //! Slots are saved in chunks, and a chunk that was read from a cache is parsed when somebody first asks for one of
 //! its nodes: a new process that continues a long run needs the last few nodes, not all of them (G23).
 
-use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use data_encoding::BASE64;
@@ -23,15 +22,15 @@ pub(super) struct PerNode<T>(Vec<Chunk<T>>);
 
 #[derive(Clone, Debug)]
 struct Chunk<T> {
-    /// The text it was read from, while nothing was added to it since.
-    saved: Option<String>,
+    /// The text it was read from or written as, while nothing was added to it since.
+    saved: OnceLock<String>,
     /// `None` within when the text could not be parsed.
     slots: OnceLock<Option<Vec<Vec<T>>>>,
 }
 
 impl<T> Chunk<T> {
     fn empty() -> Self {
-        Self { saved: None, slots: OnceLock::from(Some(Vec::new())) }
+        Self { saved: OnceLock::new(), slots: OnceLock::from(Some(Vec::new())) }
     }
 
     fn is_readable(&self) -> bool {
@@ -41,7 +40,7 @@ impl<T> Chunk<T> {
 
 impl<T: DeserializeOwned> Chunk<T> {
     fn parsed(&self) -> Option<&Vec<Vec<T>>> {
-        self.slots.get_or_init(|| parse(self.saved.as_deref().unwrap_or_default())).as_ref()
+        self.slots.get_or_init(|| parse(self.saved.get().map_or("", String::as_str))).as_ref()
     }
 
     fn slots(&self) -> &[Vec<T>] {
@@ -51,7 +50,7 @@ impl<T: DeserializeOwned> Chunk<T> {
     /// The slots to be changed; none when the chunk is unreadable, which then stays as it is.
     fn slots_mut(&mut self) -> Option<&mut Vec<Vec<T>>> {
         self.parsed()?;
-        self.saved = None;
+        self.saved = OnceLock::new();
         self.slots.get_mut()?.as_mut()
     }
 }
@@ -64,16 +63,18 @@ fn parse<T: DeserializeOwned>(saved: &str) -> Option<Vec<Vec<T>>> {
 }
 
 impl<T: Serialize> Chunk<T> {
-    /// As Base64, which is skipped faster than JSON that nobody asks for.
-    fn text(&self) -> Result<Cow<'_, str>, serde_json::Error> {
-        let slots = self.slots.get().and_then(Option::as_ref);
-        match (&self.saved, slots) {
-            (Some(saved), _) => Ok(Cow::Borrowed(saved)),
-            (None, Some(slots)) if slots.iter().any(|slot| !slot.is_empty()) => {
-                Ok(Cow::Owned(BASE64.encode(&serde_json::to_vec(slots)?)))
-            }
-            (None, _) => Ok(Cow::Borrowed("")),
+    /// As Base64, which is skipped faster than JSON that nobody asks for. Kept, so that a long session's state is
+    /// saved at the cost of what is new in it.
+    fn text(&self) -> Result<&str, serde_json::Error> {
+        if let Some(saved) = self.saved.get() {
+            return Ok(saved);
         }
+        let slots = self.slots.get().and_then(Option::as_ref);
+        let text = match slots.filter(|slots| slots.iter().any(|slot| !slot.is_empty())) {
+            Some(slots) => BASE64.encode(&serde_json::to_vec(slots)?),
+            None => String::new(),
+        };
+        Ok(self.saved.get_or_init(|| text))
     }
 }
 
@@ -93,9 +94,7 @@ impl<T: DeserializeOwned> PerNode<T> {
 
     pub(super) fn get_mut(&mut self, ix: NodeIx) -> &mut [T] {
         let chunk = self.0.get_mut(ix.place() / CHUNK_NODES).and_then(Chunk::slots_mut);
-        chunk
-            .and_then(|slots| slots.get_mut(ix.place() % CHUNK_NODES))
-            .map_or(&mut [], Vec::as_mut_slice)
+        chunk.and_then(|slots| slots.get_mut(ix.place() % CHUNK_NODES)).map_or(&mut [], Vec::as_mut_slice)
     }
 
     pub(super) fn push(&mut self, ix: NodeIx, item: T) {
@@ -148,7 +147,7 @@ impl<T: Serialize> Serialize for PerNode<T> {
 impl<'de, T> Deserialize<'de> for PerNode<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
-        let chunk = |text| Chunk { saved: Some(text), slots: OnceLock::new() };
+        let chunk = |text| Chunk { saved: OnceLock::from(text), slots: OnceLock::new() };
         Ok(Self(texts.into_iter().map(chunk).collect()))
     }
 }
