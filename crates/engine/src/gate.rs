@@ -147,6 +147,8 @@ impl<S: Store> Engine<S> {
         };
         let entry = self.folded.entry(session);
         let mut folded = locked(&entry);
+        // The id may have been in use before: what was folded then is not this session.
+        folded.forget();
         Held { session: &mut held, folded: &mut folded }.append(plan)?;
         self.save(&mut folded);
         Ok(Creation::Made)

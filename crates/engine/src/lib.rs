@@ -175,7 +175,8 @@ impl<S: Store> Engine<S> {
 
     /// Completes the pending step with an ack, or returns it again without one.
     pub fn continue_workflow(&self, request: ContinueWorkflow) -> Answer {
-        self.signer.refresh(FirstKeys::DoNotMake)?;
+        let looks = request.ack_token.is_none() && request.continue_token.is_none();
+        self.signer.refresh(if looks { FirstKeys::Look } else { FirstKeys::DoNotMake })?;
         let tokens = [&request.ack_token, &request.state_token, &request.continue_token];
         let sent = rescue::said_by(tokens);
         self.advance_or_look(request).map_err(|refused| self.reading().led_by_tokens(refused, sent))
@@ -214,7 +215,7 @@ impl<S: Store> Engine<S> {
 
     /// Finds runs again without any token.
     pub fn resume_session(&self, request: ResumeSession) -> Answer {
-        self.signer.refresh(FirstKeys::DoNotMake)?;
+        self.signer.refresh(FirstKeys::Look)?;
         let workspace = self.workspace(request.workspace.as_deref())?;
         self.reading().resume(&request, workspace.as_ref())
     }
@@ -223,14 +224,14 @@ impl<S: Store> Engine<S> {
     /// and `keys_problem` says why.
     pub fn find_runs(&self, request: ResumeSession) -> Answer {
         // What is wrong with the keys is asked for by `keys_problem`.
-        let _ = self.signer.refresh(FirstKeys::DoNotMake);
+        let _ = self.signer.refresh(FirstKeys::Look);
         let workspace = self.workspace(request.workspace.as_deref())?;
         self.reading().resume(&request, workspace.as_ref())
     }
 
     /// Why no token can be signed or checked now; `None` when the keys are usable or the store is new.
     pub fn keys_problem(&self) -> Option<Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::DoNotMake).err()
+        self.signer.refresh(FirstKeys::Look).err()
     }
 
     /// Opens a session that can hold notes without a run.

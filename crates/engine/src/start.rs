@@ -12,7 +12,7 @@ use workrail_core::reply::{Beside, LongText, ReplyInput, ReplyMoment, render};
 use workrail_model::canonical::canonical_digest;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
-use workrail_model::error::ErrorEnvelope;
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{Context, ParentLink};
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::{GOAL_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
@@ -185,7 +185,7 @@ impl<S: Store> Engine<S> {
         if self.store.stamp(session).is_none() {
             return Ok(None);
         }
-        self.reading().look(session, |facts| {
+        let recorded = self.reading().look(session, |facts| {
             let id = derive::keyed_run_id(session, &keyed.key);
             let Some(run) = facts.run(id) else { return Ok(None) };
             let label = RunLabel::of(id).to_string();
@@ -198,7 +198,12 @@ impl<S: Store> Engine<S> {
             let at = token::node_facts(facts, root)?;
             let tokens = self.signer.tokens(session, at, Attempts::both(derive::root_attempt(root), true));
             self.recorded_reply(facts, recorded.reply_ref, &tokens).map(Some)
-        })
+        });
+        match recorded {
+            // Only the first write was begun: whoever creates the session finds it and rolls it forward (G13).
+            Err(refused) if refused.code == ErrorCode::TokenUnknownNode => Ok(None),
+            recorded => recorded,
+        }
     }
 
     fn home(&self, request: &StartWorkflow) -> Result<Home, Box<ErrorEnvelope>> {

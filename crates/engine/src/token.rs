@@ -118,8 +118,11 @@ fn is_passing(cause: &FsError) -> bool {
 pub(crate) enum FirstKeys {
     /// The call writes: a store without sessions gets its keys now.
     Make,
-    /// The call only reads, so it leaves a new store as it is.
+    /// The call writes to a session that exists: its keys were made before it.
     DoNotMake,
+    /// The call only reads, so it takes no lock and leaves a new store as it is (G16). Its tokens may be signed with
+    /// keys that are not durable yet; whoever loses them asks again.
+    Look,
 }
 
 #[derive(Clone)]
@@ -204,11 +207,15 @@ impl Signer {
         if self.known().is_some_and(|known| known.durable && *known.keyring == found) {
             return Ok(());
         }
-        // Keys that are new are made durable before tokens are signed with them. Where that fails, as on a read-only
-        // mount, they are used all the same, and the next call tries again.
-        match self.source.load_or_create() {
-            Ok(keyring) => self.adopt(keyring),
-            Err(_) => self.remember(found, false),
+        // Keys that are new are made durable before a call that writes signs tokens with them. Where that fails, as on
+        // a read-only mount, they are used all the same, and the next call tries again.
+        let durable = match first {
+            FirstKeys::Make | FirstKeys::DoNotMake => self.source.load_or_create().ok(),
+            FirstKeys::Look => None,
+        };
+        match durable {
+            Some(keyring) => self.adopt(keyring),
+            None => self.remember(found, false),
         }
         Ok(())
     }

@@ -55,6 +55,8 @@ pub enum SessionChange {
 pub enum LeftReason {
     /// The target's history continues the source's.
     TargetHasMore,
+    /// The target's log is damaged, and a repair would keep more of it than the source has.
+    RepairKeepsMore,
     /// Neither history continues the other.
     HistoriesDiffer,
     /// No part of it can be trusted in the source.

@@ -50,7 +50,7 @@ impl<S: Store> Engine<S> {
 impl Reading<'_> {
     fn show(&self, about: Found) -> Result<SessionView, Box<ErrorEnvelope>> {
         // Without keys the session is shown all the same, with no call to go on; `keys_problem` says why.
-        let _ = self.signer.refresh(FirstKeys::DoNotMake);
+        let _ = self.signer.refresh(FirstKeys::Look);
         let read = self.salvage(about.session)?.or_refuse()?;
         let covers = match about.run {
             Some(run_id) => Covers::Run { run_id },

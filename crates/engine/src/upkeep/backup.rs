@@ -184,6 +184,9 @@ fn replaced_why(way: Way) -> &'static str {
 fn left_why(reason: LeftReason, way: Way) -> &'static str {
     match (reason, way) {
         (LeftReason::TargetHasMore, Way::Backup) => "The backup has more of it than the store.",
+        (LeftReason::RepairKeepsMore, _) => {
+            "It is damaged here, but `workrail repair` keeps more of it than the backup has."
+        }
         (LeftReason::TargetHasMore, Way::Restore) => "The store has as much of it as the backup, or more.",
         (LeftReason::HistoriesDiffer, _) => "The store and the backup have different histories of it.",
         (LeftReason::SourceUnusable, Way::Backup) => "Nothing of it can be trusted in the store.",

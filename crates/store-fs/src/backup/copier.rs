@@ -6,7 +6,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::limits::{CONTROL_BYTES_MAX, MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
-use workrail_model::manifest::{Cursor, commit_group, group_bytes};
+use workrail_model::manifest::{Cursor, ManifestRecord, commit_group, group_bytes};
 use workrail_model::plan::{AttachmentKind, RawSegment};
 use workrail_ports::archive::{SessionImport as _, StagedSession as _};
 use workrail_ports::backup::{
@@ -23,7 +23,7 @@ use crate::commit::{self, Tail};
 use crate::content::{read_verified, write_temp};
 use crate::load::Loaded;
 use crate::store::LocalStore;
-use crate::{layout, load, suspect};
+use crate::{layout, load, rebuild, suspect};
 
 /// How it is found out whether the target has a piece of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(super) struct Copier<'a, F: FileSystem> {
     pub(super) checking: Checking,
     /// Content of the target by name, when it was listed.
     pub(super) named: BTreeSet<(AttachmentKind, Sha256)>,
+    /// Whether the target has every workflow of the source, by name.
+    has_workflows: bool,
     /// Content that the target is known to have.
     pub(super) sound: BTreeSet<(AttachmentKind, Sha256)>,
     pub(super) copied: Vec<(AttachmentKind, Sha256)>,
@@ -70,6 +72,10 @@ impl<'a, F: FileSystem> Copier<'a, F> {
                 named.extend(contents.into_iter().map(|digest| (kind, digest)));
             }
         }
+        // Which session needs which workflow is not in its manifest.
+        let workflows = source.contents_of(AttachmentKind::Workflow).map_err(super::source)?;
+        let has_workflows =
+            workflows.into_iter().all(|digest| named.contains(&(AttachmentKind::Workflow, digest)));
         let report = CopyReport {
             sessions: Vec::new(),
             unreadable: Vec::new(),
@@ -80,7 +86,18 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             keys: KeysCopy::LeftOut,
         };
         let (sound, copied, written) = (BTreeSet::new(), Vec::new(), Vec::new());
-        Ok(Self { source, target: target_store, direction, checking, named, sound, copied, written, report })
+        Ok(Self {
+            source,
+            target: target_store,
+            direction,
+            checking,
+            named,
+            has_workflows,
+            sound,
+            copied,
+            written,
+            report,
+        })
     }
 
     /// Copies every session; one that cannot be read is reported and holds up no other.
@@ -151,14 +168,42 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         let path = layout::manifest(session);
         let Ok(theirs) = self.target.fs().read(&path, 0, MANIFEST_BYTES_MAX) else { return Ok(false) };
         let ours = self.source.fs().read(&path, 0, MANIFEST_BYTES_MAX).map_err(source)?;
-        Ok(!ours.is_empty() && ours == theirs)
+        Ok(!ours.is_empty() && ours == theirs && self.has_workflows && self.has_all_of(session, &theirs)?)
+    }
+
+    /// Whether the target has every segment and piece of content that a manifest names, by name.
+    fn has_all_of(&self, session: SessionId, manifest: &[u8]) -> Result<bool, CopyError> {
+        let entries = load::list_events(self.target.fs(), session).map_err(target)?;
+        let segments: BTreeSet<String> =
+            entries.into_iter().map(|entry| format!("events/{}", entry.name)).collect();
+        let lines = manifest.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        Ok(lines.map(ManifestRecord::parse).all(|record| match record {
+            Ok(ManifestRecord::SegmentClosed { segment_rel_path, .. }) => {
+                segments.contains(&segment_rel_path)
+            }
+            Ok(ManifestRecord::SnapshotPinned { snapshot_ref, .. }) => {
+                self.named.contains(&(AttachmentKind::Snapshot, snapshot_ref.digest()))
+            }
+            Ok(ManifestRecord::BlobPinned { blob_ref, .. }) => {
+                self.named.contains(&(AttachmentKind::Blob, blob_ref.digest()))
+            }
+            Err(_) => false,
+        }))
     }
 
     fn step(&self, session: SessionId, from: &Log) -> Result<(Step, Option<Log>), CopyError> {
         let known = Log::read(self.target.fs(), session).map_err(target)?;
         let step = match &known {
             Some(log) if !log.is_empty() || !log.loaded.health.is_healthy() => {
-                decide(self.direction, from, log)
+                match decide(self.direction, from, log) {
+                    Step::Replace
+                        if self.direction == Direction::Restore
+                            && self.repair_keeps_more(session, from)? =>
+                    {
+                        Step::Leave(LeftReason::RepairKeepsMore)
+                    }
+                    step => step,
+                }
             }
             // A folder without anything committed in it.
             _ if from.is_empty() => Step::Leave(LeftReason::SourceUnusable),
@@ -168,6 +213,12 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             _ => Step::Add,
         };
         Ok((step, known))
+    }
+
+    /// Whether a repair of the damaged session would keep more than the source has of it.
+    fn repair_keeps_more(&self, session: SessionId, from: &Log) -> Result<bool, CopyError> {
+        let rebuilt = rebuild::rebuild(self.target.fs(), session, None).map_err(target)?;
+        Ok(rebuilt.end.get() > from.event_count())
     }
 
     /// A session that stays as it is still gets content that the target lacks.
