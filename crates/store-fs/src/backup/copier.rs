@@ -68,6 +68,10 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         let mut named = BTreeSet::new();
         if checking == Checking::ByName {
             for kind in layout::CONTENT_KINDS {
+                // A sync failed there: what the folder shows may not be on the disk, so all of it is written anew (G14).
+                if suspect::is_marked(target_store.fs(), &layout::content_dir(kind)).map_err(target)? {
+                    continue;
+                }
                 let contents = target_store.contents_of(kind).map_err(target)?;
                 named.extend(contents.into_iter().map(|digest| (kind, digest)));
             }
@@ -122,6 +126,12 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             }
         }
         watch(total, total);
+        if self.checking != Checking::DryRun {
+            // Everything in doubt was written anew, and every sync of this run succeeded.
+            for kind in layout::CONTENT_KINDS {
+                suspect::clear(self.target.fs(), &layout::content_dir(kind));
+            }
+        }
         Ok(())
     }
 

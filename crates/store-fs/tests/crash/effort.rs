@@ -18,7 +18,7 @@ impl Effort {
 
     pub(crate) fn crash_limits(self) -> CrashLimits {
         let (random_cuts, max_product) = match self {
-            Self::Default => (12, 440),
+            Self::Default => (12, 480),
             Self::Full => (16, 4_000),
         };
         CrashLimits { max_exhaustive_names: 8, random_subsets: 16, random_cuts, max_product, seed: 0 }

@@ -8,6 +8,7 @@ use workrail_model::digest::Sha256;
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StoreError};
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
+use workrail_testkit::history::PlanParts;
 
 use super::worker::{Task, opening, store};
 use crate::support::{self, stranger};
@@ -80,13 +81,16 @@ impl std::fmt::Display for Totals {
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     keys: BTreeSet<String>,
+    /// Of plans that only a writer brings back.
+    pending: BTreeSet<String>,
     plans: usize,
 }
 
 impl Known {
-    /// A session that has its opening.
-    pub(crate) fn with_opening() -> Self {
-        Self { keys: [opening(1).events[0].dedupe_key.to_string()].into(), plans: 1 }
+    /// A session that has its opening, and a plan whose group the manifest lost: a writer rolls it forward.
+    pub(crate) fn with_pending(opening: &PlanParts, pending: &PlanParts) -> Self {
+        let key = |plan: &PlanParts| plan.events[0].dedupe_key.to_string();
+        Self { keys: [key(opening)].into(), pending: [key(pending)].into(), plans: 2 }
     }
 
     /// The session after a kill: healthy, with all that was acknowledged and at most one plan more; and
@@ -100,6 +104,7 @@ impl Known {
             Err(error) => panic!("kill {kill}: {error} ({error:?})"),
         }
         // A completed write was rolled forward by whoever took the lock.
+        self.keys.append(&mut self.pending);
         let plans = self.read(&store, kill);
         totals.rolled_forward += plans - shown;
         let more = plans - self.plans - acknowledged.len();
