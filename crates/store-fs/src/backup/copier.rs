@@ -205,14 +205,11 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         let known = Log::read(self.target.fs(), session).map_err(target)?;
         let step = match &known {
             Some(log) if !log.is_empty() || !log.loaded.health.is_healthy() => {
-                match decide(self.direction, from, log) {
-                    Step::Replace
-                        if self.direction == Direction::Restore
-                            && self.repair_keeps_more(session, from)? =>
-                    {
-                        Step::Leave(LeftReason::RepairKeepsMore)
-                    }
-                    step => step,
+                let step = decide(self.direction, from, log);
+                let is_replaced = step == Step::Replace && self.direction == Direction::Restore;
+                match is_replaced && self.repair_keeps_more(session, from)? {
+                    true => Step::Leave(LeftReason::RepairKeepsMore),
+                    false => step,
                 }
             }
             // A folder without anything committed in it.
