@@ -127,7 +127,7 @@ pub(crate) fn is_stored<F: FileSystem>(fs: &F, events: &[Event]) -> Result<bool,
         match stored(fs, kind, digest) {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(false),
-            // What cannot be read now may be whole: a completed write is not given up because of it.
+            Err(error) if error.kind == FsErrorKind::PermissionDenied => return Ok(false),
             Err(error) => return Err(error),
         }
     }

@@ -83,10 +83,12 @@ fn read<F: FileSystem>(
     let segment = match fs.read(&path, 0, SEGMENT_BYTES_MAX) {
         Ok(segment) => segment,
         Err(error) => match error.kind {
-            FsErrorKind::NotFound | FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } => return Ok(None),
-            // It may be a completed write: what cannot be read now is no verdict on it.
-            FsErrorKind::PermissionDenied
-            | FsErrorKind::AlreadyExists
+            FsErrorKind::NotFound
+            | FsErrorKind::WrongKind
+            | FsErrorKind::TooLarge { .. }
+            | FsErrorKind::PermissionDenied => return Ok(None),
+            // It may be a completed write: an error that passes is no verdict on it.
+            FsErrorKind::AlreadyExists
             | FsErrorKind::NoSpace
             | FsErrorKind::Quota
             | FsErrorKind::ReadOnly
