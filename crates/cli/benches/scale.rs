@@ -109,7 +109,7 @@ fn large_store(sessions: u64) -> f64 {
     let data = scene.data.path();
     let runs = Template::of(data).multiply(data, sessions - 1, "xxxxxxx");
     let label = RunLabel::of(runs[runs.len() / 2].1).to_string();
-    let first = scene.command(&["sessions", "list"]);
+    let first = scene.command(&["session", "list"]);
     println!("{sessions} sessions; the first listing, which builds the index: {first:.0?}");
     let folder = data.join("sessions");
     let listing = middle(|| timed(Command::new("ls").args(["-U", "-s"]).arg(&folder)));
@@ -124,8 +124,8 @@ fn large_store(sessions: u64) -> f64 {
     });
     let rows = [
         ("resume_session", resume),
-        ("sessions list", middle(|| scene.command(&["sessions", "list"]))),
-        ("sessions show LABEL", middle(|| scene.command(&["sessions", "show", &label]))),
+        ("sessions list", middle(|| scene.command(&["session", "list"]))),
+        ("sessions show LABEL", middle(|| scene.command(&["show", &label]))),
         ("report LABEL", middle(|| scene.command(&["report", &label]))),
     ];
     let mut worst: f64 = 0.0;

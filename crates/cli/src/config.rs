@@ -11,8 +11,9 @@ use workrail_model::server::ServerRecord;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
+use crate::sessions::prefs;
 use crate::settings::{self, unusable};
-use crate::{prefs, presence, wiring};
+use crate::{presence, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {

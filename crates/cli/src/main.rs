@@ -1,8 +1,5 @@
 //! How it is started: commands, output, and the only wiring of adapters.
 
-mod author;
-mod bundle;
-mod catalog;
 mod config;
 mod confirm;
 mod demo;
@@ -10,25 +7,22 @@ mod doctor;
 mod flags;
 mod outcome;
 mod output;
-mod prefs;
 mod presence;
-mod report;
-mod retention;
+mod runs;
 mod serve;
 mod sessions;
 mod settings;
 mod setup;
-mod shell;
-mod sources;
-mod steer;
+mod tree;
 mod upkeep;
 mod version;
 mod wiring;
+mod workflows;
 
 use std::process::ExitCode;
 
 use camino::Utf8PathBuf;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use workrail_mcp::LoopbackAddress;
 use workrail_model::error::ErrorCode;
 
@@ -47,62 +41,56 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve agents over MCP on standard input and output, or over HTTP on this machine.
-    #[command(
-        after_help = "Clients start it by themselves once `workrail install` has set them up. Over HTTP, requests must \
-                            carry the secret that `workrail keys http-secret` prints.\n\nExamples:\n  \
-                            workrail mcp\n  workrail mcp --http 127.0.0.1:8765"
-    )]
-    Mcp {
-        /// Serve Streamable HTTP at http://ADDRESS/mcp instead. Loopback only; port 0 takes a free one.
-        #[arg(long, value_name = "127.0.0.1:PORT")]
-        http: Option<LoopbackAddress>,
-        /// Serve HTTP without a secret: every user and program of this machine can then read goals and notes and
-        /// complete steps.
-        #[arg(long, requires = "http")]
-        no_auth: bool,
-    },
-    /// Drive a whole run through the real server in a temporary directory and show what happens.
-    #[command(after_help = "Example: workrail demo")]
-    Demo,
     #[command(flatten)]
-    Author(author::AuthorCommand),
-    #[command(flatten)]
-    Steer(steer::SteerCommand),
-    /// How far runs may go on their own, for new runs or for a session.
+    Run(runs::RunCommand),
+    /// Find, write and check workflows
+    #[command(subcommand, visible_alias = "workflows")]
+    Workflow(workflows::WorkflowCommand),
+    /// List, keep, delete and move sessions
+    #[command(subcommand, visible_alias = "sessions")]
+    Session(sessions::SessionCommand),
+    /// Check, back up, repair and clean the data directory; manage its keys
     #[command(subcommand)]
-    Prefs(prefs::PrefsCommand),
-    /// The settings: one file, a closed set of keys.
+    Store(upkeep::UpkeepCommand),
+    /// Set WorkRail up in clients and in the shell
+    #[command(subcommand)]
+    Setup(setup::SetupCommand),
+    /// Check the whole installation and print what to fix
+    Doctor(doctor::DoctorArguments),
+    /// Show or change settings
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Where workflows come from: folders, plugins, git repositories.
-    Sources(sources::SourcesArguments),
-    #[command(flatten)]
-    Catalog(catalog::CatalogCommand),
-    #[command(flatten)]
-    Setup(setup::SetupCommand),
-    /// Look at everything around your sessions, and say what to fix and how.
-    Doctor(doctor::DoctorArguments),
-    #[command(flatten)]
-    Shell(shell::ShellCommand),
-    #[command(flatten)]
-    Bundle(bundle::BundleCommand),
-    Sessions(sessions::Sessions),
-    Report(report::ReportCommand),
-    #[command(flatten)]
-    Upkeep(upkeep::UpkeepCommand),
-    /// Explain an error code: what it means, why it matters, what to do.
+    /// Explain an error code: what it means, why it matters, what to do
     #[command(after_help = "Example: workrail explain TOKEN_BAD_SIGNATURE")]
     Explain {
         /// The code, such as TOKEN_BAD_SIGNATURE.
         code: String,
     },
+    /// Run a whole workflow through the real server in a temporary directory
+    #[command(after_help = "Example: workrail demo")]
+    Demo,
+    /// Serve agents over MCP on standard input and output, or over HTTP on loopback
+    #[command(
+        after_help = "Clients start the server themselves once `workrail setup install` has configured them. Over \
+                            HTTP, requests must carry the secret that `workrail store keys http-secret` prints.\n\n\
+                            Examples:\n  workrail mcp\n  workrail mcp --http 127.0.0.1:8765"
+    )]
+    Mcp {
+        /// Serve Streamable HTTP at http://ADDRESS/mcp instead. Loopback only; port 0 picks a free port.
+        #[arg(long, value_name = "127.0.0.1:PORT")]
+        http: Option<LoopbackAddress>,
+        /// Serve HTTP without a secret. Every user and program on this machine can then read goals and notes and
+        /// complete steps.
+        #[arg(long, requires = "http")]
+        no_auth: bool,
+    },
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let parsed = tree::program::<Arguments>().try_get_matches();
+    let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
-        Err(error) => return not_parsed(&error),
+        Err(error) => return not_parsed(error),
     };
     settings::named(arguments.config);
     wiring::log_to_stderr();
@@ -113,28 +101,23 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> ExitCode {
     match command {
+        Command::Run(command) => runs::run(command),
+        Command::Workflow(command) => workflows::run(command),
+        Command::Session(command) => sessions::run(command),
+        Command::Store(command) => upkeep::run(command),
+        Command::Setup(command) => setup::run(command, tree::program::<Arguments>()),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Config(command) => config::run(command),
+        Command::Explain { code } => explain(&code),
+        Command::Demo => demo::run(),
         Command::Mcp { http: None, .. } => serve::stdio(),
         Command::Mcp { http: Some(address), no_auth } => serve::http(address, no_auth),
-        Command::Demo => demo::run(),
-        Command::Author(command) => author::run(command),
-        Command::Steer(command) => steer::run(command),
-        Command::Prefs(command) => prefs::run(command),
-        Command::Config(command) => config::run(command),
-        Command::Sources(arguments) => sources::run(arguments),
-        Command::Catalog(command) => catalog::run(command),
-        Command::Setup(command) => setup::run(&command),
-        Command::Doctor(arguments) => doctor::run(&arguments),
-        Command::Shell(command) => shell::run(command, Arguments::command()),
-        Command::Bundle(command) => bundle::run(command),
-        Command::Sessions(command) => sessions::run(command),
-        Command::Report(command) => report::run(&command),
-        Command::Upkeep(command) => upkeep::run(command),
-        Command::Explain { code } => explain(&code),
     }
 }
 
-/// Help and version go out as they are; a mistake is told to whoever asked for JSON as JSON.
-fn not_parsed(error: &clap::Error) -> ExitCode {
+/// Prints help and version as they are, and a usage error in the format that was asked for.
+fn not_parsed(error: clap::Error) -> ExitCode {
+    let error = tree::with_full_path(error, &Arguments::command());
     let mut options = std::env::args_os().skip(1).take_while(|argument| argument != "--");
     if !error.use_stderr() {
         output::rendered(error.render().ansi().to_string().trim_end());

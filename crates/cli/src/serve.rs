@@ -108,7 +108,7 @@ pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
                     secret.map_err(|error| Failure::Environment(format!("the HTTP secret: {error}")))?;
                 (
                     Authentication::Bearer(secret),
-                    "Requests must carry `Authorization: Bearer SECRET`; `workrail keys http-secret` prints the secret.",
+                    "Requests must carry `Authorization: Bearer SECRET`; `workrail store keys http-secret` prints the secret.",
                 )
             }
         };

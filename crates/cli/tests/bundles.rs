@@ -104,7 +104,7 @@ fn a_run_goes_on_where_another_machine_left_it() {
     let (laptop, reply) = halfway();
     let bundle = laptop.desk.path().join("work.json");
     let bundle = bundle.to_str().unwrap();
-    let told = laptop.done(&["export", &label_of(&reply), "-o", bundle]);
+    let told = laptop.done(&["session", "export", &label_of(&reply), "-o", bundle]);
     assert!(told.contains(&session_of(&reply)) && told.contains(&label_of(&reply)), "{told}");
     let text = fs::read_to_string(bundle).unwrap();
     for place in [laptop.data.path(), laptop.desk.path()] {
@@ -113,10 +113,10 @@ fn a_run_goes_on_where_another_machine_left_it() {
     assert!(!text.contains("ackToken\":\"ack."), "tokens do not travel");
 
     let desktop = Machine::new();
-    let checked = desktop.json(&["import", bundle, "--dry-run", "--json"]);
+    let checked = desktop.json(&["session", "import", bundle, "--dry-run", "--json"]);
     assert_eq!(checked["imported"], false);
     assert!(!desktop.data.path().read_dir().unwrap().any(|_| true), "a dry run writes nothing");
-    let told = desktop.done(&["import", bundle]);
+    let told = desktop.done(&["session", "import", bundle]);
     assert!(told.contains(&label_of(&reply)) && told.contains("resume_session"), "{told}");
 
     let mut client = desktop.chat();
@@ -138,9 +138,9 @@ fn a_run_goes_on_where_another_machine_left_it() {
 fn a_copy_beside_the_original_is_a_session_of_its_own() {
     let (machine, reply) = halfway();
     let session = session_of(&reply);
-    machine.done(&["export", &session[..12]]);
+    machine.done(&["session", "export", &session[..12]]);
     let bundle = format!("{session}.bundle.json");
-    let copy = machine.json(&["import", &bundle, "--json"]);
+    let copy = machine.json(&["session", "import", &bundle, "--json"]);
     assert_eq!(copy["originalSessionId"], session.as_str());
     assert_ne!(copy["sessionId"], session.as_str());
     assert_eq!(copy["renamedRuns"].as_object().unwrap().len(), 1);
@@ -150,7 +150,7 @@ fn a_copy_beside_the_original_is_a_session_of_its_own() {
     assert_eq!(session_of(&on), session, "nothing was merged");
     let elsewhere = Machine::new();
     let path = machine.desk.path().join(&bundle);
-    let new = elsewhere.json(&["import", path.to_str().unwrap(), "--as-new", "--json"]);
+    let new = elsewhere.json(&["session", "import", path.to_str().unwrap(), "--as-new", "--json"]);
     assert_ne!(new["sessionId"], session.as_str());
     assert_eq!(new["runs"][0]["label"], label_of(&reply), "a free run id and its label are kept");
 }
@@ -159,10 +159,10 @@ fn a_copy_beside_the_original_is_a_session_of_its_own() {
 fn what_was_deleted_comes_back_under_its_id_and_old_tokens_hold() {
     let (machine, reply) = halfway();
     let session = session_of(&reply);
-    machine.done(&["export", &session, "-o", "kept.json"]);
+    machine.done(&["session", "export", &session, "-o", "kept.json"]);
     let folder = machine.data.path().join("sessions").join(&session);
     fs::remove_dir_all(&folder).unwrap();
-    let back = machine.json(&["import", "kept.json", "--json"]);
+    let back = machine.json(&["session", "import", "kept.json", "--json"]);
     assert_eq!(back["sessionId"], session.as_str());
     let mut client = machine.chat();
     let on = advance(&mut client, &reply, "as if nothing had happened");
@@ -174,12 +174,12 @@ fn what_was_deleted_comes_back_under_its_id_and_old_tokens_hold() {
 fn tokens_of_a_history_that_was_replaced_advance_nothing() {
     let (machine, reply) = halfway();
     let session = session_of(&reply);
-    machine.done(&["export", &session, "-o", "kept.json"]);
+    machine.done(&["session", "export", &session, "-o", "kept.json"]);
     let mut client = machine.chat();
     let lost = advance(&mut client, &reply, "this will be lost");
     client.close();
-    machine.done(&["sessions", "delete", &session, "--yes"]);
-    machine.done(&["import", "kept.json"]);
+    machine.done(&["session", "delete", &session, "--yes"]);
+    machine.done(&["session", "import", "kept.json"]);
     let mut client = machine.chat();
     let redone = advance(&mut client, &reply, "done again");
     assert_eq!(redone.step(), lost.step());
@@ -212,21 +212,24 @@ fn an_export_replaces_nothing_unless_it_is_told_to() {
     let session = session_of(&reply);
     let file = machine.desk.path().join("b.json");
     fs::write(&file, "precious").unwrap();
-    let refused = machine.run(&["export", &session, "-o", "b.json"]);
+    let refused = machine.run(&["session", "export", &session, "-o", "b.json"]);
     assert_eq!(refused.status.code(), Some(2));
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
-    let told = machine.json(&["export", &session, "-o", "b.json", "--force", "--json"]);
-    assert_eq!(told["events"], machine.json(&["import", "b.json", "--dry-run", "--json"])["events"]);
+    let told = machine.json(&["session", "export", &session, "-o", "b.json", "--force", "--json"]);
+    assert_eq!(
+        told["events"],
+        machine.json(&["session", "import", "b.json", "--dry-run", "--json"])["events"]
+    );
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    let piped = machine.done(&["export", &session, "-o", "-"]);
+    let piped = machine.done(&["session", "export", &session, "-o", "-"]);
     let (piped, filed): (Value, Value) = (
         serde_json::from_str(&piped).unwrap(),
         serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap(),
     );
     assert_eq!(piped["session"], filed["session"]);
-    assert_eq!(machine.run(&["export", &session, "-o", "-", "--json"]).status.code(), Some(2));
-    assert_eq!(machine.run(&["export", "sess_zzzz"]).status.code(), Some(2));
-    assert_eq!(machine.run(&["import", "absent.json"]).status.code(), Some(2));
+    assert_eq!(machine.run(&["session", "export", &session, "-o", "-", "--json"]).status.code(), Some(2));
+    assert_eq!(machine.run(&["session", "export", "sess_zzzz"]).status.code(), Some(2));
+    assert_eq!(machine.run(&["session", "import", "absent.json"]).status.code(), Some(2));
     let left: Vec<_> =
         fs::read_dir(machine.desk.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["b.json"], "no temporary is left");
@@ -235,17 +238,19 @@ fn an_export_replaces_nothing_unless_it_is_told_to() {
 #[test]
 fn a_redacted_bundle_says_what_is_missing() {
     let (machine, reply) = halfway();
-    let exported = machine.json(&["export", &session_of(&reply), "-o", "r.json", "--redact", "--json"]);
+    let exported =
+        machine.json(&["session", "export", &session_of(&reply), "-o", "r.json", "--redact", "--json"]);
     assert_eq!(exported["redaction"]["removed"], json!({ "apiKey": 1 }));
     let text = fs::read_to_string(machine.desk.path().join("r.json")).unwrap();
     assert!(!text.contains("sk-0123456789abcdef"));
     let bundle: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(bundle["redaction"]["removed"], json!({ "apiKey": 1 }));
-    let told = machine.done(&["export", &session_of(&reply), "-o", "r2.json", "--redact-key", "go*"]);
+    let told =
+        machine.done(&["session", "export", &session_of(&reply), "-o", "r2.json", "--redact-key", "go*"]);
     assert!(told.contains("goal"), "{told}");
     let elsewhere = Machine::new();
     let path = machine.desk.path().join("r.json");
-    assert!(elsewhere.done(&["import", path.to_str().unwrap()]).contains("apiKey"));
+    assert!(elsewhere.done(&["session", "import", path.to_str().unwrap()]).contains("apiKey"));
 }
 
 #[test]
@@ -259,13 +264,14 @@ fn a_dropped_value_is_not_left_in_the_goal() {
     let first = client.call("start_workflow", start);
     advance(&mut client, &first, "the spout is cracked");
     client.close();
-    let exported = machine.json(&["export", &session_of(&first), "-o", "r.json", "--redact", "--json"]);
+    let exported =
+        machine.json(&["session", "export", &session_of(&first), "-o", "r.json", "--redact", "--json"]);
     assert_eq!(exported["redaction"]["messagesChanged"], 1, "{exported}");
     let text = fs::read_to_string(machine.desk.path().join("r.json")).unwrap();
     assert!(!text.contains("sk-0123456789abcdef"));
     assert!(text.contains("use [redacted] for the teapot"));
     let path = machine.desk.path().join("r.json");
-    Machine::new().done(&["import", path.to_str().unwrap()]);
+    Machine::new().done(&["session", "import", path.to_str().unwrap()]);
 }
 
 #[test]
@@ -291,7 +297,7 @@ fn a_title_leaks_nothing_of_a_dropped_value() {
     let third = advance(&mut client, &second, "logged in");
     assert!(third.text.contains("xZQ9"), "cut inside the value: {}", third.text);
     client.close();
-    machine.done(&["export", &session_of(&first), "-o", "r.json", "--redact"]);
+    machine.done(&["session", "export", &session_of(&first), "-o", "r.json", "--redact"]);
     let text = fs::read_to_string(machine.desk.path().join("r.json")).unwrap();
     assert!(!text.contains(key) && !text.contains("xZQ9"), "a title leaks");
     assert!(text.contains("Log in with [redacted]"));
@@ -318,14 +324,14 @@ fn the_sound_beginning_of_a_damaged_session_can_be_saved() {
         fs::write(path, bytes).unwrap();
     };
     damage(segments.last().unwrap());
-    let told = machine.done(&["export", &session, "-o", "s.json"]);
+    let told = machine.done(&["session", "export", &session, "-o", "s.json"]);
     assert!(told.contains("salvage") && told.contains("damaged"), "{told}");
     let bundle: Value =
         serde_json::from_str(&fs::read_to_string(machine.desk.path().join("s.json")).unwrap()).unwrap();
     assert_eq!(bundle["salvage"]["health"]["health"], "corrupt_tail");
     let elsewhere = Machine::new();
     let path = machine.desk.path().join("s.json");
-    let told = elsewhere.json(&["import", path.to_str().unwrap(), "--json"]);
+    let told = elsewhere.json(&["session", "import", path.to_str().unwrap(), "--json"]);
     assert_eq!(told["salvage"]["eventsKept"], told["events"]);
     let mut client = elsewhere.chat();
     let found = client.call("resume_session", json!({ "query": "teapot" }));
@@ -333,15 +339,15 @@ fn the_sound_beginning_of_a_damaged_session_can_be_saved() {
     let at = client.call(next["tool"].as_str().unwrap(), next["arguments"].clone());
     assert_eq!(at.step(), "understand", "the first step again: what came after it was lost");
     advance(&mut client, &at, "once more");
-    elsewhere.done(&["export", &session, "-o", "u.json"]);
+    elsewhere.done(&["session", "export", &session, "-o", "u.json"]);
     let third = Machine::new();
-    third.done(&["import", elsewhere.desk.path().join("u.json").to_str().unwrap()]);
-    third.done(&["export", &session, "-o", "v.json"]);
+    third.done(&["session", "import", elsewhere.desk.path().join("u.json").to_str().unwrap()]);
+    third.done(&["session", "export", &session, "-o", "v.json"]);
     let again: Value =
         serde_json::from_str(&fs::read_to_string(third.desk.path().join("v.json")).unwrap()).unwrap();
     assert_eq!(again["session"]["events"][0]["data"]["importedFrom"]["salvaged"], true, "also two hops away");
     damage(&segments[0]);
-    let refused = machine.run(&["export", &session, "-o", "t.json", "--json"]);
+    let refused = machine.run(&["session", "export", &session, "-o", "t.json", "--json"]);
     let error: Value = serde_json::from_slice(&refused.stdout).unwrap();
     assert_eq!(error["error"]["code"], "SESSION_CORRUPT");
     assert!(!machine.desk.path().join("t.json").exists());
@@ -350,7 +356,7 @@ fn the_sound_beginning_of_a_damaged_session_can_be_saved() {
 #[test]
 fn fields_of_later_versions_survive_the_journey() {
     let (machine, reply) = halfway();
-    machine.done(&["export", &session_of(&reply), "-o", "b.json"]);
+    machine.done(&["session", "export", &session_of(&reply), "-o", "b.json"]);
     let path = machine.desk.path().join("b.json");
     let mut bundle: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     bundle["session"]["events"][1]["data"]["laterField"] = json!({ "a": [1, 2.5] });
@@ -360,9 +366,9 @@ fn fields_of_later_versions_survive_the_journey() {
     forge::reattest(&mut bundle);
     fs::write(&path, serde_json::to_string_pretty(&bundle).unwrap()).unwrap();
     let elsewhere = Machine::new();
-    let told = elsewhere.json(&["import", path.to_str().unwrap(), "--json"]);
+    let told = elsewhere.json(&["session", "import", path.to_str().unwrap(), "--json"]);
     assert_eq!(told["unknownMembers"], json!(["laterMember"]));
-    elsewhere.done(&["export", &session_of(&reply), "-o", "c.json"]);
+    elsewhere.done(&["session", "export", &session_of(&reply), "-o", "c.json"]);
     let again: Value =
         serde_json::from_str(&fs::read_to_string(elsewhere.desk.path().join("c.json")).unwrap()).unwrap();
     assert_eq!(again["session"]["events"][1], bundle["session"]["events"][1]);
@@ -371,12 +377,12 @@ fn fields_of_later_versions_survive_the_journey() {
 #[test]
 fn a_refused_bundle_leaves_every_byte_as_it_was() {
     let (machine, reply) = halfway();
-    machine.done(&["export", &session_of(&reply), "-o", "b.json"]);
+    machine.done(&["session", "export", &session_of(&reply), "-o", "b.json"]);
     let path = machine.desk.path().join("b.json");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("cracked", "crooked", 1)).unwrap();
     let before = machine.files();
-    let refused = machine.run(&["import", "b.json"]);
+    let refused = machine.run(&["session", "import", "b.json"]);
     assert_eq!(refused.status.code(), Some(1));
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("BUNDLE_INTEGRITY_FAILED") && said.contains("session/"), "{said}");
@@ -389,14 +395,14 @@ fn an_import_into_a_busy_store_is_told_to_wait() {
     let started = here.chat().call("start_workflow", json!({ "workflowId": "wr.small_change" }));
     let session = started.structured["run"]["sessionId"].as_str().unwrap();
     let bundle = there.desk.path().join("run.json");
-    here.done(&["export", session, "-o", bundle.to_str().unwrap()]);
+    here.done(&["session", "export", session, "-o", bundle.to_str().unwrap()]);
     for name in ["import.lock", "store.lock"] {
         let lock = fs::File::create(there.data.path().join(name)).unwrap();
         lock.lock().unwrap();
-        let refused = there.run(&["import", bundle.to_str().unwrap(), "--json"]);
+        let refused = there.run(&["session", "import", bundle.to_str().unwrap(), "--json"]);
         assert_eq!(refused.status.code(), Some(3), "{name}: {refused:?}");
         let said: Value = serde_json::from_slice(&refused.stdout).unwrap();
         assert_eq!(said["error"]["code"], "STORE_BUSY", "{name}: {said}");
     }
-    there.done(&["import", bundle.to_str().unwrap()]);
+    there.done(&["session", "import", bundle.to_str().unwrap()]);
 }

@@ -362,7 +362,7 @@ fn bundle() -> Value {
     scene.advance();
     let session = scene.session().to_string();
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_workrail"))
-        .args(["export", &session, "-o", "-"])
+        .args(["session", "export", &session, "-o", "-"])
         .env_clear()
         .env("WORKRAIL_DATA_DIR", scene.data.path())
         .output()
@@ -377,7 +377,7 @@ fn import_refused(bundle: &Value, code: ErrorCode, at: &str) {
     let file = desk.path().join("bundle.json");
     fs::write(&file, bundle.to_string()).unwrap();
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_workrail"))
-        .arg("import")
+        .args(["session", "import"])
         .arg(&file)
         .arg("--json")
         .env_clear()
@@ -474,11 +474,11 @@ fn session_locked() {
     let session = scene.session().to_string();
     let file = fs::File::open(scene.session_dir().join(".lock")).unwrap();
     file.try_lock().unwrap();
-    let (code, said) = command(&scene, &["sessions", "delete", &session, "--yes"]);
+    let (code, said) = command(&scene, &["session", "delete", &session, "--yes"]);
     assert_eq!((code, &said["error"]["code"]), (3, &json!(ErrorCode::SessionLocked.as_str())));
     assert_eq!(said["error"]["retry"]["kind"], "retryable_after_ms");
     drop(file);
-    assert_eq!(command(&scene, &["sessions", "keep", &session]).0, 0);
+    assert_eq!(command(&scene, &["session", "keep", &session]).0, 0);
 }
 
 #[test]
@@ -486,10 +486,10 @@ fn store_busy() {
     let scene = Scene::new();
     let file = fs::File::open(scene.data.path().join("store.lock")).unwrap();
     file.try_lock_shared().unwrap();
-    let (code, said) = command(&scene, &["gc"]);
+    let (code, said) = command(&scene, &["store", "gc"]);
     assert_eq!((code, &said["error"]["code"]), (3, &json!(ErrorCode::StoreBusy.as_str())));
     drop(file);
-    assert_eq!(command(&scene, &["gc"]).0, 0);
+    assert_eq!(command(&scene, &["store", "gc"]).0, 0);
 }
 
 #[test]
@@ -499,18 +499,18 @@ fn store_safe_mode() {
     let spared = SessionId::parse(other.structured["run"]["sessionId"].as_str().unwrap()).unwrap();
     fs::write(scene.data.path().join("blobs").join("0".repeat(64)), "nobody needs it").unwrap();
     fs::write(scene.session_dir().join("manifest.jsonl"), "damage").unwrap();
-    let (code, said) = command(&scene, &["gc", "--ttl", "0d"]);
+    let (code, said) = command(&scene, &["store", "gc", "--ttl", "0d"]);
     let warning = &said["safeMode"];
     assert_eq!((code, &warning["code"]), (1, &json!(ErrorCode::StoreSafeMode.as_str())));
     assert_eq!(warning["details"][0]["what"], json!(scene.session()), "{warning}");
     assert!(scene.data.path().join("blobs").join("0".repeat(64)).exists());
     // Once the doubt is gone, so is the garbage.
     let damaged = scene.session().to_string();
-    assert_eq!(command(&scene, &["sessions", "delete", &damaged, "--yes"]).0, 0);
-    let (code, said) = command(&scene, &["gc", "--ttl", "0d"]);
+    assert_eq!(command(&scene, &["session", "delete", &damaged, "--yes"]).0, 0);
+    let (code, said) = command(&scene, &["store", "gc", "--ttl", "0d"]);
     assert_eq!((code, &said["freed"]["blobs"]["files"]), (0, &json!(1)), "{said}");
     assert_eq!(said["stayed"]["unfinished"], json!(1));
-    assert_eq!(command(&scene, &["verify", &spared.to_string()]).0, 0);
+    assert_eq!(command(&scene, &["store", "verify", &spared.to_string()]).0, 0);
 }
 
 #[test]

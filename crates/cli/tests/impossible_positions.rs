@@ -45,7 +45,7 @@ fn bundle() -> Value {
     assert_eq!(second.structured["run"]["stepId"], "read", "{}", second.text);
     client.close();
     let session = second.structured["run"]["sessionId"].as_str().unwrap();
-    let exported = run(data.path(), &["export", session, "-o", "b.json"]);
+    let exported = run(data.path(), &["session", "export", session, "-o", "b.json"]);
     assert!(exported.status.success(), "{exported:?}");
     serde_json::from_str(&fs::read_to_string(data.path().join("b.json")).unwrap()).unwrap()
 }
@@ -124,7 +124,7 @@ fn import_and_verify_agree_about_positions() {
         let data = tempfile::tempdir().unwrap();
         let file = data.path().join("forged.json");
         fs::write(&file, forged.to_string()).unwrap();
-        let imported = run(data.path(), &["import", file.to_str().unwrap(), "--json"]);
+        let imported = run(data.path(), &["session", "import", file.to_str().unwrap(), "--json"]);
         let said: Value = serde_json::from_slice(&imported.stdout).unwrap();
         assert_eq!(said["error"]["code"], "BUNDLE_INVALID_FORMAT", "{expected}: {said}");
         assert!(said["error"]["message"].as_str().unwrap().contains(expected), "{expected}: {said}");
@@ -132,7 +132,7 @@ fn import_and_verify_agree_about_positions() {
 
         let store = tempfile::tempdir().unwrap();
         planted(&forged, store.path());
-        let verified = run(store.path(), &["verify", "--json"]);
+        let verified = run(store.path(), &["store", "verify", "--json"]);
         let said: Value = serde_json::from_slice(&verified.stdout).unwrap();
         assert_eq!(said["counts"]["problems"], 1, "{expected}: {said}");
         assert!(said["problems"][0]["problem"].as_str().unwrap().contains(expected), "{expected}: {said}");
@@ -141,7 +141,7 @@ fn import_and_verify_agree_about_positions() {
     // The bundle as it was made is taken, and a store that has it is sound.
     let data = tempfile::tempdir().unwrap();
     planted(&forged(&base, &|_| {}), data.path());
-    let verified = run(data.path(), &["verify", "--json"]);
+    let verified = run(data.path(), &["store", "verify", "--json"]);
     let said: Value = serde_json::from_slice(&verified.stdout).unwrap();
     assert_eq!(said["counts"]["problems"], 0, "{said}");
 }

@@ -107,7 +107,7 @@ fn walk(store: &Store, agent: u64, kills: usize) -> Walk {
 
 /// Steps that the log says were completed.
 fn recorded(store: &Store, session: &str) -> usize {
-    let log = store.run(&["sessions", "log", session]);
+    let log = store.run(&["log", session]);
     let advances = log["events"].as_array().unwrap().iter();
     advances
         .filter(|event| event["kind"] == "advance_recorded" && event["data"]["outcome"]["kind"] == "advanced")
@@ -141,7 +141,7 @@ fn figure_servers_killed_under_load() {
         acknowledged += steps;
         found += recorded;
     }
-    let verified = store.run(&["verify"]);
+    let verified = store.run(&["store", "verify"]);
     let total = |count: fn(&Walk) -> usize| walks.iter().map(count).sum::<usize>();
     let (kills, replays) = (total(|walk| walk.kills), total(|walk| walk.replays));
     let unheard = total(|walk| walk.recorded_unheard);

@@ -17,12 +17,13 @@ fn help(command: &[String]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// The names under `Commands:`.
+/// The names of the commands in a help text: the indented lines between the usage and the options.
 fn inner(help: &str) -> Vec<String> {
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed.take_while(|line| line.starts_with("  "));
-    let names =
-        listed.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    let listed = help.lines().skip_while(|line| !line.starts_with("Usage:")).skip(1);
+    let listed = listed.take_while(|line| !matches!(*line, "Options:" | "Arguments:"));
+    let names = listed
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 

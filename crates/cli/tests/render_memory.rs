@@ -94,7 +94,7 @@ fn names_the_variable(reply: &ToolReply, step: &str) {
 
 /// A bundle of a run that waits at `show`, in which somebody enlarged the value that was recorded.
 fn enlarged(scene: &Scene, session: &str) -> String {
-    scene.run(&["export", session, "-o", "bundle.json"]);
+    scene.run(&["session", "export", session, "-o", "bundle.json"]);
     let path = scene.files.path().join("bundle.json");
     let mut bundle: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     let set = *forge::events_of(&bundle, "context_set").last().unwrap();
@@ -125,7 +125,7 @@ fn figure_memory_of_hostile_renders() {
     let session = shown.structured["run"]["sessionId"].as_str().unwrap();
     let bundle = enlarged(&scene, session);
     let other = Scene::new();
-    other.run(&["import", &bundle]);
+    other.run(&["session", "import", &bundle]);
     let mut client = other.server();
     start(&mut client, "team.late", json!({}));
     let idle = peak_bytes(&client);
@@ -141,7 +141,7 @@ fn figure_memory_of_hostile_renders() {
     assert_eq!(advance(&mut client, &last, json!({})).structured["isComplete"], true);
     let while_looking = peak_bytes(&client) - idle;
     client.close();
-    for command in [&["report", session, "-o", "r.md"][..], &["sessions", "list"], &["verify"]] {
+    for command in [&["report", session, "-o", "r.md"][..], &["session", "list"], &["store", "verify"]] {
         other.run(command);
     }
 

@@ -152,50 +152,50 @@ fn a_pdf_is_printed_by_the_users_browser_or_says_what_is_missing() {
 #[test]
 fn sessions_are_listed_shown_drawn_logged_searched_and_resumed() {
     let scene = Scene::new();
-    assert!(scene.printed(&["sessions", "list"]).starts_with("No sessions yet"));
+    assert!(scene.printed(&["session", "list"]).starts_with("No sessions yet"));
     let reply = scene.started("Measured the retry budget.\u{1b}[31m");
     let (label, session) = named(&reply);
 
-    let list = scene.printed(&["sessions", "list"]);
+    let list = scene.printed(&["session", "list"]);
     for shown in [label.as_str(), "team.change", "the retry budget", "in progress", "2/2", &session] {
         assert!(list.contains(shown), "{shown}: {list}");
     }
-    assert_eq!(scene.json(&["sessions", "list"])["runs"][0]["label"], label.as_str());
+    assert_eq!(scene.json(&["session", "list"])["runs"][0]["label"], label.as_str());
 
-    let shown = scene.json(&["sessions", "show", &label]);
+    let shown = scene.json(&["show", &label]);
     let node = &shown["report"]["runs"][0]["nodes"][0];
     let link = node["link"].as_str().unwrap();
     assert!(link.starts_with(&format!("workrail://session/{session}/node/node_")), "{link}");
-    let text = scene.printed(&["sessions", "show", &session]);
+    let text = scene.printed(&["show", &session]);
     assert!(text.contains(link) && text.contains("continue_workflow") && !text.contains('\u{1b}'), "{text}");
-    let point = scene.printed(&["sessions", "show", link]);
+    let point = scene.printed(&["show", link]);
     assert!(point.contains("Measured the retry budget.") && !point.contains('\u{1b}'), "{point}");
-    assert_eq!(&scene.json(&["sessions", "show", link])["node"], node);
+    assert_eq!(&scene.json(&["show", link])["node"], node);
 
-    let tree = scene.printed(&["sessions", "tree", &label, "--ascii"]);
+    let tree = scene.printed(&["tree", &label, "--ascii"]);
     assert!(tree.contains("* 1. First") && tree.contains("@ 2. Second - the run goes on here"), "{tree}");
-    assert_eq!(scene.json(&["sessions", "tree", &label])["runs"][0]["nodes"].as_array().unwrap().len(), 2);
+    assert_eq!(scene.json(&["tree", &label])["runs"][0]["nodes"].as_array().unwrap().len(), 2);
 
-    let log = scene.printed(&["sessions", "log", &session]);
+    let log = scene.printed(&["log", &session]);
     let raw: Vec<String> =
         scene.segments(&session).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     let recorded: Vec<Value> = raw.concat().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(log.lines().count(), recorded.len());
-    assert_eq!(scene.json(&["sessions", "log", &session])["events"], Value::from(recorded));
-    let newest = scene.json(&["sessions", "log", &session, "--limit", "2"]);
+    assert_eq!(scene.json(&["log", &session])["events"], Value::from(recorded));
+    let newest = scene.json(&["log", &session, "--limit", "2"]);
     assert_eq!(newest["events"].as_array().unwrap().len(), 2);
 
-    let hits = scene.json(&["sessions", "search", "RETRY", "budget"]);
+    let hits = scene.json(&["search", "RETRY", "budget"]);
     assert_eq!((&hits["hits"][0]["label"], &hits["hits"][0]["link"]), (&json!(label), &json!(link)));
-    assert!(scene.printed(&["sessions", "search", "nowhere"]).starts_with("No note of 1 sessions"));
+    assert!(scene.printed(&["search", "nowhere"]).starts_with("No note of 1 sessions"));
 
     for words in [vec!["retry", "budget"], vec![label.as_str()], vec![session.as_str()], vec![]] {
-        let resumed = scene.json(&[&["sessions", "resume"], words.as_slice()].concat());
+        let resumed = scene.json(&[&["resume"], words.as_slice()].concat());
         let call = &resumed["candidates"][0]["nextCall"];
         let answer = scene.server().call(call["tool"].as_str().unwrap(), call["arguments"].clone());
         assert_eq!(answer.step(), "b", "{words:?}");
     }
-    assert!(scene.printed(&["sessions", "resume", &label]).contains("Paste into a new chat"));
+    assert!(scene.printed(&["resume", &label]).contains("Paste into a new chat"));
 }
 
 #[test]
@@ -207,14 +207,14 @@ fn damaged_sessions_are_reported_up_to_the_damage_and_never_hidden() {
     scene.damage(scene.segments(&tail).last().unwrap());
     scene.damage(&scene.segments(&head)[0]);
 
-    let list = scene.json(&["sessions", "list"]);
+    let list = scene.json(&["session", "list"]);
     assert_eq!((&list["sessions"], &list["runs"][0]["label"]), (&json!(3), &json!(label)));
     let damaged: Vec<&str> =
         list["damaged"].as_array().unwrap().iter().map(|row| row["sessionId"].as_str().unwrap()).collect();
     let mut expected = [tail.as_str(), head.as_str()];
     expected.sort_unstable();
     assert_eq!(damaged, expected);
-    let text = scene.printed(&["sessions", "list"]);
+    let text = scene.printed(&["session", "list"]);
     assert!(text.contains("Damaged or unreadable sessions: 2") && text.contains(&healthy), "{text}");
 
     assert!(scene.printed(&["report", &tail]).contains("> **Damaged session.**"));
@@ -223,21 +223,20 @@ fn damaged_sessions_are_reported_up_to_the_damage_and_never_hidden() {
     assert_eq!(scene.json(&["report", &tail])["health"]["health"], "corrupt_tail");
     for command in ["show", "tree", "log"] {
         for name in [&tail, &tail_label] {
-            let text = scene.printed(&["sessions", command, name]);
+            let text = scene.printed(&[command, name]);
             assert!(text.contains("Damaged session: "), "{text}");
             assert!(!text.contains("To go on in a chat"), "{text}");
         }
     }
-    let planned = scene.json(&["repair", &tail_label, "--dry-run"]);
+    let planned = scene.json(&["store", "repair", &tail_label, "--dry-run"]);
     assert_eq!(planned["outcome"], "would_repair", "{planned}");
-    for arguments in [vec!["report", &head], vec!["sessions", "show", &head], vec!["sessions", "log", &head]]
-    {
+    for arguments in [vec!["report", &head], vec!["show", &head], vec!["log", &head]] {
         let refused = scene.run(&[arguments.as_slice(), &["--json"]].concat());
         assert_eq!(code(&refused), 1);
         let error: Value = serde_json::from_slice(&refused.stdout).unwrap();
         assert_eq!(error["error"]["code"], "SESSION_CORRUPT");
     }
-    let hits = scene.json(&["sessions", "search", "sound"]);
+    let hits = scene.json(&["search", "sound"]);
     assert_eq!((&hits["unreadable"], &hits["hits"][0]["sessionId"]), (&json!(1), &json!(healthy)));
 }
 
@@ -249,8 +248,8 @@ fn a_goal_stays_on_its_line_and_reads_as_it_is_stored() {
     let reply = client.call("start_workflow", json!({ "workflowId": "team.change", "goal": goal }));
     client.close();
     let (label, _) = named(&reply);
-    let resumed = scene.printed(&["sessions", "resume", &label]);
-    let asked = scene.run(&["sessions", "delete", &label]);
+    let resumed = scene.printed(&["resume", &label]);
+    let asked = scene.run(&["session", "delete", &label]);
     assert_eq!(code(&asked), 2, "it asks a person");
     for text in [resumed, String::from_utf8(asked.stdout).unwrap()] {
         let line = text.lines().find(|line| line.contains("tidy")).unwrap();
@@ -266,12 +265,12 @@ fn a_name_that_nobody_has_is_the_callers_mistake() {
     let strange = format!("workrail://session/{session}/node/node_0000000000000000");
     for arguments in [
         vec!["report", "amber-nobody"],
-        vec!["sessions", "show", "sess_zzzz"],
-        vec!["sessions", "show", "workrail://elsewhere"],
-        vec!["sessions", "show", &strange],
-        vec!["sessions", "tree", "run_zzzz"],
-        vec!["sessions", "log", "nobody"],
-        vec!["sessions", "search", "?!"],
+        vec!["show", "sess_zzzz"],
+        vec!["show", "workrail://elsewhere"],
+        vec!["show", &strange],
+        vec!["tree", "run_zzzz"],
+        vec!["log", "nobody"],
+        vec!["search", "?!"],
     ] {
         let refused = scene.run(&arguments);
         assert_eq!(code(&refused), 2, "{arguments:?}: {}", String::from_utf8_lossy(&refused.stderr));

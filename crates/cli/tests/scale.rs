@@ -98,12 +98,12 @@ impl Scene {
     /// What every command that uses the index answers.
     fn answers(&self, label: &str) -> Vec<(Option<i32>, String)> {
         let commands: [&[&str]; 6] = [
-            &["sessions", "list", "--all", "--json"],
-            &["sessions", "resume", "retry", "0000007", "--json"],
-            &["sessions", "resume", "--json"],
-            &["sessions", "show", label, "--json"],
+            &["session", "list", "--all", "--json"],
+            &["resume", "retry", "0000007", "--json"],
+            &["resume", "--json"],
+            &["show", label, "--json"],
             &["report", label],
-            &["sessions", "show", "amber-nobody"],
+            &["show", "amber-nobody"],
         ];
         commands.iter().map(|command| self.command(command)).collect()
     }
@@ -186,9 +186,9 @@ fn a_replaced_session_is_noticed() {
         fs::metadata(from.join("manifest.jsonl")).unwrap().len(),
         fs::metadata(to.join("manifest.jsonl")).unwrap().len()
     );
-    scene.command(&["sessions", "list"]);
+    scene.command(&["session", "list"]);
     fs::copy(from.join("manifest.jsonl"), to.join("manifest.jsonl")).unwrap();
-    let (_, listed) = scene.command(&["sessions", "list", "--json"]);
+    let (_, listed) = scene.command(&["session", "list", "--json"]);
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!(listed["damaged"].as_array().unwrap().len(), 1, "{listed}");
 }
@@ -236,7 +236,7 @@ fn a_long_session_is_the_same_with_and_without_what_was_saved_of_it() {
     let again = client.call("continue_workflow", ack(&advanced, "and one more"));
     assert!(!again.is_error, "{}", again.text);
     client.close();
-    assert_eq!(scene.command(&["verify"]).0, Some(0));
+    assert_eq!(scene.command(&["store", "verify"]).0, Some(0));
 }
 
 fn replay_id(reply: &ToolReply) -> String {
@@ -258,30 +258,30 @@ fn an_unreadable_session_is_listed_and_harms_no_other() {
     fs::set_permissions(scene.session_dir(&bad), fs::Permissions::from_mode(0o000)).unwrap();
     let bad_id = bad.structured["run"]["sessionId"].as_str().unwrap().to_owned();
 
-    let (code, list) = scene.command_as_nobody(&["sessions", "list"]);
+    let (code, list) = scene.command_as_nobody(&["session", "list"]);
     assert_eq!(code, Some(0), "{list}");
     assert!(list.contains(&label(&good)) && list.contains(&bad_id), "{list}");
     let row = list.lines().find(|line| line.contains(&bad_id)).unwrap_or_default();
     assert!(row.contains("unreadable: ") && row.contains("Permission denied"), "{list}");
-    let (code, found) = scene.command_as_nobody(&["sessions", "resume", "good", "work"]);
+    let (code, found) = scene.command_as_nobody(&["resume", "good", "work"]);
     assert_eq!(code, Some(0), "{found}");
     assert!(found.contains(&label(&good)), "{found}");
-    for command in [vec!["sessions", "show"], vec!["report"]] {
+    for command in [vec!["show"], vec!["report"]] {
         let (code, shown) = scene.command_as_nobody(&[command, vec![&label(&good)]].concat());
         assert_eq!(code, Some(0), "{shown}");
     }
-    let (code, found) = scene.command_as_nobody(&["sessions", "search", "note"]);
+    let (code, found) = scene.command_as_nobody(&["search", "note"]);
     assert_eq!(code, Some(0), "{found}");
-    let (code, verified) = scene.command_as_nobody(&["verify"]);
+    let (code, verified) = scene.command_as_nobody(&["store", "verify"]);
     assert_eq!(code, Some(1), "{verified}");
     assert!(verified.contains(&bad_id) && verified.contains("permissions"), "{verified}");
     let (_, checked) = scene.command_as_nobody(&["doctor"]);
     assert!(checked.contains(&bad_id) && checked.contains("2 of 3"), "{checked}");
-    let (code, cleaned) = scene.command_as_nobody(&["gc", "--ttl", "0d"]);
+    let (code, cleaned) = scene.command_as_nobody(&["store", "gc", "--ttl", "0d"]);
     assert_eq!(code, Some(1), "{cleaned}");
     assert!(cleaned.contains(&bad_id) && cleaned.contains("no content was removed"), "{cleaned}");
     assert!(!scene.session_dir(&finished).exists(), "an old session goes all the same");
     fs::set_permissions(scene.session_dir(&bad), fs::Permissions::from_mode(0o700)).unwrap();
-    let (code, verified) = scene.command_as_nobody(&["verify"]);
+    let (code, verified) = scene.command_as_nobody(&["store", "verify"]);
     assert_eq!(code, Some(0), "nothing that it needs was removed: {verified}");
 }

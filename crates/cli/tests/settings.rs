@@ -132,7 +132,7 @@ fn a_named_file_may_be_new_when_a_setting_is_written_to_it() {
 #[test]
 fn a_call_that_cannot_be_parsed_is_answered_in_the_format_it_asked_for() {
     let home = Home::new();
-    for arguments in [&["config", "list", "--json", "--no-such"][..], &["sessions", "show", "--json"]] {
+    for arguments in [&["config", "list", "--json", "--no-such"][..], &["show", "--json"]] {
         let refused = home.run(arguments);
         assert_eq!((refused.code, &refused.json()["error"]["code"]), (2, &json!("VALIDATION_ERROR")));
         assert!(refused.json()["error"]["message"].as_str().unwrap().contains("Usage: "), "{refused:?}");
@@ -243,14 +243,14 @@ fn preferences_for_new_runs_take_effect_without_a_restart() {
         started.structured["preferences"].clone()
     };
     assert_eq!(mode(&mut client)["autonomy"], "guided");
-    let raise = ["prefs", "set", "full_auto_never_stop", "risk_policy=balanced"];
+    let raise = ["session", "prefs", "set", "full_auto_never_stop", "risk_policy=balanced"];
     assert_eq!(home.run(&raise).code, 1, "more autonomy needs a terminal");
     assert_eq!(home.run(&["config", "set", "preferences.autonomy", "full_auto_never_stop"]).code, 1);
     let typed = |arguments: &str, line: &str| {
         let arguments = format!("--config '{}' {arguments}", home.config().display());
         terminal::typed(Path::new(PROGRAM), &home.data(), &arguments, line)
     };
-    assert!(!typed("prefs set full_auto_never_stop", "yes"), "the mode's name is typed");
+    assert!(!typed("session prefs set full_auto_never_stop", "yes"), "the mode's name is typed");
     assert_eq!(mode(&mut client)["autonomy"], "guided");
     assert!(typed(
         "config set preferences.autonomy full_auto_stop_on_user_deps",
@@ -259,9 +259,9 @@ fn preferences_for_new_runs_take_effect_without_a_restart() {
     assert!(typed(&raise.join(" "), "full_auto_never_stop"));
     let now = mode(&mut client);
     assert_eq!((&now["autonomy"], &now["riskPolicy"]), (&json!("full_auto_never_stop"), &json!("balanced")));
-    let shown = home.run(&["prefs", "show", "--json"]).json();
+    let shown = home.run(&["session", "prefs", "show", "--json"]).json();
     assert_eq!(shown["default"], now);
-    assert_eq!(home.run(&["prefs", "set", "guided"]).code, 0, "less autonomy asks nobody");
+    assert_eq!(home.run(&["session", "prefs", "set", "guided"]).code, 0, "less autonomy asks nobody");
     assert_eq!(home.run(&["config", "set", "preferences.autonomy"]).code, 0);
 }
 
@@ -284,19 +284,27 @@ fn preferences_of_a_session_are_pending_until_a_step_is_completed() {
     let mut client = home.server();
     let first = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
     let session = first.structured["run"]["sessionId"].as_str().unwrap();
-    let set = home.run(&["prefs", "set", "risk_policy=aggressive", "--session", &session[..9], "--json"]);
+    let set = home.run(&[
+        "session",
+        "prefs",
+        "set",
+        "risk_policy=aggressive",
+        "--session",
+        &session[..9],
+        "--json",
+    ]);
     assert_eq!(set.json()["runs"][0]["pending"]["riskPolicy"], "aggressive");
     let label = first.structured["run"]["label"].as_str().unwrap();
-    let shown = home.run(&["prefs", "show", "--session", label]);
+    let shown = home.run(&["session", "prefs", "show", "--session", label]);
     assert!(shown.out.contains("pending: guided, aggressive"), "{shown:?}");
     let call = with_own_words(&first.structured["nextCall"]["arguments"]);
     let second = client.call("continue_workflow", call);
     assert_eq!(second.structured["preferences"]["riskPolicy"], "aggressive");
-    let after = home.run(&["prefs", "show", "--session", label, "--json"]).json();
+    let after = home.run(&["session", "prefs", "show", "--session", label, "--json"]).json();
     assert_eq!(after["runs"][0]["applied"]["riskPolicy"], "aggressive");
     assert!(after["runs"][0].get("pending").is_none());
-    assert_eq!(home.run(&["prefs", "set", "fast", "--session", label]).code, 2);
-    assert_eq!(home.run(&["prefs", "show", "--session", "amber-nobody"]).code, 2);
+    assert_eq!(home.run(&["session", "prefs", "set", "fast", "--session", label]).code, 2);
+    assert_eq!(home.run(&["session", "prefs", "show", "--session", "amber-nobody"]).code, 2);
 }
 
 #[test]
@@ -323,7 +331,7 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
     let aside = home.0.path().join("keyring.json");
     fs::rename(&keys, &aside).unwrap();
     let lost = home.run(&["doctor"]);
-    assert!(lost.code == 1 && lost.out.contains("workrail keys new"), "{lost:?}");
+    assert!(lost.code == 1 && lost.out.contains("workrail store keys new"), "{lost:?}");
     fs::rename(&aside, &keys).unwrap();
     fs::set_permissions(&keys, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let exposed = home.run(&["doctor"]);
@@ -334,11 +342,11 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
 fn the_shell_and_the_manual_know_every_command() {
     let home = Home::new();
     for shell in ["bash", "zsh", "fish"] {
-        let script = home.run(&["completions", shell]);
+        let script = home.run(&["setup", "completions", shell]);
         assert!(script.code == 0 && script.out.contains("doctor"), "{shell}");
     }
     let folder = home.0.path().join("man1");
-    assert_eq!(home.run(&["man", folder.to_str().unwrap()]).code, 0);
+    assert_eq!(home.run(&["setup", "man", folder.to_str().unwrap()]).code, 0);
     let page = fs::read_to_string(folder.join("workrail.1")).unwrap();
     assert!(page.contains("doctor"));
     assert!(folder.join("workrail-config-set.1").exists());

@@ -93,6 +93,7 @@ impl Home {
 
     fn add_team(&self) {
         self.done(&[
+            "workflow",
             "sources",
             "add",
             "git",
@@ -106,11 +107,11 @@ impl Home {
 
     /// Every workflow's id, as listed.
     fn ids(&self) -> Vec<String> {
-        ids(&self.done(&["list", "--json"]).json())
+        ids(&self.done(&["workflow", "list", "--json"]).json())
     }
 
     fn source(&self, kind: &str) -> Value {
-        let health = self.run(&["sources", "health", "--json"]).json();
+        let health = self.run(&["workflow", "sources", "health", "--json"]).json();
         let sources = health["sources"].as_array().unwrap();
         sources.iter().find(|own| own["kind"] == kind).unwrap_or_else(|| panic!("{health:#}")).clone()
     }
@@ -139,23 +140,26 @@ fn a_git_source_from_registering_to_removing() {
     let listed = home.done(&["config", "get", "sources.git", "--json"]).json();
     assert_eq!(listed["value"]["team"]["url"], home.text("repo"));
     assert_eq!(listed["restart"], "workflow_sources");
-    assert_eq!(home.run(&["sources", "health"]).code, 1, "it was never fetched");
+    assert_eq!(home.run(&["workflow", "sources", "health"]).code, 1, "it was never fetched");
     assert_eq!(home.source("git")["state"], "never_fetched");
     assert!(home.ids().is_empty());
-    let problems = home.run(&["list", "--problems"]);
-    assert!(problems.code == 1 && problems.out.contains("workrail sources sync team"), "{problems:?}");
+    let problems = home.run(&["workflow", "list", "--problems"]);
+    assert!(
+        problems.code == 1 && problems.out.contains("workrail workflow sources sync team"),
+        "{problems:?}"
+    );
 
-    let synced = home.done(&["sources", "sync", "--json"]).json();
+    let synced = home.done(&["workflow", "sources", "sync", "--json"]).json();
     assert_eq!(
         (&synced["sources"][0]["outcome"], &synced["sources"][0]["files"]),
         (&json!("updated"), &json!(1))
     );
     assert_eq!(
-        home.done(&["sources", "sync", "team", "--json"]).json()["sources"][0]["outcome"],
+        home.done(&["workflow", "sources", "sync", "team", "--json"]).json()["sources"][0]["outcome"],
         "unchanged"
     );
     assert_eq!(home.ids(), ["team.hello"]);
-    assert_eq!(home.run(&["sources", "health"]).code, 0);
+    assert_eq!(home.run(&["workflow", "sources", "health"]).code, 0);
     let git = home.source("git");
     assert_eq!(
         (&git["state"], &git["usable"], &git["sourceKind"]),
@@ -163,18 +167,18 @@ fn a_git_source_from_registering_to_removing() {
     );
 
     fs::rename(home.path("repo"), home.path("moved")).unwrap();
-    let failed = home.run(&["sources", "sync"]);
+    let failed = home.run(&["workflow", "sources", "sync"]);
     assert!(failed.code == 1 && failed.out.contains("keeps being served"), "{failed:?}");
     assert_eq!(home.source("git")["state"], "stale");
-    assert_eq!(home.run(&["sources", "health"]).code, 1);
+    assert_eq!(home.run(&["workflow", "sources", "health"]).code, 1);
     assert_eq!(home.ids(), ["team.hello"], "offline, what was fetched keeps serving");
 
-    assert_eq!(home.run(&["sources", "sync", "taem"]).code, 2);
-    home.done(&["sources", "remove", "team"]);
+    assert_eq!(home.run(&["workflow", "sources", "sync", "taem"]).code, 2);
+    home.done(&["workflow", "sources", "remove", "team"]);
     assert_eq!(home.config(), "# mine\n[retention]\nttl_days = 30 # a month\n");
     assert!(home.ids().is_empty());
     assert_eq!(fs::read_dir(home.path("data/sources/git")).unwrap().count(), 0);
-    assert_eq!(home.run(&["sources", "remove", "team"]).code, 2);
+    assert_eq!(home.run(&["workflow", "sources", "remove", "team"]).code, 2);
 }
 
 #[test]
@@ -193,7 +197,8 @@ fn what_cannot_be_a_source_is_refused_before_anything_is_written() {
         vec!["folder", "/nowhere/at/all"],
         vec!["plugin", plain.as_str()],
     ] {
-        let whole: Vec<&str> = ["sources", "add"].into_iter().chain(arguments.iter().copied()).collect();
+        let whole: Vec<&str> =
+            ["workflow", "sources", "add"].into_iter().chain(arguments.iter().copied()).collect();
         let ran = home.run(&whole);
         assert!(ran.code == 2 && ran.err.contains("Nothing was written"), "{arguments:?}: {ran:?}");
         assert!(!ran.err.contains("hunter2"));
@@ -210,7 +215,7 @@ fn an_address_with_tricks_in_the_settings_is_listed_and_stops_nothing() {
     );
     home.write("work/workflows/own.json", &workflow("project.own", "Own"));
     assert_eq!(home.ids(), ["project.own"]);
-    let health = home.run(&["sources", "health"]);
+    let health = home.run(&["workflow", "sources", "health"]);
     assert_eq!(health.code, 1);
     assert!(
         health.out.contains("refused") && health.out.contains("https and ssh")
@@ -244,9 +249,9 @@ fn folders_and_plugins_are_registered_and_a_running_server_is_named() {
         r#"{"manifestVersion":1,"name":"acme","workflows":["p.json","q.json"]}"#,
     );
     let mut server = home.server();
-    let added = home.done(&["sources", "add", "folder", "../flows"]);
+    let added = home.done(&["workflow", "sources", "add", "folder", "../flows"]);
     assert!(added.out.contains("restart that client"), "{added:?}");
-    let added = home.done(&["sources", "add", "plugin", &home.text("plug"), "--json"]).json();
+    let added = home.done(&["workflow", "sources", "add", "plugin", &home.text("plug"), "--json"]).json();
     assert_eq!(added["serversToRestart"].as_array().unwrap().len(), 1);
     assert_eq!(home.ids(), ["acme.p", "user.f"]);
     let unaware = server.call("list_workflows", json!({}));
@@ -256,10 +261,10 @@ fn folders_and_plugins_are_registered_and_a_running_server_is_named() {
     let plugin = home.source("plugin");
     assert_eq!((&plugin["state"], &plugin["usable"]), (&json!("ok"), &json!(1)));
     assert!(plugin["problems"][0]["problem"].as_str().unwrap().contains("not there"), "{plugin:#}");
-    let again = home.done(&["sources", "add", "folder", &home.text("flows")]);
+    let again = home.done(&["workflow", "sources", "add", "folder", &home.text("flows")]);
     assert!(again.out.contains("before"));
-    home.done(&["sources", "remove", "../flows"]);
-    home.done(&["sources", "remove", &home.text("plug")]);
+    home.done(&["workflow", "sources", "remove", "../flows"]);
+    home.done(&["workflow", "sources", "remove", &home.text("plug")]);
     assert_eq!(home.config(), "");
 }
 
@@ -271,7 +276,7 @@ fn every_sort_of_trouble_has_its_state_and_none_is_fatal() {
     let folders = ["circle", "file", "gone"].map(|name| format!("{:?}", home.text(name))).join(", ");
     home.write(".config/workrail/config.toml", &format!("[sources]\npaths = [{folders}]\n"));
     symlink(home.path("flows"), home.path("work/workflows")).unwrap();
-    let health = home.run(&["sources", "health", "--json"]);
+    let health = home.run(&["workflow", "sources", "health", "--json"]);
     assert_eq!(health.code, 1);
     let health = health.json();
     let states: Vec<&str> =
@@ -281,8 +286,8 @@ fn every_sort_of_trouble_has_its_state_and_none_is_fatal() {
         let troubled = !["ok", "absent"].contains(&own["state"].as_str().unwrap());
         assert_eq!(own["problems"].as_array().unwrap().len(), usize::from(troubled), "{own:#}");
     }
-    assert!(home.run(&["sources"]).out.contains("4 need attention"));
-    home.done(&["list"]);
+    assert!(home.run(&["workflow", "sources"]).out.contains("4 need attention"));
+    home.done(&["workflow", "list"]);
 }
 
 #[test]
@@ -306,11 +311,11 @@ fn precedence_reservation_and_suggestions_hold_for_new_sources() {
     put("repo/taken.json", "repo.old_way", "Taken");
     home.commit();
     home.add_team();
-    home.done(&["sources", "sync"]);
-    home.done(&["sources", "add", "plugin", &home.text("plug")]);
-    home.done(&["sources", "add", "folder", &home.text("flows")]);
+    home.done(&["workflow", "sources", "sync"]);
+    home.done(&["workflow", "sources", "add", "plugin", &home.text("plug")]);
+    home.done(&["workflow", "sources", "add", "folder", &home.text("flows")]);
 
-    let listed = home.done(&["list", "--all", "--json"]).json();
+    let listed = home.done(&["workflow", "list", "--all", "--json"]).json();
     assert_eq!(ids(&listed), ["old-plugin", "old-way", "repo.old_way", "team.same", "team.part"]);
     let find = |id: &str| {
         let all = listed["workflows"].as_array().unwrap();
@@ -334,9 +339,12 @@ fn precedence_reservation_and_suggestions_hold_for_new_sources() {
     let refused: Vec<&str> =
         listed["unusable"].as_array().unwrap().iter().map(|own| own["file"].as_str().unwrap()).collect();
     assert_eq!(refused, ["acme/core.json", "team/core.json"]);
-    assert_eq!(home.done(&["list", "--all", "--json"]).out, home.done(&["list", "--all", "--json"]).out);
+    assert_eq!(
+        home.done(&["workflow", "list", "--all", "--json"]).out,
+        home.done(&["workflow", "list", "--all", "--json"]).out
+    );
 
-    let shown = home.done(&["inspect", "team.same", "--json"]).json();
+    let shown = home.done(&["workflow", "inspect", "team.same", "--json"]).json();
     assert_eq!(
         shown["candidates"],
         json!([
@@ -345,11 +353,11 @@ fn precedence_reservation_and_suggestions_hold_for_new_sources() {
             { "source": "plugin", "file": "acme/same.json", "state": "shadowed" },
         ])
     );
-    let text = home.done(&["inspect", "team.same"]).out;
+    let text = home.done(&["workflow", "inspect", "team.same"]).out;
     assert!(text.contains("shadowed") && text.contains("Say hello"), "{text}");
-    assert_eq!(home.run(&["inspect", "team.nothing"]).code, 2);
+    assert_eq!(home.run(&["workflow", "inspect", "team.nothing"]).code, 2);
     put("work/workflows/same.json", "team.same", "Project");
-    assert_eq!(home.done(&["inspect", "team.same", "--json"]).json()["name"], "Project");
+    assert_eq!(home.done(&["workflow", "inspect", "team.same", "--json"]).json()["name"], "Project");
 }
 
 /// Calls until the answer is as wanted; how soon a system reports a change is not ours to say.
@@ -370,7 +378,7 @@ fn a_running_server_sees_edits_additions_renames_removals_and_fetches() {
     home.write("work/workflows/a.json", &workflow("project.a", "First"));
     home.write("repo/g.json", &workflow("team.g", "Git one")).commit();
     home.add_team();
-    home.done(&["sources", "sync"]);
+    home.done(&["workflow", "sources", "sync"]);
     let mut server = home.server();
     until(&mut server, "both", |text| text.contains("First") && text.contains("Git one"));
     let started = server.call("start_workflow", json!({ "workflowId": "team.g" }));
@@ -386,7 +394,7 @@ fn a_running_server_sees_edits_additions_renames_removals_and_fetches() {
     fs::remove_file(home.path("work/workflows/a.json")).unwrap();
     until(&mut server, "a removal", |text| !text.contains("Second"));
     home.write("repo/g.json", &workflow("team.g", "Git two")).commit();
-    home.done(&["sources", "sync"]);
+    home.done(&["workflow", "sources", "sync"]);
     until(&mut server, "a fetch", |text| text.contains("Git two"));
     // The run keeps what it was started with, and is told that the source has moved on.
     let again = server.call("continue_workflow", json!({ "stateToken": token }));
@@ -403,7 +411,7 @@ fn a_running_server_sees_edits_additions_renames_removals_and_fetches() {
 fn a_server_fetches_what_is_due_by_itself() {
     let home = Home::new();
     home.write("repo/g.json", &workflow("team.g", "Fetched")).commit();
-    home.done(&["sources", "add", "git", "team", &home.text("repo"), "--allow-local"]);
+    home.done(&["workflow", "sources", "add", "git", "team", &home.text("repo"), "--allow-local"]);
     let mut server = home.server();
     until(&mut server, "the first fetch", |text| text.contains("Fetched"));
 }

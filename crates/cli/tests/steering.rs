@@ -97,25 +97,25 @@ fn a_mode_that_is_chosen_later_is_pending_and_then_applied() {
     let mut client = scene.server(&[]);
     let first = start(&mut client);
     let run = label(&first);
-    let refused = scene.run(&["prefs", "set", "full_auto_never_stop", "--run", &run]);
+    let refused = scene.run(&["session", "prefs", "set", "full_auto_never_stop", "--run", &run]);
     assert!(!refused.status.success(), "more autonomy needs a terminal");
-    let raise = format!("prefs set full_auto_never_stop --run {run}");
+    let raise = format!("session prefs set full_auto_never_stop --run {run}");
     assert!(!scene.typed(&raise, "full_auto_never_stop"), "the run's label is typed");
     assert!(scene.typed(&raise, &run));
-    let lower = scene.run(&["prefs", "set", "risk_policy=balanced", "--run", &run]);
+    let lower = scene.run(&["session", "prefs", "set", "risk_policy=balanced", "--run", &run]);
     assert!(lower.status.success(), "what does not raise autonomy asks nobody: {lower:?}");
     let looked = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
     assert_eq!(looked.structured["warnings"][0]["code"], "PREFERENCES_PENDING");
     let second = next(&mut client, &first);
     assert_eq!(second.step(), "b");
     assert_eq!(second.structured["preferences"]["autonomy"], "full_auto_never_stop");
-    let log = String::from_utf8(scene.run(&["sessions", "log", &run, "--json"]).stdout).unwrap();
+    let log = String::from_utf8(scene.run(&["log", &run, "--json"]).stdout).unwrap();
     assert!(log.contains("command_line") || log.contains("command line"), "{log}");
 }
 
 /// The log of a run, as text.
 fn log(scene: &Scene, run: &str) -> String {
-    String::from_utf8(scene.run(&["sessions", "log", run]).stdout).unwrap()
+    String::from_utf8(scene.run(&["log", run]).stdout).unwrap()
 }
 
 #[test]
@@ -164,7 +164,9 @@ fn a_setting_refuses_approvals_below_the_program_that_runs_a_server() {
     let blocked = next(&mut client, &first);
     let with_setting = format!("--config '{}'", config.display());
     assert!(!scene.typed(&format!("{with_setting} approve {run}"), &run));
-    assert!(!scene.typed(&format!("{with_setting} prefs set full_auto_never_stop --run {run}"), &run));
+    assert!(
+        !scene.typed(&format!("{with_setting} session prefs set full_auto_never_stop --run {run}"), &run)
+    );
     let still = next(&mut client, &blocked);
     assert_eq!(still.structured["kind"], "blocked", "{}", still.text);
     client.close();

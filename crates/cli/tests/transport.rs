@@ -417,7 +417,7 @@ fn http_answers_only_requests_with_the_secret() {
         let refused = server.post(headers, &message);
         assert_eq!(refused.status, 401, "{headers:?}: {}", refused.body);
         assert!(refused.head.contains("www-authenticate: bearer"), "{}", refused.head);
-        assert!(refused.body.contains("workrail keys http-secret"), "{}", refused.body);
+        assert!(refused.body.contains("workrail store keys http-secret"), "{}", refused.body);
     }
     for (method, path) in [("GET", "/mcp"), ("OPTIONS", "/mcp"), ("GET", "/"), ("GET", "/.well-known/x")] {
         let refused = server.exchange(&format!("{method} {path} HTTP/1.1\r\nHost: {{address}}\r\n"), b"");
@@ -432,13 +432,13 @@ fn http_answers_only_requests_with_the_secret() {
         command.args(arguments).env_clear().env("WORKRAIL_DATA_DIR", data.path()).env("HOME", data.path());
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
-    let secret = shown(&["keys", "http-secret"]);
+    let secret = shown(&["store", "keys", "http-secret"]);
     assert_eq!(right, format!("Authorization: Bearer {}\r\n", secret.trim_end()));
     // The secret outlives a restart, and ends with a new one.
     let server = Http::start(data.path());
     assert_eq!(server.post("", &message).status, 200);
     assert!(server.end("TERM").success());
-    let new = shown(&["keys", "http-secret", "--new", "--yes"]);
+    let new = shown(&["store", "keys", "http-secret", "--new", "--yes"]);
     assert_ne!(new, secret);
     let mut server = Http::start(data.path());
     assert_eq!(server.post("", &message).status, 200);

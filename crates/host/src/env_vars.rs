@@ -103,7 +103,7 @@ pub const BROWSER: EnvVar = EnvVar {
 pub const HTTP_TOKEN: EnvVar = EnvVar {
     name: "WORKRAIL_HTTP_TOKEN",
     what: "The secret that clients send to `workrail mcp --http`, where a project's file names this variable. WorkRail \
-           itself does not read it; `workrail keys http-secret` prints the value.",
+           itself does not read it; `workrail store keys http-secret` prints the value.",
 };
 
 pub const ALL: [EnvVar; 19] = [

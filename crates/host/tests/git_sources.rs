@@ -295,7 +295,7 @@ fn lost_contents_and_a_broken_record_are_fetched_again() {
     fs::remove_file(&contents(&folder)[0]).unwrap();
     let survey = survey(&sources);
     let file = survey.files.iter().find(|file| file.precedence == Precedence::Git).unwrap();
-    assert!(sources.read(file).unwrap_err().to_string().contains("workrail sources sync team"));
+    assert!(sources.read(file).unwrap_err().to_string().contains("workrail workflow sources sync team"));
     mirror(&sources).sync().unwrap();
     assert_eq!(references(&sources), ["team/a.json"]);
     fs::write(folder.join("record.json"), "{").unwrap();

@@ -86,7 +86,7 @@ impl Stranger {
             Self::Origin => "Forbidden: the Origin header is not this server's own\n",
             Self::Secret => {
                 "Unauthorized: this server answers only requests that carry its secret.\nSend the header \
-                 `Authorization: Bearer SECRET`. `workrail keys http-secret` prints the secret; `workrail install \
+                 `Authorization: Bearer SECRET`. `workrail store keys http-secret` prints the secret; `workrail setup install \
                  --client CLIENT --http ADDRESS` sets a client up with it.\n"
             }
         }

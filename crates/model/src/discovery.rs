@@ -20,7 +20,7 @@ pub const DISCOVERY_TEXT_BYTES_MAX: usize = 9_000;
 pub const LISTED_DESCRIPTION_BYTES_MAX: usize = 160;
 /// More broken files than this are one broken folder.
 pub const LISTED_PROBLEMS_MAX: usize = 50;
-/// The first errors of a file; `workrail validate` shows all.
+/// The first errors of a file; `workrail workflow validate` shows all.
 pub const LISTED_ERRORS_MAX: usize = 3;
 pub const LISTED_ERROR_BYTES_MAX: usize = 400;
 /// Enough to see what there is when an id was misspelled.

@@ -151,7 +151,7 @@ pub(crate) fn damaged_content(kind: AttachmentKind, digest: Sha256, number: u64)
     path(&format!("{}/{kind}-{}-{number}", damaged_content_dir().as_str(), digest.hex()))
 }
 
-/// Says that this store is a backup, which `workrail backup` may write to.
+/// Says that this store is a backup, which `workrail store backup` may write to.
 pub(crate) fn backup_marker() -> RelPath {
     path("backup.json")
 }

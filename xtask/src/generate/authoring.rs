@@ -71,7 +71,7 @@ fn builtins_page() -> Artifact {
 
 fn diagnostics_page() -> Artifact {
     let mut page = format!(
-        "<!-- {MARK} -->\n# Diagnostics\n\nWhat `workrail validate` can say about a workflow file. Each comes with the \
+        "<!-- {MARK} -->\n# Diagnostics\n\nWhat `workrail workflow validate` can say about a workflow file. Each comes with the \
          place, the reason and a fix.\n\n| code | severity |\n| --- | --- |\n"
     );
     for code in Code::ALL {

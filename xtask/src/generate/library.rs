@@ -60,7 +60,7 @@ fn hash(workflow: &CompiledWorkflow) -> Result<String> {
 
 fn page(workflows: &[CompiledWorkflow]) -> Artifact {
     let mut page = format!(
-        "<!-- {MARK} -->\n# The library\n\nWhat ships with WorkRail. `workrail preview ID` shows a plan, `workrail test` \
+        "<!-- {MARK} -->\n# The library\n\nWhat ships with WorkRail. `workrail workflow preview ID` shows a plan, `workrail workflow test` \
          on a file in `workflows` plays its trial.\n\n## Workflows\n\n| id | steps | for |\n| --- | --- | --- |\n"
     );
     for workflow in workflows {

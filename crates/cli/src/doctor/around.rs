@@ -98,8 +98,8 @@ fn git(findings: &mut Findings) {
 
 /// A client that starts a program which is not there shows its user nothing but silence.
 fn clients(findings: &mut Findings) {
-    let Ok(bases) = setup::bases() else { return };
-    for known in setup::known(&bases) {
+    let Ok(bases) = setup::clients::bases() else { return };
+    for known in setup::clients::known(&bases) {
         let name = known.client.as_str();
         let mut set_up = false;
         for (file, command) in &known.files {
@@ -114,7 +114,7 @@ fn clients(findings: &mut Findings) {
                     findings.problem(
                         CLIENTS,
                         format!("{name} starts `{command}`, which is no program ({})", file.path),
-                        format!("workrail install --client {name} --scope {scope}"),
+                        format!("workrail setup install --client {name} --scope {scope}"),
                     );
                 }
                 Ok(None) => {}
@@ -122,7 +122,7 @@ fn clients(findings: &mut Findings) {
             }
         }
         if known.present && !set_up {
-            let fix = format!("workrail install --client {name}");
+            let fix = format!("workrail setup install --client {name}");
             findings.warning(CLIENTS, format!("{name} is there and does not know WorkRail"), fix);
         }
     }
@@ -156,7 +156,7 @@ fn workflows(findings: &mut Findings) {
         findings.warning(
             WORKFLOWS,
             format!("{} cannot be used: {first}", file.file),
-            "workrail validate FILE",
+            "workrail workflow validate FILE",
         );
     }
 }

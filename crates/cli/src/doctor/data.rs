@@ -61,7 +61,7 @@ fn keys(findings: &mut Findings, opened: &Opened) {
     }
     if let Err(error) = opened.store.http_secret() {
         let what = format!("the HTTP secret in the folder `keys` cannot be used: {error}");
-        findings.problem(DATA, what, "workrail keys http-secret --new, then set up HTTP clients again");
+        findings.problem(DATA, what, "workrail store keys http-secret --new, then set up HTTP clients again");
     }
 }
 
@@ -119,7 +119,7 @@ fn sessions(findings: &mut Findings, opened: &Opened) {
                 findings.problem(
                     SESSIONS,
                     format!("{}: {}", unwell.session, unwell.cause.message),
-                    format!("workrail verify {0}, then workrail repair {0}", unwell.session),
+                    format!("workrail store verify {0}, then workrail store repair {0}", unwell.session),
                 );
             }
         }
@@ -136,7 +136,7 @@ fn pending(findings: &mut Findings, opened: &Opened) {
                 "{}: one completed write ({} events) waits to be rolled forward",
                 write.session, write.events
             ),
-            format!("nothing; the next call on it does so, or workrail repair {}", write.session),
+            format!("nothing; the next call on it does so, or workrail store repair {}", write.session),
         );
     }
     for path in opened.store.blocked_names() {

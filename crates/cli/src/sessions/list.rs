@@ -1,11 +1,11 @@
-//! `sessions list`: what waits first.
+//! `workrail session list`: what waits first.
 
 use workrail_core::overview::{Finished, RunRow, SessionsList};
 use workrail_core::report::words::one_line;
 
 use crate::outcome::Failure;
 use crate::output::{self, Progress, Tone};
-use crate::wiring;
+use crate::{runs, wiring};
 
 const GOAL_CHARS_MAX: usize = 48;
 
@@ -17,7 +17,7 @@ pub(super) fn run(all: bool, json: bool) -> Result<(), Failure> {
     })?;
     drop(progress);
     if json {
-        output::json(&super::value(&list)?);
+        output::json(&runs::value(&list)?);
         return Ok(());
     }
     print(&list);
@@ -39,7 +39,7 @@ fn print(list: &SessionsList) {
     if !list.damaged.is_empty() {
         output::toned(Tone::Warning, &format!("\nDamaged or unreadable sessions: {}", list.damaged.len()));
         let rows = list.damaged.iter().map(|row| {
-            let damage = super::damage(&row.health).unwrap_or_default();
+            let damage = runs::damage(&row.health).unwrap_or_default();
             vec![row.session_id.to_string(), row.labels.join(", "), damage]
         });
         output::table(&["SESSION", "RUNS", "WHAT IS WRONG"], rows);

@@ -1,4 +1,4 @@
-//! `workrail backup` and `workrail restore`: copies of the data directory that are consistent while agents work (G26).
+//! `workrail store backup` and `workrail store restore`: copies of the data directory that are consistent while agents work (G26).
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `workrail gc`: what goes, what stays, and why.
+//! `workrail store gc`: what goes, what stays, and why.
 
 use serde_json::json;
 use workrail_engine::upkeep::{Cleaned, Mode, Sum};
@@ -60,7 +60,7 @@ fn show(cleaned: &Cleaned) {
             &format!(
                 "Session {} has an event of {}, and the clock of this machine has not reached it: so no age can be \
                  believed. Set the clock right, or, if the session came from another machine, remove it with \
-                 `workrail sessions delete {}`.",
+                 `workrail session delete {}`.",
                 ahead.session_id, ahead.at, ahead.session_id
             ),
         );

@@ -1,4 +1,4 @@
-//! `workrail keys`: signing keys by their fingerprints, never themselves, and the secret of the HTTP transport.
+//! `workrail store keys`: signing keys by their fingerprints, never themselves, and the secret of the HTTP transport.
 
 use serde_json::{Value, json};
 use workrail_engine::upkeep::Keys;
@@ -30,7 +30,7 @@ pub(super) fn new(asked: Asked, format: Format) -> Result<(), Failure> {
     match engine.keys() {
         Ok(Some(_)) => {
             return Err(Failure::Call(format!(
-                "{FILE} is usable, so it is not replaced. To sign with a fresh key, run `workrail keys rotate`."
+                "{FILE} is usable, so it is not replaced. To sign with a fresh key, run `workrail store keys rotate`."
             )));
         }
         Ok(None) => {
@@ -96,7 +96,7 @@ pub(super) fn new_http_secret(asked: Asked, format: Format) -> Result<(), Failur
 fn unusable_secret(error: &KeyringError) -> Failure {
     Failure::Environment(format!(
         "The HTTP secret cannot be used: {error}. Make the folder `keys` and the files in it yours alone (modes 0700 \
-         and 0600), or run `workrail keys http-secret --new`."
+         and 0600), or run `workrail store keys http-secret --new`."
     ))
 }
 

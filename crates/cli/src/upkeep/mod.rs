@@ -19,14 +19,14 @@ use crate::output::Progress;
 pub(crate) enum UpkeepCommand {
     /// Check every digest and every rule of a session or of the whole store, and change nothing.
     #[command(after_help = format!(
-        "Examples:\n  workrail verify\n  workrail verify amber-falcon\n  workrail verify --all --json\n\n{EXIT_CODES}"
+        "Examples:\n  workrail store verify\n  workrail store verify amber-falcon\n  workrail store verify --all --json\n\n{EXIT_CODES}"
     ))]
     Verify(VerifyArguments),
     /// Copy the data directory to a folder while agents go on working; again, and only what is new is copied.
     #[command(after_help = format!(
-        "The folder becomes a data directory of its own: `WORKRAIL_DATA_DIR=DEST workrail verify` checks it, and every \
+        "The folder becomes a data directory of its own: `WORKRAIL_DATA_DIR=DEST workrail store verify` checks it, and every \
          reading command works on it. Sessions deleted from the store stay in the backup.\n\nExamples:\n  \
-         workrail backup /mnt/disk/workrail\n  workrail backup /mnt/disk/workrail --verify\n  workrail backup \
+         workrail store backup /mnt/disk/workrail\n  workrail store backup /mnt/disk/workrail --verify\n  workrail store backup \
          ~/workrail-backup --without-keys --json\n\n{EXIT_CODES}"
     ))]
     Backup(BackupArguments),
@@ -34,23 +34,23 @@ pub(crate) enum UpkeepCommand {
     #[command(after_help = format!(
         "Absent sessions are added, damaged ones are replaced (the damaged folder is kept in backups/), and damaged \
          content is restored. A session whose history differs from the backup's is left alone and named.\n\nExamples:\n  \
-         workrail restore /mnt/disk/workrail --dry-run\n  workrail restore /mnt/disk/workrail\n  workrail restore \
+         workrail store restore /mnt/disk/workrail --dry-run\n  workrail store restore /mnt/disk/workrail\n  workrail store restore \
          /mnt/disk/workrail amber-falcon\n\n{EXIT_CODES}"
     ))]
     Restore(RestoreArguments),
     /// Remove finished sessions that are old, then content that no session needs.
     #[command(after_help = format!(
         "A session goes when every run of it is finished, nobody worked on it for the given time, and it is not \
-         kept (`workrail sessions keep`). While any session is in doubt, nothing goes at all.\n\nExamples:\n  \
-         workrail gc --dry-run\n  workrail gc --ttl 30d\n  workrail gc --json\n\n{EXIT_CODES}"
+         kept (`workrail session keep`). While any session is in doubt, nothing goes at all.\n\nExamples:\n  \
+         workrail store gc --dry-run\n  workrail store gc --ttl 30d\n  workrail store gc --json\n\n{EXIT_CODES}"
     ))]
     Gc(GcArguments),
     /// Repair a damaged session, and restore damaged content that can be computed again or is in a backup.
     #[command(after_help = format!(
         "A damaged log is cut back to the part that can be trusted, after a backup of all of it. Damaged workflows, \
          snapshots and notes are computed again or taken from a backup; the damaged file is kept in \
-         backups/content.\n\nExamples:\n  workrail repair sess_a7pgws9t9jhg9wjr --dry-run\n  workrail repair \
-         sess_a7pgws9t9jhg9wjr\n  workrail repair --all\n  workrail repair --all --from /mnt/disk/workrail\n\n{EXIT_CODES}"
+         backups/content.\n\nExamples:\n  workrail store repair sess_a7pgws9t9jhg9wjr --dry-run\n  workrail store repair \
+         sess_a7pgws9t9jhg9wjr\n  workrail store repair --all\n  workrail store repair --all --from /mnt/disk/workrail\n\n{EXIT_CODES}"
     ))]
     Repair(RepairArguments),
     /// The keys that tokens are signed with.
@@ -87,7 +87,7 @@ pub(crate) struct BackupArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArguments {
-    /// A folder that `workrail backup` wrote, or any other copy of a data directory.
+    /// A folder that `workrail store backup` wrote, or any other copy of a data directory.
     src: Utf8PathBuf,
     /// Only this session: its id in the backup, the beginning of it, or the label of one of its runs.
     session: Option<String>,
@@ -137,7 +137,7 @@ pub(crate) struct RepairArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
     /// Show which keys are accepted, by their fingerprints.
-    #[command(after_help = format!("Examples:\n  workrail keys show\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  workrail store keys show\n\n{EXIT_CODES}"))]
     Show {
         /// Print one JSON document.
         #[arg(long)]
@@ -146,8 +146,8 @@ pub(crate) enum KeysCommand {
     /// Print the secret that requests over HTTP must carry.
     #[command(after_help = format!(
         "`workrail mcp --http` makes the secret when it first starts. Whoever has it can do everything that agents can \
-         do here.\n\nExamples:\n  workrail keys http-secret\n  export WORKRAIL_HTTP_TOKEN=\"$(workrail keys http-secret)\"\n  \
-         workrail keys http-secret --new\n\n{EXIT_CODES}"
+         do here.\n\nExamples:\n  workrail store keys http-secret\n  export WORKRAIL_HTTP_TOKEN=\"$(workrail store keys http-secret)\"\n  \
+         workrail store keys http-secret --new\n\n{EXIT_CODES}"
     ))]
     HttpSecret {
         /// Replace the secret. Restart HTTP servers and set clients up again afterwards.
@@ -163,7 +163,7 @@ pub(crate) enum KeysCommand {
     /// Make a new keyring where it is lost, damaged or unusable. Tokens in open chats stop working.
     #[command(after_help = format!(
         "A file that cannot be used is moved aside, not deleted. Sessions are not touched: agents find their runs \
-         again with resume_session.\n\nExamples:\n  workrail keys new\n  workrail keys new --yes --json\n\n{EXIT_CODES}"
+         again with resume_session.\n\nExamples:\n  workrail store keys new\n  workrail store keys new --yes --json\n\n{EXIT_CODES}"
     ))]
     New {
         /// Do not ask: for scripts.
@@ -174,7 +174,7 @@ pub(crate) enum KeysCommand {
         json: bool,
     },
     /// Sign new tokens with a fresh key. Tokens of the key before it stay good until the next rotation.
-    #[command(after_help = format!("Examples:\n  workrail keys rotate\n  workrail keys rotate --yes --json\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  workrail store keys rotate\n  workrail store keys rotate --yes --json\n\n{EXIT_CODES}"))]
     Rotate {
         /// Do not ask: for scripts.
         #[arg(long)]

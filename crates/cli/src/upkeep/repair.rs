@@ -1,4 +1,4 @@
-//! `workrail repair`: what is kept, what is given up, where the backup is, which content is restored.
+//! `workrail store repair`: what is kept, what is given up, where the backup is, which content is restored.
 
 use std::sync::Arc;
 
@@ -125,12 +125,12 @@ fn tell_content(content: &MendedContent, mode: Mode, all: bool) {
         let what =
             format!("{}: {}, and cannot be computed again ({}).", lost.path, lost.problem, lost.session_id);
         output::toned(Tone::Warning, &what);
-        output::line(&format!("  {} With a backup: workrail repair --all --from BACKUP", lost.effect));
+        output::line(&format!("  {} With a backup: workrail store repair --all --from BACKUP", lost.effect));
     }
     if all {
         for session in &content.damaged_sessions {
             output::toned(Tone::Warning, &format!("{session}: its log is damaged."));
-            output::line(&format!("  workrail repair {session} --dry-run"));
+            output::line(&format!("  workrail store repair {session} --dry-run"));
         }
     }
     if content.restored.is_empty() && content.lost.is_empty() {

@@ -1,4 +1,4 @@
-//! `workrail verify`: what was checked, and what is wrong.
+//! `workrail store verify`: what was checked, and what is wrong.
 
 use serde_json::json;
 use workrail_engine::upkeep::{Scope, Verified};

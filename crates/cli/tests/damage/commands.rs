@@ -178,19 +178,19 @@ pub(crate) fn commands(template: &Template) -> Vec<Command> {
 fn next_steps(template: &Template) -> Vec<Command> {
     let has = |arguments: &[&str]| template.home.run(&[arguments, &["--help"]].concat()).code == 0;
     let mut found = Vec::new();
-    if has(&["restore"]) {
+    if has(&["store", "restore"]) {
         let step = |name, effect, arguments: &[&str]| {
             program(name, effect, About::Store, Compare::Verdict, arguments)
         };
-        found.push(step("restore", Effect::Repairs, &["restore", "../backup"]));
-        found.push(step("restore dry run", Effect::Looks, &["restore", "../backup", "--dry-run"]));
-        found.push(step("backup", Effect::Writes, &["backup", "../another-backup"]));
+        found.push(step("restore", Effect::Repairs, &["store", "restore", "../backup"]));
+        found.push(step("restore dry run", Effect::Looks, &["store", "restore", "../backup", "--dry-run"]));
+        found.push(step("backup", Effect::Writes, &["store", "backup", "../another-backup"]));
     }
-    if has(&["keys", "new"]) {
-        let arguments = ["keys", "new", "--yes"];
+    if has(&["store", "keys", "new"]) {
+        let arguments = ["store", "keys", "new", "--yes"];
         found.push(program("keys new", Effect::Repairs, About::Elsewhere, Compare::Verdict, &arguments));
     }
-    let new_secret = ["keys", "http-secret", "--new", "--yes"];
+    let new_secret = ["store", "keys", "http-secret", "--new", "--yes"];
     found.push(program("new http secret", Effect::Repairs, About::Elsewhere, Compare::Verdict, &new_secret));
     found
 }
@@ -210,7 +210,7 @@ fn tool(
     tool: &'static str,
     arguments: Value,
 ) -> Command {
-    let signs = !["list", "inspect"].iter().any(|word| name.starts_with(word));
+    let signs = !["workflow", "list", "inspect"].iter().any(|word| name.starts_with(word));
     Command { name: name.to_owned(), effect, about, compare, signs, call: Call::Tool(tool, arguments) }
 }
 
@@ -228,16 +228,16 @@ fn about_one(run: &Run) -> Vec<Command> {
     };
     let output = json!({ "notesMarkdown": "counted again" });
     vec![
-        say("sessions show", Looks, Whole, &["sessions", "show", session]),
-        say("sessions show by label", Looks, Whole, &["sessions", "show", &run.label]),
-        say("sessions log", Looks, Whole, &["sessions", "log", session]),
-        say("sessions tree", Looks, Whole, &["sessions", "tree", session]),
+        say("sessions show", Looks, Whole, &["show", session]),
+        say("sessions show by label", Looks, Whole, &["show", &run.label]),
+        say("sessions log", Looks, Whole, &["log", session]),
+        say("sessions tree", Looks, Whole, &["tree", session]),
         say("report", Looks, Whole, &["report", session]),
         say("report by label", Looks, Whole, &["report", &run.label]),
-        say("export", Looks, Success, &["export", session, "-o", "../out.json", "--force"]),
-        say("prefs show", Looks, Whole, &["prefs", "show", "--session", session]),
-        say("verify one", Looks, Verdict, &["verify", session]),
-        say("repair dry run", Looks, Verdict, &["repair", session, "--dry-run"]),
+        say("export", Looks, Success, &["session", "export", session, "-o", "../out.json", "--force"]),
+        say("prefs show", Looks, Whole, &["session", "prefs", "show", "--session", session]),
+        say("verify one", Looks, Verdict, &["store", "verify", session]),
+        say("repair dry run", Looks, Verdict, &["store", "repair", session, "--dry-run"]),
         ask("look", Looks, Whole, "continue_workflow", json!({ "stateToken": run.state })),
         ask("replay", Looks, Whole, "continue_workflow", run.last_call.clone()),
         // It offers other runs too, each in an object of its own.
@@ -265,7 +265,7 @@ fn about_one(run: &Run) -> Vec<Command> {
             "checkpoint_workflow",
             json!({ "checkpointToken": run.checkpoint, "output": output }),
         ),
-        say("repair", Repairs, Verdict, &["repair", session, "--yes"]),
+        say("repair", Repairs, Verdict, &["store", "repair", session, "--yes"]),
     ]
 }
 
@@ -276,17 +276,17 @@ fn about_all(template: &Template) -> Vec<Command> {
     let bundle = template.bundle_path();
     let bundle = format!("../home/{}", bundle.file_name().unwrap().to_string_lossy());
     vec![
-        program("sessions list", Looks, Store, PerSession, &["sessions", "list", "--all"]),
-        program("sessions search", Looks, Store, PerSession, &["sessions", "search", "the"]),
-        program("sessions resume", Looks, Store, PerSession, &["sessions", "resume", "swifts"]),
-        program("verify", Looks, Store, Verdict, &["verify"]),
+        program("sessions list", Looks, Store, PerSession, &["session", "list", "--all"]),
+        program("sessions search", Looks, Store, PerSession, &["search", "the"]),
+        program("sessions resume", Looks, Store, PerSession, &["resume", "swifts"]),
+        program("verify", Looks, Store, Verdict, &["store", "verify"]),
         program("doctor", Looks, Store, Verdict, &["doctor"]),
-        program("gc dry run", Looks, Store, Success, &["gc", "--dry-run"]),
-        program("keys", Looks, Elsewhere, Verdict, &["keys", "show"]),
-        program("http secret", Looks, Elsewhere, Verdict, &["keys", "http-secret"]),
-        program("prefs show", Looks, Elsewhere, Whole, &["prefs", "show"]),
-        program("list", Looks, Elsewhere, Whole, &["list"]),
-        program("inspect", Looks, Elsewhere, Whole, &["inspect", "team.walk"]),
+        program("gc dry run", Looks, Store, Success, &["store", "gc", "--dry-run"]),
+        program("keys", Looks, Elsewhere, Verdict, &["store", "keys", "show"]),
+        program("http secret", Looks, Elsewhere, Verdict, &["store", "keys", "http-secret"]),
+        program("prefs show", Looks, Elsewhere, Whole, &["session", "prefs", "show"]),
+        program("list", Looks, Elsewhere, Whole, &["workflow", "list"]),
+        program("inspect", Looks, Elsewhere, Whole, &["workflow", "inspect", "team.walk"]),
         program("config", Looks, Elsewhere, Success, &["config", "list"]),
         tool("list tool", Looks, Elsewhere, Whole, "list_workflows", json!({})),
         tool(
@@ -315,14 +315,14 @@ fn about_all(template: &Template) -> Vec<Command> {
             "start_workflow",
             json!({ "workflowId": "team.walk" }),
         ),
-        program("import", Writes, Elsewhere, Success, &["import", &bundle]),
-        program("gc", Writes, Store, Success, &["gc"]),
+        program("import", Writes, Elsewhere, Success, &["session", "import", &bundle]),
+        program("gc", Writes, Store, Success, &["store", "gc"]),
         program(
             "keep",
             Writes,
             About::Session(template.apart.session.clone()),
             Success,
-            &["sessions", "keep", &template.apart.session],
+            &["session", "keep", &template.apart.session],
         ),
     ]
 }

@@ -238,7 +238,7 @@ impl Trial<'_> {
         if answer.end == End::Done && expected.is_some_and(|expected| *expected != after) {
             found.push("acknowledged and not recorded".to_owned());
         }
-        let verified = home.run(&["verify", "--json"]);
+        let verified = home.run(&["store", "verify", "--json"]);
         if verified.code != 0 {
             found.push(format!("verify: {}", short(&verified.out)));
         }
@@ -273,7 +273,7 @@ fn kinds_of<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<String> {
 
 /// The kinds of the events that the log of the victim shows.
 fn recorded(home: &Home, template: &Template) -> Vec<String> {
-    let log = home.run(&["sessions", "log", &template.victim.session, "--json"]);
+    let log = home.run(&["log", &template.victim.session, "--json"]);
     let log: Value = serde_json::from_str(&log.out).unwrap_or_default();
     kinds_of(log["events"].as_array().into_iter().flatten())
 }

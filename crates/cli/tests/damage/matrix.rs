@@ -185,7 +185,7 @@ impl<'a> Group<'a> {
         let after = tree::read(&home.data());
         let mut found = case.judge(command, &answer);
         if command.name.starts_with("export") && answer.end == End::Done {
-            let taken = home.run(&["import", "../out.json", "--dry-run", "--json"]);
+            let taken = home.run(&["session", "import", "../out.json", "--dry-run", "--json"]);
             if taken.code != 0 {
                 found.push(format!("the exported file is refused: {}", short(&taken.out)));
             }
@@ -240,14 +240,13 @@ impl<'a> Group<'a> {
             return found;
         }
         self.damage.undo(self.target, self.template, home);
-        let verified = home.run(&["verify", "--json"]);
+        let verified = home.run(&["store", "verify", "--json"]);
         if verified.code != 0 {
             found.push(format!("with the file back in place, verify says: {}", short(&verified.out)));
         }
         let name = format!("sessions show {}", self.template.victim.word);
-        let show = Call::Program(
-            ["sessions", "show", &self.template.victim.session, "--json"].map(str::to_owned).to_vec(),
-        );
+        let show =
+            Call::Program(["show", &self.template.victim.session, "--json"].map(str::to_owned).to_vec());
         let show = Command { name: name.clone(), call: show, ..command.clone() }.run(home);
         if show.value != self.baseline[&name].value {
             found.push("with the file back in place, the session is not what it was".to_owned());
@@ -281,7 +280,7 @@ impl<'a> Group<'a> {
     }
 
     fn events_at_least(&self, home: &Home, expected: usize) -> Option<String> {
-        let log = home.run(&["sessions", "log", &self.template.victim.session, "--json"]);
+        let log = home.run(&["log", &self.template.victim.session, "--json"]);
         let log: Value = serde_json::from_str(&log.out).unwrap_or_default();
         let events = log["events"].as_array().map_or(0, Vec::len);
         (events < expected).then(|| format!("{events} events of {expected} are left"))
@@ -320,7 +319,7 @@ impl<'a> Group<'a> {
             return vec![format!("could be repaired and was not: {}", short(&answer.said))];
         }
         let mut found = Vec::new();
-        let verified = home.run(&["verify", session, "--json"]);
+        let verified = home.run(&["store", "verify", session, "--json"]);
         if verified.code != 0 {
             found.push(format!("after the repair, verify says: {}", short(&verified.out)));
         }
@@ -341,7 +340,7 @@ impl<'a> Group<'a> {
             return vec![format!("could be restored and was not: {}", short(&answer.said))];
         }
         let mut found = Vec::new();
-        let verified = home.run(&["verify", "--json"]);
+        let verified = home.run(&["store", "verify", "--json"]);
         if verified.code != 0 {
             found.push(format!("after the restore, verify says: {}", short(&verified.out)));
         }

@@ -119,9 +119,9 @@ impl Template {
         template.repair_one();
         template.wish();
         template.bundle();
-        template.run(&["keys", "http-secret", "--new", "--yes"]);
-        if template.home.run(&["backup", "--help"]).code == 0 {
-            template.run(&["backup", "../backup"]);
+        template.run(&["store", "keys", "http-secret", "--new", "--yes"]);
+        if template.home.run(&["store", "backup", "--help"]).code == 0 {
+            template.run(&["store", "backup", "../backup"]);
         }
         Self { referrers: template.find_referrers(), ..template }
     }
@@ -135,12 +135,12 @@ impl Template {
         let last = self.segments(&self.repaired).pop().unwrap();
         let bytes = fs::read(&last).unwrap();
         fs::write(&last, &bytes[..bytes.len() - 9]).unwrap();
-        self.run(&["repair", &self.repaired, "--yes"]);
+        self.run(&["store", "repair", &self.repaired, "--yes"]);
     }
 
     fn wish(&self) {
-        self.run(&["sessions", "keep", &self.victim.session]);
-        self.run(&["prefs", "set", "risk_policy=balanced", "--session", &self.victim.session]);
+        self.run(&["session", "keep", &self.victim.session]);
+        self.run(&["session", "prefs", "set", "risk_policy=balanced", "--session", &self.victim.session]);
     }
 
     /// A session of another store, in a file.
@@ -151,7 +151,8 @@ impl Template {
         let output = json!({ "notesMarkdown": "a guest" });
         let guest = walk(&mut client, "team.guest", "geese", &[output]);
         client.close();
-        let exported = other.run(&["export", &guest.session, "-o", self.bundle_path().to_str().unwrap()]);
+        let exported =
+            other.run(&["session", "export", &guest.session, "-o", self.bundle_path().to_str().unwrap()]);
         assert_eq!(exported.code, 0, "{exported:?}");
     }
 

@@ -31,13 +31,13 @@ impl Place {
 }
 
 fn backed_up(scene: &Scene, place: &Place) -> Value {
-    let said = scene.run(&["backup", &place.text(), "--json"]);
+    let said = scene.run(&["store", "backup", &place.text(), "--json"]);
     assert_eq!(said.code, 0, "{said:?}");
     said.json()["result"].clone()
 }
 
 fn verified(data: &Path) -> Said {
-    let said = run(data, &["verify", "--json"]);
+    let said = run(data, &["store", "verify", "--json"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert_eq!(said.json()["notes"], json!([]), "{said:?}");
     said
@@ -82,7 +82,7 @@ fn a_backup_is_a_store_of_its_own_and_copies_only_what_is_new() {
     assert_eq!((&made["sessions"]["added"], &made["keys"]), (&json!(2), &json!("copied")));
     verified(&place.path());
     assert_eq!(content(&place.path()), scene.content());
-    let shown = run(&place.path(), &["sessions", "show", &label(&first), "--json"]);
+    let shown = run(&place.path(), &["show", &label(&first), "--json"]);
     assert_eq!(shown.code, 0, "{shown:?}");
 
     let again = backed_up(&scene, &place);
@@ -90,7 +90,7 @@ fn a_backup_is_a_store_of_its_own_and_copies_only_what_is_new() {
     assert_eq!((&again["segmentsCopied"], &again["contentCopied"]), (&json!(0), &json!(0)));
 
     assert!(!advance(&mut scene.server(), &open).is_error);
-    assert_eq!(scene.run(&["sessions", "keep", &label(&open)]).code, 0);
+    assert_eq!(scene.run(&["session", "keep", &label(&open)]).code, 0);
     let third = scene.unfinished();
     let before = files(&place.path());
     let more = backed_up(&scene, &place);
@@ -114,7 +114,7 @@ fn a_backup_is_a_store_of_its_own_and_copies_only_what_is_new() {
 fn keys_are_left_out_on_request_and_folders_that_are_no_backup_are_refused() {
     let (scene, place) = (Scene::new(), Place::new());
     scene.unfinished();
-    let said = scene.run(&["backup", &place.text(), "--without-keys"]);
+    let said = scene.run(&["store", "backup", &place.text(), "--without-keys"]);
     assert!(said.code == 0 && said.out.contains("signing keys are not included"), "{said:?}");
     assert!(!place.path().join("keys/keyring.json").exists());
 
@@ -127,12 +127,12 @@ fn keys_are_left_out_on_request_and_folders_that_are_no_backup_are_refused() {
         (scene.data.path().parent().unwrap().to_str().unwrap().to_owned(), "data directory is inside"),
         (other.path().to_str().unwrap().to_owned(), "not a backup"),
     ] {
-        let refused = scene.run(&["backup", &dest]);
+        let refused = scene.run(&["store", "backup", &dest]);
         assert!(refused.code == 2 && refused.err.contains(why), "{dest}: {refused:?}");
     }
     assert_eq!(files(other.path()).len(), 1, "nothing was written");
     fs::write(place.path().join("backup.json"), "{\"kind\":\"workrail_backup\",\"v\":2}").unwrap();
-    let newer = scene.run(&["backup", &place.text()]);
+    let newer = scene.run(&["store", "backup", &place.text()]);
     assert!(newer.code == 2 && newer.err.contains("version 2"), "{newer:?}");
 }
 
@@ -144,10 +144,10 @@ fn a_lost_data_directory_comes_back_whole_with_its_keys() {
     let before = files(scene.data.path());
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
-    let planned = run(&data, &["restore", &place.text(), "--dry-run", "--json"]);
+    let planned = run(&data, &["store", "restore", &place.text(), "--dry-run", "--json"]);
     assert_eq!((planned.code, &planned.json()["result"]["sessions"]["added"]), (0, &json!(2)), "{planned:?}");
     assert!(!data.exists(), "a dry run makes nothing");
-    let restored = run(&data, &["restore", &place.text(), "--json"]);
+    let restored = run(&data, &["store", "restore", &place.text(), "--json"]);
     assert_eq!((restored.code, &restored.json()["result"]["keys"]), (0, &json!("copied")), "{restored:?}");
     verified(&data);
     let after = files(&data);
@@ -163,10 +163,10 @@ fn a_lost_data_directory_comes_back_whole_with_its_keys() {
     let next = advance(&mut client, &open);
     assert!(!next.is_error, "{}", next.text);
     drop(client);
-    let again = run(&data, &["restore", &place.text(), "--json"]).json();
+    let again = run(&data, &["store", "restore", &place.text(), "--json"]).json();
     let counts = &again["result"]["sessions"];
     assert_eq!((&counts["unchanged"], &counts["left"]), (&json!(1), &json!(1)), "newer work here is kept");
-    assert_eq!(run(&data, &["sessions", "show", &label(&done)]).code, 0);
+    assert_eq!(run(&data, &["show", &label(&done)]).code, 0);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_restore_replaces_what_is_damaged_and_leaves_what_differs() {
     backed_up(&scene, &place);
     // One is damaged, one is deleted, one goes on differently here and in the backup.
     damage(segments(&scene.session_dir(&broken)).last().unwrap());
-    assert_eq!(scene.run(&["sessions", "delete", &session(&gone), "--yes"]).code, 0);
+    assert_eq!(scene.run(&["session", "delete", &session(&gone), "--yes"]).code, 0);
     let elsewhere = tempfile::tempdir().unwrap();
     let twin = elsewhere.path().join("data");
     copy_tree(scene.data.path(), &twin);
@@ -187,12 +187,12 @@ fn a_restore_replaces_what_is_damaged_and_leaves_what_differs() {
         let mut client = workrail_testkit::mcp_client::McpClient::start(program, &twin, &env);
         assert!(!advance(&mut client, &other).is_error);
     }
-    assert_eq!(run(&twin, &["backup", &place.text(), "--json"]).code, 0);
+    assert_eq!(run(&twin, &["store", "backup", &place.text(), "--json"]).code, 0);
 
-    let planned = scene.run(&["restore", &place.text(), "--dry-run", "--json"]);
+    let planned = scene.run(&["store", "restore", &place.text(), "--dry-run", "--json"]);
     let before = files(scene.data.path());
     assert_eq!(planned.code, 0, "{planned:?}");
-    let done = scene.run(&["restore", &place.text(), "--json"]);
+    let done = scene.run(&["store", "restore", &place.text(), "--json"]);
     assert_eq!(done.code, 0, "{done:?}");
     let result = &done.json()["result"];
     assert_eq!(planned.json()["result"]["sessions"], result["sessions"], "a dry run says what happens");
@@ -208,9 +208,9 @@ fn a_restore_replaces_what_is_damaged_and_leaves_what_differs() {
         assert_eq!(before.get(&folder.join(path)), Some(bytes), "the damaged folder is kept whole: {path:?}");
     }
     verified(scene.data.path());
-    let shown = scene.run(&["restore", &place.text(), &label(&gone)]);
+    let shown = scene.run(&["store", "restore", &place.text(), &label(&gone)]);
     assert_eq!(shown.code, 0, "{shown:?}");
-    assert_eq!(scene.run(&["restore", &place.text(), "no-such"]).code, 2);
+    assert_eq!(scene.run(&["store", "restore", &place.text(), "no-such"]).code, 2);
 }
 
 #[test]
@@ -223,16 +223,16 @@ fn damaged_content_comes_back_from_the_backup() {
     let before = files(scene.data.path());
     damage(&scene.data.path().join(&names[0]));
     fs::remove_file(scene.data.path().join(&names[1])).unwrap();
-    assert_eq!(scene.run(&["verify"]).code, 1);
-    let done = scene.run(&["restore", &place.text(), "--json"]);
+    assert_eq!(scene.run(&["store", "verify"]).code, 1);
+    let done = scene.run(&["store", "restore", &place.text(), "--json"]);
     assert_eq!((done.code, &done.json()["result"]["mendedContent"]), (0, &json!([names[0]])), "{done:?}");
     verified(scene.data.path());
     assert_eq!(fs::read(scene.data.path().join(&names[0])).unwrap(), before[Path::new(&names[0])]);
     assert_eq!(fs::read_dir(scene.data.path().join("backups/content")).unwrap().count(), 1);
-    assert_eq!(scene.run(&["gc"]).code, 0, "what is kept aside does not stop gc");
+    assert_eq!(scene.run(&["store", "gc"]).code, 0, "what is kept aside does not stop gc");
     // And the other way round: a damaged backup is seen and mended with --verify.
     damage(&place.path().join(&names[0]));
-    let checked = scene.run(&["backup", &place.text(), "--verify", "--json"]);
+    let checked = scene.run(&["store", "backup", &place.text(), "--verify", "--json"]);
     assert_eq!(checked.json()["result"]["mendedContent"], json!([names[0]]), "{checked:?}");
     verified(&place.path());
 }
@@ -245,10 +245,10 @@ fn a_history_that_was_cut_is_kept_aside_in_the_backup() {
     let whole = files(&place.path().join("sessions").join(session(&run_here)));
     damage(segments(&scene.session_dir(&run_here)).last().unwrap());
     // Its manifest is as it was: what the backup has is more than what can be trusted here.
-    let said = scene.run(&["backup", &place.text(), "--verify", "--json"]);
+    let said = scene.run(&["store", "backup", &place.text(), "--verify", "--json"]);
     assert_eq!((said.code, &said.json()["result"]["sessions"]["left"]), (1, &json!(1)), "{said:?}");
     assert_eq!(files(&place.path().join("sessions").join(session(&run_here))), whole);
-    assert_eq!(scene.run(&["repair", &session(&run_here), "--yes"]).code, 0);
+    assert_eq!(scene.run(&["store", "repair", &session(&run_here), "--yes"]).code, 0);
     let cut = backed_up(&scene, &place);
     assert_eq!(cut["sessions"]["replaced"], json!(1));
     let aside = cut["changes"][0]["keptAside"].as_str().unwrap();
@@ -340,7 +340,7 @@ fn figure_backups_while_agents_work() {
     );
 }
 
-/// The order that docs/backup.md gives for a copy without `workrail backup`.
+/// The order that docs/backup.md gives for a copy without `workrail store backup`.
 #[test]
 fn a_plain_copy_in_the_documented_order_is_whole() {
     const SCRIPT: &str = r#"
@@ -389,11 +389,11 @@ fn figure_backup_and_restore_killed_at_system_calls() {
             for when in 1.. {
                 copy_tree(if is_backup { &old } else { &hurt }, &work);
                 let to = work.to_str().unwrap();
-                let arguments = if is_backup { ["backup", to] } else { ["restore", &full] };
+                let arguments = if is_backup { ["store", "backup", to] } else { ["store", "restore", &full] };
                 let data = if is_backup { from } else { &work };
                 let unharmed = survives(data, &arguments, call, when);
                 kills += usize::from(!unharmed);
-                let found = run(&work, &["verify", "--json"]);
+                let found = run(&work, &["store", "verify", "--json"]);
                 let problems = found.json()["counts"]["problems"].as_u64().unwrap();
                 assert!(
                     problems == 0 || !is_backup && problems <= 2,
@@ -401,7 +401,7 @@ fn figure_backup_and_restore_killed_at_system_calls() {
                 );
                 let again = run(data, &arguments);
                 assert_eq!(again.code, 0, "{arguments:?}, {call} {when}: {again:?}");
-                assert_eq!(run(&work, &["gc"]).code, 0);
+                assert_eq!(run(&work, &["store", "gc"]).code, 0);
                 verified(&work);
                 let (made, wanted) = (files(&work.join("sessions")), files(&from.join("sessions")));
                 for (path, bytes) in

@@ -11,7 +11,7 @@ use crate::scene::{Scene, advance, start};
 fn keys_are_shown_by_fingerprint_and_never_themselves() {
     let scene = Scene::new();
     scene.unfinished();
-    let shown = scene.run(&["keys", "show", "--json"]);
+    let shown = scene.run(&["store", "keys", "show", "--json"]);
     assert_eq!(shown.code, 0, "{shown:?}");
     let first = shown.json();
     let current = first["keys"]["current"]["fingerprint"].as_str().unwrap().to_owned();
@@ -22,19 +22,19 @@ fn keys_are_shown_by_fingerprint_and_never_themselves() {
             "file": "keys/keyring.json", "onlyForYou": true, "keys": { "current": { "fingerprint": current } },
         })
     );
-    assert_eq!(scene.run(&["keys", "rotate"]).code, 2, "rotation asks a person");
-    assert!(!scene.typed("keys rotate", "no"));
-    assert_eq!(scene.run(&["keys", "show", "--json"]).json(), first);
+    assert_eq!(scene.run(&["store", "keys", "rotate"]).code, 2, "rotation asks a person");
+    assert!(!scene.typed("store keys rotate", "no"));
+    assert_eq!(scene.run(&["store", "keys", "show", "--json"]).json(), first);
 
-    let rotated = scene.run(&["keys", "rotate", "--yes", "--json"]).json();
+    let rotated = scene.run(&["store", "keys", "rotate", "--yes", "--json"]).json();
     assert_eq!(rotated["keys"]["previous"]["fingerprint"], json!(current));
     assert_eq!(rotated["noLongerAccepted"], Value::Null);
-    assert!(scene.typed("keys rotate", "rotate"));
-    let last = scene.run(&["keys", "rotate", "--yes", "--json"]).json();
+    assert!(scene.typed("store keys rotate", "rotate"));
+    let last = scene.run(&["store", "keys", "rotate", "--yes", "--json"]).json();
     assert!(last["noLongerAccepted"]["fingerprint"].is_string());
     let written: Value =
         serde_json::from_slice(&fs::read(scene.data.path().join("keys/keyring.json")).unwrap()).unwrap();
-    let said = scene.run(&["keys", "show"]);
+    let said = scene.run(&["store", "keys", "show"]);
     for key in ["current", "previous"] {
         assert!(!said.out.contains(written[key].as_str().unwrap()), "a key was printed");
     }
@@ -46,13 +46,14 @@ fn keys_that_others_may_use_are_refused() {
     scene.unfinished();
     let keys = scene.data.path().join("keys");
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o755)).unwrap();
-    for command in [&["keys", "show", "--json"][..], &["keys", "rotate", "--yes", "--json"]] {
+    for command in [&["store", "keys", "show", "--json"][..], &["store", "keys", "rotate", "--yes", "--json"]]
+    {
         let refused = scene.run(command);
         assert_eq!((refused.code, &refused.json()["error"]["code"]), (1, &json!("STORE_KEYRING_UNUSABLE")));
         assert!(refused.json()["error"]["suggestion"].as_str().unwrap().contains("0700"), "{refused:?}");
     }
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o700)).unwrap();
-    assert_eq!(scene.run(&["keys", "show"]).code, 0);
+    assert_eq!(scene.run(&["store", "keys", "show"]).code, 0);
 }
 
 #[test]
@@ -65,14 +66,14 @@ fn a_damaged_key_is_named_and_an_older_keyring_is_accepted() {
     let first = if key.starts_with('A') { "B" } else { "A" };
     keyring["current"] = json!(format!("{first}{}", &key[1..]));
     fs::write(&file, keyring.to_string()).unwrap();
-    let refused = scene.run(&["keys", "show", "--json"]);
+    let refused = scene.run(&["store", "keys", "show", "--json"]);
     assert_eq!((refused.code, &refused.json()["error"]["code"]), (1, &json!("STORE_KEYRING_UNUSABLE")));
     assert!(scene.run(&["doctor"]).out.contains("do not match its `check`"));
 
     keyring["current"] = json!(key);
     keyring.as_object_mut().unwrap().remove("check");
     fs::write(&file, keyring.to_string()).unwrap();
-    assert_eq!(scene.run(&["keys", "show"]).code, 0);
+    assert_eq!(scene.run(&["store", "keys", "show"]).code, 0);
 }
 
 #[test]
@@ -83,9 +84,9 @@ fn a_damaged_http_secret_is_named_and_replaced() {
     fs::create_dir(&file).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o700)).unwrap();
     assert!(scene.run(&["doctor"]).out.contains("HTTP secret"));
-    assert_eq!(scene.run(&["keys", "http-secret"]).code, 1);
-    assert_eq!(scene.run(&["keys", "http-secret", "--new", "--yes"]).code, 0);
-    assert_eq!(scene.run(&["keys", "http-secret"]).code, 0);
+    assert_eq!(scene.run(&["store", "keys", "http-secret"]).code, 1);
+    assert_eq!(scene.run(&["store", "keys", "http-secret", "--new", "--yes"]).code, 0);
+    assert_eq!(scene.run(&["store", "keys", "http-secret"]).code, 0);
     assert!(scene.data.path().join("keys/http-secret.unusable-1").is_dir());
 }
 
@@ -95,7 +96,7 @@ fn servers_of_before_and_after_a_rotation_take_each_others_tokens() {
     let mut before = scene.server();
     let old = start(&mut before);
     let other = start(&mut before);
-    assert_eq!(scene.run(&["keys", "rotate", "--yes"]).code, 0);
+    assert_eq!(scene.run(&["store", "keys", "rotate", "--yes"]).code, 0);
     let mut after = scene.server();
     let new = start(&mut after);
     let look =
@@ -110,7 +111,7 @@ fn servers_of_before_and_after_a_rotation_take_each_others_tokens() {
 
     // What the running server mints now is of the new key: it outlives one more rotation.
     let minted = before.call("continue_workflow", look(&other));
-    assert_eq!(scene.run(&["keys", "rotate", "--yes"]).code, 0);
+    assert_eq!(scene.run(&["store", "keys", "rotate", "--yes"]).code, 0);
     let mut last = scene.server();
     assert!(!last.call("continue_workflow", look(&minted)).is_error);
     let ended = last.call("continue_workflow", look(&other));
@@ -118,7 +119,7 @@ fn servers_of_before_and_after_a_rotation_take_each_others_tokens() {
     let ended = before.call("continue_workflow", look(&other));
     assert_eq!(ended.code(), "TOKEN_BAD_SIGNATURE", "for a server of before as well: {}", ended.text);
     let started = start(&mut before);
-    assert_eq!(scene.run(&["keys", "rotate", "--yes"]).code, 0);
+    assert_eq!(scene.run(&["store", "keys", "rotate", "--yes"]).code, 0);
     let taken = last.call("continue_workflow", look(&started));
     assert!(!taken.is_error, "it was signed with the key of its time: {}", taken.text);
     let forged = format!("{}0", &other.string("stateToken")[..other.string("stateToken").len() - 1]);
@@ -165,7 +166,7 @@ fn a_replay_after_a_rotation_differs_in_the_signatures_of_its_tokens_only() {
         let (recorded, old) = unsigned(&answer);
         assert!(old.len() >= 3, "{encoding}: {old:?}");
 
-        assert_eq!(scene.run(&["keys", "rotate", "--yes"]).code, 0);
+        assert_eq!(scene.run(&["store", "keys", "rotate", "--yes"]).code, 0);
         let mut later = scene.server();
         for client in [&mut client, &mut later] {
             let replayed = client.call("continue_workflow", call.clone());
@@ -178,7 +179,7 @@ fn a_replay_after_a_rotation_differs_in_the_signatures_of_its_tokens_only() {
         }
         // The tokens that are signed again outlive the next rotation, the ones of before do not.
         let replayed = later.call("continue_workflow", call.clone());
-        assert_eq!(scene.run(&["keys", "rotate", "--yes"]).code, 0);
+        assert_eq!(scene.run(&["store", "keys", "rotate", "--yes"]).code, 0);
         let state = |reply: &workrail_testkit::mcp_client::ToolReply| json!({ "stateToken": reply.string("stateToken") });
         assert!(!later.call("continue_workflow", state(&replayed)).is_error, "{encoding}");
         assert_eq!(later.call("continue_workflow", state(&answer)).code(), "TOKEN_BAD_SIGNATURE");

@@ -63,9 +63,9 @@ fn figure_upkeep_killed_at_system_calls() {
     let sound = fs::read(&last).unwrap();
     let (id, doomed, damaged) = (session(&open), session(&old), session(&broken));
     let commands: [(&[&str], bool); 3] = [
-        (&["gc", "--ttl", "0d"], false),
-        (&["sessions", "delete", &doomed, "--yes"], false),
-        (&["repair", &damaged, "--yes"], true),
+        (&["store", "gc", "--ttl", "0d"], false),
+        (&["session", "delete", &doomed, "--yes"], false),
+        (&["store", "repair", &damaged, "--yes"], true),
     ];
     let (mut kills, place) = (0, tempfile::tempdir().unwrap());
     let data = place.path().join("data");
@@ -79,10 +79,10 @@ fn figure_upkeep_killed_at_system_calls() {
                 check(&data, &id, &damaged, is_damaged, &format!("{arguments:?}, {call} {when}"));
                 // Again, and to its end.
                 let again = run(&data, arguments);
-                assert!(again.code == 0 || (arguments[0] == "sessions" && again.code == 2), "{again:?}");
-                let cleaned = run(&data, &["gc", "--ttl", "0d"]);
+                assert!(again.code == 0 || (arguments[0] == "session" && again.code == 2), "{again:?}");
+                let cleaned = run(&data, &["store", "gc", "--ttl", "0d"]);
                 assert_eq!(cleaned.code, 0, "{arguments:?}, {call} {when}: {cleaned:?}");
-                let verified = run(&data, &["verify", "--json"]);
+                let verified = run(&data, &["store", "verify", "--json"]);
                 assert_eq!(verified.code, 0, "{verified:?}");
                 assert_eq!(verified.json()["notes"], json!([]), "{arguments:?}, {call} {when}");
                 fs::remove_dir_all(&data).unwrap();
@@ -98,9 +98,9 @@ fn figure_upkeep_killed_at_system_calls() {
 
 /// Nothing that should stay is harmed; what was damaged is damaged as before, or repaired.
 fn check(data: &Path, stays: &str, damaged: &str, is_damaged: bool, what: &str) {
-    let verified = run(data, &["verify", stays, "--json"]);
+    let verified = run(data, &["store", "verify", stays, "--json"]);
     assert_eq!(verified.code, 0, "{what}: {verified:?}");
-    let all = run(data, &["verify", "--json"]).json();
+    let all = run(data, &["store", "verify", "--json"]).json();
     for problem in all["problems"].as_array().unwrap() {
         assert!(is_damaged && problem["what"] == json!(damaged), "{what}: {problem}");
     }

@@ -35,7 +35,7 @@ fn a_damaged_end_is_cut_after_a_backup_and_the_run_goes_on() {
         first
     };
     let id = session(&run);
-    let healthy = scene.run(&["repair", &id, "--json"]);
+    let healthy = scene.run(&["store", "repair", &id, "--json"]);
     assert_eq!((healthy.code, &healthy.json()["outcome"]), (0, &json!("healthy")), "nothing to do");
 
     let folder = scene.session_dir(&run);
@@ -47,7 +47,7 @@ fn a_damaged_end_is_cut_after_a_backup_and_the_run_goes_on() {
     fs::write(folder.join("events").join(&name), bytes).unwrap();
     let damaged = files(&folder);
 
-    let planned = scene.run(&["repair", &id, "--dry-run", "--json"]);
+    let planned = scene.run(&["store", "repair", &id, "--dry-run", "--json"]);
     assert_eq!(planned.code, 0, "{planned:?}");
     let plan = planned.json();
     assert_eq!((&plan["outcome"], &plan["eventsKept"]), (&json!("would_repair"), &json!(kept)));
@@ -55,17 +55,17 @@ fn a_damaged_end_is_cut_after_a_backup_and_the_run_goes_on() {
     assert_eq!(plan["givesUp"]["segments"][0]["path"], json!(format!("events/{name}")));
     assert_eq!(plan["givesUp"]["segments"][0]["firstEvent"], json!(kept));
     assert_eq!(plan["givesUp"]["readableNotes"], json!(1));
-    let unasked = scene.run(&["repair", &id]);
+    let unasked = scene.run(&["store", "repair", &id]);
     assert_eq!(unasked.code, 2, "repair asks a person");
     assert!(unasked.out.contains("node_output_appended") && unasked.out.contains(&format!("backups/{id}-1")));
     assert_eq!(files(&folder), damaged, "nothing was changed");
-    assert!(!scene.typed(&format!("repair {id}"), "yes"));
+    assert!(!scene.typed(&format!("store repair {id}"), "yes"));
 
-    let done = scene.run(&["repair", &id, "--yes", "--json"]);
+    let done = scene.run(&["store", "repair", &id, "--yes", "--json"]);
     assert_eq!((done.code, &done.json()["outcome"]), (0, &json!("repaired")), "{done:?}");
     assert_eq!(files(&scene.data.path().join(format!("backups/{id}-1"))), damaged);
-    assert_eq!(scene.run(&["verify"]).code, 0);
-    assert_eq!(scene.run(&["gc"]).code, 0);
+    assert_eq!(scene.run(&["store", "verify"]).code, 0);
+    assert_eq!(scene.run(&["store", "gc"]).code, 0);
     let mut client = scene.server();
     let again = advance(&mut client, &run);
     assert!(!again.is_error, "the step that was lost is done again: {}", again.text);
@@ -85,21 +85,21 @@ fn a_step_whose_commit_was_cut_is_named_and_recovered_by_the_same_ack() {
     let whole = fs::read(&manifest).unwrap();
     fs::write(&manifest, &whole[..whole.len() - 1]).unwrap();
 
-    let verified = scene.run(&["verify"]);
+    let verified = scene.run(&["store", "verify"]);
     assert!(verified.code == 0 && verified.out.contains("one completed write"), "{verified:?}");
     let doctor = scene.run(&["doctor"]);
     assert!(doctor.out.contains("waits to be rolled forward"), "{doctor:?}");
-    let planned = scene.run(&["repair", &session(&run), "--dry-run", "--json"]);
+    let planned = scene.run(&["store", "repair", &session(&run), "--dry-run", "--json"]);
     assert_eq!(planned.json()["outcome"], json!("would_roll_forward"));
     assert_eq!(fs::read(&manifest).unwrap(), &whole[..whole.len() - 1], "looking changes nothing");
 
     let again = advance(&mut scene.server(), &run);
     assert_eq!(again.text, recorded.text, "the ack gives the recorded answer");
     assert_eq!(fs::read(&manifest).unwrap(), whole);
-    assert!(!scene.run(&["verify"]).out.contains("completed write"));
+    assert!(!scene.run(&["store", "verify"]).out.contains("completed write"));
 
     fs::write(&manifest, &whole[..whole.len() - 1]).unwrap();
-    let repaired = scene.run(&["repair", &session(&run), "--json"]);
+    let repaired = scene.run(&["store", "repair", &session(&run), "--json"]);
     assert_eq!((repaired.code, &repaired.json()["outcome"]), (0, &json!("rolled_forward")), "{repaired:?}");
     assert_eq!(fs::read(&manifest).unwrap(), whole);
 }
@@ -123,13 +123,13 @@ fn a_damaged_or_lost_manifest_is_rebuilt_and_nothing_is_given_up() {
         if let Some(text) = &damage {
             fs::write(&manifest, text).unwrap();
         }
-        assert_eq!(scene.run(&["verify"]).code, 1, "{damage:?}");
-        let planned = scene.run(&["repair", &id, "--dry-run"]);
+        assert_eq!(scene.run(&["store", "verify"]).code, 1, "{damage:?}");
+        let planned = scene.run(&["store", "repair", &id, "--dry-run"]);
         assert!(planned.out.contains("Nothing would be given up."), "{damage:?}: {planned:?}");
-        let done = scene.run(&["repair", &id, "--yes", "--json"]);
+        let done = scene.run(&["store", "repair", &id, "--yes", "--json"]);
         assert_eq!((done.code, &done.json()["outcome"]), (0, &json!("repaired")), "{damage:?}: {done:?}");
         assert_eq!(fs::read_to_string(&manifest).unwrap(), sound, "{damage:?}");
-        assert_eq!(scene.run(&["verify"]).code, 0, "{damage:?}");
+        assert_eq!(scene.run(&["store", "verify"]).code, 0, "{damage:?}");
     }
 }
 
@@ -149,7 +149,7 @@ fn what_is_in_the_way_of_the_activity_counter_is_named_and_stops_nobody() {
     assert!(scene.session_dir(&run).join("events/notes.txt").exists(), "a foreign file stays");
     let doctor = scene.run(&["doctor"]);
     assert!(doctor.out.contains("activity is in the way"), "{doctor:?}");
-    let verified = scene.run(&["verify", "--json"]);
+    let verified = scene.run(&["store", "verify", "--json"]);
     let notes = verified.json()["notes"].to_string();
     assert!(verified.code == 0 && notes.contains("\"activity\"") && notes.contains("notes.txt"), "{notes}");
 }
@@ -170,10 +170,10 @@ fn what_a_repair_cannot_mend_it_refuses() {
     ] {
         fs::write(&manifest, &manifest_text).unwrap();
         fs::write(&segment, &segment_text).unwrap();
-        let refused = scene.run(&["repair", &session(&run), "--yes", "--json"]);
+        let refused = scene.run(&["store", "repair", &session(&run), "--yes", "--json"]);
         assert_eq!((refused.code, &refused.json()["error"]["code"]), (1, &json!(code)), "{refused:?}");
         assert_eq!(fs::read_to_string(&manifest).unwrap(), manifest_text);
         assert!(!scene.data.path().join("backups").exists());
     }
-    assert_eq!(scene.run(&["repair", "sess_0000000000000000"]).code, 2);
+    assert_eq!(scene.run(&["store", "repair", "sess_0000000000000000"]).code, 2);
 }

@@ -111,20 +111,20 @@ fn every_snapshot_and_workflow_is_computed_again_byte_for_byte() {
             _ => fs::write(&file, b"{}").unwrap(),
         }
     }
-    let planned = run_here(&scene, &["repair", &label(&last), "--dry-run", "--json"]);
+    let planned = run_here(&scene, &["store", "repair", &label(&last), "--dry-run", "--json"]);
     assert_eq!(planned.json()["outcome"], json!("healthy"), "the log is fine: {planned:?}");
-    assert_eq!(scene.run(&["verify"]).code, 1, "a dry run changes nothing");
-    let done = run_here(&scene, &["repair", "--all", "--json"]);
+    assert_eq!(scene.run(&["store", "verify"]).code, 1, "a dry run changes nothing");
+    let done = run_here(&scene, &["store", "repair", "--all", "--json"]);
     assert_eq!((done.code, &done.json()["content"]["lost"]), (0, &json!([])), "{done:?}");
     assert_eq!(done.json()["content"]["restored"].as_array().unwrap().len(), wanted.len());
     for (path, bytes) in &wanted {
         assert_eq!(&fs::read(scene.data.path().join(path)).unwrap(), bytes, "{path}");
     }
-    let verified = scene.run(&["verify", "--json"]);
+    let verified = scene.run(&["store", "verify", "--json"]);
     assert_eq!((verified.code, &verified.json()["notes"]), (0, &json!([])), "{verified:?}");
-    assert_eq!(scene.run(&["gc"]).code, 0);
+    assert_eq!(scene.run(&["store", "gc"]).code, 0);
     step(&mut scene.server(), &last, "the end", json!([]));
-    assert!(run_here(&scene, &["repair", "--all"]).out.contains("No damaged content."));
+    assert!(run_here(&scene, &["store", "repair", "--all"]).out.contains("No damaged content."));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn damaged_shared_content_is_named_with_everybody_who_needs_it() {
     let (path, bytes) = content_files(&scene, "workflows/pinned").pop_first().unwrap();
     fs::write(scene.data.path().join(&path), b"{}").unwrap();
 
-    let verified = scene.run(&["verify", "--json"]).json();
+    let verified = scene.run(&["store", "verify", "--json"]).json();
     let problem = &verified["problems"][0];
     assert_eq!(problem["what"], json!(path));
     for run in [&one, &two] {
@@ -144,7 +144,7 @@ fn damaged_shared_content_is_named_with_everybody_who_needs_it() {
     let refused = client.call("continue_workflow", json!({ "stateToken": one.string("stateToken") }));
     assert_eq!(refused.structured["code"], json!("STORE_CONTENT_DAMAGED"), "{}", refused.text);
     assert!(
-        refused.text.contains(&path) && refused.text.contains("workrail repair --all"),
+        refused.text.contains(&path) && refused.text.contains("workrail store repair --all"),
         "{}",
         refused.text
     );
@@ -155,9 +155,9 @@ fn damaged_shared_content_is_named_with_everybody_who_needs_it() {
     assert!(found.text.contains(&label(&two)) && found.text.contains("Cannot continue: "), "{}", found.text);
 
     // Without its source the workflow cannot be compiled; with it, it is restored.
-    let lost = scene.run(&["repair", "--all", "--json"]);
+    let lost = scene.run(&["store", "repair", "--all", "--json"]);
     assert_eq!((lost.code, &lost.json()["content"]["lost"][0]["path"]), (1, &json!(path)), "{lost:?}");
-    assert_eq!(run_here(&scene, &["repair", &label(&one)]).code, 0);
+    assert_eq!(run_here(&scene, &["store", "repair", &label(&one)]).code, 0);
     assert_eq!(fs::read(scene.data.path().join(&path)).unwrap(), bytes);
     let looked = client.call("continue_workflow", json!({ "stateToken": one.string("stateToken") }));
     assert!(!looked.is_error, "the server that ran meanwhile goes on: {}", looked.text);
@@ -184,12 +184,12 @@ fn what_cannot_be_computed_again_is_named_and_comes_from_a_backup() {
     let last = long_run(&scene);
     let backup = place.path().join("backup");
     let backup = backup.to_str().unwrap();
-    assert_eq!(scene.run(&["backup", backup]).code, 0);
+    assert_eq!(scene.run(&["store", "backup", backup]).code, 0);
     let blobs = content_files(&scene, "blobs");
     for path in blobs.keys() {
         fs::remove_file(scene.data.path().join(path)).unwrap();
     }
-    let found = run_here(&scene, &["repair", "--all", "--json"]);
+    let found = run_here(&scene, &["store", "repair", "--all", "--json"]);
     let report = found.json();
     assert_eq!(
         (found.code, report["content"]["lost"].as_array().unwrap().len()),
@@ -199,9 +199,9 @@ fn what_cannot_be_computed_again_is_named_and_comes_from_a_backup() {
     // The run itself can go on: a lost reply is never rendered again, and looking works.
     let looked = scene.server().call("continue_workflow", json!({ "stateToken": last.string("stateToken") }));
     assert!(!looked.is_error, "{}", looked.text);
-    let done = run_here(&scene, &["repair", "--all", "--from", backup, "--json"]);
+    let done = run_here(&scene, &["store", "repair", "--all", "--from", backup, "--json"]);
     assert_eq!((done.code, done.json()["content"]["restored"].as_array().unwrap().len()), (0, blobs.len()));
     assert_eq!(content_files(&scene, "blobs"), blobs);
-    assert_eq!(scene.run(&["verify"]).code, 0);
-    assert_eq!(run_here(&scene, &["repair", "--all", "--from", "/nowhere"]).code, 2);
+    assert_eq!(scene.run(&["store", "verify"]).code, 0);
+    assert_eq!(run_here(&scene, &["store", "repair", "--all", "--from", "/nowhere"]).code, 2);
 }

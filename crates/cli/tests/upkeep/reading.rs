@@ -108,21 +108,21 @@ fn reading(run: &ToolReply) -> Vec<Vec<String>> {
     let (label, session) = (label(run), session(run));
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     [
-        "verify".to_owned(),
-        "verify --json".to_owned(),
-        "sessions list --json".to_owned(),
-        format!("sessions show {label}"),
-        format!("sessions log {label}"),
-        format!("sessions tree {label} --ascii"),
-        "sessions search shed".to_owned(),
-        format!("sessions resume {label}"),
+        "store verify".to_owned(),
+        "store verify --json".to_owned(),
+        "session list --json".to_owned(),
+        format!("show {label}"),
+        format!("log {label}"),
+        format!("tree {label} --ascii"),
+        "search shed".to_owned(),
+        format!("resume {label}"),
         format!("report {label}"),
-        format!("export {session} -o -"),
-        format!("repair {session} --dry-run"),
-        format!("prefs show --session {label}"),
+        format!("session export {session} -o -"),
+        format!("store repair {session} --dry-run"),
+        format!("session prefs show --session {label}"),
         "config list".to_owned(),
-        "list".to_owned(),
-        "inspect wr.small_change".to_owned(),
+        "workflow list".to_owned(),
+        "workflow inspect wr.small_change".to_owned(),
     ]
     .iter()
     .map(|text| words(text))
@@ -139,38 +139,38 @@ fn reading_a_missing_data_directory_finds_nothing_and_makes_nothing() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let data = folder.path().join("data");
     let quiet: [&[&str]; 10] = [
-        &["verify"],
-        &["verify", "--all", "--json"],
-        &["sessions", "list"],
-        &["sessions", "search", "shed"],
-        &["sessions", "resume"],
-        &["keys", "show"],
+        &["store", "verify"],
+        &["store", "verify", "--all", "--json"],
+        &["session", "list"],
+        &["search", "shed"],
+        &["resume"],
+        &["store", "keys", "show"],
         &["config", "list"],
         &["doctor"],
-        &["list"],
-        &["inspect", "wr.small_change"],
+        &["workflow", "list"],
+        &["workflow", "inspect", "wr.small_change"],
     ];
     for arguments in quiet {
         let said = unprivileged(&data, arguments);
         assert_eq!(said.code, 0, "{arguments:?}: {said:?}");
     }
     let unknown: [&[&str]; 9] = [
-        &["sessions", "show", "amber-falcon"],
-        &["sessions", "log", "amber-falcon"],
-        &["sessions", "tree", "amber-falcon"],
+        &["show", "amber-falcon"],
+        &["log", "amber-falcon"],
+        &["tree", "amber-falcon"],
         &["report", "amber-falcon"],
-        &["export", "amber-falcon", "-o", "-"],
-        &["repair", "sess_a7pgws9t9jhg9wjr", "--dry-run"],
-        &["keys", "new", "--yes"],
-        &["keys", "rotate", "--yes"],
-        &["keys", "http-secret"],
+        &["session", "export", "amber-falcon", "-o", "-"],
+        &["store", "repair", "sess_a7pgws9t9jhg9wjr", "--dry-run"],
+        &["store", "keys", "new", "--yes"],
+        &["store", "keys", "rotate", "--yes"],
+        &["store", "keys", "http-secret"],
     ];
     for arguments in unknown {
         let said = unprivileged(&data, arguments);
         assert_eq!(said.code, 2, "{arguments:?}: {said:?}");
     }
-    assert!(unprivileged(&data, &["keys", "show"]).out.contains("There are no keys yet"));
-    assert!(unprivileged(&data, &["verify"]).out.contains("There are no sessions yet"));
+    assert!(unprivileged(&data, &["store", "keys", "show"]).out.contains("There are no keys yet"));
+    assert!(unprivileged(&data, &["store", "verify"]).out.contains("There are no sessions yet"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "something was created");
 }
 
@@ -182,8 +182,9 @@ fn reading_works_on_a_copy_that_can_only_be_read() {
     let copy = Copied::of(&scene);
     copy.chmod("a-w");
     let before = tree(&copy.data());
-    for words in
-        reading(&run).iter().chain(&[vec!["keys".to_owned(), "show".to_owned()], vec!["doctor".to_owned()]])
+    for words in reading(&run)
+        .iter()
+        .chain(&[vec!["store".to_owned(), "keys".to_owned(), "show".to_owned()], vec!["doctor".to_owned()]])
     {
         let said = unprivileged(&copy.data(), &call(words));
         assert_eq!(said.code, 0, "{words:?}: {said:?}");
@@ -222,11 +223,11 @@ fn reading_needs_no_usable_keyring() {
             let said = unprivileged(&copy.data(), &call(&words));
             assert_eq!(said.code, 0, "{way}: {words:?}: {said:?}");
         }
-        let resumed = unprivileged(&copy.data(), &["sessions", "resume", "--json"]).json();
+        let resumed = unprivileged(&copy.data(), &["resume", "--json"]).json();
         assert_eq!(resumed["keyring"]["error"]["code"], "STORE_KEYRING_UNUSABLE", "{way}: {resumed}");
         assert_eq!(resumed["candidates"][0]["label"], json!(label(&run)), "{way}");
         assert!(resumed["candidates"][0].get("nextCall").is_none(), "{way}: {resumed}");
-        let shown = unprivileged(&copy.data(), &["keys", "show", "--json"]);
+        let shown = unprivileged(&copy.data(), &["store", "keys", "show", "--json"]);
         assert_eq!(
             (shown.code, &shown.json()["error"]["code"]),
             (1, &json!("STORE_KEYRING_UNUSABLE")),
@@ -251,7 +252,7 @@ fn keys_of_another_user_are_refused_and_reading_goes_on() {
         let said = crate::scene::run(&copy.data(), &call(&words));
         assert_eq!(said.code, 0, "{words:?}: {said:?}");
     }
-    let shown = crate::scene::run(&copy.data(), &["keys", "show", "--json"]).json();
+    let shown = crate::scene::run(&copy.data(), &["store", "keys", "show", "--json"]).json();
     assert_eq!(shown["error"]["code"], "STORE_KEYRING_UNUSABLE", "{shown}");
     assert!(shown["error"]["message"].as_str().unwrap().contains("belongs to another user"), "{shown}");
 }
@@ -264,7 +265,7 @@ fn a_damaged_session_is_repaired_without_keys() {
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, format!("{text}{{}}\n")).unwrap();
     fs::write(scene.data.path().join("keys/keyring.json"), "").unwrap();
-    let done = scene.run(&["repair", &session(&run), "--yes", "--json"]);
+    let done = scene.run(&["store", "repair", &session(&run), "--yes", "--json"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(fs::read(scene.data.path().join("keys/keyring.json")).unwrap(), b"");
 }
@@ -290,7 +291,7 @@ fn a_lost_keyring_is_an_error_until_new_keys_are_asked_for() {
             ] {
                 let refused = client.call(tool, arguments);
                 assert_eq!(refused.code(), "STORE_KEYRING_UNUSABLE", "{way} {tool}: {}", refused.text);
-                assert!(refused.text.contains("workrail keys new"), "{way} {tool}: {}", refused.text);
+                assert!(refused.text.contains("workrail store keys new"), "{way} {tool}: {}", refused.text);
             }
         }
         assert_eq!(
@@ -298,11 +299,11 @@ fn a_lost_keyring_is_an_error_until_new_keys_are_asked_for() {
             text,
             "{way}: the keyring was replaced silently"
         );
-        assert_eq!(scene.run(&["keys", "rotate", "--yes"]).code, 1, "{way}");
-        assert_eq!(scene.run(&["keys", "new"]).code, 2, "{way}: new keys ask a person");
-        assert!(!scene.typed("keys new", "no"), "{way}");
+        assert_eq!(scene.run(&["store", "keys", "rotate", "--yes"]).code, 1, "{way}");
+        assert_eq!(scene.run(&["store", "keys", "new"]).code, 2, "{way}: new keys ask a person");
+        assert!(!scene.typed("store keys new", "no"), "{way}");
 
-        let made = scene.run(&["keys", "new", "--yes", "--json"]);
+        let made = scene.run(&["store", "keys", "new", "--yes", "--json"]);
         assert_eq!(made.code, 0, "{way}: {made:?}");
         match text {
             None => assert_eq!(made.json()["movedTo"], Value::Null),
@@ -311,8 +312,12 @@ fn a_lost_keyring_is_an_error_until_new_keys_are_asked_for() {
                 assert_eq!(fs::read_to_string(aside).unwrap(), text, "{way}");
             }
         }
-        assert_eq!(scene.run(&["keys", "new", "--yes"]).code, 2, "{way}: usable keys are not replaced");
-        assert_eq!(scene.run(&["verify"]).code, 0, "{way}: the file that was moved aside is known");
+        assert_eq!(
+            scene.run(&["store", "keys", "new", "--yes"]).code,
+            2,
+            "{way}: usable keys are not replaced"
+        );
+        assert_eq!(scene.run(&["store", "verify"]).code, 0, "{way}: the file that was moved aside is known");
         // A server that ran all the time goes on with the new keys.
         assert_eq!(server.call("continue_workflow", state.clone()).code(), "TOKEN_BAD_SIGNATURE", "{way}");
         let found = server.call("resume_session", json!({}));
@@ -343,11 +348,11 @@ fn an_import_into_a_new_store_makes_its_keys() {
     let run = scene.unfinished();
     let bundle = scene.data.path().join("run.bundle.json");
     let bundle = bundle.to_str().unwrap();
-    assert_eq!(scene.run(&["export", &session(&run), "-o", bundle]).code, 0);
+    assert_eq!(scene.run(&["session", "export", &session(&run), "-o", bundle]).code, 0);
     let other = Scene::new();
-    assert_eq!(other.run(&["import", bundle, "--dry-run"]).code, 0);
+    assert_eq!(other.run(&["session", "import", bundle, "--dry-run"]).code, 0);
     assert_eq!(fs::read_dir(other.data.path()).unwrap().count(), 0, "a dry run made something");
-    assert_eq!(other.run(&["import", bundle]).code, 0);
+    assert_eq!(other.run(&["session", "import", bundle]).code, 0);
     let found = other.server().call("resume_session", json!({}));
     assert!(!found.is_error, "{}", found.text);
 }
@@ -360,9 +365,9 @@ fn a_full_disk_behind_standard_output_is_an_error_and_no_panic() {
     let more: [&[&str]; 7] = [
         &["--help"],
         &["--version"],
-        &["keys", "show"],
+        &["store", "keys", "show"],
         &["doctor"],
-        &["completions", "bash"],
+        &["setup", "completions", "bash"],
         &["explain", "STORE_BUSY"],
         &["config", "list", "--json"],
     ];

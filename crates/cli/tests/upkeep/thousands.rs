@@ -216,12 +216,12 @@ fn figure_cleaning_two_thousand_sessions() {
         session(&young, End::Finished);
     }
     let all = EXPIRED + YOUNG + OPEN + KEPT;
-    let verified = run(data, &["verify", "--all", "--json"]).json();
+    let verified = run(data, &["store", "verify", "--all", "--json"]).json();
     assert_eq!((&verified["counts"]["sessions"], &verified["counts"]["problems"]), (&json!(all), &json!(0)));
     assert_eq!(verified["counts"]["snapshots"], json!(2), "all of them share two snapshots");
 
     let before = content(data);
-    let cleaned = run(data, &["gc", "--json"]);
+    let cleaned = run(data, &["store", "gc", "--json"]);
     assert_eq!(cleaned.code, 0, "{}", cleaned.err);
     let report = cleaned.json();
     assert_eq!(report["removed"].as_array().map(Vec::len), Some(EXPIRED));
@@ -235,7 +235,7 @@ fn figure_cleaning_two_thousand_sessions() {
     let unreachable = before.iter().filter(|name| !needed.contains(digest(name))).count();
     let left = after.iter().filter(|name| !needed.contains(digest(name))).count();
     let wrongly_removed = wrongly_removed.count();
-    let verified = run(data, &["verify", "--all", "--json"]);
+    let verified = run(data, &["store", "verify", "--all", "--json"]);
     let problems = verified.json()["counts"]["problems"].clone();
     println!(
         "figure: gc of {all} sessions sharing snapshots: {wrongly_removed} reachable files removed, {} of \
@@ -245,6 +245,6 @@ fn figure_cleaning_two_thousand_sessions() {
     assert_eq!((wrongly_removed, left, problems), (0, 0, Value::from(0)));
     assert!(unreachable >= EXPIRED, "each expired session had a reply of its own");
     assert_eq!(report["freed"]["blobs"]["files"].as_u64().unwrap() as usize, unreachable);
-    let again = run(data, &["gc", "--json"]).json();
+    let again = run(data, &["store", "gc", "--json"]).json();
     assert_eq!(again["freed"]["blobs"]["files"], json!(0), "nothing is left to do");
 }

@@ -122,7 +122,7 @@ fn warnings(input: &Inspected<'_>) -> Vec<DiscoveryWarning> {
     if staleness(input.workflow, input.source_kind) == Some(Staleness::Likely) {
         let message = format!(
             "`{id}` was last checked against other authoring rules than today's (version {AUTHORING_SPEC_VERSION}); \
-             its author should check it with `workrail validate` and renew `validatedAgainstSpecVersion`"
+             its author should check it with `workrail workflow validate` and renew `validatedAgainstSpecVersion`"
         );
         warnings.push(warning(DiscoveryWarningCode::StaleWorkflow, message));
     }

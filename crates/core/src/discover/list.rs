@@ -222,7 +222,7 @@ fn head(matched: &[&Summary], total: usize, filter: &Filter) -> String {
     if matched.is_empty() {
         return if total == 0 {
             "No workflow can be started. Put workflow files into `workflows/` of the workspace or into \
-             `~/.workrail/workflows`; `workrail new team.name` writes one to start from.\n"
+             `~/.workrail/workflows`; `workrail workflow new team.name` writes one to start from.\n"
                 .to_owned()
         } else {
             format!(
@@ -287,7 +287,7 @@ fn after(workflows: &[ListedWorkflow], unusable: &[UnusableFile]) -> String {
         text.push_str(&format!("\nNot usable, {}:\n", counted(unusable.len(), "file")));
         let lines: Vec<String> = unusable.iter().map(unusable_line).collect();
         text.push_str(&within(&lines, UNUSABLE_BYTES_MAX, |left| {
-            format!("- and {left} more; `workrail validate FOLDER` shows everything")
+            format!("- and {left} more; `workrail workflow validate FOLDER` shows everything")
         }));
     }
     text

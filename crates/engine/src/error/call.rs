@@ -122,7 +122,7 @@ pub(crate) fn unknown_reference(text: &str) -> Boxed {
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
         format!("No session or run of this data directory is called `{shown}`."),
-        "Use a session id, a run id, the beginning of one, or a run's two-word label. `workrail sessions list` \
+        "Use a session id, a run id, the beginning of one, or a run's two-word label. `workrail session list` \
          shows them.",
     )
 }
@@ -142,7 +142,7 @@ pub(crate) fn ambiguous_label(label: &str, count: usize) -> Boxed {
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
         format!("{count} are called `{label}`, so this name alone does not say which is meant."),
-        "Name it by its whole id; `workrail sessions list` shows the ids.",
+        "Name it by its whole id; `workrail session list` shows the ids.",
     )
 }
 

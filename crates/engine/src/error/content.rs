@@ -34,8 +34,8 @@ fn damaged(what: &str) -> Boxed {
         ErrorCode::StoreContentDamaged,
         Retry::NotRetryable,
         format!("{what}. Nothing was changed."),
-        "Do not start over: the record of the run is intact. Ask the user to run `workrail repair --all`, which computes \
-         the file again or, with `--from BACKUP`, takes it from a backup; `workrail verify` names the sessions that need it. \
+        "Do not start over: the record of the run is intact. Ask the user to run `workrail store repair --all`, which computes \
+         the file again or, with `--from BACKUP`, takes it from a backup; `workrail store verify` names the sessions that need it. \
          Then send the same call again.",
     )
 }

@@ -164,7 +164,7 @@ fn session_full(detail: &str) -> Boxed {
         Retry::NotRetryable,
         format!("This session's log is full: {detail}. Nothing was recorded; everything before is intact."),
         "Continue in a new session: start the workflow again without `parent` and `sessionToken`, and pass what the \
-         remaining steps need in `context`. `workrail report` and `workrail export` still read this session.",
+         remaining steps need in `context`. `workrail report` and `workrail session export` still read this session.",
     )
 }
 
@@ -265,7 +265,7 @@ pub(crate) fn keyring(cause: KeyringError) -> Boxed {
         }
         KeyringError::Io(error) if error.kind == FsErrorKind::WrongKind => unusable_keyring(
             &format!("the folder of the signing keys cannot be used: {error}"),
-            "Tell the user: move `keys` out of the data directory, then restore it from a backup or run `workrail keys \
+            "Tell the user: move `keys` out of the data directory, then restore it from a backup or run `workrail store keys \
              new`.",
         ),
         KeyringError::Io(error) => io(error),
@@ -290,13 +290,13 @@ pub(crate) fn keyring(cause: KeyringError) -> Boxed {
         }
         KeyringError::Usable { .. } => invalid(
             format!("{}.", sentence(&cause.to_string())),
-            "To sign with a fresh key, run `workrail keys rotate`.",
+            "To sign with a fresh key, run `workrail store keys rotate`.",
         ),
     }
 }
 
 /// Both ways out; the sessions themselves need no keys.
-const KEYRING_REMEDY: &str = "Tell the user: restore keys/keyring.json from a backup, or run `workrail keys new`. New \
+const KEYRING_REMEDY: &str = "Tell the user: restore keys/keyring.json from a backup, or run `workrail store keys new`. New \
      keys end the tokens in open chats; resume_session then finds every run again.";
 
 /// Sessions exist and the keyring does not: making another one silently would end every token unsaid.

@@ -19,7 +19,7 @@ pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
     match cause {
         UpkeepError::Kept { session } => invalid(
             format!("Session {session} is marked to be kept. Nothing was changed."),
-            "If it may go all the same, take the mark away with `workrail sessions unkeep` first.",
+            "If it may go all the same, take the mark away with `workrail session unkeep` first.",
         ),
         UpkeepError::Changed { session } => envelope(
             ErrorCode::SessionLocked,
@@ -84,8 +84,8 @@ pub(crate) fn safe_mode(doubts: &[Doubt]) -> Boxed {
         ErrorCode::StoreSafeMode,
         Retry::NotRetryable,
         format!("What the store still needs cannot be known: {named}. So no content was removed."),
-        "`workrail verify` says what is wrong with each; `workrail repair SESSION` repairs what can be repaired. Then \
-         run `workrail gc` again.",
+        "`workrail store verify` says what is wrong with each; `workrail store repair SESSION` repairs what can be repaired. Then \
+         run `workrail store gc` again.",
     );
     error.details =
         Some(doubts.iter().map(|doubt| json!({ "what": doubt.what, "why": doubt.why })).collect());
@@ -106,15 +106,15 @@ fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
                 "Session {session} is damaged from its beginning ({reason}), and its first segment is not whole, so \
                  there is nothing to keep."
             ),
-            "`workrail restore BACKUP SESSION` brings it back from a backup. Its files are as they were.",
+            "`workrail store restore BACKUP SESSION` brings it back from a backup. Its files are as they were.",
         ),
         SessionHealth::CorruptTail { reason, .. } => (
             format!("Session {session} is damaged ({reason}), and no whole part of it can be kept."),
-            "`workrail restore BACKUP SESSION` brings it back from a backup. Its files are as they were.",
+            "`workrail store restore BACKUP SESSION` brings it back from a backup. Its files are as they were.",
         ),
         SessionHealth::Healthy => (
             format!("Session {session} has no damage that a repair could cut away."),
-            "`workrail verify SESSION` says what else may be wrong.",
+            "`workrail store verify SESSION` says what else may be wrong.",
         ),
     };
     error.message = message;
@@ -138,7 +138,7 @@ pub(crate) fn copy(cause: CopyError) -> Boxed {
         CopyError::Busy => envelope(
             ErrorCode::StoreBusy,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
-            "Another backup, restore, import or `workrail gc` is at work in one of the two stores."
+            "Another backup, restore, import or `workrail store gc` is at work in one of the two stores."
                 .to_owned(),
             "Run the same command again in a moment. What was copied so far is kept.",
         ),

@@ -50,7 +50,7 @@ pub(crate) fn diagnostics(cause: &Diagnostics) -> Boxed {
         ErrorCode::WorkflowInvalid,
         Retry::NotRetryable,
         format!("The workflow's file has errors:\n{}", first_of(cause)),
-        "Fix the file as the messages say, then start again; `workrail validate` shows all of them.",
+        "Fix the file as the messages say, then start again; `workrail workflow validate` shows all of them.",
     )
 }
 

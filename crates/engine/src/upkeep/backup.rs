@@ -185,7 +185,7 @@ fn left_why(reason: LeftReason, way: Way) -> &'static str {
     match (reason, way) {
         (LeftReason::TargetHasMore, Way::Backup) => "The backup has more of it than the store.",
         (LeftReason::RepairKeepsMore, _) => {
-            "It is damaged here, but `workrail repair` keeps more of it than the backup has."
+            "It is damaged here, but `workrail store repair` keeps more of it than the backup has."
         }
         (LeftReason::TargetHasMore, Way::Restore) => "The store has as much of it as the backup, or more.",
         (LeftReason::HistoriesDiffer, _) => "The store and the backup have different histories of it.",
@@ -200,7 +200,7 @@ fn damaged_source(copy: &SessionCopy, way: Way) -> Option<CopyProblem> {
         (SessionHealth::UnknownVersion { .. }, _) => {
             "Update WorkRail, then run the command again.".to_owned()
         }
-        (_, Way::Backup) => format!("Run `workrail repair {} --dry-run` on the store.", copy.session),
+        (_, Way::Backup) => format!("Run `workrail store repair {} --dry-run` on the store.", copy.session),
         (_, Way::Restore) => "Use an older backup if there is one.".to_owned(),
     };
     let place = match way {
@@ -213,9 +213,9 @@ fn damaged_source(copy: &SessionCopy, way: Way) -> Option<CopyProblem> {
 
 fn lost_content(path: &str, session: SessionId, way: Way) -> CopyProblem {
     let fix = match way {
-        Way::Backup => format!("Run `workrail repair {session}` on the store, then back up again."),
+        Way::Backup => format!("Run `workrail store repair {session}` on the store, then back up again."),
         Way::Restore => {
-            format!("Run `workrail repair {session}` afterwards: it restores what can be recomputed.")
+            format!("Run `workrail store repair {session}` afterwards: it restores what can be recomputed.")
         }
     };
     CopyProblem {

@@ -79,7 +79,7 @@ pub struct Note {
     pub note: String,
 }
 
-const RESTORE: &str = "`workrail repair --all` computes it again where that is possible; with `--from BACKUP` it takes it \
+const RESTORE: &str = "`workrail store repair --all` computes it again where that is possible; with `--from BACKUP` it takes it \
                        from a backup.";
 /// Sessions named beside damaged content; the rest is counted.
 const NEEDED_BY_MAX: usize = 8;
@@ -141,7 +141,7 @@ impl<S: Store + Upkeep> Engine<S> {
             for folder in self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))? {
                 check.problem(
                     folder,
-                    "is no session, so `workrail gc` removes no content".to_owned(),
+                    "is no session, so `workrail store gc` removes no content".to_owned(),
                     FOREIGN,
                 );
             }
@@ -200,7 +200,7 @@ impl<S: Store + Upkeep> Engine<S> {
                 check.problem(
                     what,
                     format!("event {} contradicts the log before it: {cause}", event.event_index.get()),
-                    "`workrail repair SESSION --dry-run` shows what a repair would keep.",
+                    "`workrail store repair SESSION --dry-run` shows what a repair would keep.",
                 );
                 return Ok(());
             }
@@ -228,7 +228,9 @@ impl<S: Store + Upkeep> Engine<S> {
         check.report.notes.extend(strays.into_iter().map(|stray| Note {
             path: stray.path,
             note: match stray.kind {
-                StrayKind::Leftover => "left by an interrupted write; `workrail gc` removes it".to_owned(),
+                StrayKind::Leftover => {
+                    "left by an interrupted write; `workrail store gc` removes it".to_owned()
+                }
                 StrayKind::Unknown => "nothing of WorkRail's; ignored".to_owned(),
             },
         }));
@@ -244,7 +246,7 @@ fn remedy(health: &SessionHealth) -> Option<&'static str> {
             Some(UNREADABLE)
         }
         SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => Some(
-            "`workrail repair SESSION --dry-run` shows what a repair would keep and give up; `workrail restore BACKUP \
+            "`workrail store repair SESSION --dry-run` shows what a repair would keep and give up; `workrail store restore BACKUP \
              SESSION` brings it back from a backup.",
         ),
         SessionHealth::UnknownVersion { .. } => Some("Update WorkRail."),
@@ -255,7 +257,7 @@ fn remedy(health: &SessionHealth) -> Option<&'static str> {
 fn pending_note(write: &PendingWrite) -> String {
     format!(
         "one completed write ({} events) waits to be rolled forward by the next call that writes to this session, \
-         or by `workrail repair {}`",
+         or by `workrail store repair {}`",
         write.events, write.session
     )
 }
@@ -421,7 +423,7 @@ impl Check<'_> {
             self.problem(
                 session.to_owned(),
                 problem,
-                "`workrail restore BACKUP SESSION` brings it back from a backup.",
+                "`workrail store restore BACKUP SESSION` brings it back from a backup.",
             );
         }
         if !self.content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
@@ -444,7 +446,7 @@ impl Check<'_> {
         self.problem(
             session.to_owned(),
             problem,
-            "`workrail restore BACKUP SESSION` brings it back from a backup.",
+            "`workrail store restore BACKUP SESSION` brings it back from a backup.",
         );
     }
 
@@ -475,7 +477,7 @@ impl Check<'_> {
             self.problem(
                 session.to_owned(),
                 problem,
-                "Update WorkRail, or run `workrail restore BACKUP SESSION`.",
+                "Update WorkRail, or run `workrail store restore BACKUP SESSION`.",
             );
         }
     }
@@ -497,7 +499,7 @@ impl Check<'_> {
             self.problem(
                 session.to_owned(),
                 problem,
-                "`workrail restore BACKUP SESSION` brings it back from a backup.",
+                "`workrail store restore BACKUP SESSION` brings it back from a backup.",
             );
         }
     }

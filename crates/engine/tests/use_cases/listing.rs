@@ -161,7 +161,7 @@ fn filters(tags: &[&str], query: &str, expected: &[&str]) {
 
 #[test]
 fn nothing_at_all_says_where_files_go() {
-    insta::assert_snapshot!(Scene::new().list().text, @"No workflow can be started. Put workflow files into `workflows/` of the workspace or into `~/.workrail/workflows`; `workrail new team.name` writes one to start from.");
+    insta::assert_snapshot!(Scene::new().list().text, @"No workflow can be started. Put workflow files into `workflows/` of the workspace or into `~/.workrail/workflows`; `workrail workflow new team.name` writes one to start from.");
 }
 
 #[test]

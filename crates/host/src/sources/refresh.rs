@@ -22,7 +22,7 @@ pub fn refresh_in_background(
             std::thread::sleep(wait.min(ASLEEP_MAX));
         }
     };
-    // Without the thread the sources are served as they are, and `workrail sources sync` still works.
+    // Without the thread the sources are served as they are, and `workrail workflow sources sync` still works.
     let _ = std::thread::Builder::new().name("git-sources".to_owned()).spawn(work);
 }
 

@@ -171,8 +171,7 @@ impl<'s> Walk<'s> {
         if let Some(link) = root.link() {
             let shown = link.file_name().unwrap_or_default().to_owned();
             let text = "it is a link, and links in a workspace are not followed".to_owned();
-            let fix =
-                "put the files themselves there, or register their folder: workrail sources add folder PATH";
+            let fix = "put the files themselves there, or register their folder: workrail workflow sources add folder PATH";
             self.problem(root, &shown, text, fix);
             return SourceState::Link;
         }
@@ -266,8 +265,7 @@ impl<'s> Walk<'s> {
         }
         if metadata.is_symlink() {
             if is_workflow || std::fs::metadata(path).is_ok_and(|target| target.is_dir()) {
-                let fix =
-                    "put the file itself there, or register its folder: workrail sources add folder PATH";
+                let fix = "put the file itself there, or register its folder: workrail workflow sources add folder PATH";
                 let text = "it is a link, and links are not followed".to_owned();
                 self.problem(root, &root.reference(path), text, fix);
             }

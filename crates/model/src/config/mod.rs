@@ -24,10 +24,10 @@ pub use git::{
 };
 pub use value::{Value, ValueKind, ValueProblem};
 
-/// How many days old a finished session may get before `workrail gc` takes it.
+/// How many days old a finished session may get before `workrail store gc` takes it.
 pub const RETENTION_DAYS_DEFAULT: u32 = 90;
 
-/// Context keys that `workrail export --redact` drops: they hold secrets more often than not.
+/// Context keys that `workrail session export --redact` drops: they hold secrets more often than not.
 pub const REDACTED_KEYS_DEFAULT: [&str; 12] = [
     "*password*",
     "*passwd*",
@@ -128,7 +128,7 @@ impl Key {
             }
             Self::DataDir => "Where sessions, content and keys are kept, as an absolute path.",
             Self::ExportRedactKeys => {
-                "Context keys whose values `workrail export --redact` leaves out. `*` stands for any characters; \
+                "Context keys whose values `workrail session export --redact` leaves out. `*` stands for any characters; \
                  upper and lower case are the same."
             }
             Self::LogFilter => "What is logged to stderr, as `tracing` filter directives.",
@@ -138,7 +138,7 @@ impl Key {
             }
             Self::RiskPolicy => "How early to warn in runs for which nobody chose; never what is required.",
             Self::RetentionTtl => {
-                "How many days after its last event a finished session may be removed by `workrail gc`."
+                "How many days after its last event a finished session may be removed by `workrail store gc`."
             }
             Self::SourceGit => {
                 "Git repositories with workflow files, by name: `[sources.git.NAME]` with `url`, `ref`, `folder`, \

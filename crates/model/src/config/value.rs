@@ -53,7 +53,7 @@ impl ValueKind {
             Self::Choice(words) => format!("one of {}", words.join(", ")),
             Self::List => "a list of texts".to_owned(),
             Self::GitSources => {
-                "tables `[sources.git.NAME]`, as `workrail sources add git` writes them".to_owned()
+                "tables `[sources.git.NAME]`, as `workrail workflow sources add git` writes them".to_owned()
             }
         }
     }

@@ -133,7 +133,7 @@ impl Mirror {
         let record = self.record();
         if record.commit.is_none() {
             let why = record.failure.map_or_else(String::new, |failure| format!(": {failure}"));
-            let fix = format!("run `workrail sources sync {}`", self.name);
+            let fix = format!("run `workrail workflow sources sync {}`", self.name);
             let own = problem(Precedence::Git, &self.name, format!("it was never fetched{why}"), &fix);
             survey.problems.push(own);
             return;
@@ -170,7 +170,7 @@ impl Mirror {
         };
         Some(read.map_err(|error| SourceError::Unreadable {
             reference: file.reference.clone(),
-            detail: format!("{error}; run `workrail sources sync {}`", self.name),
+            detail: format!("{error}; run `workrail workflow sources sync {}`", self.name),
         }))
     }
 
@@ -205,7 +205,7 @@ impl Mirror {
     }
 
     fn sync_command(&self) -> String {
-        format!("workrail sources sync {}", self.name)
+        format!("workrail workflow sources sync {}", self.name)
     }
 
     /// No server ran to fetch it, or none could.

@@ -1,4 +1,4 @@
-//! `workrail sources`: where workflows come from, how each place is, and registering more of them.
+//! `workrail workflow sources`: where workflows come from, how each place is, and registering more of them.
 
 use std::process::ExitCode;
 
@@ -19,9 +19,9 @@ use crate::settings::{self, unusable};
 
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "{EXIT_CODES}\n\nExamples:\n  workrail sources\n  \
-     workrail sources add git team https://example.com/team/workflows.git --ref main --folder flows\n  \
-     workrail sources sync team\n  workrail sources health"
+    "{EXIT_CODES}\n\nExamples:\n  workrail workflow sources\n  \
+     workrail workflow sources add git team https://example.com/team/workflows.git --ref main --folder flows\n  \
+     workrail workflow sources sync team\n  workrail workflow sources health"
 ))]
 pub(crate) struct SourcesArguments {
     #[command(subcommand)]
@@ -30,8 +30,8 @@ pub(crate) struct SourcesArguments {
 
 #[derive(Debug, Subcommand)]
 enum SourcesCommand {
-    /// Show every source, lowest precedence first (this is what `workrail sources` does).
-    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail sources list --json"))]
+    /// Show every source, lowest precedence first (this is what `workrail workflow sources` does).
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow sources list --json"))]
     List {
         /// Print as JSON.
         #[arg(long)]
@@ -41,7 +41,7 @@ enum SourcesCommand {
     #[command(subcommand)]
     Add(AddCommand),
     /// Take a source out of the settings; what was fetched of it goes too.
-    #[command(after_help = format!("{EXIT_CODES}\n\nExamples:\n  workrail sources remove team\n  workrail sources remove /srv/flows"))]
+    #[command(after_help = format!("{EXIT_CODES}\n\nExamples:\n  workrail workflow sources remove team\n  workrail workflow sources remove /srv/flows"))]
     Remove {
         /// The name of a git source, or a folder as it is registered.
         source: String,
@@ -52,7 +52,7 @@ enum SourcesCommand {
     /// Fetch git sources now.
     #[command(after_help = format!(
         "A fetch that fails changes nothing: what was fetched before keeps being served.\n\n{EXIT_CODES}\n\n\
-         Examples:\n  workrail sources sync\n  workrail sources sync team"
+         Examples:\n  workrail workflow sources sync\n  workrail workflow sources sync team"
     ))]
     Sync {
         /// The sources to fetch; all without one.
@@ -62,7 +62,7 @@ enum SourcesCommand {
         json: bool,
     },
     /// Look at every source, and say what is wrong and how to mend it.
-    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail sources health"))]
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow sources health"))]
     Health {
         /// Print as JSON.
         #[arg(long)]
@@ -73,7 +73,7 @@ enum SourcesCommand {
 #[derive(Debug, Subcommand)]
 enum AddCommand {
     /// A folder with workflow files.
-    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail sources add folder ~/flows"))]
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow sources add folder ~/flows"))]
     Folder {
         path: Utf8PathBuf,
         /// Print as JSON.
@@ -81,7 +81,7 @@ enum AddCommand {
         json: bool,
     },
     /// A folder with a `workrail-plugin.json`.
-    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail sources add plugin /opt/acme-workflows"))]
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow sources add plugin /opt/acme-workflows"))]
     Plugin {
         path: Utf8PathBuf,
         /// Print as JSON.
@@ -91,8 +91,8 @@ enum AddCommand {
     /// A git repository, over https or ssh.
     #[command(after_help = format!(
         "The address must hold no user name or password; a private repository is fetched over ssh with your key.\n\n\
-         {EXIT_CODES}\n\nExamples:\n  workrail sources add git team https://example.com/team/flows.git\n  \
-         workrail sources add git team git@example.com:team/flows.git --ref v2 --folder workflows"
+         {EXIT_CODES}\n\nExamples:\n  workrail workflow sources add git team https://example.com/team/flows.git\n  \
+         workrail workflow sources add git team git@example.com:team/flows.git --ref v2 --folder workflows"
     ))]
     Git(AddGit),
 }
@@ -205,7 +205,10 @@ fn list(format: Format) -> Result<(), Failure> {
             output::table(&HEADING, sources.iter().map(row));
             let unwell = sources.iter().filter(|(report, _)| !report.state.is_well()).count();
             if unwell > 0 {
-                output::toned(Tone::Warning, &format!("{unwell} need attention: workrail sources health"));
+                output::toned(
+                    Tone::Warning,
+                    &format!("{unwell} need attention: workrail workflow sources health"),
+                );
             }
         }
     }
@@ -315,8 +318,9 @@ fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
     let place = place()?;
     if desired(&place)?.git_sources().contains_key(&git.name) {
         let name = &git.name;
-        let text =
-            format!("There is a source `{name}` already; take it out first: workrail sources remove {name}");
+        let text = format!(
+            "There is a source `{name}` already; take it out first: workrail workflow sources remove {name}"
+        );
         return Err(Failure::Call(text));
     }
     let source = GitSource {
@@ -336,7 +340,7 @@ fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
     config::add_git(&place, &git.name, &source).map_err(|error| unusable(&error))?;
     written(&place, Key::SourceGit, &git.name, "is registered", format)?;
     if format == Format::Text {
-        output::line(&format!("Fetch it now: workrail sources sync {}", git.name));
+        output::line(&format!("Fetch it now: workrail workflow sources sync {}", git.name));
     }
     Ok(())
 }
@@ -423,7 +427,9 @@ fn sync(names: &[String], format: Format) -> Result<(), Failure> {
                 tell(mirror, done);
             }
             if results.is_empty() {
-                output::line("No git source is registered. Add one: workrail sources add git NAME URL");
+                output::line(
+                    "No git source is registered. Add one: workrail workflow sources add git NAME URL",
+                );
             }
         }
     }

@@ -13,11 +13,11 @@ use crate::output;
 pub(crate) enum ShellCommand {
     /// Print the completion script of a shell.
     #[command(
-        after_help = "Example: workrail completions bash > ~/.local/share/bash-completion/completions/workrail"
+        after_help = "Example: workrail setup completions bash > ~/.local/share/bash-completion/completions/workrail"
     )]
     Completions { shell: Shell },
     /// Write the manual pages into a folder.
-    #[command(after_help = "Example: workrail man ~/.local/share/man/man1")]
+    #[command(after_help = "Example: workrail setup man ~/.local/share/man/man1")]
     Man {
         /// The folder; made when it is not there.
         folder: Utf8PathBuf,

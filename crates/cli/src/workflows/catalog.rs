@@ -1,4 +1,4 @@
-//! `workrail list` and `workrail inspect`: what can be started here, and what a workflow is.
+//! `workrail workflow list` and `workrail workflow inspect`: what can be started here, and what a workflow is.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use workrail_model::discovery::{
 };
 use workrail_ports::workspace::WorkspacePath;
 
+use super::sources::kind;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::sources::kind;
 use crate::{settings, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CatalogCommand {
     /// List the workflows that can be started here.
     #[command(after_help = format!(
-        "{EXIT_CODES}\n\nExamples:\n  workrail list\n  workrail list --query review --tag coding\n  workrail list --problems"
+        "{EXIT_CODES}\n\nExamples:\n  workrail workflow list\n  workrail workflow list --query review --tag coding\n  workrail workflow list --problems"
     ))]
     List(ListArguments),
     /// Show what a workflow is, where it comes from, what it does and what it asks of you.
-    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail inspect wr.code_review"))]
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow inspect wr.code_review"))]
     Inspect(InspectArguments),
 }
 
@@ -100,7 +100,9 @@ fn list(arguments: ListArguments) -> Result<(), Failure> {
             workflows.iter().map(row),
         );
         if workflows.is_empty() {
-            output::line("No workflow matches. `workrail list` without --query and --tag shows all.");
+            output::line(
+                "No workflow matches. `workrail workflow list` without --query and --tag shows all.",
+            );
         }
     }
     if arguments.problems || arguments.all {
@@ -110,7 +112,10 @@ fn list(arguments: ListArguments) -> Result<(), Failure> {
         }
     } else if !unusable.is_empty() {
         let count = unusable.len();
-        output::toned(Tone::Warning, &format!("{count} more cannot be used: workrail list --problems"));
+        output::toned(
+            Tone::Warning,
+            &format!("{count} more cannot be used: workrail workflow list --problems"),
+        );
     }
     done
 }
@@ -145,7 +150,10 @@ fn problem(file: &UnusableFile) {
         output::line(&format!("  {error}"));
     }
     if file.errors_left_out > 0 {
-        output::line(&format!("  and {} more; `workrail validate FILE` shows all", file.errors_left_out));
+        output::line(&format!(
+            "  and {} more; `workrail workflow validate FILE` shows all",
+            file.errors_left_out
+        ));
     }
 }
 

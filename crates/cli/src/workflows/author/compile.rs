@@ -1,4 +1,4 @@
-//! `workrail compile`: the compiled form, its hash, or the prompts.
+//! `workrail workflow compile`: the compiled form, its hash, or the prompts.
 
 use camino::Utf8Path;
 use workrail_core::compile::{Bindings, CompileInput, Origin, bindings_for, check, read_source};

@@ -1,4 +1,4 @@
-//! `workrail test`: a workflow with a scripted agent; what differs, and what no run has reached.
+//! `workrail workflow test`: a workflow with a scripted agent; what differs, and what no run has reached.
 
 use camino::Utf8Path;
 use workrail_core::trial::{Script, TrialReport, try_workflow};

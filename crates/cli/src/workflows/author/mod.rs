@@ -23,7 +23,7 @@ use crate::{output, settings};
 pub(crate) enum AuthorCommand {
     /// Check workflow files and say what is wrong, where, why and how to fix it.
     #[command(after_help = "Exit codes: 0 no errors, 1 errors, 2 a path cannot be read.\n\n\
-                            Example: workrail validate workflows/")]
+                            Example: workrail workflow validate workflows/")]
     Validate {
         /// Files or folders; folders are searched for *.json and *.jsonc.
         #[arg(required = true)]
@@ -33,7 +33,7 @@ pub(crate) enum AuthorCommand {
         json: bool,
     },
     /// Compile a workflow file and print the result.
-    #[command(after_help = "Example: workrail compile workflows/team.review.json --emit hash")]
+    #[command(after_help = "Example: workrail workflow compile workflows/team.review.json --emit hash")]
     Compile {
         file: Utf8PathBuf,
         /// What to print.
@@ -41,13 +41,13 @@ pub(crate) enum AuthorCommand {
         emit: Emit,
     },
     /// Show the whole plan of a workflow as a tree.
-    #[command(after_help = "Example: workrail preview wr.small_change")]
+    #[command(after_help = "Example: workrail workflow preview wr.small_change")]
     Preview {
         /// A workflow id, or a file.
         workflow: String,
     },
     /// Write a new workflow file to start from, with a test script beside it.
-    #[command(after_help = "Example: workrail new team.release_notes")]
+    #[command(after_help = "Example: workrail workflow new team.release_notes")]
     New {
         /// `namespace.name`, in lowercase.
         id: String,
@@ -57,7 +57,7 @@ pub(crate) enum AuthorCommand {
     },
     /// Run a workflow with a scripted agent and report what differs and what is not covered.
     #[command(after_help = "The script is a TOML file; by default FILE with the ending .test.toml.\n\n\
-                            Example: workrail test workflows/team.release_notes.json")]
+                            Example: workrail workflow test workflows/team.release_notes.json")]
     Test {
         file: Utf8PathBuf,
         /// The script to run.

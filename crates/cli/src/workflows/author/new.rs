@@ -1,4 +1,4 @@
-//! `workrail new`: a file to start from that validates, previews and passes its own test.
+//! `workrail workflow new`: a file to start from that validates, previews and passes its own test.
 
 use camino::Utf8Path;
 use workrail_model::name::WorkflowId;
@@ -20,9 +20,9 @@ pub(super) fn run(id: &str, dir: &Utf8Path) -> Result<(), Stop> {
     output::toned(Tone::Good, &format!("wrote {script}"));
     output::line("");
     output::line("Next:");
-    output::line(&format!("  workrail validate {file}"));
-    output::line(&format!("  workrail preview {file}"));
-    output::line(&format!("  workrail test {file}"));
+    output::line(&format!("  workrail workflow validate {file}"));
+    output::line(&format!("  workrail workflow preview {file}"));
+    output::line(&format!("  workrail workflow test {file}"));
     Ok(())
 }
 

@@ -17,15 +17,15 @@ use crate::wiring;
 #[derive(Debug, Subcommand)]
 pub(crate) enum RetentionCommand {
     /// Keep a session whatever its age: `gc` never takes it, and `delete` refuses it.
-    #[command(after_help = format!("Examples:\n  workrail sessions keep amber-falcon\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  workrail session keep amber-falcon\n\n{EXIT_CODES}"))]
     Keep(Named),
     /// Take the mark of `keep` away again.
-    #[command(after_help = format!("Examples:\n  workrail sessions unkeep amber-falcon\n\n{EXIT_CODES}"))]
+    #[command(after_help = format!("Examples:\n  workrail session unkeep amber-falcon\n\n{EXIT_CODES}"))]
     Unkeep(Named),
     /// Remove a session. Shows it and asks you to type its id or the label of one of its runs.
     #[command(after_help = format!(
         "The session's log goes at once and for good. Content that no other session needs goes with the next \
-         `workrail gc`.\n\nExamples:\n  workrail sessions delete amber-falcon\n  workrail sessions delete \
+         `workrail store gc`.\n\nExamples:\n  workrail session delete amber-falcon\n  workrail session delete \
          sess_a7pgws9t9jhg9wjr --yes --json\n\n{EXIT_CODES}"
     ))]
     Delete {
@@ -99,14 +99,14 @@ fn delete(named: &Named, asked: Asked) -> Result<(), Failure> {
     match format {
         Format::Json => output::json(&json!({
             "sessionId": session, "deleted": true, "files": freed.files, "bytes": freed.bytes,
-            "contentGoesWith": "workrail gc",
+            "contentGoesWith": "workrail store gc",
         })),
         Format::Text => {
             output::toned(
                 Tone::Good,
                 &format!("Removed: {} files, {}.", freed.files, bytes_shown(freed.bytes)),
             );
-            output::line("Content that no other session needs goes with the next `workrail gc`.");
+            output::line("Content that no other session needs goes with the next `workrail store gc`.");
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `workrail prefs`: how far runs may go on their own, for everybody or for one session (G64).
+//! `workrail session prefs`: how far runs may go on their own, for everybody or for one session (G64).
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::{presence, settings, wiring};
 pub(crate) enum PrefsCommand {
     /// Show what holds for new runs, or for the runs of a session and what is pending there.
     #[command(after_help = format!(
-        "{EXIT_CODES}\n\nExamples:\n  workrail prefs show\n  workrail prefs show --session amber-falcon"
+        "{EXIT_CODES}\n\nExamples:\n  workrail session prefs show\n  workrail session prefs show --session amber-falcon"
     ))]
     Show {
         /// A session or a run: an id, the beginning of one, or a run's label.
@@ -32,8 +32,8 @@ pub(crate) enum PrefsCommand {
         "Presets: guided, full_auto_stop_on_user_deps, full_auto_never_stop.\nSingle values: \
          autonomy=PRESET, risk_policy=conservative|balanced|aggressive.\n\nRaising autonomy needs a terminal, and the \
          run's label typed into it (for new runs: the mode's name).\n\n{EXIT_CODES}\n\nExamples:\n  \
-         workrail prefs set full_auto_never_stop --session amber-falcon\n  \
-         workrail prefs set risk_policy=aggressive --session sess_9f3k\n  workrail prefs set guided"
+         workrail session prefs set full_auto_never_stop --session amber-falcon\n  \
+         workrail session prefs set risk_policy=aggressive --session sess_9f3k\n  workrail session prefs set guided"
     ))]
     Set {
         /// A preset, or KEY=VALUE.

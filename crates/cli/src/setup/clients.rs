@@ -1,4 +1,4 @@
-//! `workrail install` and `uninstall`: one line in a client's own file, shown before it is written.
+//! `workrail setup install` and `uninstall`: one line in a client's own file, shown before it is written.
 
 use std::process::ExitCode;
 
@@ -18,13 +18,13 @@ use crate::output::{self, Tone};
 use crate::{settings, wiring};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum SetupCommand {
+pub(crate) enum ClientCommand {
     /// Set WorkRail up in a client: Claude Code, Cursor, VS Code and others.
     #[command(after_help = format!(
         "The client's file is changed only where it names workrail; comments and order stay, and the file as it \
-         was is kept beside it.\n\n{EXIT_CODES}\n\nExamples:\n  workrail install --list\n  \
-         workrail install --client claude-code\n  workrail install --client cursor --scope project --dry-run\n  \
-         workrail install --client claude-code --http 127.0.0.1:8765"
+         was is kept beside it.\n\n{EXIT_CODES}\n\nExamples:\n  workrail setup install --list\n  \
+         workrail setup install --client claude-code\n  workrail setup install --client cursor --scope project --dry-run\n  \
+         workrail setup install --client claude-code --http 127.0.0.1:8765"
     ))]
     Install {
         #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) enum SetupCommand {
         http: Option<LoopbackAddress>,
     },
     /// Take WorkRail out of a client's file again.
-    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail uninstall --client claude-code"))]
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail setup uninstall --client claude-code"))]
     Uninstall(SetupArguments),
 }
 
@@ -96,11 +96,11 @@ enum Wish {
     Uninstall,
 }
 
-pub(crate) fn run(command: &SetupCommand) -> ExitCode {
+pub(crate) fn run(command: &ClientCommand) -> ExitCode {
     let (arguments, wish) = match command {
-        SetupCommand::Install { arguments, http: None } => (arguments, Wish::Install),
-        SetupCommand::Install { arguments, http: Some(address) } => (arguments, Wish::InstallHttp(*address)),
-        SetupCommand::Uninstall(arguments) => (arguments, Wish::Uninstall),
+        ClientCommand::Install { arguments, http: None } => (arguments, Wish::Install),
+        ClientCommand::Install { arguments, http: Some(address) } => (arguments, Wish::InstallHttp(*address)),
+        ClientCommand::Uninstall(arguments) => (arguments, Wish::Uninstall),
     };
     let format = Format::json_if(arguments.json);
     let done = if arguments.list { list(format) } else { change(arguments, wish, format) };
@@ -259,7 +259,7 @@ fn tell(
     });
     if matches!(wish, Wish::InstallHttp(_)) && file.scope == Scope::Project {
         output::line(
-            "Set the variable for the client: export WORKRAIL_HTTP_TOKEN=\"$(workrail keys http-secret)\"",
+            "Set the variable for the client: export WORKRAIL_HTTP_TOKEN=\"$(workrail store keys http-secret)\"",
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `workrail preview`: the whole plan as a tree, with conditions, loops, contracts and sizes.
+//! `workrail workflow preview`: the whole plan as a tree, with conditions, loops, contracts and sizes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `workrail validate`: every problem of every file at once.
+//! `workrail workflow validate`: every problem of every file at once.
 
 use camino::Utf8PathBuf;
 use serde_json::json;

@@ -152,10 +152,7 @@ fn points(run: &RunReport) {
     output::line("\n  Points");
     let skipped = run.nodes.len().saturating_sub(POINTS_SHOWN);
     if skipped > 0 {
-        output::toned(
-            Tone::Quiet,
-            &format!("    {skipped} earlier ones: workrail sessions tree {} --all", run.label),
-        );
+        output::toned(Tone::Quiet, &format!("    {skipped} earlier ones: workrail tree {} --all", run.label));
     }
     for node in run.nodes.iter().skip(skipped) {
         let mark = match node.standing {
@@ -167,7 +164,7 @@ fn points(run: &RunReport) {
         output::toned(Tone::Quiet, &format!("       {}", node.link));
     }
     if let Some(node) = run.nodes.last() {
-        output::line(&format!("\n  To see a point:  workrail sessions show {}", node.link));
+        output::line(&format!("\n  To see a point:  workrail show {}", node.link));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Takes a session to another machine: `workrail export` and `workrail import` (G80, G81).
+//! Takes a session to another machine: `workrail session export` and `workrail session import` (G80, G81).
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -18,15 +18,15 @@ use crate::settings;
 use crate::wiring::{self, LocalEngine};
 
 const EXPORT_EXAMPLES: &str = "Examples:
-  workrail export amber-falcon                     to <session id>.bundle.json in this folder
-  workrail export sess_0123 -o work.json           all runs of the session, by the beginning of its id
-  workrail export amber-falcon --redact            without passwords, tokens and the like
-  workrail export amber-falcon --redact-key 'customer*' -o - | ssh host 'cat > work.json'";
+  workrail session export amber-falcon                     to <session id>.bundle.json in this folder
+  workrail session export sess_0123 -o work.json           all runs of the session, by the beginning of its id
+  workrail session export amber-falcon --redact            without passwords, tokens and the like
+  workrail session export amber-falcon --redact-key 'customer*' -o - | ssh host 'cat > work.json'";
 
 const IMPORT_EXAMPLES: &str = "Examples:
-  workrail import work.json --dry-run              checks everything and writes nothing
-  workrail import work.json                        then ask the agent to resume the run by its label
-  workrail import work.json --as-new               a second copy under ids of its own";
+  workrail session import work.json --dry-run              checks everything and writes nothing
+  workrail session import work.json                        then ask the agent to resume the run by its label
+  workrail session import work.json --as-new               a second copy under ids of its own";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BundleCommand {
@@ -280,7 +280,7 @@ fn tell_exported(exported: &Exported, path: &Utf8Path) {
     show_runs(&exported.runs);
     output::line(&format!("{} events, {} pieces of content", exported.events, exported.contents));
     show_warnings(exported.salvage.as_ref(), exported.redaction.as_ref());
-    output::toned(Tone::Quiet, &format!("On the other machine: workrail import {path}"));
+    output::toned(Tone::Quiet, &format!("On the other machine: workrail session import {path}"));
 }
 
 fn tell_imported(imported: &Imported, mode: ImportMode) {

@@ -1,0 +1,130 @@
+//! Commands about one run: look at it, find the way back into it, decide what waits for a person.
+
+mod log;
+mod report;
+mod resume;
+mod search;
+mod show;
+mod steer;
+mod tree;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use workrail_model::health::{CorruptionReason, SessionHealth};
+
+use crate::outcome::{self, EXIT_CODES, Failure, Format};
+use crate::output::{self, Tone};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunCommand {
+    /// Show a session or run: where it stands, its points with references, branches, gaps, how to go on.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail show amber-falcon"))]
+    Show {
+        /// A session id, a run id, the beginning of one, a label, or a workrail://session/... reference to a point.
+        #[arg(value_name = "SESSION|RUN|POINT")]
+        about: String,
+        /// One JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the recorded events in order, one per line.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail log amber-falcon --limit 20"))]
+    Log {
+        /// A session id, a run id, the beginning of one, or a label.
+        #[arg(value_name = "SESSION|RUN")]
+        about: String,
+        /// Only the newest N events.
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+        /// One JSON document with the events exactly as they are recorded.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Draw the branches of a session's runs.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail tree amber-falcon --ascii"))]
+    Tree {
+        /// A session id, a run id, the beginning of one, or a label.
+        #[arg(value_name = "SESSION|RUN")]
+        about: String,
+        /// Draw with plain ASCII.
+        #[arg(long)]
+        ascii: bool,
+        /// Draw every point; without it long stretches are drawn by their ends.
+        #[arg(long)]
+        all: bool,
+        /// One JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Find runs to go on with, and print exactly what to paste into a new chat.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail resume retry budget"))]
+    Resume {
+        /// Words of the goal or the notes, or a session id, run id or label. Nothing: the latest, here.
+        #[arg(value_name = "WORDS|SESSION|RUN")]
+        words: Vec<String>,
+        /// One JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Search all notes: every branch, checkpoints included, long notes whole.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail search retry budget"))]
+    Search {
+        /// All of these words must stand in a note, whole, in any case.
+        #[arg(value_name = "WORDS", required = true)]
+        words: Vec<String>,
+        /// At most N notes, the newest first.
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        limit: usize,
+        /// One JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    Report(report::ReportCommand),
+    #[command(flatten)]
+    Steer(steer::SteerCommand),
+}
+
+pub(crate) fn run(command: RunCommand) -> ExitCode {
+    let (done, json) = match command {
+        RunCommand::Report(command) => return report::run(&command),
+        RunCommand::Steer(command) => return steer::run(command),
+        RunCommand::Show { about, json } => (show::run(&about, json), json),
+        RunCommand::Log { about, limit, json } => (log::run(&about, limit, json), json),
+        RunCommand::Tree { about, ascii, all, json } => (tree::run(&about, ascii, all, json), json),
+        RunCommand::Resume { words, json } => (resume::run(&words, json), json),
+        RunCommand::Search { words, limit, json } => (search::run(&words, limit, json), json),
+    };
+    outcome::finish(done, Format::json_if(json))
+}
+
+/// Says first that a session is damaged, and how far it can be trusted.
+fn warn_of_damage(health: &SessionHealth) {
+    if let Some(text) = damage(health) {
+        output::toned(
+            Tone::Warning,
+            &format!("Damaged session: {text}. What is shown lies before the damage.\n"),
+        );
+    }
+}
+
+/// What is wrong with a session, in words.
+pub(crate) fn damage(health: &SessionHealth) -> Option<String> {
+    match health {
+        SessionHealth::Healthy => None,
+        SessionHealth::CorruptTail { valid_until, reason } => {
+            Some(format!("{reason}; {} events before it are intact", valid_until.get()))
+        }
+        SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { detail } } => {
+            Some(format!("unreadable: {detail}"))
+        }
+        SessionHealth::CorruptHead { reason } => Some(format!("{reason}; nothing before it can be trusted")),
+        SessionHealth::UnknownVersion { record, version } => {
+            Some(format!("{record} has version {version}; a newer WorkRail wrote it"))
+        }
+    }
+}
+
+pub(crate) fn value<T: serde::Serialize>(shown: &T) -> Result<serde_json::Value, Failure> {
+    serde_json::to_value(shown).map_err(|error| Failure::Environment(error.to_string()))
+}

@@ -1,0 +1,27 @@
+//! `workrail workflow`: find, write and check workflows, and register where they come from.
+
+mod author;
+mod catalog;
+mod sources;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkflowCommand {
+    #[command(flatten)]
+    Catalog(catalog::CatalogCommand),
+    #[command(flatten)]
+    Author(author::AuthorCommand),
+    /// Show or change where workflows come from: folders, plugins, git repositories.
+    Sources(sources::SourcesArguments),
+}
+
+pub(crate) fn run(command: WorkflowCommand) -> ExitCode {
+    match command {
+        WorkflowCommand::Catalog(command) => catalog::run(command),
+        WorkflowCommand::Author(command) => author::run(command),
+        WorkflowCommand::Sources(arguments) => sources::run(arguments),
+    }
+}
