@@ -17,42 +17,42 @@ use crate::{presence, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Show every setting: its value, who set it, and what running servers do not know yet.
+    /// List all settings, where each value comes from, and servers that still use old values.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail config list"))]
     List {
-        /// Print as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Print the value of one setting.
+    /// Print the value of a setting.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail config get retention.ttl_days"))]
     Get {
         key: String,
-        /// Print as JSON, with who set it.
+        /// Print JSON, including where the value comes from.
         #[arg(long)]
         json: bool,
     },
-    /// Change one setting in the file; its comments and order stay.
+    /// Change a setting in the file. Comments and order stay.
     #[command(after_help = format!(
-        "Lists are separated by colons. Without a value the setting goes back to its default.\n\n{EXIT_CODES}\n\n\
+        "Separate list items with colons. Without a value, the setting is reset to its default.\n\n{EXIT_CODES}\n\n\
          Examples:\n  workrail config set retention.ttl_days 30\n  \
          workrail config set sources.paths ~/flows:/srv/flows\n  workrail config set tools.start_session"
     ))]
     Set {
         key: String,
         value: Option<String>,
-        /// Print the setting as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Print where the settings file is.
+    /// Print the path of the settings file.
     #[command(after_help = "Example: $EDITOR \"$(workrail config path)\"")]
     Path {
-        /// Print as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Open the settings file in $VISUAL or $EDITOR, and check it afterwards.
+    /// Open the settings file in $VISUAL or $EDITOR, then check it.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: EDITOR=nano workrail config edit"))]
     Edit,
 }

@@ -32,7 +32,7 @@ use crate::outcome::{Failure, Format};
 #[derive(Debug, Parser)]
 #[command(version = version::LONG, about)]
 struct Arguments {
-    /// The settings file to use instead of the usual one.
+    /// Use this settings file instead of the default one.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<Utf8PathBuf>,
     #[command(subcommand)]

@@ -8,8 +8,8 @@ use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use crate::output;
 
 /// Shown by the help of every command that has no codes of its own.
-pub(crate) const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed or problems were found, 2 the call names something that is not there or \
-     not allowed, 3 busy, try again.";
+pub(crate) const EXIT_CODES: &str =
+    "Exit codes: 0 success, 1 failed or found problems, 2 usage error or not found, 3 busy (try again).";
 
 /// Why a command did not do its job.
 #[derive(Debug)]

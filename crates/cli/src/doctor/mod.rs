@@ -14,11 +14,11 @@ use crate::output::{self, Tone};
 
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Exit codes: 1 when something needs to be fixed; warnings alone are 0. {EXIT_CODES}\n\n\
+    "Exit code 1 if something must be fixed; warnings alone are 0. {EXIT_CODES}\n\n\
      Example: workrail doctor"
 ))]
 pub(crate) struct DoctorArguments {
-    /// Print the findings as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -18,65 +18,65 @@ use crate::output::{self, Tone};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunCommand {
-    /// Show a session or run: where it stands, its points with references, branches, gaps, how to go on.
+    /// Show a run or session: its current step, history, branches, gaps and how to continue.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail show amber-falcon"))]
     Show {
-        /// A session id, a run id, the beginning of one, a label, or a workrail://session/... reference to a point.
+        /// A session id, a run id, a prefix of one, a label, or a workrail://session/... reference to a point.
         #[arg(value_name = "SESSION|RUN|POINT")]
         about: String,
-        /// One JSON document.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Print the recorded events in order, one per line.
+    /// Print the recorded events, one per line.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail log amber-falcon --limit 20"))]
     Log {
-        /// A session id, a run id, the beginning of one, or a label.
+        /// A session id, a run id, a prefix of one, or a label.
         #[arg(value_name = "SESSION|RUN")]
         about: String,
         /// Only the newest N events.
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
-        /// One JSON document with the events exactly as they are recorded.
+        /// Print JSON: the events exactly as recorded.
         #[arg(long)]
         json: bool,
     },
     /// Draw the branches of a session's runs.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail tree amber-falcon --ascii"))]
     Tree {
-        /// A session id, a run id, the beginning of one, or a label.
+        /// A session id, a run id, a prefix of one, or a label.
         #[arg(value_name = "SESSION|RUN")]
         about: String,
         /// Draw with plain ASCII.
         #[arg(long)]
         ascii: bool,
-        /// Draw every point; without it long stretches are drawn by their ends.
+        /// Draw every point; by default long stretches are shortened.
         #[arg(long)]
         all: bool,
-        /// One JSON document.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Find runs to go on with, and print exactly what to paste into a new chat.
+    /// Find a run to continue and print what to paste into a new chat.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail resume retry budget"))]
     Resume {
-        /// Words of the goal or the notes, or a session id, run id or label. Nothing: the latest, here.
+        /// Words from the goal or notes, or a session id, run id or label. Default: the latest runs of this workspace.
         #[arg(value_name = "WORDS|SESSION|RUN")]
         words: Vec<String>,
-        /// One JSON document.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Search all notes: every branch, checkpoints included, long notes whole.
+    /// Search the notes of all sessions, on every branch.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail search retry budget"))]
     Search {
-        /// All of these words must stand in a note, whole, in any case.
+        /// Whole words that a note must all contain; case is ignored.
         #[arg(value_name = "WORDS", required = true)]
         words: Vec<String>,
-        /// At most N notes, the newest first.
+        /// Show at most N notes, newest first.
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
-        /// One JSON document.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },

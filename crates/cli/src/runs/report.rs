@@ -15,16 +15,16 @@ use crate::output::{self, Tone};
 use crate::wiring;
 
 const EXAMPLES: &str = "Examples:
-  workrail report amber-falcon                          the run, as Markdown, to the terminal
-  workrail report sess_3k9 --format html -o report.html the whole session, as one file
-  workrail report amber-falcon --format pdf -o run.pdf  printed by your own Chromium or Chrome
+  workrail report amber-falcon                          print one run as Markdown
+  workrail report sess_3k9 --format html -o report.html write the whole session to one file
+  workrail report amber-falcon --format pdf -o run.pdf  print it with your Chromium or Chrome
   workrail report amber-falcon --format json | jq .runs[0].gaps";
 
-/// Tell what was done in a session or a run: steps, notes, artifacts, branches, gaps, decisions.
+/// Write a report of a run or session: steps, notes, artifacts, branches, gaps and decisions.
 #[derive(Debug, Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct ReportCommand {
-    /// A session id, a run id, the beginning of one, or a run's two-word label.
+    /// A session id, a run id, a prefix of one, or a run's two-word label.
     #[arg(value_name = "SESSION|RUN")]
     about: String,
     #[arg(long, value_enum, default_value_t = As::Md)]
@@ -32,13 +32,13 @@ pub(crate) struct ReportCommand {
     /// Write to this file instead of standard output. PDF needs it.
     #[arg(short, long, value_name = "FILE")]
     output: Option<Utf8PathBuf>,
-    /// Replace the file if it is there.
+    /// Overwrite an existing file.
     #[arg(long, requires = "output")]
     force: bool,
-    /// Show short context values, not only keys. What looks like a secret is never shown.
+    /// Show short context values, not only keys. Values that look like secrets are never shown.
     #[arg(long)]
     context: bool,
-    /// One JSON document: the report, or what was written when there is a file.
+    /// Print JSON: the report, or a summary when it is written to a file.
     #[arg(long)]
     json: bool,
 }

@@ -14,21 +14,21 @@ use crate::{presence, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SteerCommand {
-    /// Approve the step of a run that waits for it. Asks you to type the run's label.
+    /// Approve the step that a run is waiting on. Asks you to type the run's label.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail approve amber-falcon"))]
     Approve {
-        /// The run's two-word label, as its replies show it.
+        /// The run's two-word label, such as amber-falcon.
         run: String,
-        /// Print what was recorded as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Reject the step of a run that waits for an approval. Asks you to type the run's label.
+    /// Reject the step that a run is waiting on. Asks you to type the run's label.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail reject amber-falcon"))]
     Reject {
-        /// The run's two-word label, as its replies show it.
+        /// The run's two-word label, such as amber-falcon.
         run: String,
-        /// Print what was recorded as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },

@@ -18,43 +18,43 @@ use crate::settings;
 use crate::wiring::{self, LocalEngine};
 
 const EXPORT_EXAMPLES: &str = "Examples:
-  workrail session export amber-falcon                     to <session id>.bundle.json in this folder
-  workrail session export sess_0123 -o work.json           all runs of the session, by the beginning of its id
-  workrail session export amber-falcon --redact            without passwords, tokens and the like
+  workrail session export amber-falcon                     write SESSION.bundle.json here
+  workrail session export sess_0123 -o work.json           name the session by a prefix of its id
+  workrail session export amber-falcon --redact            leave out passwords and tokens
   workrail session export amber-falcon --redact-key 'customer*' -o - | ssh host 'cat > work.json'";
 
 const IMPORT_EXAMPLES: &str = "Examples:
-  workrail session import work.json --dry-run              checks everything and writes nothing
-  workrail session import work.json                        then ask the agent to resume the run by its label
-  workrail session import work.json --as-new               a second copy under ids of its own";
+  workrail session import work.json --dry-run              check only
+  workrail session import work.json                        then ask the agent to resume the run
+  workrail session import work.json --as-new               import a second copy";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BundleCommand {
-    /// Write a session, with everything it needs to be gone on with, to one file.
+    /// Export a session to one file so that work can continue elsewhere.
     #[command(after_help = format!("{EXPORT_EXAMPLES}\n\n{EXIT_CODES}"))]
     Export(ExportArguments),
-    /// Take in a session from a bundle. Everything is checked first; nothing is ever merged.
+    /// Import a session from a bundle. Checks everything first and never merges.
     #[command(after_help = format!("{IMPORT_EXAMPLES}\n\n{EXIT_CODES}"))]
     Import(ImportArguments),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArguments {
-    /// A session or one of its runs: an id, the beginning of one, or a run's two-word label.
+    /// A session or one of its runs: an id, a prefix of one, or a run's two-word label.
     session: String,
-    /// Where to write the bundle; `-` is standard output.
+    /// Where to write the bundle; `-` writes to standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<Utf8PathBuf>,
     /// Leave out context values whose keys look like secrets.
     #[arg(long)]
     redact: bool,
-    /// Leave out context values whose keys fit this pattern too (`*` stands for anything). May be repeated.
+    /// Also leave out context values whose keys match this pattern (`*` matches anything). May be repeated.
     #[arg(long, value_name = "PATTERN")]
     redact_key: Vec<String>,
-    /// Replace the file if it is there.
+    /// Overwrite an existing file.
     #[arg(long)]
     force: bool,
-    /// One JSON document on standard output.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -63,13 +63,13 @@ pub(crate) struct ExportArguments {
 pub(crate) struct ImportArguments {
     /// The bundle.
     file: Utf8PathBuf,
-    /// Give the session a new id even where its own is free.
+    /// Import under a new session id even if the original id is free.
     #[arg(long)]
     as_new: bool,
     /// Check the bundle and write nothing.
     #[arg(long, conflicts_with = "as_new")]
     dry_run: bool,
-    /// One JSON document on standard output.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -13,13 +13,13 @@ use crate::outcome::{self, EXIT_CODES, Format};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
-    /// List sessions: what waits for a person, what is blocked, what is in progress, then what is done.
+    /// List sessions: waiting for you first, then blocked, in progress and finished.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail session list --all"))]
     List {
-        /// Finished runs too, all of them; without it the newest 20.
+        /// List all finished runs, not only the newest 20.
         #[arg(long)]
         all: bool,
-        /// One JSON document.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },

@@ -15,23 +15,23 @@ use crate::{presence, settings, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PrefsCommand {
-    /// Show what holds for new runs, or for the runs of a session and what is pending there.
+    /// Show the preferences of new runs, or of a session.
     #[command(after_help = format!(
         "{EXIT_CODES}\n\nExamples:\n  workrail session prefs show\n  workrail session prefs show --session amber-falcon"
     ))]
     Show {
-        /// A session or a run: an id, the beginning of one, or a run's label.
+        /// A session or a run: an id, a prefix of one, or a run's label.
         #[arg(long, alias = "run", value_name = "SESSION|RUN")]
         session: Option<String>,
-        /// Print as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Choose a preset or single values. With a session they are pending until its next completed step.
+    /// Set preferences for new runs, or for a session from its next completed step on.
     #[command(after_help = format!(
         "Presets: guided, full_auto_stop_on_user_deps, full_auto_never_stop.\nSingle values: \
-         autonomy=PRESET, risk_policy=conservative|balanced|aggressive.\n\nRaising autonomy needs a terminal, and the \
-         run's label typed into it (for new runs: the mode's name).\n\n{EXIT_CODES}\n\nExamples:\n  \
+         autonomy=PRESET, risk_policy=conservative|balanced|aggressive.\n\nRaising autonomy needs a terminal: you are \
+         asked to type the run's label (for new runs: the mode's name).\n\n{EXIT_CODES}\n\nExamples:\n  \
          workrail session prefs set full_auto_never_stop --session amber-falcon\n  \
          workrail session prefs set risk_policy=aggressive --session sess_9f3k\n  workrail session prefs set guided"
     ))]
@@ -39,10 +39,10 @@ pub(crate) enum PrefsCommand {
         /// A preset, or KEY=VALUE.
         #[arg(required = true, value_name = "PRESET|KEY=VALUE")]
         choices: Vec<String>,
-        /// A session or a run; without it, what holds for new runs is changed in the settings file.
+        /// A session or run. Default: change the settings file, for new runs.
         #[arg(long, alias = "run", value_name = "SESSION|RUN")]
         session: Option<String>,
-        /// Print as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },

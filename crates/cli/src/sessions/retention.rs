@@ -16,22 +16,22 @@ use crate::wiring;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RetentionCommand {
-    /// Keep a session whatever its age: `gc` never takes it, and `delete` refuses it.
+    /// Protect a session: `store gc` and `session delete` will not remove it.
     #[command(after_help = format!("Examples:\n  workrail session keep amber-falcon\n\n{EXIT_CODES}"))]
     Keep(Named),
-    /// Take the mark of `keep` away again.
+    /// Undo `keep`.
     #[command(after_help = format!("Examples:\n  workrail session unkeep amber-falcon\n\n{EXIT_CODES}"))]
     Unkeep(Named),
-    /// Remove a session. Shows it and asks you to type its id or the label of one of its runs.
+    /// Delete a session. Shows it and asks you to type its id or the label of one of its runs.
     #[command(after_help = format!(
-        "The session's log goes at once and for good. Content that no other session needs goes with the next \
-         `workrail store gc`.\n\nExamples:\n  workrail session delete amber-falcon\n  workrail session delete \
+        "The session's log is deleted at once and cannot be restored. Content that no other session needs is deleted \
+         by the next `workrail store gc`.\n\nExamples:\n  workrail session delete amber-falcon\n  workrail session delete \
          sess_a7pgws9t9jhg9wjr --yes --json\n\n{EXIT_CODES}"
     ))]
     Delete {
         #[command(flatten)]
         named: Named,
-        /// Do not ask: for scripts.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
@@ -39,9 +39,9 @@ pub(crate) enum RetentionCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct Named {
-    /// A session id, a run id, the beginning of one, or a run's two-word label.
+    /// A session id, a run id, a prefix of one, or a run's two-word label.
     session: String,
-    /// Print one JSON document.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -19,41 +19,40 @@ use crate::{settings, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
-    /// Set WorkRail up in a client: Claude Code, Cursor, VS Code and others.
+    /// Add WorkRail to a client: Claude Code, Cursor, VS Code and others.
     #[command(after_help = format!(
-        "The client's file is changed only where it names workrail; comments and order stay, and the file as it \
-         was is kept beside it.\n\n{EXIT_CODES}\n\nExamples:\n  workrail setup install --list\n  \
+        "Only the entry for workrail is changed; comments and order stay. The previous file is kept next to it.\n\n{EXIT_CODES}\n\nExamples:\n  workrail setup install --list\n  \
          workrail setup install --client claude-code\n  workrail setup install --client cursor --scope project --dry-run\n  \
          workrail setup install --client claude-code --http 127.0.0.1:8765"
     ))]
     Install {
         #[command(flatten)]
         arguments: SetupArguments,
-        /// Reach a server that runs already, at http://ADDRESS/mcp. A user's file gets the secret; a project's file
-        /// names the variable WORKRAIL_HTTP_TOKEN instead.
+        /// Connect to a running server at http://ADDRESS/mcp. A user file gets the secret; a project file names the
+        /// variable WORKRAIL_HTTP_TOKEN instead.
         #[arg(long, value_name = "127.0.0.1:PORT", conflicts_with = "list")]
         http: Option<LoopbackAddress>,
     },
-    /// Take WorkRail out of a client's file again.
+    /// Remove WorkRail from a client.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail setup uninstall --client claude-code"))]
     Uninstall(SetupArguments),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SetupArguments {
-    /// The client; may be given several times.
+    /// The client. May be repeated.
     #[arg(long, value_enum, required_unless_present = "list")]
     client: Vec<ClientArgument>,
-    /// For all you open, or for the folder you are in. Default: user, where the client has such a file.
+    /// Configure it for you or for the current project. Default: user, if the client supports it.
     #[arg(long, value_enum)]
     scope: Option<ScopeArgument>,
-    /// Show what would change and change nothing.
+    /// Show the change without making it.
     #[arg(long)]
     dry_run: bool,
-    /// Say which clients are there and which of them know WorkRail.
+    /// List the installed clients and whether they are configured.
     #[arg(long)]
     list: bool,
-    /// Print as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -11,7 +11,7 @@ use crate::output;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShellCommand {
-    /// Print the completion script of a shell.
+    /// Print the completion script for a shell.
     #[command(
         after_help = "Example: workrail setup completions bash > ~/.local/share/bash-completion/completions/workrail"
     )]
@@ -19,7 +19,7 @@ pub(crate) enum ShellCommand {
     /// Write the manual pages into a folder.
     #[command(after_help = "Example: workrail setup man ~/.local/share/man/man1")]
     Man {
-        /// The folder; made when it is not there.
+        /// The folder; created if missing.
         folder: Utf8PathBuf,
     },
 }

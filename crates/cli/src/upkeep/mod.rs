@@ -17,55 +17,54 @@ use crate::output::Progress;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UpkeepCommand {
-    /// Check every digest and every rule of a session or of the whole store, and change nothing.
+    /// Check every digest and rule of a session or of the whole store. Changes nothing.
     #[command(after_help = format!(
         "Examples:\n  workrail store verify\n  workrail store verify amber-falcon\n  workrail store verify --all --json\n\n{EXIT_CODES}"
     ))]
     Verify(VerifyArguments),
-    /// Copy the data directory to a folder while agents go on working; again, and only what is new is copied.
+    /// Back up the data directory. Incremental, and safe while agents work.
     #[command(after_help = format!(
-        "The folder becomes a data directory of its own: `WORKRAIL_DATA_DIR=DEST workrail store verify` checks it, and every \
+        "The backup is itself a data directory: `WORKRAIL_DATA_DIR=DEST workrail store verify` checks it, and every \
          reading command works on it. Sessions deleted from the store stay in the backup.\n\nExamples:\n  \
          workrail store backup /mnt/disk/workrail\n  workrail store backup /mnt/disk/workrail --verify\n  workrail store backup \
          ~/workrail-backup --without-keys --json\n\n{EXIT_CODES}"
     ))]
     Backup(BackupArguments),
-    /// Take over from a backup what is missing or damaged here. Healthy sessions are never overwritten.
+    /// Restore missing or damaged sessions from a backup. Never overwrites healthy ones.
     #[command(after_help = format!(
-        "Absent sessions are added, damaged ones are replaced (the damaged folder is kept in backups/), and damaged \
-         content is restored. A session whose history differs from the backup's is left alone and named.\n\nExamples:\n  \
+        "Missing sessions are added, damaged ones are replaced (the damaged folder is kept in backups/), and damaged \
+         content is restored. Sessions whose history differs from the backup are reported and not changed.\n\nExamples:\n  \
          workrail store restore /mnt/disk/workrail --dry-run\n  workrail store restore /mnt/disk/workrail\n  workrail store restore \
          /mnt/disk/workrail amber-falcon\n\n{EXIT_CODES}"
     ))]
     Restore(RestoreArguments),
-    /// Remove finished sessions that are old, then content that no session needs.
+    /// Delete old finished sessions and content that no session needs.
     #[command(after_help = format!(
-        "A session goes when every run of it is finished, nobody worked on it for the given time, and it is not \
-         kept (`workrail session keep`). While any session is in doubt, nothing goes at all.\n\nExamples:\n  \
+        "A session is deleted when all its runs are finished, it has not been used for the given time, and it is not \
+         kept (`workrail session keep`). Nothing is deleted while any session is damaged or unreadable.\n\nExamples:\n  \
          workrail store gc --dry-run\n  workrail store gc --ttl 30d\n  workrail store gc --json\n\n{EXIT_CODES}"
     ))]
     Gc(GcArguments),
-    /// Repair a damaged session, and restore damaged content that can be computed again or is in a backup.
+    /// Repair damaged sessions and content.
     #[command(after_help = format!(
-        "A damaged log is cut back to the part that can be trusted, after a backup of all of it. Damaged workflows, \
-         snapshots and notes are computed again or taken from a backup; the damaged file is kept in \
-         backups/content.\n\nExamples:\n  workrail store repair sess_a7pgws9t9jhg9wjr --dry-run\n  workrail store repair \
+        "A damaged log is cut back to its intact part; the whole log is backed up first. Damaged workflows, snapshots \
+         and notes are recomputed or copied from a backup; the damaged file is kept in backups/content.\n\nExamples:\n  workrail store repair sess_a7pgws9t9jhg9wjr --dry-run\n  workrail store repair \
          sess_a7pgws9t9jhg9wjr\n  workrail store repair --all\n  workrail store repair --all --from /mnt/disk/workrail\n\n{EXIT_CODES}"
     ))]
     Repair(RepairArguments),
-    /// The keys that tokens are signed with.
+    /// Manage the keys that sign tokens, and the secret for HTTP.
     #[command(subcommand)]
     Keys(KeysCommand),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// A session id, a run id, the beginning of one, or a run's two-word label; all sessions without it.
+    /// A session id, a run id, a prefix of one, or a run's two-word label. Default: all sessions.
     session: Option<String>,
-    /// The whole store: every session, all content, and what else lies there.
+    /// Check the whole store: sessions, content and stray files.
     #[arg(long, conflicts_with = "session")]
     all: bool,
-    /// Print one JSON document.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -77,10 +76,10 @@ pub(crate) struct BackupArguments {
     /// Leave out the signing keys.
     #[arg(long)]
     without_keys: bool,
-    /// Read and hash everything that the backup already holds, and copy damaged files again.
+    /// Also verify what the backup already holds, and copy damaged files again.
     #[arg(long)]
     verify: bool,
-    /// Print one JSON document.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -89,97 +88,97 @@ pub(crate) struct BackupArguments {
 pub(crate) struct RestoreArguments {
     /// A folder that `workrail store backup` wrote, or any other copy of a data directory.
     src: Utf8PathBuf,
-    /// Only this session: its id in the backup, the beginning of it, or the label of one of its runs.
+    /// Only this session: its id in the backup, a prefix of it, or the label of one of its runs.
     session: Option<String>,
-    /// Only show what would be restored.
+    /// Show what would be restored.
     #[arg(long)]
     dry_run: bool,
-    /// Print one JSON document.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct GcArguments {
-    /// Only show what would go.
+    /// Show what would be deleted.
     #[arg(long)]
     dry_run: bool,
     /// How long finished sessions are kept: a number and d, h or m, such as 90d.
     #[arg(long, value_name = "90d")]
     ttl: Option<Ttl>,
-    /// Print one JSON document.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RepairArguments {
-    /// A session id, the beginning of one, or the label of one of its runs.
+    /// A session id, a prefix of one, or the label of one of its runs.
     #[arg(required_unless_present = "all")]
     session: Option<String>,
-    /// Restore the damaged content of all sessions. Damaged logs are only named.
+    /// Restore damaged content of all sessions. Damaged logs are only reported.
     #[arg(long, conflicts_with = "session")]
     all: bool,
-    /// A backup from which damaged content may be taken.
+    /// A backup to restore damaged content from.
     #[arg(long, value_name = "BACKUP")]
     from: Option<Utf8PathBuf>,
-    /// Only show what would be kept, given up and restored.
+    /// Show what would be kept, lost and restored.
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask: for scripts.
+    /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
-    /// Print one JSON document.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Show which keys are accepted, by their fingerprints.
+    /// Show the fingerprints of the accepted keys.
     #[command(after_help = format!("Examples:\n  workrail store keys show\n\n{EXIT_CODES}"))]
     Show {
-        /// Print one JSON document.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Print the secret that requests over HTTP must carry.
     #[command(after_help = format!(
-        "`workrail mcp --http` makes the secret when it first starts. Whoever has it can do everything that agents can \
-         do here.\n\nExamples:\n  workrail store keys http-secret\n  export WORKRAIL_HTTP_TOKEN=\"$(workrail store keys http-secret)\"\n  \
+        "`workrail mcp --http` creates the secret when it first starts. Anyone who has it can do everything that agents \
+         can do here.\n\nExamples:\n  workrail store keys http-secret\n  export WORKRAIL_HTTP_TOKEN=\"$(workrail store keys http-secret)\"\n  \
          workrail store keys http-secret --new\n\n{EXIT_CODES}"
     ))]
     HttpSecret {
-        /// Replace the secret. Restart HTTP servers and set clients up again afterwards.
+        /// Replace the secret. Restart HTTP servers and reconfigure clients afterwards.
         #[arg(long)]
         new: bool,
-        /// Do not ask before replacing: for scripts.
+        /// Do not ask for confirmation.
         #[arg(long, requires = "new")]
         yes: bool,
-        /// Print one JSON document.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Make a new keyring where it is lost, damaged or unusable. Tokens in open chats stop working.
+    /// Create a new keyring when it is lost or unusable. Tokens in open chats stop working.
     #[command(after_help = format!(
-        "A file that cannot be used is moved aside, not deleted. Sessions are not touched: agents find their runs \
-         again with resume_session.\n\nExamples:\n  workrail store keys new\n  workrail store keys new --yes --json\n\n{EXIT_CODES}"
+        "The unusable file is moved aside, not deleted. Sessions do not change: agents find their runs with \
+         resume_session.\n\nExamples:\n  workrail store keys new\n  workrail store keys new --yes --json\n\n{EXIT_CODES}"
     ))]
     New {
-        /// Do not ask: for scripts.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
-        /// Print one JSON document.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Sign new tokens with a fresh key. Tokens of the key before it stay good until the next rotation.
+    /// Sign new tokens with a new key. Tokens of the previous key stay valid until the next rotation.
     #[command(after_help = format!("Examples:\n  workrail store keys rotate\n  workrail store keys rotate --yes --json\n\n{EXIT_CODES}"))]
     Rotate {
-        /// Do not ask: for scripts.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
-        /// Print one JSON document.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },

@@ -25,29 +25,29 @@ pub(crate) enum CatalogCommand {
         "{EXIT_CODES}\n\nExamples:\n  workrail workflow list\n  workrail workflow list --query review --tag coding\n  workrail workflow list --problems"
     ))]
     List(ListArguments),
-    /// Show what a workflow is, where it comes from, what it does and what it asks of you.
+    /// Show a workflow: its description, source, plan and requirements.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow inspect wr.code_review"))]
     Inspect(InspectArguments),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
-    /// Only those with all of these words in their id, name, description or tags.
+    /// Only workflows with all these words in the id, name, description or tags.
     #[arg(long)]
     query: Option<String>,
-    /// Only those with this tag; may be given several times.
+    /// Only workflows with this tag. May be repeated.
     #[arg(long)]
     tag: Vec<String>,
-    /// Files that cannot be used as well, with the reasons.
+    /// Also list files that cannot be used, with the reasons.
     #[arg(long)]
     all: bool,
-    /// Only the files that cannot be used; ends with 1 when there are any.
+    /// List only files that cannot be used; exit code 1 if there are any.
     #[arg(long, conflicts_with_all = ["all", "query", "tag"])]
     problems: bool,
-    /// The folder whose workflows are listed. Default: the one you are in.
+    /// The workspace to list workflows for. Default: the current directory.
     #[arg(long, value_name = "FOLDER")]
     workspace: Option<String>,
-    /// Print as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -56,10 +56,10 @@ pub(crate) struct ListArguments {
 pub(crate) struct InspectArguments {
     /// The id of the workflow.
     id: String,
-    /// The folder whose workflows are looked at. Default: the one you are in.
+    /// The workspace to look in. Default: the current directory.
     #[arg(long, value_name = "FOLDER")]
     workspace: Option<String>,
-    /// Print as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

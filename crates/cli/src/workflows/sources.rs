@@ -30,41 +30,41 @@ pub(crate) struct SourcesArguments {
 
 #[derive(Debug, Subcommand)]
 enum SourcesCommand {
-    /// Show every source, lowest precedence first (this is what `workrail workflow sources` does).
+    /// List the sources, lowest precedence first. This is the default.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow sources list --json"))]
     List {
-        /// Print as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Register a folder, a plugin or a git repository.
     #[command(subcommand)]
     Add(AddCommand),
-    /// Take a source out of the settings; what was fetched of it goes too.
+    /// Remove a source from the settings, and its fetched copy.
     #[command(after_help = format!("{EXIT_CODES}\n\nExamples:\n  workrail workflow sources remove team\n  workrail workflow sources remove /srv/flows"))]
     Remove {
-        /// The name of a git source, or a folder as it is registered.
+        /// The name of a git source, or the path of a registered folder.
         source: String,
-        /// Print as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Fetch git sources now.
     #[command(after_help = format!(
-        "A fetch that fails changes nothing: what was fetched before keeps being served.\n\n{EXIT_CODES}\n\n\
+        "If a fetch fails, the copy fetched before stays in use.\n\n{EXIT_CODES}\n\n\
          Examples:\n  workrail workflow sources sync\n  workrail workflow sources sync team"
     ))]
     Sync {
-        /// The sources to fetch; all without one.
+        /// The sources to fetch. Default: all.
         names: Vec<String>,
-        /// Print as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Look at every source, and say what is wrong and how to mend it.
+    /// Check every source and explain how to fix problems.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow sources health"))]
     Health {
-        /// Print as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -76,7 +76,7 @@ enum AddCommand {
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow sources add folder ~/flows"))]
     Folder {
         path: Utf8PathBuf,
-        /// Print as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -84,13 +84,13 @@ enum AddCommand {
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow sources add plugin /opt/acme-workflows"))]
     Plugin {
         path: Utf8PathBuf,
-        /// Print as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// A git repository, over https or ssh.
     #[command(after_help = format!(
-        "The address must hold no user name or password; a private repository is fetched over ssh with your key.\n\n\
+        "The URL must not contain a user name or password. Private repositories are fetched over ssh with your key.\n\n\
          {EXIT_CODES}\n\nExamples:\n  workrail workflow sources add git team https://example.com/team/flows.git\n  \
          workrail workflow sources add git team git@example.com:team/flows.git --ref v2 --folder workflows"
     ))]
@@ -99,22 +99,22 @@ enum AddCommand {
 
 #[derive(Debug, Args)]
 struct AddGit {
-    /// What to call it.
+    /// A name for the source.
     name: String,
     url: String,
-    /// A branch, a tag or a whole commit id. Default: what the repository shows first.
+    /// A branch, tag or full commit id. Default: the repository's default branch.
     #[arg(long = "ref", value_name = "REF")]
     pin: Option<String>,
-    /// Where in the repository the workflows are.
+    /// The folder in the repository that holds the workflows.
     #[arg(long)]
     folder: Option<String>,
-    /// How often a running server fetches it; 0 for never.
+    /// How often a running server fetches it; 0 means never.
     #[arg(long, value_name = "HOURS", default_value_t = SYNC_HOURS_DEFAULT)]
     sync_hours: u32,
-    /// Allow a repository on this machine, by its absolute path.
+    /// Allow an absolute path to a repository on this machine.
     #[arg(long)]
     allow_local: bool,
-    /// Print as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

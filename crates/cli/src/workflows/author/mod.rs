@@ -21,14 +21,14 @@ use crate::{output, settings};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthorCommand {
-    /// Check workflow files and say what is wrong, where, why and how to fix it.
+    /// Check workflow files and explain every problem.
     #[command(after_help = "Exit codes: 0 no errors, 1 errors, 2 a path cannot be read.\n\n\
                             Example: workrail workflow validate workflows/")]
     Validate {
         /// Files or folders; folders are searched for *.json and *.jsonc.
         #[arg(required = true)]
         paths: Vec<Utf8PathBuf>,
-        /// Print the problems as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -40,13 +40,13 @@ pub(crate) enum AuthorCommand {
         #[arg(long, value_enum, default_value_t = Emit::Json)]
         emit: Emit,
     },
-    /// Show the whole plan of a workflow as a tree.
+    /// Show the plan of a workflow as a tree.
     #[command(after_help = "Example: workrail workflow preview wr.small_change")]
     Preview {
         /// A workflow id, or a file.
         workflow: String,
     },
-    /// Write a new workflow file to start from, with a test script beside it.
+    /// Create a starter workflow file and a test script for it.
     #[command(after_help = "Example: workrail workflow new team.release_notes")]
     New {
         /// `namespace.name`, in lowercase.
@@ -55,15 +55,15 @@ pub(crate) enum AuthorCommand {
         #[arg(long, default_value = "workflows")]
         dir: Utf8PathBuf,
     },
-    /// Run a workflow with a scripted agent and report what differs and what is not covered.
-    #[command(after_help = "The script is a TOML file; by default FILE with the ending .test.toml.\n\n\
+    /// Run a workflow with a scripted agent; report differences and uncovered steps.
+    #[command(after_help = "The script is a TOML file. Default: FILE with the extension .test.toml.\n\n\
                             Example: workrail workflow test workflows/team.release_notes.json")]
     Test {
         file: Utf8PathBuf,
         /// The script to run.
         #[arg(long)]
         script: Option<Utf8PathBuf>,
-        /// Print the report as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
