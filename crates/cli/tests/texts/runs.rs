@@ -1,0 +1,87 @@
+//! Commands about one run.
+
+use serde_json::json;
+
+use crate::stage::Stage;
+
+/// A run with a completed step, a rewind that made a second branch, and one that waits for an approval.
+fn with_runs() -> (Stage, String, String) {
+    let stage = Stage::new();
+    let mut client = stage.server();
+    let first = client
+        .call("start_workflow", json!({ "workflowId": "team.change", "goal": "give retries a budget" }));
+    let label = stage.name(&first, "change run");
+    let notes =
+        |text: &str| json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": text } });
+    client.call("continue_workflow", notes("Retries now stop after three attempts."));
+    let looked = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
+    let again = json!({
+        "ackToken": looked.string("ackToken"),
+        "output": { "notesMarkdown": "Retries now stop after ten seconds." },
+    });
+    client.call("continue_workflow", again);
+    let gated = client.call("start_workflow", json!({ "workflowId": "team.release", "goal": "publish 2.0" }));
+    let waiting = stage.name(&gated, "release run");
+    Stage::follow(&mut client, &gated);
+    client.close();
+    (stage, label, waiting)
+}
+
+#[test]
+fn show() {
+    let (stage, label, waiting) = with_runs();
+    stage.say_both(&["show", &label]);
+    stage.say(&["show", &waiting]);
+    stage.say_both(&["show", "no-such"]);
+    stage.compare("show");
+}
+
+#[test]
+fn log() {
+    let (stage, label, _) = with_runs();
+    stage.say_both(&["log", &label, "--limit", "4"]);
+    stage.compare("log");
+}
+
+#[test]
+fn tree() {
+    let (stage, label, _) = with_runs();
+    stage.say(&["tree", &label, "--ascii"]);
+    stage.say_both(&["tree", &label]);
+    stage.compare("tree");
+}
+
+#[test]
+fn search() {
+    let (stage, _, _) = with_runs();
+    stage.say_both(&["search", "retries", "seconds"]);
+    stage.say(&["search", "nothing-like-this"]);
+    stage.compare("search");
+}
+
+#[test]
+fn resume() {
+    let (stage, label, _) = with_runs();
+    stage.say_both(&["resume", "retries", "budget"]);
+    stage.say(&["resume", &label]);
+    stage.say(&["resume", "unrelated", "words"]);
+    stage.compare("resume");
+}
+
+#[test]
+fn report() {
+    let (stage, label, _) = with_runs();
+    stage.say(&["report", &label]);
+    stage.say(&["report", &label, "--json"]);
+    stage.say(&["report", &label, "-o", "report.md"]);
+    stage.say(&["report", &label, "-o", "report.md"]);
+    stage.compare("report");
+}
+
+#[test]
+fn approve_and_reject() {
+    let (stage, label, waiting) = with_runs();
+    stage.say_both(&["approve", &waiting]);
+    stage.say_both(&["reject", &label]);
+    stage.compare("approve_and_reject");
+}

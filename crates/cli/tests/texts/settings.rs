@@ -1,0 +1,47 @@
+//! Settings, clients, and the commands that explain.
+
+use crate::stage::Stage;
+
+#[test]
+fn config() {
+    let stage = Stage::new();
+    stage.say_both(&["config", "list"]);
+    stage.say_both(&["config", "get", "retention.ttl_days"]);
+    stage.say(&["config", "set", "retention.ttl_days", "30"]);
+    stage.say(&["config", "set", "retention.ttl_days", "soon"]);
+    stage.say(&["config", "set", "retention.ttl_day", "30"]);
+    stage.say(&["config", "get", "retention.ttl_days"]);
+    stage.say(&["config", "set", "retention.ttl_days"]);
+    stage.say_both(&["config", "path"]);
+    stage.compare("config");
+}
+
+#[test]
+fn clients() {
+    let stage = Stage::new();
+    stage.say_both(&["setup", "install", "--list"]);
+    stage.say(&["setup", "install", "--client", "cursor", "--dry-run"]);
+    stage.say_both(&["setup", "install", "--client", "cursor"]);
+    stage.say(&["setup", "install", "--client", "cursor", "--scope", "project"]);
+    stage.say_both(&["setup", "uninstall", "--client", "cursor"]);
+    stage.say(&["setup", "uninstall", "--client", "gemini"]);
+    stage.compare("setup_clients");
+}
+
+#[test]
+fn explain_and_usage() {
+    let stage = Stage::new();
+    stage.say(&["explain", "token_bad_signature"]);
+    stage.say(&["explain", "NO_SUCH_CODE"]);
+    stage.say(&["verify"]);
+    stage.say(&["session", "list", "--no-such"]);
+    stage.say(&["session", "list", "--no-such", "--json"]);
+    stage.compare("explain_and_usage");
+}
+
+#[test]
+fn doctor() {
+    let stage = Stage::new();
+    stage.say_both(&["doctor"]);
+    stage.compare("doctor");
+}
