@@ -75,7 +75,7 @@ fn place() -> Result<ConfigPath, Failure> {
 fn key(text: &str) -> Result<Key, Failure> {
     Key::parse(text).ok_or_else(|| {
         let known: Vec<&str> = Key::ALL.iter().map(|key| key.as_str()).collect();
-        Failure::Call(format!("`{text}` is no setting. The settings are: {}.", known.join(", ")))
+        Failure::Call(format!("Unknown setting `{text}`. The settings are: {}.", known.join(", ")))
     })
 }
 
@@ -129,7 +129,7 @@ fn list(format: Format) -> Result<(), Failure> {
     let row = |key: &Key| {
         let setting = current.settings.get(*key);
         let value =
-            setting.map_or_else(|| "(by the machine)".to_owned(), |setting| setting.value.to_string());
+            setting.map_or_else(|| "(chosen automatically)".to_owned(), |setting| setting.value.to_string());
         let origin = setting.map_or("default", |setting| setting.origin.as_str()).to_owned();
         vec![key.as_str().to_owned(), value, origin, key.what().to_owned()]
     };
@@ -146,7 +146,7 @@ pub(crate) fn warn(behind: &Behind) {
         output::toned(
             Tone::Warning,
             &format!(
-                "Server {} (process {}) still has another `{}`: it changes {}, so restart that client.",
+                "Server {} (process {}) still uses an old value of `{}`: it changes {}, so restart that client.",
                 behind.server.server_id,
                 behind.server.process_id,
                 difference.key.as_str(),
@@ -190,7 +190,7 @@ fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
     if let Some((name, overriding)) = variable(key).and_then(|own| Some((own.name, own.get()?))) {
         output::toned(
             Tone::Warning,
-            &format!("Here `{name}` is set to `{overriding}` and wins over the file."),
+            &format!("The environment variable `{name}` is set to `{overriding}` and overrides the file."),
         );
     }
     let desired = config::load_file(&place).map_err(|error| unusable(&error))?;
@@ -244,6 +244,6 @@ fn edit() -> Result<(), Failure> {
         return Err(Failure::Environment(format!("`{program}` ended with {ended}; nothing was checked.")));
     }
     config::load_file(&place).map_err(|error| unusable(&error))?;
-    output::toned(Tone::Good, &format!("{} is in order.", place.path));
+    output::toned(Tone::Good, &format!("{} has no problems.", place.path));
     Ok(())
 }

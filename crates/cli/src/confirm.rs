@@ -27,7 +27,7 @@ pub(crate) fn typed(asked: Asked, prompt: &str, answers: &[String]) -> Result<()
     }
     if !stdin().is_terminal() {
         return Err(Failure::Call(
-            "This asks a person at a terminal first. From a script, say --yes. Nothing was changed."
+            "No terminal to ask for confirmation. Pass --yes to skip the question. Nothing was changed."
                 .to_owned(),
         ));
     }
@@ -36,6 +36,6 @@ pub(crate) fn typed(asked: Asked, prompt: &str, answers: &[String]) -> Result<()
     stdin().lock().read_line(&mut typed).map_err(|error| Failure::Environment(error.to_string()))?;
     match answers.iter().any(|answer| answer == typed.trim()) {
         true => Ok(()),
-        false => Err(Failure::Call("That was not typed. Nothing was changed.".to_owned())),
+        false => Err(Failure::Call("The confirmation did not match. Nothing was changed.".to_owned())),
     }
 }

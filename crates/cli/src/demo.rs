@@ -92,7 +92,7 @@ async fn follow(session: &Session, reply: &Value) -> Result<Value, Failure> {
 }
 
 fn require(holds: bool, what: &str) -> Result<(), Failure> {
-    if holds { Ok(()) } else { Err(format!("this should hold and does not: {what}").into()) }
+    if holds { Ok(()) } else { Err(format!("expectation failed: {what}").into()) }
 }
 
 fn chapter(title: &str) {
@@ -120,7 +120,7 @@ async fn show() -> Result<(), Failure> {
     complete(&session, found).await?;
     session.close().await?;
 
-    chapter("What is on disk now");
+    chapter("Files on disk");
     for line in tree(folder.path())? {
         output::toned(Tone::Quiet, &format!("    {line}"));
     }
@@ -128,7 +128,7 @@ async fn show() -> Result<(), Failure> {
 }
 
 async fn begin(session: &Session) -> Result<Value, Failure> {
-    chapter("1. What is there: the agent lists workflows");
+    chapter("1. List: the agent asks which workflows exist");
     let listed = session.call("list_workflows", json!({ "query": "change" })).await?;
     shown(&listed);
 
@@ -141,12 +141,12 @@ async fn begin(session: &Session) -> Result<Value, Failure> {
 }
 
 async fn correct(session: &Session, first: &Value) -> Result<Value, Failure> {
-    chapter("3. Blocked: notes are missing, the answer says what to send");
+    chapter("3. Blocked: notes are missing, and the reply says what to send");
     let blocked = session.call("continue_workflow", next(first, None)?).await?;
     shown(&blocked);
     require(blocked["kind"] == "blocked", "a step without notes is blocked")?;
 
-    chapter("4. Corrected: the same step, now with notes, advances");
+    chapter("4. Corrected: with notes, the step is completed");
     let call = next(&blocked, Some("Read the settings module; the key `timeout` is to be renamed."))?;
     let second = session.call("continue_workflow", call.clone()).await?;
     require(second["run"]["stepId"] == "change", "the second step is pending")?;
@@ -169,16 +169,16 @@ async fn correct(session: &Session, first: &Value) -> Result<Value, Failure> {
 }
 
 async fn rewind(session: &Session, first: &Value, second: &Value) -> Result<(), Failure> {
-    chapter("7. The server was restarted; the bookmark finds the step again, with what was recorded");
+    chapter("7. Restart: after a server restart the state token finds the step and its notes");
     let bookmark = json!({ "stateToken": text(second, "stateToken")? });
     let rehydrated = session.call("continue_workflow", bookmark).await?;
     require(
         rehydrated["recap"]["entries"].as_array().is_some_and(|told| told.len() == 2),
-        "the recap is there",
+        "the reply contains the recap",
     )?;
     shown(&rehydrated);
 
-    chapter("8. Rewind: the chat goes back to the first step and continues differently");
+    chapter("8. Rewind: the chat returns to the first step and takes another path");
     let rewound =
         session.call("continue_workflow", json!({ "stateToken": text(first, "stateToken")? })).await?;
     let other =
@@ -189,7 +189,7 @@ async fn rewind(session: &Session, first: &Value, second: &Value) -> Result<(), 
 }
 
 async fn mix_up(session: &Session, second: &Value) -> Result<(), Failure> {
-    chapter("9. A token with one character changed goes nowhere, and the error leads back");
+    chapter("9. A token with one changed character is refused, and the error leads back to the run");
     let mut mangled = text(second, "ackToken")?;
     // The last character has one unused bit; both of these leave it empty.
     let last = if mangled.ends_with('0') { '2' } else { '0' };
@@ -205,7 +205,7 @@ async fn mix_up(session: &Session, second: &Value) -> Result<(), Failure> {
 }
 
 async fn find_again(session: &Session) -> Result<Value, Failure> {
-    chapter("10. Resume: a new chat knows nothing but a few words of the goal");
+    chapter("10. Resume: a new chat finds the run by a few words of its goal");
     let resumed = session.call("resume_session", json!({ "query": "timeout setting" })).await?;
     shown(&resumed);
     let found = follow(session, &resumed).await?;
@@ -214,7 +214,7 @@ async fn find_again(session: &Session) -> Result<Value, Failure> {
 }
 
 async fn complete(session: &Session, mut reply: Value) -> Result<(), Failure> {
-    chapter("11. Go on to the end");
+    chapter("11. Continue to the end");
     while reply["isComplete"] != true {
         let notes = format!("Did: {}", reply["pending"]["title"]);
         reply = session.call("continue_workflow", next(&reply, Some(&notes))?).await?;

@@ -138,7 +138,7 @@ fn explain(code: &str) -> ExitCode {
             ExitCode::SUCCESS
         }
         None => {
-            output::error(&format!("There is no error code `{wanted}`. The codes are:"));
+            output::error(&format!("Unknown error code `{wanted}`. The codes are:"));
             for known in ErrorCode::ALL {
                 output::error(&format!("  {}", known.as_str()));
             }

@@ -22,12 +22,11 @@ pub(crate) struct Asker {
     pub(crate) descends_from_server: Option<bool>,
 }
 
-/// Checks that somebody can be asked here. `what` begins the refusal: "An approval".
+/// Checks that somebody can be asked here. `what` begins the refusal: "Approving".
 pub(crate) fn asker(engine: &LocalEngine, what: &str) -> Result<Asker, Failure> {
     if !stdin().is_terminal() {
         return Err(Failure::Environment(format!(
-            "{what} needs a terminal with a person at it: run this command yourself, not from a script. Nothing was \
-             recorded."
+            "{what} needs an interactive terminal. Run this command yourself, not from a script. Nothing was recorded."
         )));
     }
     let servers = engine.servers().unwrap_or_default();
@@ -64,6 +63,6 @@ pub(crate) fn typed(prompt: &str, answer: &str) -> Result<(), Failure> {
     stdin().lock().read_line(&mut typed).map_err(|error| Failure::Environment(error.to_string()))?;
     match typed.trim() == answer {
         true => Ok(()),
-        false => Err(Failure::Call(format!("That is not `{answer}`. Nothing was recorded."))),
+        false => Err(Failure::Call(format!("The answer did not match `{answer}`. Nothing was recorded."))),
     }
 }

@@ -173,7 +173,7 @@ fn sessions_are_listed_shown_drawn_logged_searched_and_resumed() {
     assert_eq!(&scene.json(&["show", link])["node"], node);
 
     let tree = scene.printed(&["tree", &label, "--ascii"]);
-    assert!(tree.contains("* 1. First") && tree.contains("@ 2. Second - the run goes on here"), "{tree}");
+    assert!(tree.contains("* 1. First") && tree.contains("@ 2. Second - current"), "{tree}");
     assert_eq!(scene.json(&["tree", &label])["runs"][0]["nodes"].as_array().unwrap().len(), 2);
 
     let log = scene.printed(&["log", &session]);
@@ -225,7 +225,7 @@ fn damaged_sessions_are_reported_up_to_the_damage_and_never_hidden() {
         for name in [&tail, &tail_label] {
             let text = scene.printed(&[command, name]);
             assert!(text.contains("Damaged session: "), "{text}");
-            assert!(!text.contains("To go on in a chat"), "{text}");
+            assert!(!text.contains("To continue in a chat"), "{text}");
         }
     }
     let planned = scene.json(&["store", "repair", &tail_label, "--dry-run"]);

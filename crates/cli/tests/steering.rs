@@ -78,7 +78,7 @@ fn an_approval_needs_a_terminal_and_the_typed_label() {
 
     let refused = scene.run(&["approve", &label]);
     assert!(!refused.status.success());
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("needs a terminal with a person at it"));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("needs an interactive terminal"));
     assert!(!scene.typed(&format!("approve {label}"), "yes"), "another word than the label approves nothing");
     let still = next(&mut client, &blocked);
     assert_eq!(still.structured["kind"], "blocked");

@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
+use workrail_model::resume::ResumeBody;
 use workrail_model::token::{TokenEncoding, TokenKind};
 use workrail_ports::archive::{SessionArchive, SessionImport};
 use workrail_ports::cache::{ProjectionCache, SessionIndex};
@@ -217,12 +218,12 @@ impl<S: Store> Engine<S> {
     pub fn resume_session(&self, request: ResumeSession) -> Answer {
         self.signer.refresh(FirstKeys::Look)?;
         let workspace = self.workspace(request.workspace.as_deref())?;
-        self.reading().resume(&request, workspace.as_ref())
+        Reply::plain(&self.reading().resume(&request, workspace.as_ref())?)
     }
 
     /// The same for people, whose question is answered without keys as well: then no candidate has a next call,
     /// and `keys_problem` says why.
-    pub fn find_runs(&self, request: ResumeSession) -> Answer {
+    pub fn find_runs(&self, request: ResumeSession) -> Result<ResumeBody, Box<ErrorEnvelope>> {
         // What is wrong with the keys is asked for by `keys_problem`.
         let _ = self.signer.refresh(FirstKeys::Look);
         let workspace = self.workspace(request.workspace.as_deref())?;

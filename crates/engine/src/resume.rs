@@ -17,9 +17,8 @@ use workrail_ports::workspace::WorkspacePath;
 
 use crate::cards::tip_of;
 use crate::gate::Reading;
-use crate::reply::Reply;
 use crate::request::ResumeSession;
-use crate::{Answer, error, session};
+use crate::{error, session};
 
 const CANDIDATES_MAX: usize = 5;
 const GOAL_SHOWN_BYTES_MAX: usize = 200;
@@ -27,7 +26,11 @@ const GOAL_SHOWN_BYTES_MAX: usize = 200;
 const SNIPPET_SHOWN_BYTES_MAX: usize = 700;
 
 impl Reading<'_> {
-    pub(crate) fn resume(&self, request: &ResumeSession, workspace: Option<&WorkspacePath>) -> Answer {
+    pub(crate) fn resume(
+        &self,
+        request: &ResumeSession,
+        workspace: Option<&WorkspacePath>,
+    ) -> Result<ResumeBody, Box<ErrorEnvelope>> {
         let query = self.query(request, workspace)?;
         let (ranked, searched_runs, unhealthy_sessions) = {
             let known = self.cards()?;
@@ -49,7 +52,7 @@ impl Reading<'_> {
         }
         let next_call = candidates.first().and_then(|first| first.next_call.clone());
         let text = text(&candidates, query.has_words(), searched_runs, unhealthy_sessions);
-        Reply::plain(&ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call })
+        Ok(ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call })
     }
 
     fn query(
@@ -174,14 +177,14 @@ fn is_about_content(code: ErrorCode) -> bool {
 
 fn text(candidates: &[Candidate], has_words: bool, searched: u64, unhealthy: u64) -> String {
     let nothing_fits = candidates.iter().all(|found| found.why_matched == [MatchReason::RecencyFallback]);
-    let how = "Go on with the one you mean by the call below it; that call only looks.";
+    let how = "Continue the one you mean with the call below it. That call changes nothing.";
     let mut text = match candidates {
         [] => "No run can be resumed in this data directory. Start one: list_workflows shows what there is."
             .to_owned(),
         _ if has_words && nothing_fits => {
-            format!("Nothing recorded fits these words. The latest runs, of {searched}: {how}")
+            format!("Nothing recorded matches these words. The latest runs, of {searched}: {how}")
         }
-        [_] => format!("One run is offered. {how}"),
+        [_] => format!("One run found. {how}"),
         several => format!("{} of {searched} runs, the most likely first. {how}", several.len()),
     };
     for (position, candidate) in candidates.iter().enumerate() {
@@ -200,7 +203,7 @@ fn described(candidate: &Candidate) -> String {
         _ => format!("Session {} (notes only)", candidate.session_id),
     };
     if let Some(status) = candidate.status {
-        let _ = write!(text, " · {}", status.as_str());
+        let _ = write!(text, " · {}", status.in_words());
     }
     if let Some(title) = &candidate.step_title {
         let _ = write!(text, " · at: {title}");
@@ -208,7 +211,7 @@ fn described(candidate: &Candidate) -> String {
     if let Some(goal) = &candidate.goal {
         let _ = write!(text, "\n   Goal: {goal}");
     }
-    let why: Vec<&str> = candidate.why_matched.iter().map(|reason| reason.as_str()).collect();
+    let why: Vec<&str> = candidate.why_matched.iter().map(|reason| reason.in_words()).collect();
     let _ = write!(text, "\n   Why: {}", why.join(", "));
     if let Some(at) = &candidate.last_worked_on {
         let _ = write!(text, "; last worked on {at}");

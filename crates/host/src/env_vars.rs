@@ -86,7 +86,7 @@ pub const RETENTION_DAYS: EnvVar = EnvVar {
 
 pub const REDACT_KEYS: EnvVar = EnvVar {
     name: "WORKRAIL_REDACT_KEYS",
-    what: "Context keys that redacted exports leave out, separated by colons; `*` stands for any characters.",
+    what: "Context keys that redacted exports leave out, separated by colons; `*` matches any characters.",
 };
 
 pub const TOKEN_ENCODING: EnvVar = EnvVar {

@@ -165,7 +165,7 @@ fn a_workspace_that_is_not_there_is_said() {
     let scene = Scene::new();
     let absent = WorkspacePath::parse(scene.path("absent").as_str()).unwrap();
     let survey = scene.sources().survey(Some(&absent));
-    assert_eq!(problems(&survey), [(absent.as_str(), "the workspace is no folder that can be read")]);
+    assert_eq!(problems(&survey), [(absent.as_str(), "the workspace is not a readable folder")]);
 }
 
 #[test]

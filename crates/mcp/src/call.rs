@@ -223,7 +223,8 @@ pub(crate) fn refused(tool: ToolName, arguments: Map<String, Value>, reason: &st
 pub(crate) fn crashed() -> CallToolResult {
     failed(&ErrorEnvelope {
         code: ErrorCode::InternalInvariant,
-        message: "The call failed inside WorkRail; the server goes on and the store is intact.".to_owned(),
+        message: "The call failed inside WorkRail. The server keeps running and the store is intact."
+            .to_owned(),
         retry: Retry::RetryableImmediate,
         suggestion: "Repeat the same call once with the same tokens.".to_owned(),
         next_call: None,

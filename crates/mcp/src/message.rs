@@ -90,7 +90,7 @@ fn refused(bytes: &[u8], fault: Fault) -> Refused {
         Fault::Shape if bytes.trim_ascii_start().starts_with(b"[") => {
             "a batch is not accepted: send each message on its own".to_owned()
         }
-        Fault::Shape => "the message is no JSON-RPC 2.0 request, notification or response".to_owned(),
+        Fault::Shape => "the message is not a JSON-RPC 2.0 request, notification or response".to_owned(),
     };
     let error = match is_json {
         true => ErrorData::invalid_request(reason.clone(), None),
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_batch_and_a_stray_object_are_invalid_requests() {
-        for (bytes, reason) in [(&b"[]"[..], "a batch is not accepted"), (b"{}", "no JSON-RPC 2.0")] {
+        for (bytes, reason) in [(&b"[]"[..], "a batch is not accepted"), (b"{}", "not a JSON-RPC 2.0")] {
             let (_, code, message) = answer(bytes).expect("answered");
             assert_eq!(code, -32600);
             assert!(message.contains(reason), "{message}");

@@ -78,7 +78,7 @@ impl ServerHandler for Server {
         let Some(tool) = ToolName::parse(&request.name).filter(offered) else {
             let known: Vec<&str> = ToolName::ALL.into_iter().filter(offered).map(ToolName::as_str).collect();
             let known = known.join(", ");
-            let message = format!("there is no tool `{}`; the tools are {known}", request.name);
+            let message = format!("unknown tool `{}`; the tools are {known}", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };
         let mut arguments = request.arguments;

@@ -13,17 +13,17 @@ pub enum CorruptionReason {
     ManifestRecord { manifest_index: u64, detail: String },
     #[error("manifest record {manifest_index} does not follow from segment `{segment}`")]
     ManifestMismatch { manifest_index: u64, segment: String },
-    #[error("the manifest ends with bytes that are no record and no interrupted write")]
+    #[error("the manifest ends with bytes that are neither a record nor an interrupted write")]
     ManifestTail { offset: u64 },
     #[error("segment `{segment}` is missing")]
     SegmentMissing { segment: String },
-    #[error("segment `{segment}` does not have the attested digest")]
+    #[error("segment `{segment}` does not match its digest")]
     SegmentDigest { segment: String },
     #[error("segment `{segment}` cannot be read: {detail}")]
     SegmentUnreadable { segment: String, detail: String },
     #[error("event {event_index} in `{segment}` is not valid: {detail}")]
     Event { segment: String, event_index: u64, detail: String },
-    #[error("segment `{segment}` lies beyond the end of the manifest, which lost what committed it")]
+    #[error("segment `{segment}` is beyond the end of the manifest, which lost the record that committed it")]
     SegmentUnattested { segment: String },
     #[error("the manifest cannot be read: {detail}")]
     ManifestUnreadable { detail: String },

@@ -153,6 +153,16 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// The status in the words of a sentence.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::InProgress => "in progress",
+            Self::Blocked => "blocked",
+            Self::Complete => "complete",
+            Self::CompleteWithGaps => "complete with gaps",
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InProgress => "in_progress",

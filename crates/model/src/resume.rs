@@ -35,6 +35,19 @@ impl MatchReason {
         }
     }
 
+    /// The reason in the words of a sentence.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::MatchedId => "named",
+            Self::MatchedHeadSha => "same commit",
+            Self::MatchedBranch => "same git branch",
+            Self::MatchedNotes => "the notes match",
+            Self::MatchedGoal => "the goal matches",
+            Self::MatchedWorkflowId => "the workflow matches",
+            Self::RecencyFallback => "recent; the words did not match",
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::MatchedId => "matched_id",

@@ -185,7 +185,7 @@ impl EngineState {
         let Self::Running { completed, loop_stack, pending } = self else { return Ok(()) };
         for (position, active) in loop_stack.iter().enumerate() {
             if loop_stack[..position].iter().any(|outer| outer.loop_id == active.loop_id) {
-                return Err(SnapshotError::State("a loop stands twice on the stack"));
+                return Err(SnapshotError::State("a loop occurs twice on the stack"));
             }
         }
         let Pending::Some { step } = pending else { return Ok(()) };

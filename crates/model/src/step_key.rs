@@ -29,7 +29,7 @@ pub enum StepKeyError {
     Name(#[from] NameError),
     #[error("loop frame {frame:?} must be `loopId@iteration`")]
     Frame { frame: String },
-    #[error("the loop `{loop_id}` stands twice in the path")]
+    #[error("the loop `{loop_id}` occurs twice in the path")]
     RepeatedLoop { loop_id: LoopId },
 }
 

@@ -24,7 +24,7 @@ pub struct Doubt {
 }
 
 /// The doubt that a folder among the sessions raises which is none.
-pub const FOREIGN_FOLDER: &str = "a folder among the sessions that is no session: move it out of sessions/";
+pub const FOREIGN_FOLDER: &str = "a folder in sessions/ that is not a session: move it elsewhere";
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum UpkeepError {
@@ -36,7 +36,7 @@ pub enum UpkeepError {
     Busy,
     #[error("the store is in doubt in {} places", .0.len())]
     InDoubt(Vec<Doubt>),
-    #[error("session {session} cannot be mended")]
+    #[error("session {session} cannot be repaired")]
     NotMendable { session: SessionId, health: SessionHealth },
     #[error("`{path}` cannot be copied to a backup: {detail}")]
     NotCopied { path: String, detail: String },

@@ -90,7 +90,7 @@ impl Marks {
             return None;
         }
         if entry.kind != FileKind::Directory {
-            return doubt("a file or a link stands where a session's folder must be".to_owned());
+            return doubt("a file or a link is in the place of a session's folder".to_owned());
         }
         // Looked at before the log is read: whatever is written in between shows in the next look.
         let stamp = manifest.map(|stat| (stat.len, stat.stamp));

@@ -87,7 +87,7 @@ impl MemoryStore {
         fixed::lock(&self.data)
     }
 
-    /// How many pieces of content are kept; equal content is one piece.
+    /// How many content files are kept; equal content is one piece.
     pub fn content_count(&self) -> usize {
         self.data().content.len()
     }

@@ -57,7 +57,8 @@ fn settings(findings: &mut Findings) {
     };
     match load(Some(&place)) {
         Ok(_) if place.path.exists() => findings.good(SETTINGS, format!("{} is in order", place.path)),
-        Ok(_) => findings.good(SETTINGS, format!("none; the defaults hold ({} is not there)", place.path)),
+        Ok(_) => findings
+            .good(SETTINGS, format!("no settings file, using defaults ({} does not exist)", place.path)),
         Err(error @ ConfigError::WrongVariable { .. }) => {
             findings.problem(SETTINGS, error.to_string(), "correct or unset the variable");
         }
@@ -77,12 +78,12 @@ fn variables(findings: &mut Findings) {
             Some(meant) => format!("did you mean {meant}?"),
             None => "unset it".to_owned(),
         };
-        findings.warning(ENVIRONMENT, format!("`{name}` is no variable of WorkRail and does nothing"), fix);
+        findings.warning(ENVIRONMENT, format!("`{name}` is not a WorkRail variable and has no effect"), fix);
     }
     let set = env_vars::ALL.iter().filter(|variable| variable.get().is_some());
     let set: Vec<&str> = set.map(|variable| variable.name).filter(|name| *name != "HOME").collect();
     let set = if set.is_empty() { "none".to_owned() } else { set.join(", ") };
-    findings.good(ENVIRONMENT, format!("variables that are set: {set}"));
+    findings.good(ENVIRONMENT, format!("variables set: {set}"));
 }
 
 fn git(findings: &mut Findings) {
@@ -113,17 +114,17 @@ fn clients(findings: &mut Findings) {
                     let scope = file.scope.as_str();
                     findings.problem(
                         CLIENTS,
-                        format!("{name} starts `{command}`, which is no program ({})", file.path),
+                        format!("{name} starts `{command}`, which does not exist ({})", file.path),
                         format!("workrail setup install --client {name} --scope {scope}"),
                     );
                 }
                 Ok(None) => {}
-                Err(error) => findings.warning(CLIENTS, error.to_string(), "mend the file by hand"),
+                Err(error) => findings.warning(CLIENTS, error.to_string(), "fix the file by hand"),
             }
         }
         if known.present && !set_up {
             let fix = format!("workrail setup install --client {name}");
-            findings.warning(CLIENTS, format!("{name} is there and does not know WorkRail"), fix);
+            findings.warning(CLIENTS, format!("{name} is installed but not configured for WorkRail"), fix);
         }
     }
 }
@@ -150,7 +151,7 @@ fn workflows(findings: &mut Findings) {
     }
     let catalog = Catalog::new(std::sync::Arc::new(sources));
     let (usable, unusable) = catalog.counted(default_workspace().as_ref());
-    findings.good(WORKFLOWS, format!("{usable} can be started from here"));
+    findings.good(WORKFLOWS, format!("{usable} workflows available here"));
     for file in unusable {
         let first = file.errors.first().cloned().unwrap_or_default();
         findings.warning(

@@ -68,23 +68,23 @@ fn keys(findings: &mut Findings, opened: &Opened) {
 fn folder(findings: &mut Findings, root: &Utf8Path) {
     findings.good(DATA, root.as_str());
     if others_may_access(root) == Some(true) {
-        findings.warning(DATA, "other users of this machine may look into it", format!("chmod 700 {root}"));
+        findings.warning(DATA, "other users of this machine can read it", format!("chmod 700 {root}"));
     }
     let Some(volume) = volume(root) else { return };
     let free = volume.free_bytes >> 20;
     match volume.free_bytes {
         0..FREE_BYTES_MIN => {
-            findings.problem(DATA, format!("{free} MiB are free on its disk"), "free some disk space");
+            findings.problem(DATA, format!("{free} MiB free on its disk"), "free some disk space");
         }
         FREE_BYTES_MIN..FREE_BYTES_LOW => {
-            findings.warning(DATA, format!("{free} MiB are free on its disk"), "free some disk space soon");
+            findings.warning(DATA, format!("{free} MiB free on its disk"), "free some disk space soon");
         }
-        FREE_BYTES_LOW.. => findings.good(DATA, format!("{} GiB are free on its disk", free >> 10)),
+        FREE_BYTES_LOW.. => findings.good(DATA, format!("{} GiB free on its disk", free >> 10)),
     }
     if let Some(kind) = volume.network {
         findings.warning(
             DATA,
-            format!("it lies on {kind}, where locks may not keep two machines apart"),
+            format!("it is on {kind}, where file locks may not work between machines"),
             "set data_dir to a folder on a local disk",
         );
     }

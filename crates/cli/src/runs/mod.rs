@@ -103,7 +103,7 @@ fn warn_of_damage(health: &SessionHealth) {
     if let Some(text) = damage(health) {
         output::toned(
             Tone::Warning,
-            &format!("Damaged session: {text}. What is shown lies before the damage.\n"),
+            &format!("Damaged session: {text}. Only what comes before the damage is shown.\n"),
         );
     }
 }

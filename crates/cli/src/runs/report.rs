@@ -72,7 +72,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
     }
     if let Some(path) = command.output.as_deref().filter(|path| path.exists() && !command.force) {
         return Err(Failure::Call(format!(
-            "`{path}` is there already. Choose another name, or add --force."
+            "`{path}` already exists. Choose another name, or pass --force to overwrite it."
         )));
     }
     let engine = wiring::look_default()?;

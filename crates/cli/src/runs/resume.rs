@@ -1,8 +1,9 @@
 //! `sessions resume`: from a few words to what is pasted into a new chat.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use workrail_core::report::words::one_line;
 use workrail_engine::request::ResumeSession;
+use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
 
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
@@ -21,74 +22,71 @@ pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
         },
         None => ResumeSession { query: (!text.is_empty()).then_some(text), ..ResumeSession::default() },
     };
-    let exact = named.is_some();
-    let mut answer = engine.find_runs(request)?.into_structured();
-    if exact {
-        // What was named is offered alone; the ranking goes on with others behind it.
-        if let Some(Value::Array(candidates)) = answer.get_mut("candidates") {
-            candidates.retain(|candidate| {
-                candidate["whyMatched"].as_array().is_some_and(|why| why.contains(&Value::from("matched_id")))
-            });
-        }
+    let mut found = engine.find_runs(request)?;
+    if named.is_some() {
+        // The ranking fills up with other runs; only the named one was asked for.
+        found.candidates.retain(|candidate| candidate.why_matched.contains(&MatchReason::MatchedId));
     }
     if json {
-        if let (Some(problem), Some(members)) = (engine.keys_problem(), answer.as_object_mut()) {
-            members.insert("keyring".to_owned(), json!({ "error": problem }));
+        let mut document = super::value(&found)?;
+        if let Some(problem) = engine.keys_problem() {
+            document["keyring"] = json!({ "error": problem });
         }
-        output::json(&answer);
+        output::json(&document);
         return Ok(());
     }
     super::show::without_keys(&engine);
-    print(&answer);
+    print(&found);
     Ok(())
 }
 
-fn print(answer: &Value) {
-    let candidates = answer["candidates"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if candidates.is_empty() {
+fn print(found: &ResumeBody) {
+    if found.candidates.is_empty() {
         output::line("No run can be resumed in this data directory.");
     }
-    for (place, candidate) in candidates.iter().enumerate() {
-        if place > 0 {
+    for (position, candidate) in found.candidates.iter().enumerate() {
+        if position > 0 {
             output::line("");
         }
-        let said = |member: &str| candidate[member].as_str().unwrap_or_default().to_owned();
-        let name = match candidate["label"].as_str() {
-            Some(label) => {
-                format!("Run {label} · {} · {}", said("workflowId"), said("status").replace('_', " "))
-            }
-            None => format!("Session {} (notes only)", said("sessionId")),
-        };
-        output::toned(Tone::Heading, &format!("{}. {name}", place + 1));
-        for (what, text) in
-            [("goal", said("goal")), ("at", said("stepTitle")), ("last", said("lastWorkedOn"))]
-        {
-            if !text.is_empty() {
-                output::line(&format!("   {what}: {}", one_line(&text)));
-            }
-        }
-        if let Some(problem) = candidate["problem"].as_str() {
-            output::toned(Tone::Warning, &format!("   cannot continue: {}", one_line(problem)));
-        }
-        let why = candidate["whyMatched"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        output::toned(
-            Tone::Quiet,
-            &format!("   why: {}", why.collect::<Vec<_>>().join(", ").replace('_', " ")),
-        );
-        let Some(call) = candidate.get("nextCall") else { continue };
-        output::line("   Paste into a new chat:");
-        output::line(&format!(
-            "     Continue my WorkRail run: call {} with {}",
-            call["tool"].as_str().unwrap_or_default(),
-            call["arguments"]
-        ));
+        print_candidate(position + 1, candidate);
     }
-    if let Some(damaged) = answer["unhealthySessions"].as_u64().filter(|count| *count > 0) {
+    if found.unhealthy_sessions > 0 {
         output::toned(
             Tone::Warning,
             &format!(
-                "\n{damaged} damaged or unreadable sessions are not offered; `sessions list` names them."
+                "\n{} damaged or unreadable sessions are not offered; `workrail session list` names them.",
+                found.unhealthy_sessions
             ),
         );
+    }
+}
+
+fn print_candidate(number: usize, candidate: &Candidate) {
+    let name = match (&candidate.label, &candidate.workflow_id, candidate.status) {
+        (Some(label), Some(workflow), Some(status)) => {
+            format!("Run {label} · {workflow} · {}", status.in_words())
+        }
+        _ => format!("Session {} (notes only)", candidate.session_id),
+    };
+    output::toned(Tone::Heading, &format!("{number}. {name}"));
+    let facts = [
+        ("goal", &candidate.goal),
+        ("step", &candidate.step_title),
+        ("last used", &candidate.last_worked_on),
+    ];
+    for (what, text) in facts {
+        if let Some(text) = text {
+            output::line(&format!("   {what}: {}", one_line(text)));
+        }
+    }
+    if let Some(problem) = &candidate.problem {
+        output::toned(Tone::Warning, &format!("   cannot continue: {}", one_line(problem)));
+    }
+    let why: Vec<&str> = candidate.why_matched.iter().map(|reason| reason.in_words()).collect();
+    output::toned(Tone::Quiet, &format!("   found by: {}", why.join(", ")));
+    if let Some(call) = &candidate.next_call {
+        output::line("   Paste into a new chat:");
+        let arguments = call.arguments_text();
+        output::line(&format!("     Continue my WorkRail run: call {} with {arguments}", call.tool));
     }
 }

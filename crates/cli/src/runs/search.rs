@@ -21,13 +21,13 @@ pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Fail
         return Ok(());
     }
     if found.hits.is_empty() {
-        output::line(&format!("No note of {} sessions holds all of these words.", found.sessions));
+        output::line(&format!("No notes match (searched {} sessions).", found.sessions));
     }
     for hit in &found.hits {
         let place = match (&hit.label, &hit.step) {
             (Some(label), Some(step)) => format!("{label} · {step}"),
             (Some(label), None) => label.clone(),
-            (None, _) => format!("{} (notes of the session)", hit.session_id),
+            (None, _) => format!("{} (session notes)", hit.session_id),
         };
         let at =
             hit.at.as_ref().map(|at| format!(" · {}", workrail_core::report::shown(at))).unwrap_or_default();
@@ -39,11 +39,14 @@ pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Fail
         }
     }
     if found.left_out > 0 {
-        output::toned(Tone::Quiet, &format!("\n{} older hits; raise --limit to see them.", found.left_out));
+        output::toned(
+            Tone::Quiet,
+            &format!("\n{} older matches are not shown; raise --limit to see them.", found.left_out),
+        );
     }
     if found.unreadable > 0 {
         let text = format!(
-            "\n{} damaged sessions could not be searched; `sessions list` names them.",
+            "\n{} damaged sessions could not be searched; `workrail session list` names them.",
             found.unreadable
         );
         output::toned(Tone::Warning, &text);

@@ -35,10 +35,7 @@ pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
     }
     fact("events", &report.events.to_string());
     if !report.notes.is_empty() {
-        fact(
-            "notes",
-            &format!("{} of the session itself; `workrail report` prints them", report.notes.len()),
-        );
+        fact("notes", &format!("{} session notes; `workrail report` prints them", report.notes.len()));
     }
     without_keys(&engine);
     for run in &report.runs {
@@ -50,7 +47,7 @@ pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
 fn point(engine: &LocalEngine, link: NodeLink, json: bool) -> Result<(), Failure> {
     let found = engine.find(&link.session.to_string())?;
     let report = engine.report(Found { run: None, ..found }, ContextValues::NotShown)?;
-    let absent = || Failure::Call(format!("Session {} has no point {}.", link.session, link.node));
+    let absent = || Failure::Call(format!("Session {} has no node {}.", link.session, link.node));
     if json {
         let mut nodes = report.runs.iter().flat_map(|run| &run.nodes);
         let node = nodes.find(|node| node.node_id == link.node).ok_or_else(absent)?;
@@ -95,7 +92,7 @@ fn print(run: &RunReport, going_on: Option<&GoingOn>) {
         fact("preferences", &words::preferences(last.effective));
     }
     if let Some(pending) = going_on.and_then(|going_on| going_on.pending_preferences) {
-        fact("pending", &format!("{}; the next completed step applies them", words::preferences(pending)));
+        fact("pending", &format!("{}, from the next completed step on", words::preferences(pending)));
     }
     branches(run);
     gaps(run);
@@ -135,7 +132,7 @@ fn gaps(run: &RunReport) {
 
 fn recap(going_on: Option<&GoingOn>) {
     let Some(recap) = going_on.and_then(|going_on| going_on.recap.as_ref()) else { return };
-    output::line("\n  What was recorded, the newest last");
+    output::line("\n  Recent notes, oldest first");
     if recap.omitted > 0 {
         output::toned(Tone::Quiet, &format!("    {} earlier steps are not shown", recap.omitted));
     }
@@ -149,14 +146,14 @@ fn recap(going_on: Option<&GoingOn>) {
 }
 
 fn points(run: &RunReport) {
-    output::line("\n  Points");
+    output::line("\n  History");
     let skipped = run.nodes.len().saturating_sub(POINTS_SHOWN);
     if skipped > 0 {
         output::toned(Tone::Quiet, &format!("    {skipped} earlier ones: workrail tree {} --all", run.label));
     }
     for node in run.nodes.iter().skip(skipped) {
         let mark = match node.standing {
-            Standing::Tip => " · the run goes on here",
+            Standing::Tip => " · current",
             Standing::BranchEnd => " · end of a branch",
             Standing::Passed => "",
         };
@@ -164,18 +161,21 @@ fn points(run: &RunReport) {
         output::toned(Tone::Quiet, &format!("       {}", node.link));
     }
     if let Some(node) = run.nodes.last() {
-        output::line(&format!("\n  To see a point:  workrail show {}", node.link));
+        output::line(&format!("\n  Show one point:  workrail show {}", node.link));
     }
 }
 
 fn going(run: &RunReport, going_on: Option<&GoingOn>) {
     match going_on.and_then(|going_on| going_on.next_call.as_ref()) {
-        None => output::toned(Tone::Warning, "  The session is damaged, so the run cannot go on."),
+        None => output::toned(Tone::Warning, "  The session is damaged, so the run cannot continue."),
         Some(call) => {
-            output::line(&format!("  To go on in a chat, let the agent call {} with:", call.tool));
+            output::line(&format!("  To continue in a chat, ask the agent to call {} with:", call.tool));
             output::line(&format!("    {}", call.arguments_text()));
             if run.waits_for_person {
-                output::toned(Tone::Warning, &format!("  It waits for you: workrail approve {}", run.label));
+                output::toned(
+                    Tone::Warning,
+                    &format!("  Waiting for your approval: workrail approve {}", run.label),
+                );
             }
         }
     }

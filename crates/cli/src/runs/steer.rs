@@ -46,7 +46,7 @@ pub(crate) fn run(command: SteerCommand) -> ExitCode {
 fn decide(label: &str, decision: ApprovalDecision, format: Format) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
     let waiting = engine.waiting(label)?;
-    let asker = presence::asker(&engine, "An approval")?;
+    let asker = presence::asker(&engine, "Approving")?;
     output::notice(&format!("Run {} · {}", waiting.label, waiting.workflow));
     output::notice(&format!("Step `{}`: {}", waiting.step, waiting.title));
     let verb = match decision {

@@ -156,7 +156,7 @@ fn to_file<T>(
     fill: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let exists = || {
-        let what = format!("`{path}` is there already. Choose another name, or replace it with --force.");
+        let what = format!("`{path}` already exists. Choose another name, or pass --force to overwrite it.");
         Failure::Call(what)
     };
     if !force && path.symlink_metadata().is_ok() {
@@ -278,7 +278,7 @@ fn imported_json(imported: &Imported, mode: ImportMode) -> Value {
 fn tell_exported(exported: &Exported, path: &Utf8Path) {
     output::toned(Tone::Good, &format!("Exported session {} to {path}", exported.session));
     show_runs(&exported.runs);
-    output::line(&format!("{} events, {} pieces of content", exported.events, exported.contents));
+    output::line(&format!("{} events, {} content files", exported.events, exported.contents));
     show_warnings(exported.salvage.as_ref(), exported.redaction.as_ref());
     output::toned(Tone::Quiet, &format!("On the other machine: workrail session import {path}"));
 }
@@ -287,35 +287,36 @@ fn tell_imported(imported: &Imported, mode: ImportMode) {
     let same = imported.session == imported.original;
     let (verb, id) = match (mode, same) {
         (ImportMode::CheckOnly, true) => {
-            ("The bundle is sound. It would be imported as session", imported.session)
+            ("The bundle is valid. It would be imported as session", imported.session)
         }
         (ImportMode::CheckOnly, false) => {
-            output::toned(Tone::Good, "The bundle is sound. It would be imported under a new id.");
-            ("It holds session", imported.original)
+            output::toned(Tone::Good, "The bundle is valid. It would be imported under a new id.");
+            ("It contains session", imported.original)
         }
         (ImportMode::KeepIdIfFree | ImportMode::AsNew, _) => ("Imported session", imported.session),
     };
     output::toned(Tone::Good, &format!("{verb} {id}"));
     show_runs(&imported.runs);
-    output::line(&format!("{} events, {} pieces of content", imported.events, imported.contents));
+    output::line(&format!("{} events, {} content files", imported.events, imported.contents));
     if !same && mode != ImportMode::CheckOnly {
         output::line(&format!(
-            "It was {} where it comes from; it is a session of its own here.",
+            "It was {} on the machine it came from; here it is a separate session.",
             imported.original
         ));
     }
     if imported.renumbered {
-        let text = "Its activity numbers were too large for this data directory and were counted anew, in their order.";
+        let text =
+            "Its activity numbers were too large for this data directory and were renumbered in order.";
         output::toned(Tone::Warning, text);
     }
     for member in &imported.unknown_members {
-        let text = format!("`{member}` is of a newer version and was left out.");
+        let text = format!("`{member}` is from a newer version and was left out.");
         output::toned(Tone::Warning, &text);
     }
     show_warnings(imported.salvage.as_ref(), imported.redaction.as_ref());
     if let (Some(run), true) = (imported.runs.first(), mode != ImportMode::CheckOnly) {
         let text =
-            format!("To go on, tell the agent: call resume_session with {{\"run\": \"{}\"}}", run.label);
+            format!("To continue, tell the agent: call resume_session with {{\"run\": \"{}\"}}", run.label);
         output::toned(Tone::Quiet, &text);
     }
 }

@@ -179,7 +179,7 @@ fn show_runs(runs: &[RunPreferences], format: Format) {
     for run in runs {
         output::line(&format!("{} · {}: {}", run.label, run.workflow_id, described(run.applied)));
         if let Some(pending) = run.pending {
-            let text = format!("  pending: {}; the next completed step applies it", described(pending));
+            let text = format!("  pending: {}; applied by the next completed step", described(pending));
             output::toned(Tone::Warning, &text);
         }
     }

@@ -64,7 +64,9 @@ fn keep(named: &Named) -> Result<(), Failure> {
     engine.keep(session)?;
     match Format::json_if(named.json) {
         Format::Json => output::json(&json!({ "sessionId": session, "isKept": true })),
-        Format::Text => output::toned(Tone::Good, &format!("Session {session} is kept, whatever its age.")),
+        Format::Text => {
+            output::toned(Tone::Good, &format!("Session {session} is now kept: it will not be deleted."))
+        }
     }
     Ok(())
 }
@@ -76,7 +78,10 @@ fn unkeep(named: &Named) -> Result<(), Failure> {
     match Format::json_if(named.json) {
         Format::Json => output::json(&json!({ "sessionId": session, "isKept": false })),
         Format::Text => {
-            output::toned(Tone::Good, &format!("Session {session} is no longer kept; its age counts again."));
+            output::toned(
+                Tone::Good,
+                &format!("Session {session} is no longer kept: it can be deleted again."),
+            );
         }
     }
     Ok(())
@@ -104,9 +109,9 @@ fn delete(named: &Named, asked: Asked) -> Result<(), Failure> {
         Format::Text => {
             output::toned(
                 Tone::Good,
-                &format!("Removed: {} files, {}.", freed.files, bytes_shown(freed.bytes)),
+                &format!("Deleted: {} files, {}.", freed.files, bytes_shown(freed.bytes)),
             );
-            output::line("Content that no other session needs goes with the next `workrail store gc`.");
+            output::line("Content that no other session needs is deleted by the next `workrail store gc`.");
         }
     }
     Ok(())

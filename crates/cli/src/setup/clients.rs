@@ -233,7 +233,7 @@ fn tell(
     if !change.is_needed() {
         let text = match wish {
             Wish::Install | Wish::InstallHttp(_) => format!("{client}: {path} has WorkRail already."),
-            Wish::Uninstall => format!("{client}: {path} does not name WorkRail."),
+            Wish::Uninstall => format!("{client}: {path} has no entry for WorkRail."),
         };
         return output::toned(Tone::Good, &text);
     }
@@ -250,11 +250,13 @@ fn tell(
         return output::line("Nothing was written.");
     }
     if let Some(backup) = backup {
-        output::line(&format!("The file as it was: {backup}"));
+        output::line(&format!("Previous file saved as {backup}"));
     }
     output::line(match wish {
-        Wish::Install | Wish::InstallHttp(_) => "Written. Restart the client, then ask it to list workflows.",
-        Wish::Uninstall => "Written. Restart the client.",
+        Wish::Install | Wish::InstallHttp(_) => {
+            "Written. Restart the client; it loads tools only at startup. Then ask it to list workflows."
+        }
+        Wish::Uninstall => "Written. Restart the client; it loads tools only at startup.",
     });
     if matches!(wish, Wish::InstallHttp(_)) && file.scope == Scope::Project {
         output::line(

@@ -109,7 +109,7 @@ fn show_backup(summary: &CopySummary, backup: &Utf8Path) {
             row("continued", counts.extended),
             row("unchanged", counts.unchanged),
             row("replaced", counts.replaced),
-            row("left as they were", counts.left),
+            row("skipped", counts.left),
             row("segments copied", summary.segments_copied),
             row("content files copied", summary.content_copied),
             vec!["copied".to_owned(), bytes_shown(summary.segment_bytes + summary.content_bytes)],
@@ -125,7 +125,7 @@ fn show_backup(summary: &CopySummary, backup: &Utf8Path) {
         }
         _ => "The signing keys are not included.",
     });
-    output::toned(Tone::Good, &format!("Everything copied was read back. The backup is in {backup}."));
+    output::toned(Tone::Good, &format!("Every copied file was verified. The backup is in {backup}."));
 }
 
 fn show_restore(summary: &CopySummary, dry_run: bool) {
@@ -138,7 +138,7 @@ fn show_restore(summary: &CopySummary, dry_run: bool) {
             row("continued", counts.extended),
             row("damaged ones replaced", counts.replaced),
             row("unchanged", counts.unchanged),
-            row("left as they were", counts.left),
+            row("skipped", counts.left),
             row("content files restored", summary.content_copied),
         ],
     );

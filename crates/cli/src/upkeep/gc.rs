@@ -1,4 +1,4 @@
-//! `workrail store gc`: what goes, what stays, and why.
+//! `workrail store gc`: what is deleted, what is kept, and why.
 
 use serde_json::json;
 use workrail_engine::upkeep::{Cleaned, Mode, Sum};
@@ -33,12 +33,12 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
 }
 
 fn show(cleaned: &Cleaned) {
-    let goes = if cleaned.dry_run { "would go" } else { "removed" };
+    let verb = if cleaned.dry_run { "would delete" } else { "deleted" };
     for session in cleaned.removed.iter().take(SHOWN_MAX) {
         let last =
             session.last_worked_on.as_ref().map_or_else(String::new, |at| format!(", last worked on {at}"));
         output::line(&format!(
-            "{goes}: {} (finished, {} days old{last}; {})",
+            "{verb}: {} (finished, {} days old{last}; {})",
             session.session_id,
             session.age_days,
             bytes_shown(session.bytes)
@@ -58,8 +58,8 @@ fn show(cleaned: &Cleaned) {
         output::toned(
             Tone::Warning,
             &format!(
-                "Session {} has an event of {}, and the clock of this machine has not reached it: so no age can be \
-                 believed. Set the clock right, or, if the session came from another machine, remove it with \
+                "Session {} has an event dated {}, which is in the future, so ages cannot be computed. Correct the clock \
+                 of this machine. If the session came from another machine, you can delete it with \
                  `workrail session delete {}`.",
                 ahead.session_id, ahead.at, ahead.session_id
             ),
@@ -68,7 +68,7 @@ fn show(cleaned: &Cleaned) {
     let freed = &cleaned.freed;
     let row = |name: &str, sum: Sum| vec![name.to_owned(), sum.files.to_string(), bytes_shown(sum.bytes)];
     output::table(
-        &[goes, "files", "size"],
+        &[verb, "files", "size"],
         [
             row("sessions", freed.sessions),
             row("snapshots", freed.snapshots),
@@ -79,21 +79,21 @@ fn show(cleaned: &Cleaned) {
         ],
     );
     if cleaned.dry_run {
-        output::toned(Tone::Quiet, "Nothing was changed. Without --dry-run it goes.");
+        output::toned(Tone::Quiet, "Dry run: nothing was deleted. Run without --dry-run to delete.");
     }
 }
 
-/// How many stay, each with its reason.
+/// How many sessions are kept, and why.
 fn stayed(cleaned: &Cleaned) -> String {
     let stayed = &cleaned.stayed;
     let ttl = &cleaned.ttl;
     let reasons = [
         (stayed.unfinished, "unfinished".to_owned()),
-        (stayed.kept, "marked to be kept".to_owned()),
-        (stayed.young, format!("worked on within {ttl}")),
+        (stayed.kept, "marked with `session keep`".to_owned()),
+        (stayed.young, format!("used within {ttl}")),
         (stayed.timeless, "without a time".to_owned()),
-        (stayed.in_use, "in use just now".to_owned()),
-        (stayed.clock_behind, "because the clock stands before the newest event of the store".to_owned()),
+        (stayed.in_use, "in use".to_owned()),
+        (stayed.clock_behind, "because the clock is behind the newest event of the store".to_owned()),
     ];
     let told: Vec<String> = reasons
         .into_iter()
@@ -101,8 +101,9 @@ fn stayed(cleaned: &Cleaned) -> String {
         .map(|(count, why)| format!("{count} {why}"))
         .collect();
     match stayed.total() {
-        0 => "No session stays.".to_owned(),
-        1 => format!("1 session stays: {}.", told.join(", ")),
-        many => format!("{many} sessions stay: {}.", told.join(", ")),
+        0 if cleaned.removed.is_empty() => "Nothing to clean up.".to_owned(),
+        0 => "No other sessions.".to_owned(),
+        1 => format!("1 session is kept: {}.", told.join(", ")),
+        many => format!("{many} sessions are kept: {}.", told.join(", ")),
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn show(format: Format) -> Result<(), Failure> {
         (Format::Json, Some(keys)) => output::json(&described(&keys)),
         (Format::Json, None) => output::json(&json!({ "file": FILE, "keys": null })),
         (Format::Text, Some(keys)) => print(&keys),
-        (Format::Text, None) => output::line("There are no keys yet. The first run creates them."),
+        (Format::Text, None) => output::line("No keys yet. The first run creates them."),
     }
     Ok(())
 }
@@ -56,14 +56,12 @@ pub(super) fn new(asked: Asked, format: Format) -> Result<(), Failure> {
             output::json(&value);
         }
         Format::Text => {
-            output::toned(Tone::Good, "Made new keys.");
+            output::toned(Tone::Good, "Created new keys.");
             if let Some(aside) = &made.moved_to {
                 output::line(&format!("The file that could not be used: {aside} in the data directory."));
             }
             print(&made.keys);
-            output::line(
-                "Tokens in open chats are not accepted any more. Tell agents to call resume_session.",
-            );
+            output::line("Tokens in open chats no longer work. Tell agents to call resume_session.");
         }
     }
     Ok(())
@@ -73,9 +71,7 @@ pub(super) fn http_secret(format: Format) -> Result<(), Failure> {
     let opened = wiring::look(settings::current()?)?;
     let secret = opened.store.http_secret().map_err(|error| unusable_secret(&error))?;
     let secret = secret.ok_or_else(|| {
-        Failure::Call(
-            "There is no HTTP secret yet. `workrail mcp --http` makes it when it first starts.".to_owned(),
-        )
+        Failure::Call("No HTTP secret yet. `workrail mcp --http` creates it when it first starts.".to_owned())
     })?;
     print_secret(&secret, format);
     Ok(())
@@ -109,9 +105,9 @@ fn print_secret(secret: &HttpSecret, format: Format) {
 
 pub(super) fn rotate(asked: Asked, format: Format) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
-    let before = engine.keys()?.ok_or_else(|| {
-        Failure::Call("There are no keys to rotate yet. The first run creates them.".to_owned())
-    })?;
+    let before = engine
+        .keys()?
+        .ok_or_else(|| Failure::Call("No keys to rotate yet. The first run creates them.".to_owned()))?;
     if format == Format::Text {
         print(&before);
         if before.previous.is_some() {
@@ -127,11 +123,9 @@ pub(super) fn rotate(asked: Asked, format: Format) -> Result<(), Failure> {
             output::json(&value);
         }
         Format::Text => {
-            output::toned(Tone::Good, "Rotated.");
+            output::toned(Tone::Good, "Created a new signing key.");
             print(&after);
-            output::line(
-                "Servers that are running go on, and take the new key over with the first token of it that they meet.",
-            );
+            output::line("Running servers pick up the new key by themselves.");
         }
     }
     Ok(())
@@ -149,5 +143,5 @@ fn print(keys: &Keys) {
     let current = row("current", &keys.current.fingerprint, "signs new tokens, accepted");
     let previous = keys.previous.as_ref().map(|key| row("previous", &key.fingerprint, "accepted"));
     output::table(&["key", "fingerprint", "use"], [Some(current), previous].into_iter().flatten());
-    output::toned(Tone::Quiet, &format!("{FILE}: for you alone (0600 in 0700), checked"));
+    output::toned(Tone::Quiet, &format!("{FILE}: readable only by you"));
 }

@@ -90,7 +90,7 @@ fn tell(log: Option<&MendOutcome>, content: &MendedContent, mode: Mode, format: 
         ),
         Some(MendOutcome::WouldRollForward { session_id, events }) => {
             output::line(&format!(
-                "Session {session_id} is healthy. One completed write ({events} events) waits to be rolled forward."
+                "Session {session_id} is healthy. One completed write ({events} events) can be rolled forward."
             ));
             output::toned(Tone::Quiet, "Dry run: nothing was changed.");
         }
@@ -104,7 +104,7 @@ fn tell(log: Option<&MendOutcome>, content: &MendedContent, mode: Mode, format: 
         }
         Some(MendOutcome::Repaired(done)) => {
             output::toned(Tone::Good, &format!("Repaired: {} events kept.", done.events_kept));
-            output::line(&format!("The session as it was: {} in the data directory.", done.backup));
+            output::line(&format!("Backup of the damaged session: {} in the data directory.", done.backup));
         }
     }
     tell_content(content, mode, log.is_none());
@@ -123,7 +123,7 @@ fn tell_content(content: &MendedContent, mode: Mode, all: bool) {
     }
     for lost in &content.lost {
         let what =
-            format!("{}: {}, and cannot be computed again ({}).", lost.path, lost.problem, lost.session_id);
+            format!("{}: {}, and cannot be recomputed ({}).", lost.path, lost.problem, lost.session_id);
         output::toned(Tone::Warning, &what);
         output::line(&format!("  {} With a backup: workrail store repair --all --from BACKUP", lost.effect));
     }
@@ -144,25 +144,25 @@ fn show(plan: &Mended, tense: &str) {
     output::line(&format!("{} events {tense} kept.", plan.events_kept));
     if plan.events_rebuilt > 0 {
         output::line(&format!(
-            "The manifest is rebuilt from the segments, for {} of these events.",
+            "The manifest is rebuilt from the segments for {} of these events.",
             plan.events_rebuilt
         ));
     }
     let given_up = &plan.gives_up;
     if given_up.segments.is_empty() {
-        output::toned(Tone::Good, &format!("Nothing {tense} given up."));
+        output::toned(Tone::Good, &format!("Nothing {tense} lost."));
     } else {
         show_given_up(given_up, tense);
     }
-    output::line(&format!("Backup first: {} in the data directory, the whole session.", plan.backup));
+    output::line(&format!("The whole session is backed up first, to {} in the data directory.", plan.backup));
 }
 
 fn show_given_up(given_up: &GivenUp, tense: &str) {
+    let lost = if tense.is_empty() { "Lost".to_owned() } else { format!("{tense} lost") };
     output::toned(
         Tone::Warning,
         &format!(
-            "Given up {tense}: {} segments, with {} events and {} notes that can still be read, and {} bytes of \
-             the manifest.",
+            "{lost}: {} segments ({} readable events, {} readable notes) and {} bytes of the manifest.",
             given_up.segments.len(),
             given_up.readable_events,
             given_up.readable_notes,
@@ -185,7 +185,7 @@ fn described(segment: &GivenUpSegment) -> String {
     let state = match (segment.is_there, segment.unreadable_lines) {
         (false, _) => ", missing".to_owned(),
         (true, 0) => String::new(),
-        (true, lines) => format!(", {lines} lines cannot be read"),
+        (true, lines) => format!(", {lines} unreadable lines"),
     };
     format!("{} ({events}{state})", segment.path)
 }

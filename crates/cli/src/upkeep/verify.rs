@@ -54,8 +54,8 @@ fn show(verified: &Verified) {
         output::line(&format!("and {untold} more problems"));
     }
     if counts.sessions == 0 && counts.problems == 0 {
-        output::line("There are no sessions yet.");
+        output::line("No sessions yet.");
     } else if counts.problems == 0 {
-        output::toned(Tone::Good, "Everything is as it was written.");
+        output::toned(Tone::Good, "No problems found.");
     }
 }

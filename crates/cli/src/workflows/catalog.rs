@@ -80,7 +80,7 @@ fn workspace(named: Option<&str>) -> Result<Option<WorkspacePath>, Failure> {
     let Some(named) = named else { return Ok(default_workspace()) };
     let full = std::path::absolute(named).ok().and_then(|full| full.into_os_string().into_string().ok());
     let path = full.and_then(|full| WorkspacePath::parse(&full).ok());
-    path.map(Some).ok_or_else(|| Failure::Call(format!("`{named}` is no folder.")))
+    path.map(Some).ok_or_else(|| Failure::Call(format!("`{named}` is not a folder.")))
 }
 
 fn list(arguments: ListArguments) -> Result<(), Failure> {
@@ -108,13 +108,13 @@ fn list(arguments: ListArguments) -> Result<(), Failure> {
     if arguments.problems || arguments.all {
         unusable.iter().for_each(problem);
         if unusable.is_empty() {
-            output::toned(Tone::Good, "Every file that was found can be used.");
+            output::toned(Tone::Good, "No problems found.");
         }
     } else if !unusable.is_empty() {
         let count = unusable.len();
         output::toned(
             Tone::Warning,
-            &format!("{count} more cannot be used: workrail workflow list --problems"),
+            &format!("{count} files cannot be used: workrail workflow list --problems"),
         );
     }
     done
@@ -215,15 +215,15 @@ fn show(found: &WorkflowInspection, claimants: &[Claimant]) {
     for warning in &found.warnings {
         output::toned(Tone::Warning, &format!("  warning    {}", warning.message));
     }
-    section("Before it starts, this should hold", found.preconditions.iter().cloned());
-    section("It asks of you", asked(found).into_iter());
+    section("Preconditions", found.preconditions.iter().cloned());
+    section("Asks you for", asked(found).into_iter());
     let references = found.references.iter().map(|own| match &own.path {
         Some(path) => format!("{}: {path}", own.title),
         None => format!("{}: {} was not found", own.title, own.source),
     });
     section("References", references);
     let owed = found.contracts.iter().map(|own| format!("{}: {}", own.contract_ref, own.purpose));
-    section("What steps must deliver", owed);
+    section("Steps must deliver", owed);
     section("Steps", found.plan.iter().map(step));
 }
 

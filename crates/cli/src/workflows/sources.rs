@@ -273,7 +273,7 @@ fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
         true => full.canonicalize_utf8().unwrap_or(full),
         false => full,
     });
-    full.ok_or_else(|| Failure::Call(format!("`{path}` is no path that can be made absolute.")))
+    full.ok_or_else(|| Failure::Call(format!("`{path}` cannot be made an absolute path.")))
 }
 
 fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<(), Failure> {
@@ -284,7 +284,7 @@ fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<(), Failure> 
         )));
     }
     if full.as_str().contains(':') {
-        return Err(Failure::Call("A folder whose name holds a colon cannot be registered.".to_owned()));
+        return Err(Failure::Call("A folder whose path contains a colon cannot be registered.".to_owned()));
     }
     if key == Key::SourcePlugins {
         plugin_name(&full).map_err(|wrong| {
@@ -294,11 +294,11 @@ fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<(), Failure> 
     let place = place()?;
     let mut folders = desired(&place)?.list(key).to_vec();
     if folders.contains(&full.to_string()) {
-        return written(&place, key, full.as_str(), "was registered before", format);
+        return written(&place, key, full.as_str(), "Already registered:", format);
     }
     folders.push(full.to_string());
     config::set(&place, key, &Value::List(folders)).map_err(|error| unusable(&error))?;
-    written(&place, key, full.as_str(), "is registered", format)
+    written(&place, key, full.as_str(), "Registered", format)
 }
 
 fn desired(place: &ConfigPath) -> Result<workrail_model::config::Settings, Failure> {
@@ -319,7 +319,7 @@ fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
     if desired(&place)?.git_sources().contains_key(&git.name) {
         let name = &git.name;
         let text = format!(
-            "There is a source `{name}` already; take it out first: workrail workflow sources remove {name}"
+            "Source `{name}` already exists. Remove it first: workrail workflow sources remove {name}"
         );
         return Err(Failure::Call(text));
     }
@@ -338,7 +338,7 @@ fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
         )));
     }
     config::add_git(&place, &git.name, &source).map_err(|error| unusable(&error))?;
-    written(&place, Key::SourceGit, &git.name, "is registered", format)?;
+    written(&place, Key::SourceGit, &git.name, "Registered", format)?;
     if format == Format::Text {
         output::line(&format!("Fetch it now: workrail workflow sources sync {}", git.name));
     }
@@ -356,11 +356,11 @@ fn written(place: &ConfigPath, key: Key, source: &str, what: &str, format: Forma
         }));
         return Ok(());
     }
-    output::toned(Tone::Good, &format!("{source} {what} ({})", place.path));
+    output::toned(Tone::Good, &format!("{what} {source} ({})", place.path));
     if let Some((name, overriding)) = variable(key).and_then(|own| Some((own.name, own.get()?))) {
         output::toned(
             Tone::Warning,
-            &format!("Here `{name}` is set to `{overriding}` and wins over the file."),
+            &format!("The environment variable `{name}` is set to `{overriding}` and overrides the file."),
         );
     }
     for behind in stale() {
@@ -377,9 +377,9 @@ fn remove(source: &str, format: Format) -> Result<(), Failure> {
         let mirror = mirrors.mirrors().iter().find(|mirror| mirror.name == source);
         config::remove_git(&place, source).map_err(|error| unusable(&error))?;
         if let Some(Err(error)) = mirror.map(Mirror::forget) {
-            output::notice(&format!("What was fetched of it is still on disk: {error}"));
+            output::notice(&format!("The fetched copy could not be deleted: {error}"));
         }
-        return written(&place, Key::SourceGit, source, "is no source any more", format);
+        return written(&place, Key::SourceGit, source, "Removed source", format);
     }
     let full = absolute(Utf8Path::new(source))?;
     for key in [Key::SourcePaths, Key::SourcePlugins] {
@@ -397,7 +397,7 @@ fn remove(source: &str, format: Format) -> Result<(), Failure> {
             false => config::set(&place, key, &Value::List(kept)),
         };
         done.map_err(|error| unusable(&error))?;
-        return written(&place, key, source, "is no source any more", format);
+        return written(&place, key, source, "Removed source", format);
     }
     let known: Vec<String> = desired.git_sources().into_keys().collect();
     let folders =
@@ -441,8 +441,8 @@ fn wanted<'s>(sources: &'s Sources, names: &[String]) -> Result<Vec<&'s Mirror>,
     for name in names {
         if !mirrors.iter().any(|mirror| mirror.name == *name) {
             let known: Vec<&str> = mirrors.iter().map(|mirror| mirror.name.as_str()).collect();
-            let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
-            return Err(Failure::Call(format!("`{name}` is no git source. The git sources: {known}.")));
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(Failure::Call(format!("Unknown git source `{name}`. Git sources: {known}.")));
         }
     }
     Ok(mirrors.iter().filter(|mirror| names.is_empty() || names.contains(&mirror.name)).collect())
@@ -477,7 +477,7 @@ fn tell(mirror: &Mirror, done: &Result<Synced, SyncError>) {
         Err(error @ (SyncError::Busy | SyncError::Failed(_))) => {
             output::toned(Tone::Bad, &format!("{name}: {error}"));
             if let Some(commit) = mirror.state().commit {
-                output::line(&format!("  {commit} keeps being served"));
+                output::line(&format!("  {commit} stays in use"));
             }
         }
     }

@@ -23,7 +23,7 @@ fn a_sound_store_is_verified_with_counts() {
     let one = scene.run(&["store", "verify", &session(&waiting), "--json"]);
     assert_eq!(one.json()["counts"]["sessions"], json!(1));
     let shown = scene.run(&["store", "verify"]);
-    assert!(shown.out.contains("Everything is as it was written."), "{shown:?}");
+    assert!(shown.out.contains("No problems found."), "{shown:?}");
     assert_eq!(scene.run(&["store", "verify", "sess_0000000000000000"]).code, 2);
     assert_eq!(scene.run(&["store", "verify", "--all", &session(&waiting)]).code, 2);
 }
@@ -102,7 +102,7 @@ fn gc_takes_what_is_old_and_finished_and_says_why_the_rest_stays() {
     assert_eq!(scene.run(&["session", "unkeep", &session(&kept)]).code, 0);
     let text = scene.run(&["store", "gc", "--ttl", "0d"]);
     assert!(
-        text.out.contains(&session(&kept)) && text.out.contains("1 session stays: 1 unfinished"),
+        text.out.contains(&session(&kept)) && text.out.contains("1 session is kept: 1 unfinished"),
         "{text:?}"
     );
     assert!(scene.session_dir(&open).exists(), "an unfinished run never goes by age");

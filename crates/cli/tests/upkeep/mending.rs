@@ -125,7 +125,7 @@ fn a_damaged_or_lost_manifest_is_rebuilt_and_nothing_is_given_up() {
         }
         assert_eq!(scene.run(&["store", "verify"]).code, 1, "{damage:?}");
         let planned = scene.run(&["store", "repair", &id, "--dry-run"]);
-        assert!(planned.out.contains("Nothing would be given up."), "{damage:?}: {planned:?}");
+        assert!(planned.out.contains("Nothing would be lost."), "{damage:?}: {planned:?}");
         let done = scene.run(&["store", "repair", &id, "--yes", "--json"]);
         assert_eq!((done.code, &done.json()["outcome"]), (0, &json!("repaired")), "{damage:?}: {done:?}");
         assert_eq!(fs::read_to_string(&manifest).unwrap(), sound, "{damage:?}");

@@ -169,8 +169,8 @@ fn reading_a_missing_data_directory_finds_nothing_and_makes_nothing() {
         let said = unprivileged(&data, arguments);
         assert_eq!(said.code, 2, "{arguments:?}: {said:?}");
     }
-    assert!(unprivileged(&data, &["store", "keys", "show"]).out.contains("There are no keys yet"));
-    assert!(unprivileged(&data, &["store", "verify"]).out.contains("There are no sessions yet"));
+    assert!(unprivileged(&data, &["store", "keys", "show"]).out.contains("No keys yet"));
+    assert!(unprivileged(&data, &["store", "verify"]).out.contains("No sessions yet"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "something was created");
 }
 

@@ -158,7 +158,7 @@ fn coding_handoff() -> Contract {
     Contract {
         id: "wr.contracts.coding_handoff",
         artifact_kind: "wr.coding_handoff",
-        purpose: "What an implementation leaves behind for whoever reviews or continues it.",
+        purpose: "What an implementation leaves behind for the person or agent that reviews or continues it.",
         schema: object(json!({
             "kind": kind("wr.coding_handoff"),
             "version": { "const": 1 },
@@ -185,7 +185,7 @@ fn coordinator_signal() -> Contract {
     Contract {
         id: "wr.contracts.coordinator_signal",
         artifact_kind: "wr.coordinator_signal",
-        purpose: "Something a coordinating agent should know while the run goes on.",
+        purpose: "Something a coordinating agent should know while the run continues.",
         schema: object(json!({
             "kind": kind("wr.coordinator_signal"),
             "signalKind": one_of(&["progress", "finding", "data_needed", "approval_needed", "blocked"]),
@@ -329,7 +329,7 @@ fn loop_control() -> Contract {
     Contract {
         id: "wr.contracts.loop_control",
         artifact_kind: "wr.loop_control",
-        purpose: "Whether the loop goes on or ends.",
+        purpose: "Whether the loop continues or ends.",
         schema: object(json!({
             "kind": kind("wr.loop_control"),
             "decision": one_of(&["continue", "stop"]),

@@ -32,7 +32,7 @@ pub const CONDITION_KINDS: [(&str, &str); 13] = [
     ("and", "all hold; holds when there are none"),
     ("or", "one holds; does not hold when there are none"),
     ("not", "it does not hold"),
-    ("truthy", "`var` alone: the value is there and is not false, 0 or empty text"),
+    ("truthy", "`var` alone: the value exists and is not false, 0 or empty text"),
     ("loop_control", "the decision artifact of the loop's own body says continue"),
 ];
 

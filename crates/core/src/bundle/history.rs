@@ -305,7 +305,7 @@ impl<'s> History<'s> {
         if let Some(salvage) = &survey.salvage
             && salvage.events_kept != event_count
         {
-            let what = format!("speaks of {} events, there are {event_count}", salvage.events_kept);
+            let what = format!("names {} events, but there are {event_count}", salvage.events_kept);
             return Err(BundleError::format(Section::Salvage, what));
         }
         let runs = self.state.runs().map(|run| (run.run_id, run.workflow_id.clone())).collect();

@@ -294,7 +294,7 @@ fn check_new<E: serde::de::Error>(walk: &Walk<'_>, seen: &mut BTreeSet<String>, 
         return Err(walk.stop(BundleError::format(at, "has too many members")));
     }
     if !seen.insert(name.to_owned()) {
-        return Err(walk.stop(BundleError::format(name, "stands there twice (duplicate key)")));
+        return Err(walk.stop(BundleError::format(name, "occurs twice (duplicate key)")));
     }
     Ok(())
 }
@@ -396,7 +396,7 @@ impl<'de> Visitor<'de> for Table<'_, '_> {
                 return Err(walk.stop(BundleError::format(&of, "has too many members")));
             }
             if !seen.insert(digest) {
-                return Err(walk.stop(BundleError::format(at(), "stands there twice (duplicate key)")));
+                return Err(walk.stop(BundleError::format(at(), "occurs twice (duplicate key)")));
             }
             let found = value(walk, &mut map)?;
             walk.take(match part {

@@ -370,10 +370,7 @@ pub(super) fn check_content(
     if found == digest {
         return Ok(());
     }
-    Err(BundleError::integrity(
-        section,
-        format!("stands under a digest that it does not have; its own is {found}"),
-    ))
+    Err(BundleError::integrity(section, format!("does not match its digest (computed {found})")))
 }
 
 fn typed<T: DeserializeOwned>(at: &str, value: Value) -> Result<T, BundleError> {

@@ -79,7 +79,7 @@ pub(super) fn above_recommendation(workflow: &CompiledWorkflow, effective: Prefe
     ];
     let advised: Vec<String> = advised.into_iter().flatten().collect();
     Some(format!(
-        "The chosen mode goes beyond what this workflow recommends; the highest it considers safe is {}.",
+        "The chosen mode exceeds what this workflow recommends; the highest it considers safe is {}.",
         advised.join(", ")
     ))
 }

@@ -123,7 +123,7 @@ fn repeats_text(workflow: &CompiledWorkflow, owner: &CompiledLoop) -> String {
         LoopControl::ForEach { items, item_var, .. } => format!("for each {item_var} of `{items}`"),
     };
     let limit = match owner.on_limit {
-        OnLimit::Advance => "then goes on and says so",
+        OnLimit::Advance => "then continues and discloses it",
         OnLimit::Block => "then stops until told to end",
     };
     format!("{control}; at most {}, {limit}", owner.max_iterations)

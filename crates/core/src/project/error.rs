@@ -8,7 +8,7 @@ use workrail_model::id::{AttemptId, GapId, NodeId, OutputId, RunId, SessionId};
 pub enum FoldError {
     #[error("event {} belongs to {found}, not to {expected}", index.get())]
     WrongSession { index: EventIndex, expected: SessionId, found: SessionId },
-    #[error("event {} stands where event {} must", index.get(), expected.get())]
+    #[error("found event {} where event {} is expected", index.get(), expected.get())]
     WrongIndex { index: EventIndex, expected: EventIndex },
     #[error("event {} is of kind {} and has a scope that does not fit it", index.get(), kind.as_str())]
     WrongScope { index: EventIndex, kind: EventKind },

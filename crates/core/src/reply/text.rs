@@ -55,7 +55,7 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
             }
         }
         ReplyMoment::Checkpointed => {
-            let next = if body.is_complete { "" } else { " The step is still pending: go on with it." };
+            let next = if body.is_complete { "" } else { " The step is still pending: continue with it." };
             lines.push(format!("Checkpoint recorded; nothing was advanced.{next}"));
             return lines.join("\n\n");
         }
@@ -108,8 +108,7 @@ fn mode(autonomy: Autonomy) -> &'static str {
     }
 }
 
-const BLOCKED: &str =
-    "BLOCKED: the step is not complete yet. What you sent is kept; correct this and send again:";
+const BLOCKED: &str = "BLOCKED: the step is not complete. Correct this and send again:";
 const REFUSED_BEFORE: &str = "The last attempt at this step was refused. What it still needs:";
 
 /// Gaps are what a run owes its reader; a complete run says which it left open (G41).
@@ -244,7 +243,7 @@ fn branches(moment: ReplyMoment<'_>, branches: &[Branch]) -> Option<String> {
     for (position, branch) in branches.iter().enumerate() {
         let stand = match (&branch.stands_at, branch.is_complete) {
             (_, true) => "complete".to_owned(),
-            (Some(step), false) => format!("stands at {step}"),
+            (Some(step), false) => format!("at \"{step}\""),
             (None, false) => "unfinished".to_owned(),
         };
         let newest = if branch.preferred { ", the newest" } else { "" };

@@ -213,7 +213,7 @@ fn beside(node: &NodeReport) -> String {
         Standing::Passed => {}
         Standing::BranchEnd => text.push_str(" · end of a branch"),
         Standing::Tip if node.step == StepReport::Complete => {}
-        Standing::Tip => text.push_str(" · the run goes on here"),
+        Standing::Tip => text.push_str(" · current"),
     }
     text
 }

@@ -196,7 +196,7 @@ impl Page {
         }
         if run.branches.len() > 1 {
             self.heading(3, "Branches");
-            let heading = ["branch", "from", "steps", "did first", "stands at", "why"];
+            let heading = ["branch", "from", "steps", "did first", "now at", "why"];
             self.table(&heading, run.branches.iter().map(branch));
         }
         if !run.gaps.is_empty() {
@@ -409,7 +409,7 @@ pub fn span(span: &Span) -> String {
 
 fn branch(branch: &BranchReport) -> Vec<String> {
     let name =
-        if branch.preferred { format!("{} (goes on)", branch.number) } else { branch.number.to_string() };
+        if branch.preferred { format!("{} (current)", branch.number) } else { branch.number.to_string() };
     let from = branch.from.map(|from| from.to_string()).unwrap_or_default();
     let cause = branch.cause.map(words::cause).unwrap_or_default();
     let stands = format!("{}. {}", branch.last, words::step(&branch.stands_at));

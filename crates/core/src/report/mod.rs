@@ -222,7 +222,7 @@ pub enum Standing {
     Passed,
     /// The end of a branch on which the run does not go on.
     BranchEnd,
-    /// The run goes on here.
+    /// The run current.
     Tip,
 }
 

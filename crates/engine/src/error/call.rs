@@ -111,7 +111,7 @@ pub(crate) fn unknown_label(label: &str) -> Boxed {
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
         format!("No run of this data directory is called `{shown}`."),
-        "Use the two-word label that stands at the top of the run's replies, such as amber-falcon.",
+        "Use the two-word label at the top of the run's replies, such as amber-falcon.",
     )
 }
 
@@ -121,8 +121,8 @@ pub(crate) fn unknown_reference(text: &str) -> Boxed {
     envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
-        format!("No session or run of this data directory is called `{shown}`."),
-        "Use a session id, a run id, the beginning of one, or a run's two-word label. `workrail session list` \
+        format!("No session or run is named `{shown}`."),
+        "Use a session id, a run id, a prefix of one, or a run's two-word label. `workrail session list` \
          shows them.",
     )
 }
@@ -133,7 +133,7 @@ pub(crate) fn no_words(text: &str) -> Boxed {
         format!(
             "`{shown}` holds no word that could be found: words are letters a to z, digits, `_` and `-`."
         ),
-        "Search with a word that stands in the notes.",
+        "Search with a word from the notes.",
     )
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn ambiguous_label(label: &str, count: usize) -> Boxed {
     envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
-        format!("{count} are called `{label}`, so this name alone does not say which is meant."),
+        format!("{count} runs are named `{label}`."),
         "Name it by its whole id; `workrail session list` shows the ids.",
     )
 }
@@ -149,13 +149,13 @@ pub(crate) fn ambiguous_label(label: &str, count: usize) -> Boxed {
 pub(crate) fn nothing_to_approve(label: &str) -> Boxed {
     invalid(
         format!("Run {label} has no step that waits for an approval."),
-        "Look at the run first: a step that waits says so in its reply.",
+        "Run `workrail show` to see what the run is waiting for.",
     )
 }
 
 pub(crate) fn no_open_run() -> Boxed {
     invalid(
-        "There is no open run whose preferences could change: every run of it is complete.".to_owned(),
+        "All runs of this session are complete, so there are no preferences to change.".to_owned(),
         "Choose the mode when you start the next run.",
     )
 }

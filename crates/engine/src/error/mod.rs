@@ -95,7 +95,7 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
             "Send `output.notesMarkdown` with what is done and what is next.",
         ),
         DecideError::NothingPending => invalid(
-            "The run is complete at this point: there is no step to acknowledge.".to_owned(),
+            "The run is complete: there is no step to complete.".to_owned(),
             "Start another workflow, or rehydrate an earlier point of the run to go on from there.",
         ),
         DecideError::Canonical(inner) => {
@@ -240,7 +240,7 @@ pub(crate) fn health(session: SessionId, found: &SessionHealth) -> Boxed {
     let suggestion = match found {
         SessionHealth::UnknownVersion { .. } => "Update WorkRail, then repeat the call.",
         SessionHealth::Healthy | SessionHealth::CorruptHead { .. } | SessionHealth::CorruptTail { .. } => {
-            "Do not go on with this run. Tell the user; the records before the damage are intact."
+            "Stop working on this run. Tell the user: the records before the damage are intact."
         }
     };
     let message = format!("Session {session} cannot be continued: {why}. Nothing was changed.");
@@ -254,7 +254,7 @@ pub(crate) fn fold(session: SessionId, cause: &FoldError) -> Boxed {
         ErrorCode::SessionCorrupt,
         Retry::NotRetryable,
         format!("Session {session} cannot be continued: {}.", chain(cause)),
-        "Do not go on with this run. Tell the user; nothing was changed.",
+        "Stop working on this run. Tell the user: nothing was changed.",
     )
 }
 

@@ -103,7 +103,8 @@ pub(crate) fn output_without_ack(state_token: &str, request: &ContinueWorkflow) 
 
 pub(crate) fn too_many_tokens() -> Boxed {
     invalid(
-        "`continueToken` stands for one token, but `ackToken` or `stateToken` came with it.".to_owned(),
+        "`continueToken` replaces the other tokens, but `ackToken` or `stateToken` was sent with it."
+            .to_owned(),
         "Send the ackToken alone to complete the step, or the stateToken alone to see it again.",
     )
 }

@@ -18,8 +18,8 @@ const DOUBTS_SHOWN_MAX: usize = 5;
 pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
     match cause {
         UpkeepError::Kept { session } => invalid(
-            format!("Session {session} is marked to be kept. Nothing was changed."),
-            "If it may go all the same, take the mark away with `workrail session unkeep` first.",
+            format!("Session {session} is kept. Nothing was deleted."),
+            "To delete it, run `workrail session unkeep` first.",
         ),
         UpkeepError::Changed { session } => envelope(
             ErrorCode::SessionLocked,
@@ -99,18 +99,18 @@ fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
             format!(
                 "Session {session} is not damaged: it was written by a newer WorkRail ({record}, version {version})."
             ),
-            "Update WorkRail. Cutting the session back would give up what the newer one recorded.",
+            "Update WorkRail. A repair would lose what the newer version recorded.",
         ),
         SessionHealth::CorruptHead { reason } => (
             format!(
                 "Session {session} is damaged from its beginning ({reason}), and its first segment is not whole, so \
                  there is nothing to keep."
             ),
-            "`workrail store restore BACKUP SESSION` brings it back from a backup. Its files are as they were.",
+            "`workrail store restore BACKUP SESSION` restores it from a backup. Its files are as they were.",
         ),
         SessionHealth::CorruptTail { reason, .. } => (
             format!("Session {session} is damaged ({reason}), and no whole part of it can be kept."),
-            "`workrail store restore BACKUP SESSION` brings it back from a backup. Its files are as they were.",
+            "`workrail store restore BACKUP SESSION` restores it from a backup. Its files are as they were.",
         ),
         SessionHealth::Healthy => (
             format!("Session {session} has no damage that a repair could cut away."),
@@ -140,7 +140,7 @@ pub(crate) fn copy(cause: CopyError) -> Boxed {
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
             "Another backup, restore, import or `workrail store gc` is at work in one of the two stores."
                 .to_owned(),
-            "Run the same command again in a moment. What was copied so far is kept.",
+            "Run the same command again in a moment. Everything copied so far is kept.",
         ),
         CopyError::NotReadBack { path, detail } => envelope(
             ErrorCode::StoreIo,
@@ -158,7 +158,7 @@ pub(crate) fn copy(cause: CopyError) -> Boxed {
         CopyError::Target(UpkeepError::Store(StoreError::Io(cause))) => {
             let mut error = io(&cause);
             error.message =
-                format!("The copy could not be written: {cause}. What was copied so far is intact.");
+                format!("The copy could not be written: {cause}. Everything copied so far is intact.");
             error.suggestion = format!(
                 "{}, then run the same command again; it continues where it stopped.",
                 remedy(&cause)

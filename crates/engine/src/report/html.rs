@@ -196,7 +196,7 @@ impl Page {
             self.heading("Branches");
             let rows = run.branches.iter().map(|branch| {
                 let name = if branch.preferred {
-                    format!("{} (goes on)", branch.number)
+                    format!("{} (current)", branch.number)
                 } else {
                     branch.number.to_string()
                 };
@@ -209,7 +209,7 @@ impl Page {
                     branch.cause.map(words::cause).unwrap_or_default().to_owned(),
                 ]
             });
-            self.table(&["branch", "from", "steps", "did first", "stands at", "why"], rows);
+            self.table(&["branch", "from", "steps", "did first", "now at", "why"], rows);
         }
         if !run.gaps.is_empty() {
             self.heading("Gaps");
@@ -272,7 +272,7 @@ impl Page {
         }
         let mark = match (node.standing, &node.step) {
             (Standing::Tip, StepReport::Complete) => "<span class=\"chip good\">complete</span>",
-            (Standing::Tip, _) => "<span class=\"chip\">the run goes on here</span>",
+            (Standing::Tip, _) => "<span class=\"chip\">current</span>",
             (Standing::BranchEnd, _) => "<span class=\"chip quiet\">end of a branch</span>",
             (Standing::Passed, _) => "",
         };

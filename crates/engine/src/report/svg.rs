@@ -84,7 +84,7 @@ fn point(
         count => format!(r#"<tspan class="warn" dx="8">{count} blocked</tspan>"#),
     };
     let goes_on = node.standing == Standing::Tip && node.step != StepReport::Complete;
-    let tip = if goes_on { r#"<tspan class="here" dx="8">goes on here</tspan>"# } else { "" };
+    let tip = if goes_on { r#"<tspan class="here" dx="8">current</tspan>"# } else { "" };
     let _ = write!(
         out,
         r##"<a href="#{}">{shape}<text x="{text_x}" y="{}"><tspan class="number">{}</tspan><tspan dx="8">{}</tspan>{blocked}{tip}</text></a>"##,

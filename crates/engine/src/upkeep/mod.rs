@@ -43,7 +43,7 @@ fn told(health: &SessionHealth) -> String {
     match health {
         SessionHealth::Healthy => "it is healthy".to_owned(),
         SessionHealth::CorruptTail { valid_until, reason } => {
-            format!("damaged behind its first {} events: {reason}", valid_until.get())
+            format!("damaged after its first {} events: {reason}", valid_until.get())
         }
         SessionHealth::CorruptHead { reason } => format!("damaged from its beginning: {reason}"),
         SessionHealth::UnknownVersion { record, version } => {

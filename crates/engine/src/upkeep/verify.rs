@@ -141,7 +141,7 @@ impl<S: Store + Upkeep> Engine<S> {
             for folder in self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))? {
                 check.problem(
                     folder,
-                    "is no session, so `workrail store gc` removes no content".to_owned(),
+                    "is not a session, so `workrail store gc` deletes no content".to_owned(),
                     FOREIGN,
                 );
             }
@@ -246,8 +246,8 @@ fn remedy(health: &SessionHealth) -> Option<&'static str> {
             Some(UNREADABLE)
         }
         SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => Some(
-            "`workrail store repair SESSION --dry-run` shows what a repair would keep and give up; `workrail store restore BACKUP \
-             SESSION` brings it back from a backup.",
+            "`workrail store repair SESSION --dry-run` shows what a repair would keep and lose; `workrail store restore BACKUP \
+             SESSION` restores it from a backup.",
         ),
         SessionHealth::UnknownVersion { .. } => Some("Update WorkRail."),
     }
@@ -423,7 +423,7 @@ impl Check<'_> {
             self.problem(
                 session.to_owned(),
                 problem,
-                "`workrail store restore BACKUP SESSION` brings it back from a backup.",
+                "`workrail store restore BACKUP SESSION` restores it from a backup.",
             );
         }
         if !self.content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
@@ -446,7 +446,7 @@ impl Check<'_> {
         self.problem(
             session.to_owned(),
             problem,
-            "`workrail store restore BACKUP SESSION` brings it back from a backup.",
+            "`workrail store restore BACKUP SESSION` restores it from a backup.",
         );
     }
 
@@ -499,7 +499,7 @@ impl Check<'_> {
             self.problem(
                 session.to_owned(),
                 problem,
-                "`workrail store restore BACKUP SESSION` brings it back from a backup.",
+                "`workrail store restore BACKUP SESSION` restores it from a backup.",
             );
         }
     }
@@ -510,9 +510,11 @@ pub(super) fn described(cause: &ContentError, digest: Sha256) -> (String, String
     match cause {
         ContentError::Missing { path } => (path.clone(), "is missing".to_owned()),
         ContentError::Damaged { path } => (path.clone(), "does not have its digest".to_owned()),
-        ContentError::Snapshot { path, source } => (path.clone(), format!("is no valid snapshot: {source}")),
+        ContentError::Snapshot { path, source } => {
+            (path.clone(), format!("is not a valid snapshot: {source}"))
+        }
         ContentError::Workflow { path, source } => {
-            (path.clone(), format!("is no valid compiled workflow: {source}"))
+            (path.clone(), format!("is not a valid compiled workflow: {source}"))
         }
         ContentError::Io(cause) => (digest.to_string(), cause.to_string()),
     }

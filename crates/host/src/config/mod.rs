@@ -26,7 +26,7 @@ pub enum ConfigError {
     Unwritable { path: Utf8PathBuf, detail: String },
     #[error("the settings `{path}` are not valid TOML:\n{detail}")]
     Syntax { path: Utf8PathBuf, detail: String },
-    #[error("`{key}` in `{path}` is no setting{}", suggestion(.nearest))]
+    #[error("unknown setting `{key}` in `{path}`{}", suggestion(.nearest))]
     UnknownKey { path: Utf8PathBuf, key: String, nearest: Option<&'static str> },
     #[error("`{}` in `{path}`: {problem}", key.as_str())]
     WrongValue { path: Utf8PathBuf, key: Key, problem: ValueProblem },

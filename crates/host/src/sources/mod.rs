@@ -145,7 +145,7 @@ impl Sources {
             });
         }
         if let Some(path) = workspace.filter(|path| !Utf8Path::new(path.as_str()).is_dir()) {
-            let text = "the workspace is no folder that can be read".to_owned();
+            let text = "the workspace is not a readable folder".to_owned();
             let fix = "send the absolute path of the folder you work in as `workspacePath`";
             survey.problems.push(problem(Precedence::Project, path.as_str(), text, fix));
         }

@@ -109,7 +109,7 @@ fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> Step {
         path.push(part);
         match std::fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_symlink() => {
-                let text = "it is a link, or lies behind one, and links are not followed".to_owned();
+                let text = "it is a symbolic link or below one, and links are not followed".to_owned();
                 walk.problem(root, &shown, text, "put the file itself there");
                 return Step::On;
             }

@@ -198,7 +198,7 @@ fn check_each_loop_stands_once(workflow: &CompiledWorkflow) -> Result<(), Compil
                 if !seen.insert(loop_id) {
                     return Err(CompiledError::Field {
                         field: "loops".to_owned(),
-                        problem: format!("`{loop_id}` stands in two places"),
+                        problem: format!("`{loop_id}` occurs in two places"),
                     });
                 }
             }

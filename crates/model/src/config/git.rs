@@ -130,7 +130,9 @@ impl GitProblem {
             }
             Self::Credentials => "use https without a user name, or ssh with your key: git@host:path.git",
             Self::Transport => "use https:// or ssh://; for a repository on this machine, its absolute path",
-            Self::Local => "set `allow_local = true` for it when you trust whoever writes to that repository",
+            Self::Local => {
+                "set `allow_local = true` for it if you trust everyone who can write to that repository"
+            }
             Self::Ref => "name a branch or tag as `git branch` shows it, or all 40 or 64 digits of a commit",
             Self::Folder => "name it from the repository's root with `/` between parts, without `..`",
         }

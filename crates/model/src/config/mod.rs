@@ -128,7 +128,7 @@ impl Key {
             }
             Self::DataDir => "Where sessions, content and keys are kept, as an absolute path.",
             Self::ExportRedactKeys => {
-                "Context keys whose values `workrail session export --redact` leaves out. `*` stands for any characters; \
+                "Context keys whose values `workrail session export --redact` leaves out. `*` matches any characters; \
                  upper and lower case are the same."
             }
             Self::LogFilter => "What is logged to stderr, as `tracing` filter directives.",

@@ -163,7 +163,7 @@ impl<F: FileSystem> Stretch<'_, F> {
             ..
         } = record
         else {
-            return Err(corrupt("a pin stands where a segment must be closed".to_owned()));
+            return Err(corrupt("a pin is in place of the end of a segment".to_owned()));
         };
         let expected = segment_rel_path(first_event_index, last_event_index);
         if manifest_index != index

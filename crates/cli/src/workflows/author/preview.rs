@@ -84,7 +84,7 @@ fn step_line(workflow: &CompiledWorkflow, step: &CompiledStep) -> String {
         note(format!("assesses {}", names.join(", ")));
     }
     if step.confirmation != Confirmation::Never {
-        note("asks a person".to_owned());
+        note("asks for approval".to_owned());
     }
     note(format!("{} bytes", step.prompt.len()));
     line

@@ -13,7 +13,7 @@ pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Stop> {
         found.extend(files::workflow_files(path)?);
     }
     if found.is_empty() {
-        return Err(Stop::Call("there is no workflow file (*.json, *.jsonc) in the given paths".to_owned()));
+        return Err(Stop::Call("no workflow files (*.json, *.jsonc) in the given paths".to_owned()));
     }
     let mut all: Vec<Diagnostics> = Vec::new();
     for file in &found {

@@ -115,7 +115,7 @@ fn judge(definition: &AssessmentDefinition, artifact: &Value) -> Result<Accepted
     // An artifact may have a million members; the first wrong ones teach all there is to learn.
     for name in unknown.take(UNKNOWN_SHOWN_MAX) {
         let known: Vec<&str> = definition.dimensions.iter().map(|dimension| dimension.id.as_str()).collect();
-        issues.push(format!("`{name}` is no dimension of `{}` ({})", definition.id, known.join(", ")));
+        issues.push(format!("`{name}` is not a dimension of `{}` ({})", definition.id, known.join(", ")));
     }
     let mut dimensions = Vec::new();
     let mut notes = Vec::new();
