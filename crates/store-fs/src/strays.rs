@@ -100,7 +100,8 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
     })?;
     for kind in CONTENT_KINDS {
         look(content_dir(kind), &|entry| {
-            entry.kind == FileKind::Regular && content_digest(kind, &entry.name).is_some()
+            entry.kind == FileKind::Regular
+                && (content_digest(kind, &entry.name).is_some() || layout::is_suspect_mark(&entry.name))
         })?;
     }
     for entry in listed(fs, &layout::sessions())? {

@@ -7,6 +7,7 @@ use workrail_model::event::EventIndex;
 use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::manifest::{Cursor, ManifestIndex, ManifestRecord};
 use workrail_ports::cache::{CachedProjection, ProjectionCache};
+use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StoreError};
 use workrail_ports::upkeep::{Sweep, Upkeep};
 use workrail_store_fs::sim::{CrashLimits, Fault, FaultKind, FaultMode, SimFs};
@@ -158,6 +159,30 @@ fn the_only_plan_of_a_session_survives_the_loss_of_its_manifest() {
         drop(store.lock(session).expect(what));
         assert_eq!(fs.read_raw(&manifest), Some(whole), "{what}");
         assert_eq!(store.read(session, None).unwrap().events, events_of(&written), "{what}");
+    }
+}
+
+/// Broke: a committed segment that could not be read for a moment made its whole group look like an interrupted write,
+/// and the session read as healthy without it.
+#[test]
+fn a_segment_that_cannot_be_read_for_a_moment_hides_no_committed_events() {
+    let fs = SimFs::new();
+    let written = write_session(&open(fs.clone()), 1, &[Step::Advance]);
+    let session = session_of(&written);
+    for at_op in 0.. {
+        let disk = fs.fork();
+        let store = open(disk.clone());
+        let at_op = disk.all_op_count() + at_op;
+        let kind = FaultKind::Error(FsErrorKind::PermissionDenied);
+        disk.set_fault(Fault { at_op, kind, mode: FaultMode::Once });
+        let read = store.read(session, None);
+        if disk.fault_hits() == 0 {
+            break;
+        }
+        if let Ok(slice) = read.as_ref().map_err(|_| ()) {
+            let is_whole = slice.events == events_of(&written);
+            assert!(is_whole || !slice.health.is_healthy(), "operation {at_op}: {read:?}");
+        }
     }
 }
 

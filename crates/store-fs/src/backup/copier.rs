@@ -43,6 +43,9 @@ pub(super) struct Copier<'a, F: FileSystem> {
     pub(super) checking: Checking,
     /// Content of the target by name, when it was listed.
     pub(super) named: BTreeSet<(AttachmentKind, Sha256)>,
+    /// A sync failed in the folder of this content: what it shows may not be on the disk, so all of it is written
+    /// again (G14).
+    pub(super) in_doubt: BTreeSet<AttachmentKind>,
     /// Whether the target has every workflow of the source, by name.
     has_workflows: bool,
     /// Content that the target is known to have.
@@ -60,18 +63,13 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         checking: Checking,
     ) -> Result<Self, CopyError> {
         if checking != Checking::DryRun {
-            // A copy that was killed may have left names that no sync has made durable; their bytes were synced.
-            for kind in layout::CONTENT_KINDS {
-                target_store.fs().sync_dir(&layout::content_dir(kind)).map_err(target)?;
-            }
+            make_names_durable(target_store.fs()).map_err(target)?;
         }
-        let mut named = BTreeSet::new();
-        if checking == Checking::ByName {
-            for kind in layout::CONTENT_KINDS {
-                // A sync failed there: what the folder shows may not be on the disk, so all of it is written anew (G14).
-                if suspect::is_marked(target_store.fs(), &layout::content_dir(kind)).map_err(target)? {
-                    continue;
-                }
+        let (mut named, mut in_doubt) = (BTreeSet::new(), BTreeSet::new());
+        for kind in layout::CONTENT_KINDS {
+            if suspect::is_marked(target_store.fs(), &layout::content_dir(kind)).map_err(target)? {
+                in_doubt.insert(kind);
+            } else if checking == Checking::ByName {
                 let contents = target_store.contents_of(kind).map_err(target)?;
                 named.extend(contents.into_iter().map(|digest| (kind, digest)));
             }
@@ -96,6 +94,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             direction,
             checking,
             named,
+            in_doubt,
             has_workflows,
             sound,
             copied,
@@ -126,12 +125,6 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             }
         }
         watch(total, total);
-        if self.checking != Checking::DryRun {
-            // Everything in doubt was written anew, and every sync of this run succeeded.
-            for kind in layout::CONTENT_KINDS {
-                suspect::clear(self.target.fs(), &layout::content_dir(kind));
-            }
-        }
         Ok(())
     }
 
@@ -419,6 +412,17 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }
         Ok(self.report)
     }
+}
+
+/// A copy that was killed may have left names that no sync has made durable; their bytes were synced. What it moved
+/// aside comes first: the name it gave up must not be durably gone before the new one is there.
+fn make_names_durable<F: FileSystem>(fs: &F) -> Result<(), FsError> {
+    match fs.sync_dir(&layout::backups()) {
+        Err(error) if error.kind == FsErrorKind::NotFound => {}
+        synced => synced?,
+    }
+    fs.sync_dir(&layout::sessions())?;
+    layout::CONTENT_KINDS.into_iter().try_for_each(|kind| fs.sync_dir(&layout::content_dir(kind)))
 }
 
 fn changed_meanwhile(session: SessionId) -> CopyError {
