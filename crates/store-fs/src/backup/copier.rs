@@ -23,7 +23,7 @@ use crate::commit::{self, Tail};
 use crate::content::{read_verified, write_temp};
 use crate::load::Loaded;
 use crate::store::LocalStore;
-use crate::{layout, load, rebuild, suspect};
+use crate::{layout, load, rebuild, segment, suspect};
 
 /// How it is found out whether the target has a piece of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,10 +139,9 @@ impl<'a, F: FileSystem> Copier<'a, F> {
                 source: SessionHealth::Healthy,
             }));
         }
-        let Some(from) = Log::read(self.source.fs(), session).map_err(source)? else { return Ok(None) };
-        if from.is_empty() && from.loaded.health.is_healthy() {
+        let Some(from) = Log::read_with_pending(self.source.fs(), session).map_err(source)? else {
             return Ok(None);
-        }
+        };
         let (step, known) = self.step(session, &from)?;
         let change = match step {
             Step::Add => self.put_session(session, &from, false)?,
@@ -163,15 +162,34 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         Ok(Some(SessionCopy { session, change, events, source: from.loaded.health }))
     }
 
-    /// Whether both manifests are the same, byte for byte: then both logs are, as far as they were validated before.
+    /// Whether both manifests are the same, byte for byte, the target has everything that they name, and the source has
+    /// it intact: a source that was damaged since must not look like one that is backed up.
     fn is_up_to_date(&self, session: SessionId) -> Result<bool, CopyError> {
         if suspect::is_marked(self.target.fs(), &layout::session(session)).map_err(target)? {
             return Ok(false);
         }
         let path = layout::manifest(session);
         let Ok(theirs) = self.target.fs().read(&path, 0, MANIFEST_BYTES_MAX) else { return Ok(false) };
-        let ours = self.source.fs().read(&path, 0, MANIFEST_BYTES_MAX).map_err(source)?;
-        Ok(!ours.is_empty() && ours == theirs && self.has_workflows && self.has_all_of(session, &theirs)?)
+        let ours = match self.source.fs().read(&path, 0, MANIFEST_BYTES_MAX) {
+            Err(error) if error.kind == FsErrorKind::NotFound => return Ok(false),
+            read => read.map_err(source)?,
+        };
+        let is_same = !ours.is_empty() && ours == theirs && self.has_workflows;
+        Ok(is_same && self.has_all_of(session, &theirs)? && self.source_has_just(session, &ours)?)
+    }
+
+    /// Whether the source has every segment of its manifest with its digest, and none behind them.
+    fn source_has_just(&self, session: SessionId, manifest: &[u8]) -> Result<bool, CopyError> {
+        let fs = self.source.fs();
+        let attested = rebuild::attested(session, manifest);
+        let names = segment::names(fs, session).map_err(source)?;
+        if names.into_values().flatten().any(|name| !attested.contains_key(&format!("events/{name}"))) {
+            return Ok(false);
+        }
+        Ok(attested.into_iter().all(|(name, digest)| {
+            let read = layout::in_session(session, &name).map(|path| fs.read(&path, 0, SEGMENT_BYTES_MAX));
+            matches!(read, Some(Ok(bytes)) if Sha256::of(&bytes) == digest)
+        }))
     }
 
     /// Whether the target has every segment and piece of content that a manifest names, by name.
