@@ -41,7 +41,7 @@ fn groups(program: &Command) -> String {
     text
 }
 
-/// Names the commands in other groups that a mistyped command may mean: `workrail verify` is `workrail store verify`.
+/// Names the commands in other groups that a mistyped command may mean: `workrail store verify` is `workrail store verify`.
 pub(crate) fn with_full_path(mut error: clap::Error, program: &Command) -> clap::Error {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;

@@ -113,6 +113,20 @@ impl<'a> Reading<'a> {
         Ok(known)
     }
 
+    /// Reads those of the sessions again of which a segment changed since they were summarised; whether one of them is
+    /// damaged, which is a summary less.
+    pub(crate) fn drop_damaged(&self, known: &mut Known, sessions: &[SessionId]) -> bool {
+        let before = known.sessions.len();
+        for session in sessions {
+            let seen = known.sessions.get(session).and_then(|session| session.stamp);
+            let now = self.sessions.stamp(*session);
+            if !seen.zip(now).is_some_and(|(seen, now)| now.is_unchanged(&seen, StampDepth::Segments)) {
+                self.refresh(known, *session);
+            }
+        }
+        known.sessions.len() < before
+    }
+
     /// Reads a session that may have changed; returns what the index should hold of it from now on.
     fn refresh(&self, known: &mut Known, session: SessionId) -> Option<IndexRecord> {
         // Looked at before it is read: whatever is written in between shows in the next stamp.

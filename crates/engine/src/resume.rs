@@ -33,11 +33,18 @@ impl Reading<'_> {
     ) -> Result<ResumeBody, Box<ErrorEnvelope>> {
         let query = self.query(request, workspace)?;
         let (ranked, searched_runs, unhealthy_sessions) = {
-            let known = self.cards()?;
-            let ranked: Vec<(RunCard, Vec<MatchReason>)> = rank(known.runs(), &query, CANDIDATES_MAX)
-                .into_iter()
-                .map(|ranked| (ranked.card.clone(), ranked.why))
-                .collect();
+            let mut known = self.cards()?;
+            let ranked = loop {
+                let ranked: Vec<(RunCard, Vec<MatchReason>)> = rank(known.runs(), &query, CANDIDATES_MAX)
+                    .into_iter()
+                    .map(|ranked| (ranked.card.clone(), ranked.why))
+                    .collect();
+                // Only what is offered is worth a look at its segments.
+                let offered: Vec<SessionId> = ranked.iter().map(|(card, _)| card.session).collect();
+                if !self.drop_damaged(&mut known, &offered) {
+                    break ranked;
+                }
+            };
             (ranked, known.runs().count() as u64, known.unhealthy.len() as u64)
         };
         let mut candidates = Vec::new();

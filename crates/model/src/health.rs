@@ -27,6 +27,14 @@ pub enum CorruptionReason {
     SegmentUnattested { segment: String },
     #[error("the manifest cannot be read: {detail}")]
     ManifestUnreadable { detail: String },
+    #[error(
+        "segment `{segment}` is complete but not committed, and `{content}`, which it refers to, is missing or damaged"
+    )]
+    PendingContent { segment: String, content: String },
+    /// Neither damaged nor sound: nobody knows until this user may read it. The path is relative to the data
+    /// directory.
+    #[error("`{path}` may not be read by the user that runs WorkRail: {detail}")]
+    AccessDenied { path: String, detail: String },
 }
 
 /// The closed classification that gates execution: only `Healthy` may advance.

@@ -108,6 +108,15 @@ pub enum StrayKind {
     Unknown,
 }
 
+/// Something in the data directory that keeps WorkRail from reading or writing there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// Beneath the data directory.
+    pub path: String,
+    pub problem: &'static str,
+    pub fix: String,
+}
+
 /// An event that a repair gives up, as far as it can still be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostEvent {
@@ -178,6 +187,9 @@ pub trait Upkeep: SessionReader {
     /// Folders among the sessions that are none: nothing is swept beside them, because a newer build may name its
     /// sessions so. Their paths beneath the data directory.
     fn foreign_folders(&self) -> Result<Vec<String>, FsError>;
+
+    /// Folders and locks that cannot be used, though something is there. What is only missing is made when it is needed.
+    fn obstacles(&self) -> Vec<Obstacle>;
 
     /// Removes content that no session and no backup needs. Any doubt about any session, and nothing goes.
     fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError>;

@@ -45,6 +45,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
         let checking = if options.check_all { Checking::ByDigest } else { Checking::ByName };
         let mut copier = Copier::new(self, backup, Direction::Backup, checking)?;
         copier.copy_all(&sessions_of(self.fs())?, watch)?;
+        copier.end_doubt()?;
         copier.report.keys = match options.with_keys {
             true => self.back_up_keys(backup)?,
             false => KeysCopy::LeftOut,
@@ -76,6 +77,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
         copier.copy_all(&sessions, watch)?;
         if options.only.is_none() {
             copier.mend_damaged_content()?;
+            copier.end_doubt()?;
             copier.report.keys = self.restore_keys(backup, options.dry_run)?;
             if !options.dry_run {
                 copy_settings(backup.fs(), self.fs(), Direction::Restore)?;

@@ -24,7 +24,7 @@ pub(crate) struct Tail {
 }
 
 /// Carries out a plan that was checked against `tail`; returns the cursor behind it. The `leftovers` of earlier writes
-/// are removed on the way.
+/// are moved aside on the way.
 pub(crate) fn commit<F: FileSystem>(
     fs: &F,
     tail: Tail,
@@ -43,9 +43,7 @@ pub(crate) fn commit<F: FileSystem>(
     if tail.torn_bytes > 0 {
         cut_torn_tail(fs, session, tail)?;
     }
-    for leftover in leftovers {
-        remove_if_there(fs, leftover)?;
-    }
+    move_aside(fs, session, leftovers)?;
     write_temp(fs, &layout::segment_temp(session), plan.segment())?;
     let last = plan.first_index().plus(plan.events().len() as u64 - 1);
     // From here on the plan is complete on the disk: what fails now may be rolled forward later (G13).
@@ -99,11 +97,26 @@ fn place_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Resul
     fs.sync_dir(&layout::events(session))
 }
 
-fn remove_if_there<F: FileSystem>(fs: &F, path: &RelPath) -> Result<(), FsError> {
-    match fs.remove_file(path) {
-        Err(error) if error.kind == FsErrorKind::NotFound => Ok(()),
-        removed => removed,
+/// Moves what has the name of a segment and is none of the log's out of the way, to `backups/content`: it may be what
+/// is left of a damaged write, or somebody's own file.
+fn move_aside<F: FileSystem>(fs: &F, session: SessionId, leftovers: &[RelPath]) -> Result<(), FsError> {
+    if leftovers.is_empty() {
+        return Ok(());
     }
+    suspect::make_folder(fs, &layout::backups())?;
+    suspect::make_folder(fs, &layout::damaged_content_dir())?;
+    for leftover in leftovers {
+        let free =
+            |number: &u64| fs.stat(&layout::segment_aside(session, leftover.file_name(), *number)).is_err();
+        let Some(number) = (1..).find(free) else { continue };
+        match fs.rename(leftover, &layout::segment_aside(session, leftover.file_name(), number)) {
+            Err(error) if error.kind == FsErrorKind::NotFound => {}
+            // A link or a pipe has no content of its own to keep.
+            Err(error) if error.kind == FsErrorKind::WrongKind => fs.remove_file(leftover)?,
+            moved => moved?,
+        }
+    }
+    fs.sync_dir(&layout::damaged_content_dir())
 }
 
 pub(crate) fn append_group<F: FileSystem>(

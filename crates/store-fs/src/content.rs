@@ -121,17 +121,16 @@ pub(crate) fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
     references
 }
 
-/// Whether everything that the events refer to is there and has its digest.
-pub(crate) fn is_stored<F: FileSystem>(fs: &F, events: &[Event]) -> Result<bool, FsError> {
+/// The first content that the events refer to and that is missing, damaged or not readable for this user.
+pub(crate) fn unusable<F: FileSystem>(fs: &F, events: &[Event]) -> Result<Option<String>, FsError> {
     for (kind, digest) in events.iter().flat_map(references) {
         match stored(fs, kind, digest) {
             Ok(Some(_)) => {}
-            Ok(None) => return Ok(false),
-            Err(error) if error.kind == FsErrorKind::PermissionDenied => return Ok(false),
-            Err(error) => return Err(error),
+            Err(error) if error.kind != FsErrorKind::PermissionDenied => return Err(error),
+            Ok(None) | Err(_) => return Ok(Some(layout::content(kind, digest).to_string())),
         }
     }
-    Ok(true)
+    Ok(None)
 }
 
 /// Content that is there and has its digest.

@@ -168,9 +168,12 @@ impl<F: FileSystem> Staged<'_, F> {
                 return Ok(None);
             }
         }
-        fs.sync_dir(&layout::backups()).inspect_err(|_| {
-            let _ = fs.rename(&aside, &home);
-        })?;
+        // Both folders, before anything takes the old place: a crash must not keep the second move without this one.
+        fs.sync_dir(&layout::backups()).and_then(|()| fs.sync_dir(&layout::sessions())).inspect_err(
+            |_| {
+                let _ = fs.rename(&aside, &home);
+            },
+        )?;
         Ok(Some(aside))
     }
 

@@ -31,12 +31,16 @@ const FRAME_BYTES: usize = 16;
 const FIXED_BYTES: usize = 10 + 4 * 8 + 4 * 8 + 32;
 /// After so many damaged records the rest is given up: each may have cost a checksum of the largest record.
 const DAMAGED_MAX: usize = 256;
+/// An index of few sessions has room for long summaries and their earlier versions.
+const FEW_SESSIONS_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// What each session adds to that.
+const PER_SESSION_BYTES_MAX: u64 = 16 * 1024;
 /// Less garbage than this is not worth a rewrite.
 const GARBAGE_BYTES_MIN: usize = 1024 * 1024;
 
 impl<F: FileSystem> SessionIndex for LocalStore<F> {
     fn index_records(&self, version: u32, is_present: &dyn Fn(SessionId) -> bool) -> Vec<IndexRecord> {
-        let bytes = match self.fs().read(&layout::index(version), 0, INDEX_BYTES_MAX) {
+        let bytes = match self.fs().read(&layout::index(version), 0, self.index_bytes_max()) {
             Ok(bytes) => bytes,
             Err(error) if error.kind == FsErrorKind::NotFound => return Vec::new(),
             // Too large or no file at all: an empty one takes its place.
@@ -72,6 +76,12 @@ impl<F: FileSystem> SessionIndex for LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
+    /// How large an index of these sessions may be; a larger one is dropped and not read.
+    fn index_bytes_max(&self) -> u64 {
+        let sessions = self.fs().list(&layout::sessions()).map_or(0, |entries| entries.len() as u64);
+        INDEX_BYTES_MAX.min(FEW_SESSIONS_BYTES_MAX + sessions * PER_SESSION_BYTES_MAX)
+    }
+
     fn append_to_index(&self, version: u32, bytes: &[u8], if_absent: IfAbsent) -> Result<(), FsError> {
         let path = layout::index(version);
         match self.fs().stat(&path) {

@@ -151,6 +151,11 @@ pub(crate) fn damaged_content(kind: AttachmentKind, digest: Sha256, number: u64)
     path(&format!("{}/{kind}-{}-{number}", damaged_content_dir().as_str(), digest.hex()))
 }
 
+/// Where a file or folder that had the name of a segment is moved; `name` is exactly such a name.
+pub(crate) fn segment_aside(id: SessionId, name: &str, number: u64) -> RelPath {
+    path(&format!("{}/segment-{id}-{name}-{number}", damaged_content_dir().as_str()))
+}
+
 /// Says that this store is a backup, which `workrail store backup` may write to.
 pub(crate) fn backup_marker() -> RelPath {
     path("backup.json")

@@ -19,10 +19,12 @@ mod layout;
 mod load;
 mod marks;
 pub mod monitor;
+mod obstacles;
 mod orphan;
 mod rebuild;
 mod removal;
 mod repair;
+mod segment;
 mod servers;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

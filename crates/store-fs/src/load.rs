@@ -18,7 +18,8 @@ use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErr
 use self::manifest::{Manifest, manifest_from, newest_segment};
 use self::stretch::Stretch;
 pub(crate) use self::stretch::{Stop, events_of, is_damaged_form};
-use crate::{layout, orphan};
+use crate::layout;
+use crate::orphan::{self, Pending};
 
 /// A validated stretch of a session's log.
 #[derive(Debug)]
@@ -81,7 +82,10 @@ pub(crate) fn load_from<F: FileSystem>(
     for _ in 0..RACES_MAX {
         let before = manifest_from(fs, session, since, origin);
         let loaded = match &before {
-            Manifest::Absent => return Ok(None),
+            Manifest::Absent => match orphan::pending(fs, session, &Cursor::start(), &[])? {
+                Pending::Nothing | Pending::Write(_) => return Ok(None),
+                Pending::Damaged(reason) => unreadable(reason),
+            },
             Manifest::Failed(error) => return Err(error.clone()),
             Manifest::Unusable(reason) => unreadable(reason.clone()),
             Manifest::Bytes { start, bytes, continues, newest } => {
@@ -89,6 +93,14 @@ pub(crate) fn load_from<F: FileSystem>(
                 let mut loaded = stretch.walk(*continues)?;
                 let lost = newest.clone().and_then(|newest| newest.beyond(&loaded.cursor));
                 if let (true, Some(reason)) = (loaded.health.is_healthy(), lost) {
+                    loaded.health = corrupt_from(&loaded.cursor, reason);
+                }
+                let torn = bytes.len() - usize::try_from(loaded.torn_bytes).unwrap_or(0);
+                if loaded.health.is_healthy()
+                    && newest.as_ref().is_some_and(|newest| newest.continues(&loaded.cursor))
+                    && let Pending::Damaged(reason) =
+                        orphan::pending(fs, session, &loaded.cursor, &bytes[torn..])?
+                {
                     loaded.health = corrupt_from(&loaded.cursor, reason);
                 }
                 loaded
@@ -149,8 +161,9 @@ pub(crate) fn each_segment<F: FileSystem>(
     if let Stop::Io(error) = stop {
         return Err(error);
     }
-    let lost = newest.and_then(|newest| newest.beyond(&stretch.cursor));
-    if matches!(stop, Stop::End) && lost.is_none() {
+    let is_last = newest
+        .is_none_or(|newest| !newest.continues(&stretch.cursor) && newest.beyond(&stretch.cursor).is_none());
+    if matches!(stop, Stop::End) && is_last {
         return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
     }
     // Whether this is damage, an interrupted write or a writer at work is for the one judge to say.
@@ -167,11 +180,11 @@ pub(crate) fn is_begun<F: FileSystem>(fs: &F, session: SessionId) -> Result<bool
     let path = layout::manifest(session);
     let stat = match fs.stat(&path) {
         Ok(stat) => stat,
-        Err(error) if error.kind == FsErrorKind::NotFound => return has_lost_all(fs, session),
+        Err(error) if error.kind == FsErrorKind::NotFound => return has_lost_all(fs, session, &[]),
         Err(error) => return Err(error),
     };
     if stat.kind == FileKind::Regular && stat.len == 0 {
-        return has_lost_all(fs, session);
+        return has_lost_all(fs, session, &[]);
     }
     if stat.kind != FileKind::Regular || stat.len > FIRST_GROUP_BYTES_MAX {
         return Ok(true);
@@ -184,15 +197,18 @@ pub(crate) fn is_begun<F: FileSystem>(fs: &F, session: SessionId) -> Result<bool
         Err(Stop::Io(error)) => Err(error),
         // An interrupted first write has nothing behind it; later segments show that groups were lost.
         Err(Stop::UnknownVersion { .. } | Stop::Corrupt(_)) => {
-            Ok(!stretch.is_interrupted_write(&bytes)? || has_lost_all(fs, session)?)
+            Ok(!stretch.is_interrupted_write(&bytes)? || has_lost_all(fs, session, &bytes)?)
         }
     }
 }
 
-/// Whether segments show that there was a manifest once.
-fn has_lost_all<F: FileSystem>(fs: &F, session: SessionId) -> Result<bool, FsError> {
-    let newest = newest_segment(fs, session)?;
-    Ok(newest.and_then(|newest| newest.beyond(&Cursor::start())).is_some())
+/// Whether segments show that there was a manifest once, or a first write that was damaged since.
+fn has_lost_all<F: FileSystem>(fs: &F, session: SessionId, tail: &[u8]) -> Result<bool, FsError> {
+    let Some(newest) = newest_segment(fs, session)? else { return Ok(false) };
+    if newest.continues(&Cursor::start()) {
+        return Ok(matches!(orphan::pending(fs, session, &Cursor::start(), tail)?, Pending::Damaged(_)));
+    }
+    Ok(newest.beyond(&Cursor::start()).is_some())
 }
 
 /// Whether a folder holds work: what `is_begun` shows, or a completed first write that waits for a writer.
@@ -213,7 +229,7 @@ fn unreadable(reason: CorruptionReason) -> Loaded {
 }
 
 /// The health of a log of which only the part before `end` holds.
-fn corrupt_from(end: &Cursor, reason: CorruptionReason) -> SessionHealth {
+pub(crate) fn corrupt_from(end: &Cursor, reason: CorruptionReason) -> SessionHealth {
     match end.next_event_index {
         EventIndex::ZERO => SessionHealth::CorruptHead { reason },
         valid_until => SessionHealth::CorruptTail { valid_until, reason },

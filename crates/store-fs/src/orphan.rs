@@ -2,15 +2,17 @@
 //!
 //! An append makes its content and its segment durable before it appends the group that commits them. Interrupted in
 //! between, or with the end of its manifest lost, it leaves a segment that starts where the log ends. Readers ignore
-//! it; the next writer rolls it forward (G13).
+//! it; the next writer rolls it forward (G13). No crash leaves a whole segment without its content: that is damage.
 
 use workrail_model::event::Event;
+use workrail_model::health::CorruptionReason;
 use workrail_model::id::SessionId;
-use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
-use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_rel_path};
-use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind};
+use workrail_model::limits::MANIFEST_BYTES_MAX;
+use workrail_model::manifest::{Cursor, commit_group, group_bytes};
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 
-use crate::{content, layout, load};
+use crate::segment::{self, Bytes};
+use crate::{content, layout};
 
 /// A complete and valid segment that starts where the committed ones end.
 #[derive(Debug)]
@@ -24,41 +26,57 @@ pub(crate) struct Orphan {
 }
 
 impl Orphan {
-    /// Whether `tail` is what an interrupted write of the group may have left: nothing but its bytes and NUL.
+    /// Whether `tail` is what an interrupted write of the group may have left: nothing but its bytes and NUL. The whole
+    /// group is a commit: where its segment could not be read a moment ago, it is no write that was interrupted.
     pub(crate) fn explains(&self, tail: &[u8]) -> bool {
-        tail.len() <= self.group.len()
+        tail != self.group
+            && tail.len() <= self.group.len()
             && tail.iter().zip(&self.group).all(|(found, written)| *found == 0 || found == written)
     }
 }
 
-/// The orphans at the end of a log. What is incomplete or invalid is none.
-pub(crate) fn at<F: FileSystem>(fs: &F, session: SessionId, end: &Cursor) -> Result<Vec<Orphan>, FsError> {
-    let starts_there = |name: &str| {
-        layout::segment_indexes(name).is_some_and(|(first, _)| first == end.next_event_index.get())
-    };
-    let entries = load::list_events(fs, session)?;
-    let names = entries.into_iter().filter(|entry| entry.kind == FileKind::Regular);
-    let mut orphans = Vec::new();
-    for name in names.map(|entry| entry.name).filter(|name| starts_there(name)) {
-        orphans.extend(read(fs, session, end, name)?);
-    }
-    Ok(orphans)
+/// What waits behind the end of a log.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    Nothing,
+    /// A completed write, which the next writer rolls forward.
+    Write(Orphan),
+    /// A write that cannot be rolled forward and must not be overwritten.
+    Damaged(CorruptionReason),
 }
 
-/// The orphan that the next writer rolls forward: it explains the `tail` behind the log, and all of its content is
-/// there. Of several, the last one by name.
-pub(crate) fn completed<F: FileSystem>(
+/// The orphans at the end of a log. What is incomplete, invalid or not readable is none.
+pub(crate) fn at<F: FileSystem>(fs: &F, session: SessionId, end: &Cursor) -> Result<Vec<Orphan>, FsError> {
+    Ok(candidates(fs, session, end)?.into_iter().filter_map(Result::ok).collect())
+}
+
+/// What waits behind the `end` of a log with this `tail` behind its last group. Of several completed writes, the last
+/// one by name.
+pub(crate) fn pending<F: FileSystem>(
     fs: &F,
     session: SessionId,
     end: &Cursor,
     tail: &[u8],
-) -> Result<Option<Orphan>, FsError> {
-    for orphan in at(fs, session, end)?.into_iter().rev() {
-        if orphan.explains(tail) && content::is_stored(fs, &orphan.events)? {
-            return Ok(Some(orphan));
-        }
+) -> Result<Pending, FsError> {
+    let mut found = Pending::Nothing;
+    for candidate in candidates(fs, session, end)?.into_iter().rev() {
+        let reason = match candidate {
+            Err(denied) => access_denied(&denied),
+            Ok(orphan) if !orphan.explains(tail) => continue,
+            Ok(orphan) => match content::unusable(fs, &orphan.events)? {
+                None => return Ok(Pending::Write(orphan)),
+                Some(content) => {
+                    CorruptionReason::PendingContent { segment: format!("events/{}", orphan.name), content }
+                }
+            },
+        };
+        found = Pending::Damaged(reason);
     }
-    Ok(None)
+    Ok(found)
+}
+
+pub(crate) fn access_denied(error: &FsError) -> CorruptionReason {
+    CorruptionReason::AccessDenied { path: error.path.to_string(), detail: error.detail.clone() }
 }
 
 /// The bytes behind the last group of a manifest.
@@ -73,37 +91,26 @@ pub(crate) fn tail_behind<F: FileSystem>(
     }
 }
 
-fn read<F: FileSystem>(
+/// Every whole segment that starts at the end of the log, and why one may not be read.
+fn candidates<F: FileSystem>(
     fs: &F,
     session: SessionId,
     end: &Cursor,
-    name: String,
-) -> Result<Option<Orphan>, FsError> {
-    let Some(path) = layout::events(session).child(&name) else { return Ok(None) };
-    let segment = match fs.read(&path, 0, SEGMENT_BYTES_MAX) {
-        Ok(segment) => segment,
-        Err(error) => match error.kind {
-            FsErrorKind::NotFound
-            | FsErrorKind::WrongKind
-            | FsErrorKind::TooLarge { .. }
-            | FsErrorKind::PermissionDenied => return Ok(None),
-            // It may be a completed write: an error that passes is no verdict on it.
-            FsErrorKind::AlreadyExists
-            | FsErrorKind::NoSpace
-            | FsErrorKind::Quota
-            | FsErrorKind::ReadOnly
-            | FsErrorKind::TooManyOpenFiles
-            | FsErrorKind::Io => return Err(error),
-        },
-    };
-    let Ok(events) = load::events_of(session, end.next_event_index, &name, &segment) else { return Ok(None) };
-    let records = commit_group(end.next_manifest_index, &events, &segment);
-    let (Ok(group), Some(first), Some(last)) = (group_bytes(&records), events.first(), events.last()) else {
-        return Ok(None);
-    };
-    let named = segment_rel_path(first.event_index, last.event_index);
-    if named.strip_prefix("events/") != Some(&name) {
-        return Ok(None);
+) -> Result<Vec<Result<Orphan, FsError>>, FsError> {
+    let names = segment::names(fs, session)?.remove(&end.next_event_index.get()).unwrap_or_default();
+    let mut found = Vec::new();
+    for name in names {
+        match segment::read(fs, session, &name)? {
+            Bytes::Read(bytes) => found.extend(orphan(session, end, name, bytes).map(Ok)),
+            Bytes::Denied(error) => found.push(Err(error)),
+            Bytes::NoSegment => {}
+        }
     }
-    Ok(Some(Orphan { name, segment, events, group }))
+    Ok(found)
+}
+
+fn orphan(session: SessionId, end: &Cursor, name: String, segment: Vec<u8>) -> Option<Orphan> {
+    let events = segment::events(session, end.next_event_index, &name, &segment).ok()?;
+    let group = group_bytes(&commit_group(end.next_manifest_index, &events, &segment)).ok()?;
+    Some(Orphan { name, segment, events, group })
 }

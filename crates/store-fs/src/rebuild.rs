@@ -8,14 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use workrail_model::digest::Sha256;
 use workrail_model::event::{Event, EventIndex};
 use workrail_model::id::SessionId;
-use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
+use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{
     Cursor, ManifestError, ManifestRecord, commit_group, group_bytes, segment_rel_path,
 };
-use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind};
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 
 use crate::layout;
 use crate::load::{self, Stop};
+use crate::segment::{self, Bytes};
 
 /// Hex digits in which an attested digest may differ from the computed one and still be a damaged copy of it. Two
 /// different digests have about 60 of 64 digits that differ.
@@ -30,6 +31,15 @@ pub(crate) struct Rebuilt {
     pub end: EventIndex,
     /// A record that a newer build wrote; nothing may be cut or rewritten then.
     pub newer: Option<(String, u64)>,
+    /// A segment that this user may not read; it may be whole, so nothing may be cut behind it.
+    pub denied: Option<FsError>,
+}
+
+/// Why a segment cannot come next.
+enum Unfit {
+    Invalid,
+    Newer { record: String, version: u64 },
+    Denied(FsError),
 }
 
 /// A segment that could come next.
@@ -49,19 +59,27 @@ pub(crate) fn rebuild<F: FileSystem>(
 ) -> Result<Rebuilt, FsError> {
     let old = manifest_bytes(fs, session)?;
     let attested = attested(session, &old);
-    let names = segment_names(fs, session)?;
-    let mut rebuilt =
-        Rebuilt { manifest: Vec::new(), segments: BTreeSet::new(), end: EventIndex::ZERO, newer: None };
+    let names = segment::names(fs, session)?;
+    let mut rebuilt = Rebuilt {
+        manifest: Vec::new(),
+        segments: BTreeSet::new(),
+        end: EventIndex::ZERO,
+        newer: None,
+        denied: None,
+    };
     let mut cursor = Cursor::start();
     loop {
         let mut candidates = Vec::new();
         for name in names.get(&cursor.next_event_index.get()).into_iter().flatten() {
             match read(fs, session, cursor.next_event_index, name, &attested)? {
                 Ok(candidate) => candidates.push(candidate),
-                Err(Stop::UnknownVersion { record, version }) => {
+                Err(Unfit::Newer { record, version }) => {
                     rebuilt.newer.get_or_insert((record, version));
                 }
-                Err(Stop::End | Stop::Io(_) | Stop::Corrupt(_)) => {}
+                Err(Unfit::Denied(error)) => {
+                    rebuilt.denied.get_or_insert(error);
+                }
+                Err(Unfit::Invalid) => {}
             }
         }
         for candidate in &mut candidates {
@@ -128,55 +146,32 @@ pub(crate) fn attested(session: SessionId, manifest: &[u8]) -> BTreeMap<String, 
         .collect()
 }
 
-/// The names of all segments by their first event.
-fn segment_names<F: FileSystem>(fs: &F, session: SessionId) -> Result<BTreeMap<u64, Vec<String>>, FsError> {
-    let mut names: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-    for entry in load::list_events(fs, session)? {
-        if let (FileKind::Regular, Some((first, _))) = (entry.kind, layout::segment_indexes(&entry.name)) {
-            names.entry(first).or_default().push(entry.name);
-        }
-    }
-    Ok(names)
-}
-
+/// A segment that could come next, or why it cannot.
 fn read<F: FileSystem>(
     fs: &F,
     session: SessionId,
     first: EventIndex,
     name: &str,
     attested: &BTreeMap<String, Sha256>,
-) -> Result<Result<Candidate, Stop>, FsError> {
-    let Some(path) = layout::events(session).child(name) else { return Ok(Err(Stop::End)) };
-    let segment = match fs.read(&path, 0, SEGMENT_BYTES_MAX) {
-        Ok(segment) => segment,
-        Err(error) => match error.kind {
-            FsErrorKind::NotFound
-            | FsErrorKind::WrongKind
-            | FsErrorKind::TooLarge { .. }
-            | FsErrorKind::PermissionDenied => return Ok(Err(Stop::End)),
-            FsErrorKind::AlreadyExists
-            | FsErrorKind::NoSpace
-            | FsErrorKind::Quota
-            | FsErrorKind::ReadOnly
-            | FsErrorKind::TooManyOpenFiles
-            | FsErrorKind::Io => return Err(error),
-        },
+) -> Result<Result<Candidate, Unfit>, FsError> {
+    let segment = match segment::read(fs, session, name)? {
+        Bytes::Read(bytes) => bytes,
+        Bytes::Denied(error) => return Ok(Err(Unfit::Denied(error))),
+        Bytes::NoSegment => return Ok(Err(Unfit::Invalid)),
     };
     // Before its events are read: a changed byte may look like the kind or version of a newer build, and a segment
     // that a newer build wrote has the digest that its manifest attests.
     let digest = Sha256::of(&segment);
     let said = attested.get(&format!("events/{name}"));
     if said.is_some_and(|said| differing_digits(*said, digest) > DAMAGED_DIGITS_MAX) {
-        return Ok(Err(Stop::End));
+        return Ok(Err(Unfit::Invalid));
     }
-    let events = match load::events_of(session, first, name, &segment) {
+    let events = match segment::events(session, first, name, &segment) {
         Ok(events) => events,
-        Err(stop) => return Ok(Err(stop)),
+        Err(Stop::UnknownVersion { record, version }) => return Ok(Err(Unfit::Newer { record, version })),
+        Err(Stop::Io(error)) => return Err(error),
+        Err(Stop::End | Stop::Corrupt(_)) => return Ok(Err(Unfit::Invalid)),
     };
-    let Some(last) = events.last() else { return Ok(Err(Stop::End)) };
-    if segment_rel_path(first, last.event_index).strip_prefix("events/") != Some(name) {
-        return Ok(Err(Stop::End));
-    }
     let standing = (said == Some(&digest), false);
     Ok(Ok(Candidate { name: name.to_owned(), segment, events, standing }))
 }

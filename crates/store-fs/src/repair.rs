@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use workrail_model::event::{Event, EventData, EventIndex, OutputPayload};
-use workrail_model::health::SessionHealth;
+use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
 use workrail_ports::file_system::{FileKind, FileStat, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
@@ -17,7 +17,7 @@ use workrail_ports::upkeep::{Diagnosis, LostEvent, LostSegment, UpkeepError};
 
 use crate::rebuild::{self, Rebuilt};
 use crate::store::{LOCK_WAIT, LocalStore};
-use crate::{commit, layout, load, suspect, tree};
+use crate::{commit, layout, load, orphan, suspect, tree};
 
 /// A damaged session and what a repair makes of it.
 struct Plan {
@@ -88,10 +88,14 @@ impl<F: FileSystem> LocalStore<F> {
             SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => true,
             SessionHealth::UnknownVersion { .. } => false,
         };
-        if !is_mendable {
+        // What may not be read may be whole: it is not given up.
+        if !is_mendable || is_denied(&health) {
             return not_mendable(health);
         }
         let kept = rebuild::rebuild(self.fs(), session, trusted_until)?;
+        if let Some(error) = &kept.denied {
+            return not_mendable(SessionHealth::CorruptHead { reason: orphan::access_denied(error) });
+        }
         if let Some((record, version)) = kept.newer {
             // Cutting it off or rewriting it would give up what the newer build recorded.
             return not_mendable(SessionHealth::UnknownVersion { record, version });
@@ -239,6 +243,15 @@ impl<F: FileSystem> LocalStore<F> {
             }
         }
         Ok(lost)
+    }
+}
+
+fn is_denied(health: &SessionHealth) -> bool {
+    match health {
+        SessionHealth::CorruptHead { reason } | SessionHealth::CorruptTail { reason, .. } => {
+            matches!(reason, CorruptionReason::AccessDenied { .. })
+        }
+        SessionHealth::Healthy | SessionHealth::UnknownVersion { .. } => false,
     }
 }
 

@@ -11,9 +11,7 @@ use workrail_model::limits::{LOCK_WAIT_MS_MAX, MANIFEST_BYTES_MAX};
 use workrail_model::manifest::Cursor;
 use workrail_model::plan::AppendPlan;
 use workrail_ports::environment::Entropy;
-use workrail_ports::file_system::{
-    DirEntry, FileKind, FileStamp, FileSystem, FsError, FsErrorKind, LockMode, RelPath,
-};
+use workrail_ports::file_system::{DirEntry, FileStamp, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
 use workrail_ports::session_store::{
     Appended, LockedSession, LogStamp, SessionReader, SessionSlice, SessionStore, StampDepth, StampedSession,
     StoreError,
@@ -21,7 +19,8 @@ use workrail_ports::session_store::{
 
 use crate::commit::{self, Tail};
 use crate::load::{self, CursorOrigin, Loaded};
-use crate::{layout, orphan, stamps, suspect};
+use crate::orphan::Pending;
+use crate::{layout, obstacles, orphan, stamps, suspect};
 
 /// How long a writer waits for a lock.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(LOCK_WAIT_MS_MAX);
@@ -83,10 +82,14 @@ impl Memo {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// Opens the store, making its folders durable. `boot_id` names the running kernel's boot.
+    /// Opens the store, making its folders durable. `boot_id` names the running kernel's boot. A folder that something
+    /// else is in the place of, or that this user may not use, fails the calls that need it and no others.
     pub fn open(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Result<Self, FsError> {
         for folder in layout::base_dirs() {
-            suspect::make_folder(&fs, &folder)?;
+            match suspect::make_folder(&fs, &folder) {
+                Err(error) if is_obstructed(&fs, &folder, &error) => {}
+                made => made?,
+            }
         }
         Ok(Self::look(fs, entropy, boot_id))
     }
@@ -198,8 +201,13 @@ impl<F: FileSystem> LocalStore<F> {
         let store_lock = self.fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?;
         let _store_lock = store_lock.ok_or(StoreError::Busy)?;
         let torn = orphan::tail_behind(&self.fs, session, &loaded.cursor)?;
-        let Some(orphan) = orphan::completed(&self.fs, session, &loaded.cursor, &torn)? else {
-            return Ok(false);
+        let orphan = match orphan::pending(&self.fs, session, &loaded.cursor, &torn)? {
+            Pending::Nothing => return Ok(false),
+            Pending::Write(orphan) => orphan,
+            Pending::Damaged(reason) => {
+                let health = load::corrupt_from(&loaded.cursor, reason);
+                return Err(StoreError::Unhealthy { session, health });
+            }
         };
         if loaded.cursor == Cursor::start() {
             // Who made the folders may have failed to make their names durable.
@@ -232,19 +240,28 @@ impl<F: FileSystem> LocalStore<F> {
     }
 }
 
+/// Whether a folder could not be made because of what has its name, or has the name of the folder above it.
+fn is_obstructed<F: FileSystem>(fs: &F, folder: &RelPath, error: &FsError) -> bool {
+    matches!(error.kind, FsErrorKind::PermissionDenied | FsErrorKind::WrongKind | FsErrorKind::AlreadyExists)
+        && [Some(folder.clone()), folder.parent()]
+            .into_iter()
+            .flatten()
+            .any(|path| obstacles::in_place_of_folder(fs, &path).is_some())
+}
+
 fn starts_at(entries: &[DirEntry], index: u64) -> bool {
     entries.iter().any(|entry| layout::segment_indexes(&entry.name).is_some_and(|(first, _)| first == index))
 }
 
-/// Segments of the log's own range that no group names and that were not fit to be rolled forward. Only exact names
-/// of segments count: whatever else is there is not ours.
+/// What has the name of a segment in the log's own range, that no group names and that was not fit to be rolled
+/// forward. Only exact names of segments count: whatever else is there is in nobody's way.
 fn leftovers(session: SessionId, entries: &[DirEntry], loaded: &Loaded, base: Cursor) -> Vec<RelPath> {
     let end = loaded.cursor.next_event_index.get();
     let is_left = |entry: &&DirEntry| {
         let Some((first, _)) = layout::segment_indexes(&entry.name) else { return false };
         let committed = loaded.segments.contains(&format!("events/{}", entry.name));
         // Segments before `base` were told apart when they were read.
-        entry.kind == FileKind::Regular && !committed && (base.next_event_index.get()..=end).contains(&first)
+        !committed && (base.next_event_index.get()..=end).contains(&first)
     };
     let events = layout::events(session);
     entries.iter().filter(is_left).filter_map(|entry| events.child(&entry.name)).collect()
@@ -357,7 +374,7 @@ pub struct Locked<'a, F: FileSystem> {
     /// Where `tail` starts.
     base: Cursor,
     tail: Vec<Event>,
-    /// Removed by the next append; never by who only looks or replays.
+    /// Moved aside by the next append; never by who only looks or replays.
     leftovers: Vec<RelPath>,
     /// The first failure: nothing more is attempted on this witness.
     failed: Option<FsError>,

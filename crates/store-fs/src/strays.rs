@@ -1,10 +1,15 @@
 //! What lies in the data directory and is no part of it: leftovers, and things nobody of us put there.
 
+use std::collections::BTreeSet;
+
+use workrail_model::event::EventIndex;
 use workrail_model::id::SessionId;
 use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, RelPath};
 use workrail_ports::upkeep::{Stray, StrayKind};
 
 use crate::layout::{self, CONTENT_KINDS, content_digest, content_dir, is_temporary};
+use crate::rebuild;
+use crate::segment::{self, Bytes};
 
 /// Names of the root that belong to us; others of our own making are added by who makes them.
 const ROOT_NAMES: [&str; 16] = [
@@ -100,18 +105,52 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
     })?;
     for kind in CONTENT_KINDS {
         look(content_dir(kind), &|entry| {
-            entry.kind == FileKind::Regular && content_digest(kind, &entry.name).is_some()
+            entry.kind == FileKind::Regular
+                && (content_digest(kind, &entry.name).is_some() || layout::is_suspect_mark(&entry.name))
         })?;
     }
     for entry in listed(fs, &layout::sessions())? {
         let Ok(session) = SessionId::parse(&entry.name) else { continue };
         look(layout::session(session), &|entry| SESSION_NAMES.contains(&entry.name.as_str()))?;
+        let segments = Segments::of(fs, session);
         look(layout::events(session), &|entry| {
-            entry.kind == FileKind::Regular && layout::segment_indexes(&entry.name).is_some()
+            entry.kind == FileKind::Regular && segments.explain(fs, session, &entry.name)
         })?;
     }
     look(layout::backups(), &|entry| !is_temporary(&entry.name))?;
     Ok((found.strays, found.count))
+}
+
+/// What the manifest of a session says about files that are named as segments.
+struct Segments {
+    attested: BTreeSet<String>,
+    /// The first event behind those that are attested.
+    end: u64,
+}
+
+impl Segments {
+    fn of<F: FileSystem>(fs: &F, session: SessionId) -> Self {
+        let manifest = rebuild::manifest_bytes(fs, session).unwrap_or_default();
+        let attested: BTreeSet<String> = rebuild::attested(session, &manifest).into_keys().collect();
+        let indexes =
+            attested.iter().filter_map(|name| layout::segment_indexes(name.strip_prefix("events/")?));
+        let end = indexes.map(|(_, last)| last + 1).max().unwrap_or(0);
+        Self { attested, end }
+    }
+
+    /// Whether a file is a segment of the log, or is reported elsewhere: as a pending write or as damage.
+    fn explain<F: FileSystem>(&self, fs: &F, session: SessionId, name: &str) -> bool {
+        let Some((first, _)) = layout::segment_indexes(name) else { return false };
+        if self.attested.contains(&format!("events/{name}")) || first > self.end {
+            return true;
+        }
+        let Some(index) = EventIndex::new(first).filter(|_| first == self.end) else { return false };
+        match segment::read(fs, session, name) {
+            Ok(Bytes::Read(bytes)) => segment::events(session, index, name, &bytes).is_ok(),
+            Ok(Bytes::Denied(_)) | Err(_) => true,
+            Ok(Bytes::NoSegment) => false,
+        }
+    }
 }
 
 /// A folder that is not there, is none or cannot be read shows nothing: each of these is told elsewhere, where it

@@ -8,11 +8,14 @@ use workrail_model::manifest::{Cursor, ManifestRecord, commit_group, group_bytes
 use workrail_model::plan::{Attachment, AttachmentKind};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{Diagnosis, PendingWrite, Stray, Sweep, Swept, Tally, Upkeep, UpkeepError};
+use workrail_ports::upkeep::{
+    Diagnosis, Obstacle, PendingWrite, Stray, Sweep, Swept, Tally, Upkeep, UpkeepError,
+};
 
 use crate::content::write_temp;
+use crate::orphan::Pending;
 use crate::store::LocalStore;
-use crate::{backup, layout, load, orphan, strays, suspect, tree};
+use crate::{backup, layout, load, obstacles, orphan, strays, suspect, tree};
 
 /// Enough of a manifest's end to hold the last group of all but enormous plans.
 const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
@@ -104,6 +107,10 @@ impl<F: FileSystem> Upkeep for LocalStore<F> {
         strays::foreign_folders(self.fs())
     }
 
+    fn obstacles(&self) -> Vec<Obstacle> {
+        obstacles::all(self.fs())
+    }
+
     fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError> {
         self.sweep_content(sweep)
     }
@@ -145,12 +152,15 @@ impl<F: FileSystem> Upkeep for LocalStore<F> {
             return Ok(None);
         }
         let torn = orphan::tail_behind(self.fs(), session, &loaded.cursor)?;
-        let found = orphan::completed(self.fs(), session, &loaded.cursor, &torn)?;
-        Ok(found.map(|orphan| PendingWrite {
-            session,
-            segment: format!("events/{}", orphan.name),
-            events: orphan.events.len() as u64,
-        }))
+        match orphan::pending(self.fs(), session, &loaded.cursor, &torn)? {
+            Pending::Write(orphan) => Ok(Some(PendingWrite {
+                session,
+                segment: format!("events/{}", orphan.name),
+                events: orphan.events.len() as u64,
+            })),
+            // Damage is the health of the session.
+            Pending::Nothing | Pending::Damaged(_) => Ok(None),
+        }
     }
 
     fn diagnose(

@@ -21,11 +21,11 @@ use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::{FileSystem, FsErrorKind};
 use workrail_ports::keyring::{KeyringError, KeyringStore};
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StampDepth, StoreError};
+use workrail_ports::upkeep::Upkeep as _;
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
 use workrail_store_fs::sim::SimFs;
-use workrail_testkit::fixed::SeededEntropy;
-use workrail_testkit::history::Step;
+use workrail_testkit::history::{self, Step};
 
 use support::{events_of, open, path, session_of, stranger, write_session};
 
@@ -328,8 +328,16 @@ fn a_folder_that_is_no_folder_is_a_typed_error() {
         for by in [Replacement::Link, Replacement::File] {
             let fs = base.fork();
             replace_folder(&fs, folder, by);
-            let opened = LocalStore::open(fs, Box::new(SeededEntropy::new(1)), "boot-1".to_owned());
-            assert_eq!(opened.map(drop).map_err(|error| error.kind), Err(FsErrorKind::WrongKind), "{folder}");
+            let store = open(fs);
+            assert_eq!(store.obstacles().first().map(|obstacle| obstacle.path.as_str()), Some(folder));
+            let plans = history::plans(99, &[Step::AdvanceWithArtifact]);
+            let refused = store.create(plans[0].events[0].session_id).and_then(|mut locked| {
+                plans.iter().try_for_each(|parts| locked.append(parts.plan()).map(drop))
+            });
+            assert!(
+                matches!(&refused, Err(StoreError::Io(error)) if error.kind == FsErrorKind::WrongKind),
+                "{folder}: {refused:?}"
+            );
         }
     }
     for by in [Replacement::Link, Replacement::File] {

@@ -255,3 +255,17 @@ fn saved_cursor(fs: &SimFs, session: SessionId) -> workrail_model::manifest::Cur
     let line = body.split(|byte| *byte == b'\n').next().unwrap();
     serde_json::from_slice(line).unwrap()
 }
+
+/// Broke: an index of 500 MB was read whole for a handful of sessions.
+#[test]
+fn an_index_that_is_far_too_large_for_its_sessions_is_replaced_unread() {
+    let fs = SimFs::new();
+    let (store, records) = indexed(&fs);
+    let mut bytes = fs.read_raw(&index_file()).unwrap();
+    bytes.resize(40 * 1024 * 1024, 0);
+    fs.write_raw(&index_file(), &bytes);
+    assert_eq!(all(&open(fs.clone())), []);
+    assert!(fs.read_raw(&index_file()).unwrap().len() < 1024);
+    store.add_to_index(VERSION, &records, IfAbsent::Skip);
+    assert_eq!(all(&open(fs)), records);
+}

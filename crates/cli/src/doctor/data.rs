@@ -3,6 +3,7 @@
 use camino::Utf8Path;
 use workrail_host::data_dir::data_dir;
 use workrail_host::machine::{others_may_access, volume};
+use workrail_model::error::ErrorEnvelope;
 use workrail_ports::upkeep::Upkeep as _;
 
 use super::Findings;
@@ -116,14 +117,20 @@ fn sessions(findings: &mut Findings, opened: &Opened) {
             let well = health.sessions - health.unwell.len();
             findings.good(SESSIONS, format!("{well} of {} are healthy", health.sessions));
             for unwell in health.unwell {
-                findings.problem(
-                    SESSIONS,
-                    format!("{}: {}", unwell.session, unwell.cause.message),
-                    format!("workrail store verify {0}, then workrail store repair {0}", unwell.session),
-                );
+                let fix = fix_of(&unwell.cause, &unwell.session.to_string());
+                findings.problem(SESSIONS, format!("{}: {}", unwell.session, unwell.cause.message), fix);
             }
         }
         Err(error) => findings.problem(SESSIONS, error.message, error.suggestion),
+    }
+}
+
+/// A repair changes nothing about what this user may not read.
+fn fix_of(cause: &ErrorEnvelope, session: &str) -> String {
+    let kind = cause.details.as_ref().and_then(|details| details["reason"]["kind"].as_str());
+    match kind == Some("access_denied") {
+        true => "give this user read permission: chmod u+r on a file, chmod u+rwx on a folder".to_owned(),
+        false => format!("workrail store verify {session}, then workrail store repair {session}"),
     }
 }
 
@@ -138,6 +145,9 @@ fn pending(findings: &mut Findings, opened: &Opened) {
             ),
             format!("nothing; the next call on it does so, or workrail store repair {}", write.session),
         );
+    }
+    for obstacle in opened.store.obstacles() {
+        findings.problem(DATA, format!("{}: {}", obstacle.path, obstacle.problem), obstacle.fix);
     }
     for path in opened.store.blocked_names() {
         findings.warning(

@@ -118,6 +118,9 @@ pub(crate) fn damage(health: &SessionHealth) -> Option<String> {
         SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { detail } } => {
             Some(format!("unreadable: {detail}"))
         }
+        SessionHealth::CorruptHead { reason: reason @ CorruptionReason::AccessDenied { .. } } => {
+            Some(reason.to_string())
+        }
         SessionHealth::CorruptHead { reason } => Some(format!("{reason}; nothing before it can be trusted")),
         SessionHealth::UnknownVersion { record, version } => {
             Some(format!("{record} has version {version}; a newer WorkRail wrote it"))

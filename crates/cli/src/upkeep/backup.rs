@@ -7,7 +7,7 @@ use workrail_host::data_dir::data_dir;
 use workrail_host::folders;
 use workrail_ports::backup::{BackupOptions, RestoreOptions};
 
-use super::{BackupArguments, RestoreArguments, Watched, bytes_shown};
+use super::{BackupArguments, RestoreArguments, Watched, bytes_shown, row, show_problems};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings;
@@ -166,16 +166,9 @@ fn show_details(summary: &CopySummary) {
     for path in &summary.mended_content {
         output::line(&format!("{path} was damaged and is restored; the damaged file is in backups/content."));
     }
-    for problem in &summary.problems {
-        output::toned(Tone::Warning, &format!("{}: {}", problem.what, problem.problem));
-        output::line(&format!("  {}", problem.fix));
-    }
-    let untold = summary.problem_count - summary.problems.len() as u64;
-    if untold > 0 {
-        output::line(&format!("and {untold} more problems"));
-    }
-}
-
-fn row(name: &str, count: u64) -> Vec<String> {
-    vec![name.to_owned(), count.to_string()]
+    let problems = summary.problems.iter();
+    show_problems(
+        problems.map(|problem| (&*problem.what, &*problem.problem, &*problem.fix)),
+        summary.problem_count,
+    );
 }

@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use workrail_model::retention::Ttl;
 
 use crate::outcome::{self, EXIT_CODES, Format};
-use crate::output::Progress;
+use crate::output::{self, Progress, Tone};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UpkeepCommand {
@@ -225,6 +225,22 @@ impl Watched {
         if let Some((_, bar)) = &self.bar {
             bar.at(done);
         }
+    }
+}
+
+fn row(name: &str, count: u64) -> Vec<String> {
+    vec![name.to_owned(), count.to_string()]
+}
+
+/// Shows each problem, given as what, problem and fix, and how many of the `total` are not shown.
+fn show_problems<'a>(problems: impl ExactSizeIterator<Item = (&'a str, &'a str, &'a str)>, total: u64) {
+    let more = total.saturating_sub(problems.len() as u64);
+    for (what, problem, fix) in problems {
+        output::toned(Tone::Warning, &format!("{what}: {problem}"));
+        output::line(&format!("  {fix}"));
+    }
+    if more > 0 {
+        output::line(&format!("and {more} more problems"));
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 use workrail_engine::upkeep::{Scope, Verified};
 
-use super::{VerifyArguments, Watched};
+use super::{VerifyArguments, Watched, row, show_problems};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::wiring;
@@ -27,7 +27,6 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
 
 fn show(verified: &Verified) {
     let counts = &verified.counts;
-    let row = |name: &str, count: u64| vec![name.to_owned(), count.to_string()];
     output::table(
         &["checked", "count"],
         [
@@ -45,14 +44,11 @@ fn show(verified: &Verified) {
     for note in &verified.notes {
         output::toned(Tone::Quiet, &format!("note: {}: {}", note.path, note.note));
     }
-    for problem in &verified.problems {
-        output::toned(Tone::Warning, &format!("{}: {}", problem.what, problem.problem));
-        output::line(&format!("  {}", problem.fix));
-    }
-    let untold = counts.problems - verified.problems.len() as u64;
-    if untold > 0 {
-        output::line(&format!("and {untold} more problems"));
-    }
+    let problems = verified.problems.iter();
+    show_problems(
+        problems.map(|problem| (&*problem.what, &*problem.problem, &*problem.fix)),
+        counts.problems,
+    );
     if counts.sessions == 0 && counts.problems == 0 {
         output::line("No sessions yet.");
     } else if counts.problems == 0 {

@@ -167,7 +167,8 @@ impl<'a> Case<'a> {
             Role::Lock => {
                 let may = self.target.name != "session lock" || about_victim;
                 // The same ack again first makes sure, under the lock, that what it repeats is durable.
-                let locks = writes || command.name.starts_with("replay");
+                // `verify` names a lock that nobody can take.
+                let locks = ["replay", "verify"].iter().any(|name| command.name.starts_with(name)) || writes;
                 locks && may && self.damage != Damage::Missing && answer.said.contains(&file)
             }
             Role::Wish => self.harms && command.name.starts_with("prefs show") && about_victim,
@@ -313,17 +314,19 @@ impl<'a> Case<'a> {
 
     fn verify_verdict(&self, truth: bool, answer: &Answer) -> Vec<String> {
         if let End::Refused(_) = answer.end {
-            // Without the folder of all sessions there is nothing to go through.
-            if self.target.role == Role::Base && self.mentions_harm(&answer.said) {
-                return Vec::new();
-            }
             return vec![format!("verify gives up: {}", short(&answer.said))];
         }
         let mut found = Vec::new();
         if truth && !self.is_gone() && !self.mentions_harm(&answer.said) {
             found.push(format!("does not name the damage: {}", short(&answer.said)));
         }
-        if !truth && answer.end == End::Problems && self.target.role != Role::Backup {
+        let may_be_named = match self.target.role {
+            Role::Backup => true,
+            Role::Lock => answer.said.contains(&*self.target.path.file_name().unwrap().to_string_lossy()),
+            Role::Log | Role::Content | Role::Base | Role::Keys | Role::HttpSecret => false,
+            Role::Settings | Role::Wish | Role::Disposable => false,
+        };
+        if !truth && answer.end == End::Problems && !may_be_named {
             found.push(format!("calls a sound store damaged: {}", short(&answer.said)));
         }
         for problem in answer.value["problems"].as_array().into_iter().flatten() {

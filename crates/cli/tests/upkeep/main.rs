@@ -9,6 +9,7 @@ mod keys;
 mod killed;
 mod mending;
 mod mending_content;
+mod obstructed;
 mod reading;
 mod scene;
 mod thousands;

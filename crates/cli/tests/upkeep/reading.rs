@@ -19,7 +19,7 @@ fn is_root() -> bool {
 }
 
 /// Runs the program on a data directory without the rights of root.
-fn unprivileged(data: &Path, arguments: &[&str]) -> Said {
+pub(crate) fn unprivileged(data: &Path, arguments: &[&str]) -> Said {
     let mut command = match is_root() {
         true => {
             let mut command = Command::new("setpriv");
@@ -61,12 +61,12 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, u64, i64)> {
 }
 
 /// A copy of a store that belongs to the unprivileged user.
-struct Copied {
+pub(crate) struct Copied {
     folder: tempfile::TempDir,
 }
 
 impl Copied {
-    fn of(scene: &Scene) -> Self {
+    pub(crate) fn of(scene: &Scene) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let copied =
             Command::new("cp").arg("-a").arg(scene.data.path()).arg(folder.path().join("data")).status();
@@ -76,7 +76,7 @@ impl Copied {
         copy
     }
 
-    fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 

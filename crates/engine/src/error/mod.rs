@@ -17,7 +17,7 @@ use workrail_core::token::TokenError;
 use workrail_model::canonical::CanonicalError;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::event::EventError;
-use workrail_model::health::SessionHealth;
+use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS, RENDERED_STEP_BYTES_MAX};
 use workrail_model::plan::PlanError;
@@ -227,6 +227,10 @@ pub(crate) fn io(cause: &FsError) -> Boxed {
     )
 }
 
+/// Nothing is damaged as far as anybody knows.
+const ACCESS_DENIED: &str = "Tell the user: give the user that runs WorkRail read permission for the named file or folder \
+                             (`chmod u+r` on a file, `chmod u+rwx` on a folder), then repeat the call. Nothing is lost.";
+
 pub(crate) fn health(session: SessionId, found: &SessionHealth) -> Boxed {
     let (code, why) = match found {
         SessionHealth::Healthy => (ErrorCode::InternalInvariant, "it is healthy".to_owned()),
@@ -239,6 +243,8 @@ pub(crate) fn health(session: SessionId, found: &SessionHealth) -> Boxed {
     };
     let suggestion = match found {
         SessionHealth::UnknownVersion { .. } => "Update WorkRail, then repeat the call.",
+        SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { .. } }
+        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { .. }, .. } => ACCESS_DENIED,
         SessionHealth::Healthy | SessionHealth::CorruptHead { .. } | SessionHealth::CorruptTail { .. } => {
             "Stop working on this run. Tell the user: the records before the damage are intact."
         }

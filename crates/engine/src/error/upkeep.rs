@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use workrail_model::error::{ErrorCode, Retry};
-use workrail_model::health::SessionHealth;
+use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::limits::LOCK_RETRY_AFTER_MS;
 use workrail_ports::backup::CopyError;
@@ -100,6 +100,14 @@ fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
                 "Session {session} is not damaged: it was written by a newer WorkRail ({record}, version {version})."
             ),
             "Update WorkRail. A repair would lose what the newer version recorded.",
+        ),
+        SessionHealth::CorruptHead { reason: reason @ CorruptionReason::AccessDenied { .. } }
+        | SessionHealth::CorruptTail { reason: reason @ CorruptionReason::AccessDenied { .. }, .. } => (
+            format!(
+                "Session {session} cannot be checked: {reason}. Nothing was changed, and nothing is given up."
+            ),
+            "Give this user read permission (`chmod u+r` on a file, `chmod u+rwx` on a folder), then run the same command \
+             again.",
         ),
         SessionHealth::CorruptHead { reason } => (
             format!(

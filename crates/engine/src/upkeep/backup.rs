@@ -136,12 +136,12 @@ fn summary(report: CopyReport, way: Way) -> CopySummary {
             SessionChange::Left(_) => &mut sessions.left,
         } += 1;
         changes.extend(changed(copy, way));
-        problems.extend(damaged_source(copy, way));
+        problems.extend(damaged_source(copy, way).or_else(|| shorter_source(copy, way)));
     }
     problems.extend(report.unreadable.iter().map(|(what, why)| CopyProblem {
         what: what.clone(),
         problem: format!("could not be read and was not copied: {why}"),
-        fix: "Check the disk and the rights of its folder, then run the command again.".to_owned(),
+        fix: "Check the disk and the permissions of its folder, then run the command again.".to_owned(),
     }));
     problems.extend(report.lost_content.iter().map(|lost| lost_content(&lost.path, lost.session, way)));
     let problem_count = problems.len() as u64;
@@ -209,6 +209,22 @@ fn damaged_source(copy: &SessionCopy, way: Way) -> Option<CopyProblem> {
     };
     let problem = format!("{place}: {}; only the intact part is copied", told(&copy.source));
     Some(CopyProblem { what: copy.session.to_string(), problem, fix })
+}
+
+/// A store that has only the beginning of what its backup has lost the rest, or was cut by a repair.
+fn shorter_source(copy: &SessionCopy, way: Way) -> Option<CopyProblem> {
+    let is_shorter = way == Way::Backup && copy.change == SessionChange::Left(LeftReason::TargetHasMore);
+    is_shorter.then(|| CopyProblem {
+        what: copy.session.to_string(),
+        problem: format!(
+            "The backup has {} events of it, more than the store. The longer copy stays in the backup.",
+            copy.events
+        ),
+        fix: format!(
+            "Run `workrail store restore BACKUP {}` to bring the missing events back.",
+            copy.session
+        ),
+    })
 }
 
 fn lost_content(path: &str, session: SessionId, way: Way) -> CopyProblem {

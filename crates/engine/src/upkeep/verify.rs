@@ -20,7 +20,7 @@ use workrail_model::reply::StoredReply;
 use workrail_model::strict_json;
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{PendingWrite, StrayKind, Upkeep};
+use workrail_ports::upkeep::{Obstacle, PendingWrite, StrayKind, Upkeep};
 
 use super::{Watch, told};
 use crate::{Engine, Store, error};
@@ -89,6 +89,9 @@ const NOBODY: &str = "";
 
 const UNREADABLE: &str = "Check the disk, and the owner and permissions of the session's folder.";
 
+const DENIED: &str = "Give the user that runs WorkRail read permission (`chmod u+r` on a file, `chmod u+rwx` on a folder; \
+                      `chown` if another user owns it). Nothing is lost, so no repair is needed.";
+
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 
 /// Works through the store and remembers what it has seen.
@@ -101,6 +104,7 @@ struct Check<'a> {
     /// The same, in the order in which it was found.
     damaged_in_order: Vec<(AttachmentKind, Sha256)>,
     workflows: BTreeMap<WorkflowHash, Arc<CompiledWorkflow>>,
+    obstacles: Vec<Obstacle>,
 }
 
 /// A piece of content that is damaged, and the problem that tells of it.
@@ -120,10 +124,14 @@ impl<S: Store + Upkeep> Engine<S> {
             damaged: BTreeMap::new(),
             damaged_in_order: Vec::new(),
             workflows: BTreeMap::new(),
+            obstacles: self.store.obstacles(),
         };
-        let sessions = match scope {
-            Scope::One(session) => vec![session],
-            Scope::All => self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?,
+        check.tell_obstacles(scope);
+        let sessions = match (scope, self.store.sessions()) {
+            (Scope::One(session), _) => vec![session],
+            (Scope::All, Ok(sessions)) => sessions,
+            (Scope::All, Err(_)) if check.is_obstructed("sessions") => Vec::new(),
+            (Scope::All, Err(cause)) => return Err(error::upkeep(cause.into())),
         };
         let total = sessions.len() as u64;
         for (done, session) in sessions.into_iter().enumerate() {
@@ -158,6 +166,7 @@ impl<S: Store + Upkeep> Engine<S> {
     /// Completed writes are no damage: the next call that writes to their session records them.
     fn note_pending(&self, scope: Scope, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
         let pending = match scope {
+            Scope::All if check.is_obstructed("sessions") => Vec::new(),
             Scope::All => self.store.pending_writes().map_err(|cause| error::upkeep_io(&cause))?,
             // One that cannot be read is told as a problem already.
             Scope::One(session) => self.store.pending_write(session).ok().flatten().into_iter().collect(),
@@ -212,7 +221,11 @@ impl<S: Store + Upkeep> Engine<S> {
     /// Content that no event led to has its digest as well.
     fn verify_content(&self, check: &mut Check<'_>, watch: Watch<'_>) -> Result<(), Box<ErrorEnvelope>> {
         for kind in [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow] {
-            let contents = self.store.contents(kind).map_err(|cause| error::upkeep_io(&cause))?;
+            let contents = match self.store.contents(kind) {
+                // Its folder was reported already, and the others can be checked.
+                Err(cause) if check.is_obstructed(cause.path.as_str()) => continue,
+                contents => contents.map_err(|cause| error::upkeep_io(&cause))?,
+            };
             let total = contents.len() as u64;
             for (done, digest) in contents.into_iter().enumerate() {
                 watch(done as u64, total);
@@ -245,6 +258,8 @@ fn remedy(health: &SessionHealth) -> Option<&'static str> {
         SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
             Some(UNREADABLE)
         }
+        SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { .. } }
+        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { .. }, .. } => Some(DENIED),
         SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => Some(
             "`workrail store repair SESSION --dry-run` shows what a repair would keep and lose; `workrail store restore BACKUP \
              SESSION` restores it from a backup.",
@@ -271,6 +286,27 @@ struct Mark {
 }
 
 impl Check<'_> {
+    /// Everything that is in the way, or what is in the way of one session.
+    fn tell_obstacles(&mut self, scope: Scope) {
+        for obstacle in self.obstacles.clone() {
+            let is_asked_for = match scope {
+                Scope::All => true,
+                Scope::One(session) => obstacle.path.contains(&session.to_string()),
+            };
+            if is_asked_for {
+                self.problem(obstacle.path, obstacle.problem.to_owned(), &obstacle.fix);
+            }
+        }
+    }
+
+    /// Whether a path is, or is beneath, a folder that cannot be used.
+    fn is_obstructed(&self, path: &str) -> bool {
+        let beneath = |folder: &str| {
+            path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.obstacles.iter().any(|obstacle| beneath(&obstacle.path))
+    }
+
     fn begin(&self) -> Mark {
         let problems = self.report.problems.len();
         Mark { counts: self.report.counts, problems, damaged: self.damaged_in_order.len() }
@@ -404,8 +440,12 @@ impl Check<'_> {
                 true
             }
             Err(cause) => {
-                self.damaged_in_order.push((kind, digest));
                 let (what, problem) = described(&cause, digest);
+                let path = if let ContentError::Io(cause) = &cause { cause.path.as_str() } else { &what };
+                if self.is_obstructed(path) {
+                    return false;
+                }
+                self.damaged_in_order.push((kind, digest));
                 let needed_by = BTreeSet::from([needed_by.to_owned()]);
                 self.damaged.insert((kind, digest), Damaged { what, problem, needed_by });
                 false

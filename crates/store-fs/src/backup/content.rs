@@ -74,6 +74,7 @@ impl<F: FileSystem> Copier<'_, F> {
                 Ok(if self.named.contains(&(kind, digest)) { Found::Intact } else { Found::Absent })
             }
             Checking::ByDigest | Checking::DryRun => match read_verified(self.target.fs(), kind, digest) {
+                Ok(_) if self.in_doubt.contains(&kind) => Ok(Found::Absent),
                 Ok(_) => Ok(Found::Intact),
                 Err(ContentError::Missing { .. }) => Ok(Found::Absent),
                 Err(ContentError::Io(error)) if error.kind != FsErrorKind::PermissionDenied => {
@@ -88,7 +89,10 @@ impl<F: FileSystem> Copier<'_, F> {
         let (fs, path) = (self.target.fs(), layout::content(kind, digest));
         let temp = layout::backup_content_temp(kind);
         write_temp(fs, &temp, bytes)?;
-        set_aside(fs, kind, digest)?;
+        // Intact content that is only in doubt is replaced in place.
+        if read_verified(fs, kind, digest).is_err() {
+            set_aside(fs, kind, digest)?;
+        }
         fs.rename(&temp, &path)
     }
 
@@ -96,12 +100,7 @@ impl<F: FileSystem> Copier<'_, F> {
     pub(super) fn mend_damaged_content(&mut self) -> Result<(), CopyError> {
         for kind in CONTENT_KINDS {
             let (mut wrote, target_fs) = (false, self.target.fs());
-            let entries = match target_fs.list(&layout::content_dir(kind)) {
-                Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
-                listed => listed.map_err(target)?,
-            };
-            for entry in entries {
-                let Some(digest) = layout::content_digest(kind, &entry.name) else { continue };
+            for digest in self.target_content(kind)? {
                 let piece = (kind, digest);
                 if self.sound.contains(&piece) || self.found_in_target(piece)? != Found::Damaged {
                     continue;
@@ -120,6 +119,37 @@ impl<F: FileSystem> Copier<'_, F> {
             }
         }
         Ok(())
+    }
+
+    /// After all sessions were copied, writes again what is in doubt and that none of them brought (G14). Every sync of
+    /// this run succeeded, so the doubt ends here.
+    pub(super) fn end_doubt(&mut self) -> Result<(), CopyError> {
+        if self.checking == Checking::DryRun {
+            return Ok(());
+        }
+        for kind in std::mem::take(&mut self.in_doubt) {
+            for digest in self.target_content(kind)? {
+                if !self.sound.contains(&(kind, digest))
+                    && let Ok((_, bytes)) = read_verified(self.target.fs(), kind, digest)
+                {
+                    self.put_content((kind, digest), &bytes).map_err(target)?;
+                    self.copied.push((kind, digest));
+                }
+            }
+            let folder = layout::content_dir(kind);
+            suspect::sync_names(self.target.fs(), &folder).map_err(target)?;
+            suspect::clear(self.target.fs(), &folder);
+        }
+        Ok(())
+    }
+
+    /// The content of the target by name, whatever has the name.
+    fn target_content(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, CopyError> {
+        let entries = match self.target.fs().list(&layout::content_dir(kind)) {
+            Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
+            listed => listed.map_err(target)?,
+        };
+        Ok(entries.iter().filter_map(|entry| layout::content_digest(kind, &entry.name)).collect())
     }
 }
 

@@ -23,7 +23,7 @@ use crate::commit::{self, Tail};
 use crate::content::{read_verified, write_temp};
 use crate::load::Loaded;
 use crate::store::LocalStore;
-use crate::{layout, load, rebuild, suspect};
+use crate::{layout, load, rebuild, segment, suspect};
 
 /// How it is found out whether the target has a piece of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,9 @@ pub(super) struct Copier<'a, F: FileSystem> {
     pub(super) checking: Checking,
     /// Content of the target by name, when it was listed.
     pub(super) named: BTreeSet<(AttachmentKind, Sha256)>,
+    /// A sync failed in the folder of this content: what it shows may not be on the disk, so all of it is written
+    /// again (G14).
+    pub(super) in_doubt: BTreeSet<AttachmentKind>,
     /// Whether the target has every workflow of the source, by name.
     has_workflows: bool,
     /// Content that the target is known to have.
@@ -60,18 +63,13 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         checking: Checking,
     ) -> Result<Self, CopyError> {
         if checking != Checking::DryRun {
-            // A copy that was killed may have left names that no sync has made durable; their bytes were synced.
-            for kind in layout::CONTENT_KINDS {
-                target_store.fs().sync_dir(&layout::content_dir(kind)).map_err(target)?;
-            }
+            make_names_durable(target_store.fs()).map_err(target)?;
         }
-        let mut named = BTreeSet::new();
-        if checking == Checking::ByName {
-            for kind in layout::CONTENT_KINDS {
-                // A sync failed there: what the folder shows may not be on the disk, so all of it is written anew (G14).
-                if suspect::is_marked(target_store.fs(), &layout::content_dir(kind)).map_err(target)? {
-                    continue;
-                }
+        let (mut named, mut in_doubt) = (BTreeSet::new(), BTreeSet::new());
+        for kind in layout::CONTENT_KINDS {
+            if suspect::is_marked(target_store.fs(), &layout::content_dir(kind)).map_err(target)? {
+                in_doubt.insert(kind);
+            } else if checking == Checking::ByName {
                 let contents = target_store.contents_of(kind).map_err(target)?;
                 named.extend(contents.into_iter().map(|digest| (kind, digest)));
             }
@@ -96,6 +94,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             direction,
             checking,
             named,
+            in_doubt,
             has_workflows,
             sound,
             copied,
@@ -126,12 +125,6 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             }
         }
         watch(total, total);
-        if self.checking != Checking::DryRun {
-            // Everything in doubt was written anew, and every sync of this run succeeded.
-            for kind in layout::CONTENT_KINDS {
-                suspect::clear(self.target.fs(), &layout::content_dir(kind));
-            }
-        }
         Ok(())
     }
 
@@ -146,10 +139,9 @@ impl<'a, F: FileSystem> Copier<'a, F> {
                 source: SessionHealth::Healthy,
             }));
         }
-        let Some(from) = Log::read(self.source.fs(), session).map_err(source)? else { return Ok(None) };
-        if from.is_empty() && from.loaded.health.is_healthy() {
+        let Some(from) = Log::read_with_pending(self.source.fs(), session).map_err(source)? else {
             return Ok(None);
-        }
+        };
         let (step, known) = self.step(session, &from)?;
         let change = match step {
             Step::Add => self.put_session(session, &from, false)?,
@@ -170,15 +162,34 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         Ok(Some(SessionCopy { session, change, events, source: from.loaded.health }))
     }
 
-    /// Whether both manifests are the same, byte for byte: then both logs are, as far as they were validated before.
+    /// Whether both manifests are the same, byte for byte, the target has everything that they name, and the source has
+    /// it intact: a source that was damaged since must not look like one that is backed up.
     fn is_up_to_date(&self, session: SessionId) -> Result<bool, CopyError> {
         if suspect::is_marked(self.target.fs(), &layout::session(session)).map_err(target)? {
             return Ok(false);
         }
         let path = layout::manifest(session);
         let Ok(theirs) = self.target.fs().read(&path, 0, MANIFEST_BYTES_MAX) else { return Ok(false) };
-        let ours = self.source.fs().read(&path, 0, MANIFEST_BYTES_MAX).map_err(source)?;
-        Ok(!ours.is_empty() && ours == theirs && self.has_workflows && self.has_all_of(session, &theirs)?)
+        let ours = match self.source.fs().read(&path, 0, MANIFEST_BYTES_MAX) {
+            Err(error) if error.kind == FsErrorKind::NotFound => return Ok(false),
+            read => read.map_err(source)?,
+        };
+        let is_same = !ours.is_empty() && ours == theirs && self.has_workflows;
+        Ok(is_same && self.has_all_of(session, &theirs)? && self.source_has_just(session, &ours)?)
+    }
+
+    /// Whether the source has every segment of its manifest with its digest, and none behind them.
+    fn source_has_just(&self, session: SessionId, manifest: &[u8]) -> Result<bool, CopyError> {
+        let fs = self.source.fs();
+        let attested = rebuild::attested(session, manifest);
+        let names = segment::names(fs, session).map_err(source)?;
+        if names.into_values().flatten().any(|name| !attested.contains_key(&format!("events/{name}"))) {
+            return Ok(false);
+        }
+        Ok(attested.into_iter().all(|(name, digest)| {
+            let read = layout::in_session(session, &name).map(|path| fs.read(&path, 0, SEGMENT_BYTES_MAX));
+            matches!(read, Some(Ok(bytes)) if Sha256::of(&bytes) == digest)
+        }))
     }
 
     /// Whether the target has every segment and piece of content that a manifest names, by name.
@@ -419,6 +430,17 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }
         Ok(self.report)
     }
+}
+
+/// A copy that was killed may have left names that no sync has made durable; their bytes were synced. What it moved
+/// aside comes first: the name it gave up must not be durably gone before the new one is there.
+fn make_names_durable<F: FileSystem>(fs: &F) -> Result<(), FsError> {
+    match fs.sync_dir(&layout::backups()) {
+        Err(error) if error.kind == FsErrorKind::NotFound => {}
+        synced => synced?,
+    }
+    fs.sync_dir(&layout::sessions())?;
+    layout::CONTENT_KINDS.into_iter().try_for_each(|kind| fs.sync_dir(&layout::content_dir(kind)))
 }
 
 fn changed_meanwhile(session: SessionId) -> CopyError {

@@ -7,7 +7,7 @@ use super::log::Log;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// The source leads: another history in the target is kept aside and replaced.
+    /// The source leads: another history in the target is kept aside and replaced, but never by its own beginning.
     Backup,
     /// The target leads: only what is absent or damaged there is taken over.
     Restore,
@@ -61,7 +61,8 @@ fn over_healthy(direction: Direction, relation: Relation, source: &SessionHealth
     match (relation, direction) {
         (Relation::Same, _) => Step::Keep,
         (Relation::TargetBehind, _) => Step::Extend,
-        (Relation::TargetAhead | Relation::Differ, Direction::Backup) if source.is_healthy() => Step::Replace,
+        (Relation::Differ, Direction::Backup) if source.is_healthy() => Step::Replace,
+        // Also for a backup: the source may have lost its end, and a prefix adds nothing.
         (Relation::TargetAhead, _) => Step::Leave(LeftReason::TargetHasMore),
         (Relation::Differ, _) => Step::Leave(LeftReason::HistoriesDiffer),
     }
@@ -69,9 +70,9 @@ fn over_healthy(direction: Direction, relation: Relation, source: &SessionHealth
 
 fn over_damaged(direction: Direction, relation: Relation, source: &SessionHealth) -> Step {
     match (relation, direction) {
-        (_, Direction::Backup) if source.is_healthy() => Step::Replace,
         (Relation::TargetBehind, _) => Step::Replace,
         (Relation::Same, _) if source.is_healthy() => Step::Replace,
+        (Relation::Differ, Direction::Backup) if source.is_healthy() => Step::Replace,
         (Relation::Same | Relation::TargetAhead, _) => Step::Leave(LeftReason::TargetHasMore),
         (Relation::Differ, _) => Step::Leave(LeftReason::HistoriesDiffer),
     }
@@ -107,16 +108,16 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_or_other_history_of_the_target_is_never_overwritten_by_a_restore() {
-        let healthy = SessionHealth::Healthy;
+    fn a_longer_history_of_the_target_is_never_overwritten_and_another_one_by_no_restore() {
+        let (healthy, more) = (SessionHealth::Healthy, Step::Leave(LeftReason::TargetHasMore));
         for (source, target, health, backup, restore) in [
             ("ab", "ab", healthy.clone(), Step::Keep, Step::Keep),
             ("abc", "ab", healthy.clone(), Step::Extend, Step::Extend),
-            ("ab", "abc", healthy.clone(), Step::Replace, Step::Leave(LeftReason::TargetHasMore)),
+            ("ab", "abc", healthy.clone(), more, more),
             ("ab", "ax", healthy.clone(), Step::Replace, Step::Leave(LeftReason::HistoriesDiffer)),
             ("ab", "a", damaged(), Step::Replace, Step::Replace),
             ("ab", "ab", damaged(), Step::Replace, Step::Replace),
-            ("ab", "abc", damaged(), Step::Replace, Step::Leave(LeftReason::TargetHasMore)),
+            ("ab", "abc", damaged(), more, more),
             ("ab", "ax", damaged(), Step::Replace, Step::Leave(LeftReason::HistoriesDiffer)),
         ] {
             let (from, to) = (log(source, healthy.clone()), log(target, health));

@@ -3,11 +3,12 @@
 use workrail_model::digest::Sha256;
 use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
-use workrail_model::manifest::Cursor;
+use workrail_model::manifest::{Cursor, commit_group};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp};
 
 use crate::layout;
 use crate::load::{self, Loaded};
+use crate::orphan::{self, Orphan, Pending};
 
 /// How often a log is read again because it was replaced meanwhile.
 const TRIES_MAX: usize = 8;
@@ -43,6 +44,33 @@ impl Log {
             kind: FsErrorKind::Io,
             detail: "the manifest changes faster than it can be read".to_owned(),
         })
+    }
+
+    /// The same with the completed write behind it, which the next writer of the session commits (G13): it may have been
+    /// acknowledged before the manifest lost its end.
+    pub(super) fn read_with_pending<F: FileSystem>(
+        fs: &F,
+        session: SessionId,
+    ) -> Result<Option<Self>, FsError> {
+        let nothing = || Self { loaded: Loaded::nothing(), manifest: Vec::new() };
+        let mut log = Self::read(fs, session)?.unwrap_or_else(nothing);
+        if log.loaded.health.is_healthy() {
+            let tail = orphan::tail_behind(fs, session, &log.loaded.cursor)?;
+            if let Pending::Write(write) = orphan::pending(fs, session, &log.loaded.cursor, &tail)? {
+                log.commit(write);
+            }
+        }
+        Ok((!log.is_empty() || !log.loaded.health.is_healthy()).then_some(log))
+    }
+
+    fn commit(&mut self, write: Orphan) {
+        let loaded = &mut self.loaded;
+        let records = commit_group(loaded.cursor.next_manifest_index, &write.events, &write.segment);
+        loaded.cursor = loaded.cursor.after(&records, &write.group, write.events.len() as u64);
+        loaded.segments.insert(format!("events/{}", write.name));
+        loaded.events.extend(write.events);
+        loaded.torn_bytes = 0;
+        self.manifest.extend_from_slice(&write.group);
     }
 
     pub(super) fn is_empty(&self) -> bool {

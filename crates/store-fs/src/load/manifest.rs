@@ -8,7 +8,7 @@ use workrail_model::manifest::Cursor;
 use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind};
 
 use super::{CursorOrigin, list_events};
-use crate::layout;
+use crate::{layout, orphan};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Manifest {
@@ -31,6 +31,11 @@ impl Newest {
     pub(super) fn beyond(self, end: &Cursor) -> Option<CorruptionReason> {
         (self.first > end.next_event_index.get())
             .then(|| CorruptionReason::SegmentUnattested { segment: format!("events/{}", self.name) })
+    }
+
+    /// Whether it starts where the log ends: an orphan, unless it is invalid.
+    pub(super) fn continues(&self, end: &Cursor) -> bool {
+        self.first == end.next_event_index.get()
     }
 }
 
@@ -100,7 +105,8 @@ pub(super) fn manifest_from<F: FileSystem>(
 /// pass is an error: a sound session is not called damaged because of it.
 fn unusable(error: FsError) -> Manifest {
     match error.kind {
-        FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } | FsErrorKind::PermissionDenied => {
+        FsErrorKind::PermissionDenied => Manifest::Unusable(orphan::access_denied(&error)),
+        FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } => {
             let detail = format!("{}: {}", error.path, error.detail);
             Manifest::Unusable(CorruptionReason::ManifestUnreadable { detail })
         }

@@ -210,7 +210,8 @@ impl<F: FileSystem> Stretch<'_, F> {
             FsErrorKind::TooLarge { .. } => {
                 Stop::Corrupt(CorruptionReason::SegmentDigest { segment: segment() })
             }
-            FsErrorKind::WrongKind | FsErrorKind::PermissionDenied => unreadable(error.detail),
+            FsErrorKind::WrongKind => unreadable(error.detail),
+            FsErrorKind::PermissionDenied => Stop::Corrupt(orphan::access_denied(&error)),
             FsErrorKind::AlreadyExists
             | FsErrorKind::NoSpace
             | FsErrorKind::Quota

@@ -200,11 +200,6 @@ fn fail_each_op_of_recovery(script: &Script, base: &Before, crash_op: u64, findi
         let mut seen = BTreeSet::new();
         let before = findings.states;
         for case in cases(op) {
-            // Open: a recovery whose files may not be read for a moment. docs/contributing/proofs.md says so.
-            let is_open = matches!(case.fault.kind, FaultKind::Error(FsErrorKind::PermissionDenied));
-            if is_open && Effort::from_environment() == Effort::Default {
-                continue;
-            }
             let mut met = Met::NoOperation;
             if let Err(what) = guarded(|| fail_recovery(script, base, case, &mut met, &mut seen)) {
                 findings.record(format!("recovery from a crash at op {crash_op}, {case:?}: {what}"));

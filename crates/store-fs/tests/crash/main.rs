@@ -55,14 +55,6 @@ fn figure_interrupted_imports() {
 
 #[test]
 fn figure_interrupted_backups_and_restores() {
-    // Not green yet: after a power cut in the middle of a restore the damaged session may not be kept aside, and after
-    // a failed fsync a backup may lack content until the next one. docs/contributing/proofs.md says so.
-    if Effort::from_environment() == Effort::Default {
-        println!(
-            "skipped: interrupted backups and restores, which have open violations; WORKRAIL_PROOF=full runs it"
-        );
-        return;
-    }
     let findings = backups::explore(Effort::from_environment());
     println!(
         "figure: interrupted backups and restores {}, violations {}",

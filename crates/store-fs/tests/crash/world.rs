@@ -183,7 +183,12 @@ impl<'s> World<'s> {
 
     /// How the last plan of the log was minted.
     fn recorded_minting(&self, number: usize) -> Result<Minting, Failure> {
-        let events = self.store.read(self.script.session, None)?.events;
+        let slice = self.store.read(self.script.session, None)?;
+        if !slice.health.is_healthy() {
+            // The look failed, not the append: what cannot be read now shows neither minting.
+            return Err(Failure::Refused(format!("plan {number} cannot be looked at: {:?}", slice.health)));
+        }
+        let events = slice.events;
         let minted =
             |minting: &Minting| events.ends_with(&self.script.planned(number, *minting).parts.events);
         let minting = [Minting::First, Minting::Again].into_iter().find(minted);

@@ -1,0 +1,129 @@
+//! Folders, files and locks that this user may not use, or that something else is in the place of (G20, G22).
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::reading::{Copied, unprivileged};
+use crate::scene::{Said, Scene, session};
+
+fn deny(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
+}
+
+/// So that the folder can be removed again.
+fn allow(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+/// The problem that `verify` reports about a path.
+fn problem(verified: &Said, what: &str) -> Value {
+    assert_eq!(verified.code, 1, "{verified:?}");
+    let problems = verified.json()["problems"].as_array().unwrap().clone();
+    let found = problems.iter().find(|problem| problem["what"] == what);
+    found.unwrap_or_else(|| panic!("{what}: {problems:?}")).clone()
+}
+
+/// Broke: `mcp` exited, `verify` stopped and `doctor` found no problem.
+#[test]
+fn a_folder_that_cannot_be_used_is_named_and_stops_no_other_check() {
+    let scene = Scene::new();
+    scene.finished();
+    for folder in ["blobs", "snapshots", "workflows", "sessions"] {
+        for is_denied in [true, false] {
+            let copy = Copied::of(&scene);
+            let path = copy.data().join(folder);
+            if is_denied {
+                deny(&path);
+            } else {
+                fs::rename(&path, copy.data().parent().unwrap().join("moved")).unwrap();
+                fs::write(&path, "a file").unwrap();
+            }
+            let what = format!("{folder}, denied: {is_denied}");
+            let found = problem(&unprivileged(&copy.data(), &["store", "verify", "--json"]), folder);
+            let fix = found["fix"].as_str().unwrap();
+            let command = if is_denied { "chmod u+rwx" } else { "workrail store restore" };
+            assert!(fix.contains(command), "{what}: {fix}");
+            let doctor = unprivileged(&copy.data(), &["doctor"]);
+            assert!(doctor.out.contains(command), "{what}: {doctor:?}");
+            let server = unprivileged(&copy.data(), &["mcp"]);
+            assert_eq!(server.code, 0, "{what}: {server:?}");
+            if is_denied {
+                allow(&path);
+            }
+        }
+    }
+}
+
+/// Broke: every write failed, and neither `verify` nor `doctor` said why.
+#[test]
+fn a_lock_that_cannot_be_taken_is_named() {
+    let scene = Scene::new();
+    let run = scene.finished();
+    let session_lock = format!("sessions/{}/.lock", session(&run));
+    for (lock, is_denied) in [("store.lock", false), (&session_lock, true), (&session_lock, false)] {
+        let copy = Copied::of(&scene);
+        let path = copy.data().join(lock);
+        if is_denied {
+            deny(&path);
+        } else {
+            fs::remove_file(&path).unwrap();
+            fs::create_dir(&path).unwrap();
+        }
+        let found = problem(&unprivileged(&copy.data(), &["store", "verify", "--json"]), lock);
+        let expected = if is_denied { "chmod u+rw" } else { "out of the data directory" };
+        assert!(found["fix"].as_str().unwrap().contains(expected), "{lock}: {found}");
+        let doctor = unprivileged(&copy.data(), &["doctor"]);
+        assert!(doctor.code == 1 && doctor.out.contains(lock), "{lock}: {doctor:?}");
+    }
+}
+
+/// Broke: `repair --dry-run` offered to give up what only could not be read, and `doctor` sent people to it.
+#[test]
+fn files_that_may_not_be_read_need_a_permission_and_no_repair() {
+    let scene = Scene::new();
+    let run = scene.finished();
+    let id = session(&run);
+    let folder = scene.session_dir(&run);
+    let segments = fs::read_dir(folder.join("events")).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut denied: Vec<String> =
+        segments.map(|name| format!("events/{}", name.into_string().unwrap())).collect();
+    denied.extend(["events".to_owned(), "manifest.jsonl".to_owned()]);
+    for name in denied {
+        let copy = Copied::of(&scene);
+        let path = copy.data().join("sessions").join(&id).join(&name);
+        deny(&path);
+        let found = problem(&unprivileged(&copy.data(), &["store", "verify", "--json"]), &id);
+        assert!(found["problem"].as_str().unwrap().contains(&name), "{found}");
+        assert!(found["fix"].as_str().unwrap().contains("chmod u+r"), "{found}");
+        let planned = unprivileged(&copy.data(), &["store", "repair", &id, "--dry-run"]);
+        assert!(planned.code == 1 && planned.err.contains("chmod u+r"), "{name}: {planned:?}");
+        assert!(!planned.out.contains("iven up"), "{name}: {planned:?}");
+        let doctor = unprivileged(&copy.data(), &["doctor"]);
+        assert!(doctor.code == 1 && doctor.out.contains("chmod u+r"), "{name}: {doctor:?}");
+        assert!(!doctor.out.contains("workrail store repair"), "{name}: {doctor:?}");
+        allow(&path);
+    }
+}
+
+/// Broke: a segment that was damaged after its session had been indexed made the session vanish without a word.
+#[test]
+fn resume_counts_a_session_that_was_damaged_since_it_was_indexed() {
+    let scene = Scene::new();
+    let (damaged, sound) = (scene.unfinished(), scene.unfinished());
+    assert_eq!(scene.run(&["session", "list"]).code, 0);
+    let before = scene.server().call("resume_session", json!({}));
+    assert_eq!(before.structured["candidates"].as_array().map(Vec::len), Some(2), "{}", before.text);
+    let events = fs::read_dir(scene.session_dir(&damaged).join("events")).unwrap();
+    let segment = events.map(|entry| entry.unwrap().path()).max().unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let after = scene.server().call("resume_session", json!({}));
+    let offered = after.structured["candidates"].as_array().unwrap();
+    assert!(offered.len() == 1 && offered[0]["sessionId"] == json!(session(&sound)), "{}", after.text);
+    assert_eq!(after.structured["unhealthySessions"], json!(1), "{}", after.text);
+}

@@ -1,0 +1,73 @@
+//! Folders and lock files that something else has the name of, or that this user may not use (G22).
+
+use std::time::Duration;
+
+use workrail_model::id::SessionId;
+use workrail_ports::file_system::{FileKind, FileSystem, FsErrorKind, LockMode, RelPath};
+use workrail_ports::upkeep::Obstacle;
+
+use crate::layout;
+
+pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
+    let mut found: Vec<Obstacle> = Vec::new();
+    for folder in layout::base_dirs() {
+        let is_beneath = |known: &Obstacle| folder.as_str().starts_with(&format!("{}/", known.path));
+        // What is beneath a folder that cannot be used says nothing new.
+        if !found.iter().any(is_beneath) {
+            found.extend(in_place_of_folder(fs, &folder));
+        }
+    }
+    let sessions = fs.list(&layout::sessions()).unwrap_or_default();
+    let sessions = sessions.iter().filter(|entry| entry.kind == FileKind::Directory);
+    let session_locks =
+        sessions.filter_map(|entry| SessionId::parse(&entry.name).ok()).map(layout::session_lock);
+    let locks = [layout::store_lock(), layout::import_lock(), layout::backup_lock()];
+    found.extend(locks.into_iter().chain(session_locks).filter_map(|lock| in_place_of_lock(fs, &lock)));
+    found
+}
+
+/// Whether something is there that is no folder of ours, or one that this user may not look into.
+pub(crate) fn in_place_of_folder<F: FileSystem>(fs: &F, folder: &RelPath) -> Option<Obstacle> {
+    let path = folder.to_string();
+    match fs.stat(folder) {
+        Ok(stat) if stat.kind != FileKind::Directory => {
+            let fix = format!(
+                "Move `{path}` out of the data directory, then run `workrail store restore BACKUP` to bring back what the folder \
+                 held."
+            );
+            return Some(Obstacle { path, problem: "a file or a link is in the place of this folder", fix });
+        }
+        Ok(_) => {}
+        Err(error) if error.kind != FsErrorKind::PermissionDenied => return None,
+        Err(_) => {}
+    }
+    let is_denied = fs.list(folder).is_err_and(|error| error.kind == FsErrorKind::PermissionDenied);
+    let fix = || {
+        format!("Run `chmod u+rwx` on `{path}` in the data directory, or `chown` if another user owns it.")
+    };
+    is_denied.then(|| Obstacle {
+        fix: fix(),
+        path: path.clone(),
+        problem: "this user may not use this folder",
+    })
+}
+
+fn in_place_of_lock<F: FileSystem>(fs: &F, lock: &RelPath) -> Option<Obstacle> {
+    let path = lock.to_string();
+    if fs.stat(lock).ok()?.kind != FileKind::Regular {
+        let fix =
+            format!("Move `{path}` out of the data directory; the next write creates the lock file again.");
+        return Some(Obstacle { path, problem: "a folder or a link has the name of a lock file", fix });
+    }
+    match fs.lock(lock, LockMode::Shared, Duration::ZERO) {
+        Err(error) if error.kind == FsErrorKind::PermissionDenied => {
+            let fix = format!("Run `chmod u+rw` on `{path}` in the data directory.");
+            Some(Obstacle {
+                path,
+                problem: "this user may not open this lock file, so nothing can be written",
+                fix,
+            })
+        }
+        Err(_) | Ok(_) => None,
+    }
+}

@@ -1,0 +1,71 @@
+//! Segment files that no manifest has vouched for yet: read by their name, and validated on their own.
+
+use std::collections::BTreeMap;
+
+use workrail_model::event::{Event, EventIndex};
+use workrail_model::id::SessionId;
+use workrail_model::limits::SEGMENT_BYTES_MAX;
+use workrail_model::manifest::segment_rel_path;
+use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind};
+
+use crate::layout;
+use crate::load::{self, Stop};
+
+/// What a file with the name of a segment gives.
+pub(crate) enum Bytes {
+    Read(Vec<u8>),
+    /// This user may not read it, so it is neither whole nor damaged.
+    Denied(FsError),
+    /// Gone, too large, or no file.
+    NoSegment,
+}
+
+/// The names of all files that are named as segments, by their first event.
+pub(crate) fn names<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+) -> Result<BTreeMap<u64, Vec<String>>, FsError> {
+    let mut names: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for entry in load::list_events(fs, session)? {
+        if let (FileKind::Regular, Some((first, _))) = (entry.kind, layout::segment_indexes(&entry.name)) {
+            names.entry(first).or_default().push(entry.name);
+        }
+    }
+    Ok(names)
+}
+
+/// Reads a segment; `name` is relative to the folder of the segments.
+pub(crate) fn read<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result<Bytes, FsError> {
+    let Some(path) = layout::events(session).child(name) else { return Ok(Bytes::NoSegment) };
+    match fs.read(&path, 0, SEGMENT_BYTES_MAX) {
+        Ok(bytes) => Ok(Bytes::Read(bytes)),
+        Err(error) => match error.kind {
+            FsErrorKind::NotFound | FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } => {
+                Ok(Bytes::NoSegment)
+            }
+            FsErrorKind::PermissionDenied => Ok(Bytes::Denied(error)),
+            // An error that may pass is no verdict on it.
+            FsErrorKind::AlreadyExists
+            | FsErrorKind::NoSpace
+            | FsErrorKind::Quota
+            | FsErrorKind::ReadOnly
+            | FsErrorKind::TooManyOpenFiles
+            | FsErrorKind::Io => Err(error),
+        },
+    }
+}
+
+/// The events of a segment that starts at `first`: at least one, valid, and those that its name says.
+pub(crate) fn events(
+    session: SessionId,
+    first: EventIndex,
+    name: &str,
+    bytes: &[u8],
+) -> Result<Vec<Event>, Stop> {
+    let events = load::events_of(session, first, name, bytes)?;
+    let last = events.last().ok_or(Stop::End)?;
+    match segment_rel_path(first, last.event_index).strip_prefix("events/") == Some(name) {
+        true => Ok(events),
+        false => Err(Stop::End),
+    }
+}

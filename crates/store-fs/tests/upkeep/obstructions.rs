@@ -1,0 +1,85 @@
+//! Folders and files that are in the way, may not be used, or cannot be read for a moment.
+
+use workrail_ports::file_system::FsErrorKind;
+use workrail_ports::keyring::{KeyringError, KeyringStore as _};
+use workrail_ports::session_store::SessionReader as _;
+use workrail_ports::upkeep::Upkeep as _;
+use workrail_store_fs::sim::SimFs;
+
+use crate::STEPS;
+use crate::support::{open, path, session_of, write_session};
+
+#[test]
+fn a_folder_in_the_place_of_content_is_kept_aside_by_the_writer() {
+    let sim = SimFs::new();
+    let store = open(sim.clone());
+    let written = write_session(&store, 1, &STEPS);
+    let snapshot = written[0].events.iter().find_map(|event| event.data.snapshot_ref()).unwrap();
+    let file = path(&format!("snapshots/{}.json", snapshot.digest().hex()));
+    let sound = sim.read_raw(&file).unwrap();
+    sim.remove_raw(&file);
+    sim.make_dir_raw(&file);
+    sim.write_raw(&path(&format!("{file}/mine.txt")), b"kept");
+    // The same steps again, in another session, refer to the same snapshots.
+    store.remove(session_of(&written), None).unwrap();
+    write_session(&open(sim.clone()), 1, &STEPS);
+    assert_eq!(sim.read_raw(&file), Some(sound));
+    let aside = format!("backups/content/snapshot-{}-1/mine.txt", snapshot.digest().hex());
+    assert_eq!(sim.read_raw(&path(&aside)), Some(b"kept".to_vec()));
+}
+
+#[test]
+fn keys_in_a_folder_that_others_may_enter_are_refused() {
+    let sim = SimFs::new();
+    let store = open(sim.clone());
+    let made = store.load_or_create().unwrap();
+    assert_eq!(store.peek(), Ok(Some(made)));
+    sim.set_others_may_access(&path("keys"));
+    for refused in [store.load_or_create().map(|_| ()), store.peek().map(|_| ()), store.rotate().map(|_| ())]
+    {
+        assert_eq!(refused, Err(KeyringError::Exposed { path: "keys".to_owned() }));
+    }
+}
+
+#[test]
+fn a_read_error_that_may_pass_does_not_rewind_the_activity_counter() {
+    use workrail_ports::environment::ActivityCounter as _;
+    use workrail_store_fs::sim::{Fault, FaultKind, FaultMode};
+    let sim = SimFs::new();
+    write_session(&open(sim.clone()), 1, &STEPS);
+    let reached = open(sim.clone()).next().unwrap();
+    sim.remove_raw(&path("activity"));
+    sim.remove_raw(&path("activity.reserved"));
+    for op in 0..40 {
+        let fork = sim.fork();
+        let store = open(fork.clone());
+        let kind = FaultKind::Error(FsErrorKind::Io);
+        fork.set_fault(Fault { at_op: fork.all_op_count() + op, kind, mode: FaultMode::Forever });
+        if let Ok(next) = store.next() {
+            assert!(next >= reached, "op {op}: {next:?} after {reached:?}");
+        }
+    }
+}
+
+/// Broke: a file in the place of a folder kept the whole store from being opened, and nobody named it.
+#[test]
+fn what_is_in_the_place_of_a_folder_or_a_lock_is_named_and_the_store_opens() {
+    for folder in ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned"] {
+        let sim = SimFs::new();
+        sim.write_raw(&path(folder), b"a file");
+        let named: Vec<String> = open(sim).obstacles().into_iter().map(|obstacle| obstacle.path).collect();
+        assert_eq!(named, [folder]);
+    }
+    let sim = SimFs::new();
+    let store = open(sim.clone());
+    let id = session_of(&write_session(&store, 1, &[]));
+    assert_eq!(store.obstacles(), []);
+    sim.set_unreadable(&path("blobs"));
+    for lock in ["store.lock".to_owned(), format!("sessions/{id}/.lock")] {
+        sim.remove_raw(&path(&lock));
+        sim.write_raw(&path(&format!("{lock}/notes.txt")), b"of the user");
+    }
+    let named: Vec<String> = store.obstacles().into_iter().map(|obstacle| obstacle.path).collect();
+    assert_eq!(named, ["blobs".to_owned(), "store.lock".to_owned(), format!("sessions/{id}/.lock")]);
+    assert!(store.read(id, None).is_ok(), "reading needs none of them");
+}
