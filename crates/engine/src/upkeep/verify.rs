@@ -286,12 +286,15 @@ struct Mark {
 }
 
 impl Check<'_> {
-    /// Everything that is in the way, or what is in the way of one session.
+    /// Everything that is in the way; for one session, what is in the way of others is left out.
     fn tell_obstacles(&mut self, scope: Scope) {
         for obstacle in self.obstacles.clone() {
             let is_asked_for = match scope {
                 Scope::All => true,
-                Scope::One(session) => obstacle.path.contains(&session.to_string()),
+                Scope::One(session) => {
+                    let is_of_a_session = obstacle.path.starts_with("sessions/");
+                    !is_of_a_session || obstacle.path.contains(&session.to_string())
+                }
             };
             if is_asked_for {
                 self.problem(obstacle.path, obstacle.problem.to_owned(), &obstacle.fix);

@@ -205,8 +205,11 @@ fn a_read_error_is_no_verdict_on_a_torn_tail() {
     let mut manifest = sim.read_raw(&script.manifest()).unwrap();
     manifest.extend_from_slice(&planned.group[..planned.group.len() / 2]);
     sim.write_raw(&script.manifest(), &manifest);
-    sim.write_raw(&planned.segment.0, &planned.segment.1);
+    for (path, bytes) in planned.references.iter().chain([&planned.segment]) {
+        sim.write_raw(path, bytes);
+    }
     for offset in 0..40 {
+        let sim = sim.fork();
         let (_, store) = open_store(&sim, "boot", 0).unwrap();
         let kind = FaultKind::Error(FsErrorKind::Io);
         sim.set_fault(Fault { at_op: sim.all_op_count() + offset, kind, mode: FaultMode::Once });
@@ -214,6 +217,5 @@ fn a_read_error_is_no_verdict_on_a_torn_tail() {
             Ok(locked) => assert!(locked.cursor().next_event_index.get() > ledger.log.len() as u64),
             Err(error) => assert!(matches!(error, StoreError::Io(_)), "{error:?}"),
         }
-        sim.clear_fault();
     }
 }
