@@ -2,13 +2,14 @@
 //!
 //! Whatever was sent, the call that is offered instead is small enough to be shown (G70, G73).
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::limits::{GOAL_BYTES_MAX, JSON_DEPTH_MAX};
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 
 use crate::catalogue::ToolName;
+use crate::repair::is_nothing;
 
 /// A corrected call is shown whole up to this size; beyond it, long texts are named instead.
 const SHOWN_BYTES_MAX: usize = 4096;
@@ -51,8 +52,14 @@ pub(crate) fn acceptable(
             placeholder::SHORTER_STEP_NOTES.clone_into(notes);
         }
         if let Some(Value::Array(artifacts)) = output.get_mut("artifacts") {
+            if let Some(refused) = refused_artifact(details).filter(|position| *position < artifacts.len()) {
+                artifacts.remove(refused);
+            }
             artifacts.retain(is_small);
         }
+    }
+    if tool == ToolName::CheckpointWorkflow && is_nothing(arguments.get("output")) {
+        arguments.insert("output".to_owned(), json!({ "notesMarkdown": placeholder::CHECKPOINT_NOTES }));
     }
     for value in arguments.values_mut() {
         with_safe_numbers(value);
@@ -64,6 +71,12 @@ pub(crate) fn acceptable(
         arguments.remove("context");
     }
     NextCall { tool: tool.as_str().to_owned(), arguments }
+}
+
+/// The artifact that may not be sent at all.
+fn refused_artifact(details: Option<&Value>) -> Option<usize> {
+    let position = details?.get("refusedArtifact")?.as_u64()?;
+    usize::try_from(position).ok()
 }
 
 /// How many bytes the context was too long by; nothing where something else was measured.
@@ -159,8 +172,6 @@ fn keep_first(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn given(value: Value) -> Map<String, Value> {
@@ -185,6 +196,20 @@ mod tests {
         let call = acceptable(ToolName::ContinueWorkflow, given(json!({ "context": context })), None);
         assert!(!call.arguments["context"].as_object().unwrap().is_empty());
         assert!(Value::Object(call.arguments).to_string().len() < 4096);
+    }
+
+    #[test]
+    fn an_artifact_that_may_not_be_sent_is_left_out() {
+        let details = json!({ "argument": "output", "refusedArtifact": 1 });
+        let arguments =
+            given(json!({ "ackToken": "a", "output": { "artifacts": [{ "kind": "a" }, { "kind": "b" }] } }));
+        let call = acceptable(ToolName::ContinueWorkflow, arguments, Some(&details));
+        assert_eq!(call.arguments["output"]["artifacts"], json!([{ "kind": "a" }]));
+        let arguments =
+            given(json!({ "checkpointToken": "c", "output": { "artifacts": [{ "kind": "a" }] } }));
+        let details = json!({ "argument": "output", "refusedArtifact": 0 });
+        let call = acceptable(ToolName::CheckpointWorkflow, arguments, Some(&details));
+        assert_eq!(call.arguments["output"]["notesMarkdown"], placeholder::CHECKPOINT_NOTES);
     }
 
     #[test]

@@ -14,7 +14,12 @@ pub const CHECKPOINT_NOTES: &str = "<what is done, what is next>";
 /// In the call that adds notes to a session.
 pub const SESSION_NOTES: &str = "<what is worth keeping>";
 
-const FIXED: [&str; 4] = [STEP_NOTES, SHORTER_STEP_NOTES, CHECKPOINT_NOTES, SESSION_NOTES];
+/// In the artifact that closes a gap.
+pub const GAP_ID: &str = "<id of the gap>";
+pub const GAP_SUMMARY: &str = "<how the gap was closed>";
+
+const FIXED: [&str; 6] =
+    [STEP_NOTES, SHORTER_STEP_NOTES, CHECKPOINT_NOTES, SESSION_NOTES, GAP_ID, GAP_SUMMARY];
 const LONG_TEXT_START: &str = "<your text of ";
 const LONG_TEXT_END: &str = " bytes>";
 

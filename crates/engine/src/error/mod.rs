@@ -85,6 +85,19 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
             error.details = Some(json!({ "argument": argument, "place": place }));
             error
         }
+        DecideError::NotTheAgentsGap { position, gap, summary } => {
+            let mut error = invalid(
+                format!(
+                    "Gap {gap} cannot be closed with an artifact: what was missing is the user's to give ({summary}). \
+                     Nothing was recorded."
+                ),
+                "Leave this artifact out and tell the user about the gap. The gap stays in the record. If the user wants \
+                 to decide after all, go back to that step in guided mode and let them run `workrail approve`.",
+            );
+            error.details =
+                Some(json!({ "argument": "output", "refusedArtifact": position, "gapId": gap.to_string() }));
+            error
+        }
         DecideError::Plan(PlanError::Event { source: EventError::Field { field, .. }, .. })
             if field == "eventIndex" =>
         {
