@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use workrail_core::report::ContextValues;
 use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, ResumeSession, StartWorkflow};
-use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorCode;
 use workrail_model::gap::Severity;
@@ -12,7 +12,7 @@ use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, Preferences,
 use crate::scene::{Scene, authored};
 
 const ORIGIN: ApprovalOrigin =
-    ApprovalOrigin { channel: ApprovalChannel::Terminal, descends_from_server: None };
+    ApprovalOrigin { channel: ApprovalChannel::Terminal, descends_from_server: Descent::Unknown };
 
 fn step(id: &str, more: &Value) -> Value {
     let mut step = json!({ "id": id, "title": format!("Step {id}"), "prompt": format!("Do {id}.") });
