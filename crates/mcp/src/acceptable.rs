@@ -45,6 +45,14 @@ pub(crate) fn acceptable(
     if let Some(Value::Object(context)) = arguments.get_mut("context") {
         context.retain(|key, value| !RESERVED_CONTEXT_KEYS.contains(&key.as_str()) && is_small(value));
     }
+    if let Some((key, empty)) = too_large_to_show(details) {
+        // The goal is a context value, too, and wins over one in `context`.
+        if key == "goal" {
+            arguments.remove("goal");
+        }
+        let context = arguments.entry("context").or_insert_with(|| json!({}));
+        context[key] = empty.clone();
+    }
     if let Some(Value::Object(output)) = arguments.get_mut("output") {
         if let Some(Value::String(notes)) = output.get_mut("notesMarkdown")
             && notes.len() > KEPT_BYTES_MAX
@@ -71,6 +79,12 @@ pub(crate) fn acceptable(
         arguments.remove("context");
     }
     NextCall { tool: tool.as_str().to_owned(), arguments }
+}
+
+/// The context key whose value, sent now or recorded before, makes a step's text too long; and what to set it to.
+fn too_large_to_show(details: Option<&Value>) -> Option<(&str, &Value)> {
+    let details = details?;
+    Some((details.get("contextKey")?.as_str()?, details.get("emptyValue")?))
 }
 
 /// The artifact that may not be sent at all.
@@ -210,6 +224,22 @@ mod tests {
         let details = json!({ "argument": "output", "refusedArtifact": 0 });
         let call = acceptable(ToolName::CheckpointWorkflow, arguments, Some(&details));
         assert_eq!(call.arguments["output"]["notesMarkdown"], placeholder::CHECKPOINT_NOTES);
+    }
+
+    #[test]
+    fn a_value_that_is_too_large_to_be_shown_is_emptied_wherever_it_comes_from() {
+        let details = json!({ "argument": "context", "contextKey": "b", "emptyValue": [""] });
+        for context in [json!({}), json!({ "context": { "b": "x", "c": 1 } })] {
+            let mut arguments = given(context.clone());
+            arguments.insert("ackToken".to_owned(), json!("a"));
+            let call = acceptable(ToolName::ContinueWorkflow, arguments, Some(&details));
+            assert_eq!(call.arguments["context"]["b"], json!([""]));
+            assert_eq!(call.arguments["context"].get("c"), context["context"].get("c"));
+        }
+        let details = json!({ "argument": "context", "contextKey": "goal", "emptyValue": "" });
+        let arguments = given(json!({ "workflowId": "w", "goal": "g" }));
+        let call = acceptable(ToolName::StartWorkflow, arguments, Some(&details));
+        assert_eq!(Value::Object(call.arguments), json!({ "workflowId": "w", "context": { "goal": "" } }));
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Str
 use crate::label::RunLabel;
 use crate::project::{AdvanceRecord, NodeState, SessionState};
 use crate::reason::{Outcome, disposition, gap_closer, on_advance};
-use crate::reply::recovery::{self, Recovering, Snapshots};
+use crate::reply::recovery::{self, Reader, Recovering, Snapshots};
 use crate::reply::{Beside, LongText, OpenGap, ReplyInput, ReplyMoment};
 use crate::{derive, reply};
 
@@ -318,7 +318,7 @@ impl<'a> Case<'a> {
 
     fn recovering(&self) -> Recovering<'_> {
         let Advance { facts, workflow, snapshots, .. } = self.command;
-        Recovering { facts, workflow, context: &self.context, snapshots }
+        Recovering { facts, workflow, context: &self.context, snapshots, reader: Reader::Agent }
     }
 
     /// Records the refusal, keeps what was sent for the retry, and moves nowhere.
