@@ -30,7 +30,7 @@ const SNIPPET_SHOWN_BYTES_MAX: usize = 700;
 impl Reading<'_> {
     pub(crate) fn resume(&self, request: &ResumeSession, workspace: Option<&WorkspacePath>) -> Answer {
         let query = self.query(request, workspace)?;
-        let (ranked, searched_runs, unhealthy_sessions) = {
+        let (ranked, searched_runs, mut unhealthy_sessions) = {
             let known = self.cards()?;
             let ranked: Vec<(RunCard, Vec<MatchReason>)> = rank(known.runs(), &query, CANDIDATES_MAX)
                 .into_iter()
@@ -40,8 +40,14 @@ impl Reading<'_> {
         };
         let mut candidates = Vec::new();
         for (card, why) in ranked {
-            // What went bad since it was ranked is left out, as if it had been found so.
-            candidates.extend(self.candidate(&card, why, &query).ok());
+            let is_named = why.contains(&MatchReason::MatchedId);
+            match self.candidate(&card, why, &query) {
+                Ok(candidate) => candidates.push(candidate),
+                // The caller means this one, so it is said what is wrong with it.
+                Err(failed) if query.is_exact() && is_named => return Err(failed),
+                // What went bad since it was ranked is left out, as if it had been found so.
+                Err(_) => unhealthy_sessions += 1,
+            }
         }
         if query.is_exact()
             && candidates.iter().all(|found| !found.why_matched.contains(&MatchReason::MatchedId))
