@@ -11,6 +11,7 @@ use workrail_model::server::ServerRecord;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
+use crate::presence::Recorded;
 use crate::sessions::prefs;
 use crate::settings::{self, unusable};
 use crate::{presence, wiring};
@@ -211,7 +212,7 @@ fn allow(place: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Fai
         return prefs::allow_default(before.preferences().autonomy, after);
     }
     if key == Key::ApprovalsRefuseDescendants && before.is_on(key) && wanted == Some(&Value::Switch(false)) {
-        presence::asker(&wiring::look_default()?, "Switching this protection off")?;
+        presence::asker(&wiring::look_default()?, "Switching this protection off", Recorded::Nothing)?;
         presence::typed(&format!("Type {} to switch it off:", key.as_str()), key.as_str())?;
     }
     Ok(())

@@ -27,7 +27,8 @@ pub(crate) enum Failure {
 }
 
 impl From<Box<ErrorEnvelope>> for Failure {
-    fn from(error: Box<ErrorEnvelope>) -> Self {
+    fn from(mut error: Box<ErrorEnvelope>) -> Self {
+        error.suggestion = workrail_engine::for_people(&error.suggestion);
         Self::Refused(error)
     }
 }

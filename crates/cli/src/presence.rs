@@ -7,6 +7,7 @@
 use std::io::{BufRead, IsTerminal, stdin};
 
 use workrail_host::processes;
+use workrail_model::approval::Descent;
 use workrail_model::config::Key;
 use workrail_model::server::{ServerRecord, Transport};
 
@@ -18,34 +19,63 @@ use crate::wiring::LocalEngine;
 /// What is known about the process that asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asker {
-    /// Whether it descends from the program that runs a server; `None` where that cannot be found out.
-    pub(crate) descends_from_server: Option<bool>,
+    pub(crate) descends_from_server: Descent,
+}
+
+/// What the record will say about who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    /// How it was given, and whether the process descends from a server's parent.
+    Descent,
+    /// Only that it came from the command line.
+    CommandLine,
+    Nothing,
 }
 
 /// Checks that somebody can be asked here. `what` begins the refusal: "Approving".
-pub(crate) fn asker(engine: &LocalEngine, what: &str) -> Result<Asker, Failure> {
+pub(crate) fn asker(engine: &LocalEngine, what: &str, recorded: Recorded) -> Result<Asker, Failure> {
     if !stdin().is_terminal() {
         return Err(Failure::Environment(format!(
             "{what} needs an interactive terminal. Run this command yourself, not from a script. Nothing was recorded."
         )));
     }
     let servers = engine.servers().unwrap_or_default();
-    let Some(ancestors) = processes::ancestors() else { return Ok(Asker { descends_from_server: None }) };
+    let Some(ancestors) = processes::ancestors() else {
+        return Ok(Asker { descends_from_server: Descent::Unknown });
+    };
     let starter = ancestors.iter().find(|process| servers.iter().any(|server| is_parent(server, process)));
-    let Some(starter) = starter else { return Ok(Asker { descends_from_server: Some(false) }) };
+    let Some(starter) = starter else {
+        let is_certain = !servers.is_empty() && servers.iter().all(can_be_compared);
+        let descends_from_server = if is_certain { Descent::No } else { Descent::Unknown };
+        return Ok(Asker { descends_from_server });
+    };
     let whose =
         format!("`{}` (process {}), the program that runs an agent", starter.name, starter.id.process_id);
-    if settings::current()?.settings.is_on(Key::ApprovalsRefuseDescendants) {
+    if settings::is_on_anywhere(Key::ApprovalsRefuseDescendants)? {
         return Err(Failure::Call(format!(
             "{what} is refused here: this terminal was started by {whose}, and `{}` is on. Use a terminal of your own. \
              Nothing was recorded.",
             Key::ApprovalsRefuseDescendants.as_str()
         )));
     }
+    let record = match recorded {
+        Recorded::Descent => "This is recorded with the decision.",
+        Recorded::CommandLine => "The record will only say that the change came from the command line.",
+        Recorded::Nothing => "This is not recorded.",
+    };
     output::notice(&format!(
-        "warning: this terminal was started by {whose}. The agent can use such a terminal as well; that is recorded."
+        "warning: this terminal was started by {whose}. The agent can use such a terminal as well. {record}"
     ));
-    Ok(Asker { descends_from_server: Some(true) })
+    Ok(Asker { descends_from_server: Descent::Yes })
+}
+
+/// Whether it can be told for certain that we do not descend from the program that started this server: one on HTTP
+/// was started by somebody else than its agents, and a parent that ended or is in another container is not seen.
+fn can_be_compared(server: &ServerRecord) -> bool {
+    match server.transport {
+        Transport::Stdio => server.parent.is_some_and(processes::is_visible),
+        Transport::Http => false,
+    }
 }
 
 /// A server on standard input is started by the program that runs the agent; one on HTTP by anybody.

@@ -20,6 +20,8 @@ use workrail_model::config::Settings;
 use workrail_model::id::ServerId;
 use workrail_model::server::{LoggedCall, ServerRecord, Transport};
 use workrail_ports::environment::{Clock, Entropy};
+use workrail_ports::file_system::FsErrorKind;
+use workrail_ports::keyring::KeyringError;
 use workrail_store_fs::disk::Disk;
 use workrail_store_fs::{LocalStore, Registered};
 
@@ -104,8 +106,7 @@ pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
             ),
             false => {
                 let secret = store.http_secret_or_new();
-                let secret =
-                    secret.map_err(|error| Failure::Environment(format!("the HTTP secret: {error}")))?;
+                let secret = secret.map_err(|error| unusable_secret(&error))?;
                 (
                     Authentication::Bearer(secret),
                     "Requests must carry `Authorization: Bearer SECRET`; `workrail store keys http-secret` prints the secret.",
@@ -118,6 +119,33 @@ pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
         })
         .map_err(|error| ended(&error))
     })
+}
+
+/// What is wrong with the file of the HTTP secret, and what to do about it.
+fn unusable_secret(error: &KeyringError) -> Failure {
+    let next = match error {
+        KeyringError::Exposed { .. } | KeyringError::ForeignOwner { .. } => {
+            "Make the folder `keys` of the data directory and the files in it yours alone: modes 0700 and 0600."
+        }
+        KeyringError::Io(cause) if cause.kind == FsErrorKind::PermissionDenied => {
+            "In the data directory, give the folder `keys` mode 0700 and the files in it mode 0600."
+        }
+        KeyringError::Io(cause) if cause.kind == FsErrorKind::TooManyOpenFiles => {
+            "Close other programs or raise the limit of open files (`ulimit -n`)."
+        }
+        KeyringError::Io(cause) if cause.kind != FsErrorKind::WrongKind => {
+            "Check the disk and the data directory, then start the server again."
+        }
+        KeyringError::Locked => "Start the server again in a moment.",
+        KeyringError::Io(_)
+        | KeyringError::Invalid { .. }
+        | KeyringError::UnknownVersion { .. }
+        | KeyringError::Usable { .. } => {
+            "`workrail store keys http-secret --new` makes a new secret; clients then need the new one \
+             (`workrail setup install --http`)."
+        }
+    };
+    Failure::Environment(format!("The HTTP secret cannot be used: {error}.\n{next}"))
 }
 
 fn ended(error: &io::Error) -> Failure {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_host::config::{self, ConfigError, ConfigPath, LiveConfig};
 use workrail_host::sources::Sources;
-use workrail_model::config::Settings;
+use workrail_model::config::{Key, Settings};
 use workrail_ports::environment::DefaultPreferences;
 
 use crate::outcome::Failure;
@@ -59,6 +59,21 @@ fn read() -> Result<Current, ConfigError> {
     };
     let settings = config::load(place.as_ref())?;
     Ok(Current { place, settings })
+}
+
+/// Whether a protection is on in the settings in effect, or in the user's own file: another file that `--config` or
+/// `WORKRAIL_CONFIG` names does not switch it off.
+pub(crate) fn is_on_anywhere(key: Key) -> Result<bool, Failure> {
+    if current()?.settings.is_on(key) {
+        return Ok(true);
+    }
+    match ConfigPath::usual() {
+        Err(ConfigError::NoHome) => Ok(false),
+        usual => {
+            let own = usual.and_then(|place| config::load_file(&place)).map_err(|error| unusable(&error))?;
+            Ok(own.is_on(key))
+        }
+    }
 }
 
 /// An unusable file is the user's to mend.

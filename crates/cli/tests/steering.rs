@@ -141,7 +141,7 @@ fn an_approval_below_the_program_that_runs_a_server_is_recorded_as_such() {
 }
 
 #[test]
-fn an_approval_while_no_server_runs_is_recorded_without_a_warning() {
+fn an_approval_while_no_server_runs_does_not_claim_to_know_where_it_came_from() {
     let scene = Scene::new();
     let mut client = scene.server(&[]);
     let first = start(&mut client);
@@ -149,8 +149,66 @@ fn an_approval_while_no_server_runs_is_recorded_without_a_warning() {
     let blocked = next(&mut client, &first);
     client.close();
     assert!(scene.typed(&format!("approve {run}"), &run));
-    assert!(!log(&scene, &run).contains("the program that runs the agent"), "{}", log(&scene, &run));
+    assert!(log(&scene, &run).contains("not known whether"), "{}", log(&scene, &run));
     assert_eq!(next(&mut scene.server(&[]), &blocked).step(), "b");
+}
+
+#[test]
+fn an_approval_beside_a_server_on_http_does_not_claim_to_know_where_it_came_from() {
+    let scene = Scene::new();
+    let mut client = scene.server(&[]);
+    let first = start(&mut client);
+    let run = label(&first);
+    next(&mut client, &first);
+    client.close();
+    let mut http = Command::new(PROGRAM)
+        .args(["mcp", "--http", "127.0.0.1:0"])
+        .env("WORKRAIL_DATA_DIR", scene.data.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = std::io::BufReader::new(http.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut told, &mut String::new()).unwrap();
+    let said = terminal::shown(Path::new(PROGRAM), scene.data.path(), &format!("approve {run} --json"), &run);
+    http.kill().unwrap();
+    http.wait().unwrap();
+    assert!(said.contains("\"descendsFromServer\": null"), "{said}");
+}
+
+#[test]
+fn raising_autonomy_says_what_is_recorded_of_it() {
+    let scene = Scene::new();
+    let mut client = scene.server(&[]);
+    let run = label(&start(&mut client));
+    let raise = format!("prefs set full_auto_never_stop --run {run}");
+    let said = terminal::shown(Path::new(PROGRAM), scene.data.path(), &raise, &run);
+    assert!(said.contains("only say that the change came from the command line"), "{said}");
+}
+
+#[test]
+fn another_settings_file_does_not_switch_the_protection_off() {
+    let scene = Scene::new();
+    let home = scene.workflows.path();
+    std::fs::create_dir(home.join("workrail")).unwrap();
+    std::fs::write(home.join("workrail/config.toml"), "[approvals]\nrefuse_descendants = true\n").unwrap();
+    let empty = home.join("empty.toml");
+    std::fs::write(&empty, "").unwrap();
+    let mut client = scene.server(&[]);
+    let first = start(&mut client);
+    let run = label(&first);
+    next(&mut client, &first);
+    let with = |more: &str, rest: &str| {
+        let words = format!("XDG_CONFIG_HOME='{}' {more} '{PROGRAM}' {rest} approve {run}", home.display());
+        terminal::shown(Path::new("/usr/bin/env"), scene.data.path(), &words, &run)
+    };
+    let empty = empty.display();
+    for said in [
+        with("", ""),
+        with("", &format!("--config '{empty}'")),
+        with(&format!("WORKRAIL_CONFIG='{empty}'"), ""),
+    ] {
+        assert!(said.contains("An approval is refused here"), "{said}");
+    }
 }
 
 #[test]

@@ -540,3 +540,46 @@ fn only_loopback_addresses_are_served() {
         assert!(said.contains("127.0.0.1:PORT"), "{said}");
     }
 }
+
+/// Runs a server with one opening message and a bounded wait for its end; its exit code and what it said on stderr.
+fn run_to_end(command: &mut Command) -> (Option<i32>, String) {
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // A server that could not start does not read.
+    let _ = writeln!(stdin, "{}", initialize(1, "2025-11-25"));
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn answers_that_cannot_be_written_are_a_failure() {
+    let data = tempfile::tempdir().unwrap();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let (code, said) = run_to_end(command(data.path(), &[]).stdout(full));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("standard output cannot be written") && !said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn too_few_open_files_are_an_error_and_no_panic() {
+    for arguments in [&[][..], &["--http", "127.0.0.1:0"]] {
+        for limit in [4, 5, 6, 7, 8, 9, 10, 12, 14] {
+            let data = tempfile::tempdir().unwrap();
+            let mut limited = Command::new("timeout");
+            limited
+                .args(["10", "prlimit", &format!("--nofile={limit}"), env!("CARGO_BIN_EXE_workrail"), "mcp"])
+                .args(arguments)
+                .env_clear()
+                .env("PATH", std::env::var("PATH").unwrap())
+                .env("WORKRAIL_DATA_DIR", data.path())
+                .stdout(Stdio::null());
+            let (code, said) = run_to_end(&mut limited);
+            assert!(!said.contains("panicked"), "{arguments:?} with {limit}: {said}");
+            // With enough files a server on HTTP runs until it is ended.
+            let served = code == Some(if arguments.is_empty() { 0 } else { 124 });
+            let refused = said.to_lowercase().contains("open files") || said.contains("EMFILE");
+            assert!(served || refused, "{arguments:?} with {limit}: {code:?} {said}");
+        }
+    }
+}

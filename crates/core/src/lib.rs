@@ -24,6 +24,7 @@ pub mod report;
 pub mod resume;
 pub mod retention;
 pub mod search;
+mod secrets;
 pub mod summary;
 pub mod token;
 pub mod trial;

@@ -94,6 +94,25 @@ pub fn disposition(reason: Reason, autonomy: Autonomy) -> Disposition {
     }
 }
 
+/// Who can say later that a gap is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GapCloser {
+    /// The agent, by a record that links to the gap (G41).
+    Agent,
+    /// What was missing was the user's to give: the agent's word does not replace it (G63).
+    NotTheAgent,
+}
+
+pub fn gap_closer(reason: Reason) -> GapCloser {
+    match reason {
+        Reason::UserOnlyDependency(_) => GapCloser::NotTheAgent,
+        Reason::ContractViolation(_)
+        | Reason::CapabilityMissing(_)
+        | Reason::Unexpected(_)
+        | Reason::Advisory(_) => GapCloser::Agent,
+    }
+}
+
 /// What an advance that meets this reason does.
 pub fn on_advance(reason: Reason, autonomy: Autonomy) -> Outcome {
     disposition(reason, autonomy).outcome()

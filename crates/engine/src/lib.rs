@@ -36,7 +36,7 @@ mod token;
 pub mod upkeep;
 mod workspace;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
@@ -57,6 +57,7 @@ pub use approve::Waiting;
 use cards::Cards;
 use catalog::Catalog;
 use contents::{Content, Contents};
+pub use error::for_people;
 pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::Found;
 use folded::FoldedSessions;
@@ -142,6 +143,8 @@ pub struct Engine<S: Store> {
     cards: Cards,
     workspaces: Workspaces,
     catalog: Catalog,
+    /// Held while a start with an idempotency key is decided and recorded.
+    keyed_starts: Mutex<()>,
 }
 
 impl<S: Store> std::fmt::Debug for Engine<S> {
@@ -166,6 +169,7 @@ impl<S: Store> Engine<S> {
             cards: Cards::default(),
             workspaces: Workspaces::default(),
             catalog,
+            keyed_starts: Mutex::new(()),
         }
     }
 

@@ -3,7 +3,7 @@
 use workrail_core::decide::disclose;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
-use workrail_core::reply::recovery::{Recovering, Snapshots as _};
+use workrail_core::reply::recovery::{Reader, Recovering, Snapshots as _};
 use workrail_core::reply::{Beside, LongText, ReplyInput, ReplyMoment, render};
 use workrail_core::token::NodeFacts;
 use workrail_model::compiled::CompiledWorkflow;
@@ -77,7 +77,7 @@ impl Reading<'_> {
         context: &Context,
         workspace: Option<&WorkspacePath>,
     ) -> Beside {
-        let told = Recovering { facts, workflow, context, snapshots: &self.content };
+        let told = Recovering { facts, workflow, context, snapshots: &self.content, reader: Reader::Agent };
         // The file may be gone or broken by now: the run does not need it.
         let now = self.catalog.compiled(&workflow.workflow_id, workspace).ok();
         let state = facts.node(at.node).and_then(|node| self.content.state_at(node));

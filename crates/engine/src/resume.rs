@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
-use workrail_core::render::prompt::render_title;
+use workrail_core::render::prompt::title_without_secrets;
 use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, look_call};
 use workrail_core::resume::{Query, RunCard, RunPlace, rank, snippet};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{ObservationKey, ObservationValue};
+use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::reply::{NextCall, without_marks};
 use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
@@ -32,7 +33,7 @@ impl Reading<'_> {
         workspace: Option<&WorkspacePath>,
     ) -> Result<ResumeBody, Box<ErrorEnvelope>> {
         let query = self.query(request, workspace)?;
-        let (ranked, searched_runs, unhealthy_sessions) = {
+        let (ranked, searched_runs, mut unhealthy_sessions) = {
             let mut known = self.cards()?;
             let ranked = loop {
                 let ranked: Vec<(RunCard, Vec<MatchReason>)> = rank(known.runs(), &query, CANDIDATES_MAX)
@@ -49,17 +50,47 @@ impl Reading<'_> {
         };
         let mut candidates = Vec::new();
         for (card, why) in ranked {
-            // What went bad since it was ranked is left out, as if it had been found so.
-            candidates.extend(self.candidate(&card, why, &query).ok());
+            let is_named = why.contains(&MatchReason::MatchedId);
+            match self.candidate(&card, why, &query) {
+                Ok(candidate) => candidates.push(candidate),
+                // The caller means this one, so it is said what is wrong with it.
+                Err(failed) if query.is_exact() && is_named => return Err(failed),
+                // What went bad since it was ranked is left out, as if it had been found so.
+                Err(_) => unhealthy_sessions += 1,
+            }
         }
         if query.is_exact()
             && candidates.iter().all(|found| !found.why_matched.contains(&MatchReason::MatchedId))
         {
-            return Err(error::session_not_found(request));
+            return Err(self.not_offered(&query, request)?);
         }
         let next_call = candidates.first().and_then(|first| first.next_call.clone());
         let text = text(&candidates, query.has_words(), searched_runs, unhealthy_sessions);
         Ok(ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call })
+    }
+
+    /// Why nothing was found under an id or a label: the session is damaged, or there is none.
+    fn not_offered(
+        &self,
+        query: &Query,
+        request: &ResumeSession,
+    ) -> Result<Box<ErrorEnvelope>, Box<ErrorEnvelope>> {
+        let unhealthy = self.cards()?.unhealthy.clone();
+        for (session, health) in &unhealthy {
+            // Only what comes before the damage may be named.
+            let has_run = || match health {
+                SessionHealth::CorruptTail { .. } => self
+                    .salvage(*session)
+                    .is_ok_and(|read| read.state.runs().any(|run| query.names(run.run_id))),
+                SessionHealth::Healthy
+                | SessionHealth::CorruptHead { .. }
+                | SessionHealth::UnknownVersion { .. } => false,
+            };
+            if query.session == Some(*session) || has_run() {
+                return Ok(error::health(*session, health));
+            }
+        }
+        Ok(error::session_not_found(request, unhealthy.len()))
     }
 
     fn query(
@@ -70,14 +101,14 @@ impl Reading<'_> {
         let mut query = Query::new(request.query.as_deref().unwrap_or_default());
         if let Some(text) = &request.session_id {
             query.session =
-                Some(SessionId::parse(text.trim()).map_err(|_| error::session_not_found(request))?);
+                Some(SessionId::parse(text.trim()).map_err(|_| error::session_not_found(request, 0))?);
         }
         if let Some(text) = &request.run_id {
-            query.run = Some(RunId::parse(text.trim()).map_err(|_| error::session_not_found(request))?);
+            query.run = Some(RunId::parse(text.trim()).map_err(|_| error::session_not_found(request, 0))?);
         }
         if let Some(text) = &request.run {
             let label = RunLabel::parse(&text.trim().to_ascii_lowercase());
-            query.label = Some(label.map_err(|_| error::session_not_found(request))?);
+            query.label = Some(label.map_err(|_| error::session_not_found(request, 0))?);
         }
         query.git_branch = request.git_branch.clone();
         query.git_head_sha = request.git_head_sha.clone();
@@ -162,7 +193,7 @@ impl Reading<'_> {
             status: facts.run_status(place.run, snapshot.state().is_complete()),
             step_id: pending.map(|step| step.step_id.clone()),
             step_title: pending.map(|step| {
-                let title = render_title(&workflow, step, &context);
+                let title = title_without_secrets(&workflow, step, &context);
                 without_marks(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX))
             }),
             next_call: self.tip_call(facts, place),

@@ -19,7 +19,10 @@ impl<S: Store> Engine<S> {
         let notes = request.goal.map(|goal| format!("Goal: {goal}"));
         let sent = AdvanceRequest { notes, ..AdvanceRequest::default() };
         let plan = open_session(id, &sent, self.minting()?).map_err(|cause| error::decide(&cause))?;
-        self.create(id, plan)?;
+        self.create(id, plan).map_err(|failed| {
+            let look = NextCall::new("resume_session", [("sessionId", Value::from(id.to_string()))]);
+            error::look_before_repeating(failed, &format!("session {id}"), "open a session again.", look)
+        })?;
         Reply::plain(&body(id, self.signer.session(id), "The session is open."))
     }
 }

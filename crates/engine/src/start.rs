@@ -1,6 +1,6 @@
 //! `start_workflow`: compile, pin, record the root, answer with the first step.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
 use workrail_core::decide::observe::Observed;
@@ -18,7 +18,7 @@ use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::{GOAL_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use workrail_model::name::WorkflowId;
 use workrail_model::preferences::{Mode, PreferenceSource};
-use workrail_model::reply::{ReferenceInfo, StoredReply, Warning, WarningCode};
+use workrail_model::reply::{NextCall, ReferenceInfo, StoredReply, Warning, WarningCode};
 use workrail_model::token::TokenKind;
 use workrail_ports::workflow_source::SourceFile;
 use workrail_ports::workspace::WorkspacePath;
@@ -69,33 +69,70 @@ impl<S: Store> Engine<S> {
         {
             return Ok(reply);
         }
+        // One key at a time, so that none starts two runs in different sessions.
+        let _one_at_a_time =
+            keyed.as_ref().map(|_| self.keyed_starts.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(keyed) = &keyed {
+            self.refuse_key_of_another_session(&home, keyed)?;
+        }
         let workspace = self.workspace(request.workspace.as_deref())?;
         let prepared = self.prepared(&id, &request, workspace.as_ref(), &home, keyed.as_ref())?;
-        let (session, begun) = match &home {
-            Home::New => match self.start_new(&prepared, keyed.as_ref())? {
-                Some(started) => started,
-                // Another process was faster with the same key.
-                None => return self.start_again(&home, keyed.as_ref()),
-            },
-            Home::Session(session) => {
-                match self.start_in(*session, &prepared, keyed.as_ref(), |_| Ok(None))? {
-                    Some(begun) => (*session, begun),
-                    None => return self.start_again(&home, keyed.as_ref()),
-                }
-            }
-            Home::Inside(parent) => {
-                let link = |facts: &SessionState| self.parent_link(facts, parent);
-                match self.start_in(parent.session(), &prepared, keyed.as_ref(), link)? {
-                    Some(begun) => (parent.session(), begun),
-                    None => return self.start_again(&home, keyed.as_ref()),
-                }
-            }
+        let label = RunLabel::of(prepared.run).to_string();
+        let recorded = self.record_start(&home, &prepared, keyed.as_ref());
+        let recorded = recorded.map_err(|failed| match keyed {
+            Some(_) => failed,
+            None => unkeyed_start_failed(failed, &label),
+        })?;
+        let Some((session, begun)) = recorded else {
+            // Another process was faster with the same key.
+            return self.start_again(&home, keyed.as_ref());
         };
         if request.workspace.is_some() {
             self.remember_workspace(session, workspace);
         }
         self.contents.keep_workflow(begun.workflow_hash, Arc::clone(&prepared.workflow));
-        self.reading().look(session, |facts| self.started(facts, &prepared, &begun))
+        let shown = self.reading().look(session, |facts| self.started(facts, &prepared, &begun));
+        shown.map_err(|failed| match keyed {
+            Some(_) => failed,
+            None => error::started_but_not_shown(failed, &label),
+        })
+    }
+
+    /// Records the start; `None` when the key's run is there already.
+    fn record_start(
+        &self,
+        home: &Home,
+        prepared: &Prepared,
+        keyed: Option<&Keyed>,
+    ) -> Result<Option<(SessionId, Begun)>, Box<ErrorEnvelope>> {
+        match home {
+            Home::New => self.start_new(prepared, keyed),
+            Home::Session(session) => {
+                let begun = self.start_in(*session, prepared, keyed, |_| Ok(None))?;
+                Ok(begun.map(|begun| (*session, begun)))
+            }
+            Home::Inside(parent) => {
+                let link = |facts: &SessionState| self.parent_link(facts, parent);
+                let begun = self.start_in(parent.session(), prepared, keyed, link)?;
+                Ok(begun.map(|begun| (parent.session(), begun)))
+            }
+        }
+    }
+
+    /// A key that has started a run in another session starts no second one (G30). Two servers that are asked at the
+    /// same moment, with different parents, do not see each other's start.
+    fn refuse_key_of_another_session(&self, home: &Home, keyed: &Keyed) -> Result<(), Box<ErrorEnvelope>> {
+        let own = home.keyed_session(&keyed.key);
+        let reading = self.reading();
+        let known = reading.cards()?;
+        let used = known.runs().filter(|card| card.session != own).find_map(|card| {
+            let run = card.run()?;
+            (run == derive::keyed_run_id(card.session, &keyed.key)).then_some(run)
+        });
+        match used {
+            None => Ok(()),
+            Some(run) => Err(error::key_used(&run.to_string(), &RunLabel::of(run).to_string())),
+        }
     }
 
     fn prepared(
@@ -235,16 +272,28 @@ impl<S: Store> Engine<S> {
         keyed: Option<&Keyed>,
         link: impl FnOnce(&SessionState) -> Result<Option<ParentLink>, Box<ErrorEnvelope>>,
     ) -> Result<Option<Begun>, Box<ErrorEnvelope>> {
-        self.hold(session, |held| {
+        let mut begun = None;
+        let appended = self.hold(session, |held| {
             if keyed.is_some() && held.state().run(prepared.run).is_some() {
-                return Ok(None);
+                return Ok(());
             }
             let parent = link(held.state())?;
             let started = self.decide_start(held.state(), prepared, parent)?;
             let started = self.with_recorded_reply(held.state(), prepared, started, keyed)?;
-            held.append(started.plan)?;
-            Ok(Some(started.begun))
-        })
+            begun = Some(started.begun);
+            held.append(started.plan)
+        });
+        match appended {
+            // A write that was complete but for its commit is rolled forward by the next lock (G13).
+            Err(failed) if error::is_outcome_unknown(&failed) && self.has_run(session, prepared.run) => {
+                Ok(begun)
+            }
+            appended => appended.map(|()| begun),
+        }
+    }
+
+    fn has_run(&self, session: SessionId, run: RunId) -> bool {
+        self.hold(session, |held| Ok(held.state().run(run).is_some())).unwrap_or(false)
     }
 
     fn decide_start(
@@ -316,6 +365,13 @@ impl<S: Store> Engine<S> {
         let tokens = self.signer.tokens(facts.session_id(), at, attempts);
         reply::sign(&body, &tokens, self.signer.bookmarks(facts))
     }
+}
+
+/// A start without a key cannot be repeated safely once it may have been recorded.
+fn unkeyed_start_failed(failed: Box<ErrorEnvelope>, label: &str) -> Box<ErrorEnvelope> {
+    let look = NextCall::new("resume_session", [("run", Value::from(label))]);
+    let repeat = "start the workflow again, with an `idempotencyKey`: such a start can be repeated safely.";
+    error::look_before_repeating(failed, &format!("run {label}"), repeat, look)
 }
 
 impl Home {

@@ -47,6 +47,11 @@ pub fn ancestors() -> Option<Vec<Process>> {
     Some(found)
 }
 
+/// Whether this very process runs and can be seen from here; one of another container cannot.
+pub fn is_visible(wanted: ProcessRef) -> bool {
+    process(wanted.process_id).is_some_and(|found| found.id == wanted)
+}
+
 fn is_reaper(process: &Process) -> bool {
     process.id.process_id == 1 || REAPERS.contains(&process.name.as_str())
 }
@@ -99,5 +104,10 @@ mod tests {
             assert_eq!(ancestors.first().map(|process| process.id), Some(parent.id));
         }
         assert!(ancestors.iter().all(|process| process.id.process_id > 1));
+        for process in ancestors {
+            assert!(is_visible(process.id));
+            let earlier = ProcessRef { started_ticks: process.id.started_ticks + 1, ..process.id };
+            assert!(!is_visible(earlier), "a later process with the same number is another one");
+        }
     }
 }

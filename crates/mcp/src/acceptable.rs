@@ -2,13 +2,14 @@
 //!
 //! Whatever was sent, the call that is offered instead is small enough to be shown (G70, G73).
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::limits::{GOAL_BYTES_MAX, JSON_DEPTH_MAX};
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 
 use crate::catalogue::ToolName;
+use crate::repair::is_nothing;
 
 /// A corrected call is shown whole up to this size; beyond it, long texts are named instead.
 const SHOWN_BYTES_MAX: usize = 4096;
@@ -44,6 +45,14 @@ pub(crate) fn acceptable(
     if let Some(Value::Object(context)) = arguments.get_mut("context") {
         context.retain(|key, value| !RESERVED_CONTEXT_KEYS.contains(&key.as_str()) && is_small(value));
     }
+    if let Some((key, empty)) = too_large_to_show(details) {
+        // The goal is a context value, too, and wins over one in `context`.
+        if key == "goal" {
+            arguments.remove("goal");
+        }
+        let context = arguments.entry("context").or_insert_with(|| json!({}));
+        context[key] = empty.clone();
+    }
     if let Some(Value::Object(output)) = arguments.get_mut("output") {
         if let Some(Value::String(notes)) = output.get_mut("notesMarkdown")
             && notes.len() > KEPT_BYTES_MAX
@@ -51,8 +60,14 @@ pub(crate) fn acceptable(
             placeholder::SHORTER_STEP_NOTES.clone_into(notes);
         }
         if let Some(Value::Array(artifacts)) = output.get_mut("artifacts") {
+            if let Some(refused) = refused_artifact(details).filter(|position| *position < artifacts.len()) {
+                artifacts.remove(refused);
+            }
             artifacts.retain(is_small);
         }
+    }
+    if tool == ToolName::CheckpointWorkflow && is_nothing(arguments.get("output")) {
+        arguments.insert("output".to_owned(), json!({ "notesMarkdown": placeholder::CHECKPOINT_NOTES }));
     }
     for value in arguments.values_mut() {
         with_safe_numbers(value);
@@ -64,6 +79,18 @@ pub(crate) fn acceptable(
         arguments.remove("context");
     }
     NextCall { tool: tool.as_str().to_owned(), arguments }
+}
+
+/// The context key whose value, sent now or recorded before, makes a step's text too long; and what to set it to.
+fn too_large_to_show(details: Option<&Value>) -> Option<(&str, &Value)> {
+    let details = details?;
+    Some((details.get("contextKey")?.as_str()?, details.get("emptyValue")?))
+}
+
+/// The artifact that may not be sent at all.
+fn refused_artifact(details: Option<&Value>) -> Option<usize> {
+    let position = details?.get("refusedArtifact")?.as_u64()?;
+    usize::try_from(position).ok()
 }
 
 /// How many bytes the context was too long by; nothing where something else was measured.
@@ -159,8 +186,6 @@ fn keep_first(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn given(value: Value) -> Map<String, Value> {
@@ -185,6 +210,36 @@ mod tests {
         let call = acceptable(ToolName::ContinueWorkflow, given(json!({ "context": context })), None);
         assert!(!call.arguments["context"].as_object().unwrap().is_empty());
         assert!(Value::Object(call.arguments).to_string().len() < 4096);
+    }
+
+    #[test]
+    fn an_artifact_that_may_not_be_sent_is_left_out() {
+        let details = json!({ "argument": "output", "refusedArtifact": 1 });
+        let arguments =
+            given(json!({ "ackToken": "a", "output": { "artifacts": [{ "kind": "a" }, { "kind": "b" }] } }));
+        let call = acceptable(ToolName::ContinueWorkflow, arguments, Some(&details));
+        assert_eq!(call.arguments["output"]["artifacts"], json!([{ "kind": "a" }]));
+        let arguments =
+            given(json!({ "checkpointToken": "c", "output": { "artifacts": [{ "kind": "a" }] } }));
+        let details = json!({ "argument": "output", "refusedArtifact": 0 });
+        let call = acceptable(ToolName::CheckpointWorkflow, arguments, Some(&details));
+        assert_eq!(call.arguments["output"]["notesMarkdown"], placeholder::CHECKPOINT_NOTES);
+    }
+
+    #[test]
+    fn a_value_that_is_too_large_to_be_shown_is_emptied_wherever_it_comes_from() {
+        let details = json!({ "argument": "context", "contextKey": "b", "emptyValue": [""] });
+        for context in [json!({}), json!({ "context": { "b": "x", "c": 1 } })] {
+            let mut arguments = given(context.clone());
+            arguments.insert("ackToken".to_owned(), json!("a"));
+            let call = acceptable(ToolName::ContinueWorkflow, arguments, Some(&details));
+            assert_eq!(call.arguments["context"]["b"], json!([""]));
+            assert_eq!(call.arguments["context"].get("c"), context["context"].get("c"));
+        }
+        let details = json!({ "argument": "context", "contextKey": "goal", "emptyValue": "" });
+        let arguments = given(json!({ "workflowId": "w", "goal": "g" }));
+        let call = acceptable(ToolName::StartWorkflow, arguments, Some(&details));
+        assert_eq!(Value::Object(call.arguments), json!({ "workflowId": "w", "context": { "goal": "" } }));
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub fn serve_handler(
     authentication: Authentication,
     listening: impl FnOnce(&str),
 ) -> io::Result<()> {
-    runtime::build()?.block_on(async {
+    runtime::with_sockets()?.block_on(async {
         let told_to_end = told_to_end()?;
         let listener = TcpListener::bind(address.socket_address()).await?;
         let bound = listener.local_addr()?;

@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ pub(crate) struct Lines {
     writing: mpsc::WeakSender<Vec<u8>>,
     /// The sender that keeps the writer going; taken when the transport is closed.
     keeps_open: Arc<Mutex<Option<Open>>>,
+    failed: Arc<OnceLock<io::Error>>,
 }
 
 struct Open {
@@ -54,15 +55,27 @@ impl Lines {
         let (sender, answers) = mpsc::channel(QUEUE_LINES_MAX);
         let (writer_lives, written) = oneshot::channel();
         thread::Builder::new().name("mcp-read".to_owned()).spawn(move || read_lines(input, &line_out))?;
+        let failed = Arc::new(OnceLock::new());
+        let failing = Arc::clone(&failed);
         thread::Builder::new().name("mcp-write".to_owned()).spawn(move || {
-            write_lines(output, answers);
+            if let Err(error) = write_lines(output, answers) {
+                // Written once: the thread ends here.
+                let _ = failing.set(error);
+            }
             drop(writer_lives);
         })?;
         Ok(Self {
             reading: Arc::new(Mutex::new(reading)),
             writing: sender.downgrade(),
             keeps_open: Arc::new(Mutex::new(Some(Open { sender, written }))),
+            failed,
         })
+    }
+
+    /// Why answers could not be written; nothing when the client stopped reading, which is its right.
+    pub(crate) fn write_failure(&self) -> Option<io::Error> {
+        let error = self.failed.get().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)?;
+        Some(io::Error::new(error.kind(), format!("standard output cannot be written: {error}")))
     }
 
     fn sender(&self) -> Option<mpsc::Sender<Vec<u8>>> {
@@ -187,12 +200,11 @@ fn skip_line(input: &mut impl BufRead) -> Option<()> {
 }
 
 /// Writes until the transport is closed or the client stops reading.
-fn write_lines(mut output: impl Write, mut lines: mpsc::Receiver<Vec<u8>>) {
+fn write_lines(mut output: impl Write, mut lines: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
     while let Some(line) = lines.blocking_recv() {
-        if output.write_all(&line).and_then(|()| output.flush()).is_err() {
-            return;
-        }
+        output.write_all(&line).and_then(|()| output.flush())?;
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -247,5 +259,26 @@ mod tests {
         lines.send(ServerJsonRpcMessage::error(error, None)).await.unwrap();
         assert!(lines.receive().await.is_none());
         lines.close().await.unwrap();
+        assert!(lines.write_failure().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_behind_the_output_is_a_failure() {
+        struct FullDisk;
+        impl Write for FullDisk {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (input, _never_written) = io::pipe().unwrap();
+        let mut lines = Lines::start(input, FullDisk).unwrap();
+        let error = rmcp::ErrorData::internal_error("x", None);
+        lines.send(ServerJsonRpcMessage::error(error, None)).await.unwrap();
+        assert!(lines.receive().await.is_none());
+        lines.close().await.unwrap();
+        assert_eq!(lines.write_failure().unwrap().kind(), io::ErrorKind::StorageFull);
     }
 }

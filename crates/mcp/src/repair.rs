@@ -77,7 +77,7 @@ fn has_token(tool: ToolName, fitted: &Map<String, Value>) -> bool {
 }
 
 /// Whether an output holds neither notes nor artifacts, which a checkpoint refuses.
-fn is_nothing(output: Option<&Value>) -> bool {
+pub(crate) fn is_nothing(output: Option<&Value>) -> bool {
     let member = |name: &str| output.and_then(|output| output.get(name));
     let blank = member("notesMarkdown").and_then(Value::as_str).is_none_or(|notes| notes.trim().is_empty());
     blank && member("artifacts").and_then(Value::as_array).is_none_or(Vec::is_empty)

@@ -1,12 +1,34 @@
 //! The runtime behind a transport: one thread for the protocol, a bounded number for calls.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 
 use tokio::runtime::{Builder, Runtime};
 
 /// Calls that run at once. More wait their turn; each holds a thread while it works on the store.
 const CALLS_MAX: usize = 64;
 
-pub(crate) fn build() -> io::Result<Runtime> {
-    Builder::new_current_thread().enable_all().max_blocking_threads(CALLS_MAX).thread_name("mcp-call").build()
+/// For a transport with threads of its own: no sockets and no signals, so it opens no file.
+pub(crate) fn without_sockets() -> io::Result<Runtime> {
+    builder().enable_time().build()
+}
+
+/// For a transport over sockets.
+pub(crate) fn with_sockets() -> io::Result<Runtime> {
+    check_open_files()?;
+    builder().enable_all().build()
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new_current_thread();
+    builder.max_blocking_threads(CALLS_MAX).thread_name("mcp-call");
+    builder
+}
+
+/// The runtime panics when it cannot open its files, so they are tried first: a few for its drivers, and some for
+/// the listener and the calls.
+fn check_open_files() -> io::Result<()> {
+    const PAIRS: usize = 8;
+    let opened: io::Result<Vec<_>> = (0..PAIRS).map(|_| UnixStream::pair()).collect();
+    opened.map(drop)
 }

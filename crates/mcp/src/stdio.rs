@@ -21,22 +21,28 @@ pub fn serve(execution: Arc<dyn Execution>) -> io::Result<()> {
 /// The same for any handler; the fixtures of the conformance suite are served by it, too.
 pub fn serve_handler(handler: impl ServerHandler + Clone) -> io::Result<()> {
     // The runtime is dropped after it: a call that is under way finishes before the process ends.
-    runtime::build()?.block_on(async {
+    runtime::without_sockets()?.block_on(async {
         let lines = Lines::start(io::stdin(), io::stdout())?;
-        loop {
-            match handler.clone().serve(lines.clone()).await {
-                Ok(running) => return running.waiting().await.map(|_| ()).map_err(io::Error::other),
-                Err(error) if may_still_open(&error) => {
-                    tracing::debug!(%error, "not an opening message; waiting for one");
-                }
-                Err(error) => {
-                    // A client that leaves before the first request is no failure of ours.
-                    tracing::debug!(%error, "the client left before its first request");
-                    return Ok(());
-                }
+        serve_lines(handler, &lines).await?;
+        // Answers that were not written are lost calls, unless the client left by itself.
+        lines.write_failure().map_or(Ok(()), Err)
+    })
+}
+
+async fn serve_lines(handler: impl ServerHandler + Clone, lines: &Lines) -> io::Result<()> {
+    loop {
+        match handler.clone().serve(lines.clone()).await {
+            Ok(running) => return running.waiting().await.map(|_| ()).map_err(io::Error::other),
+            Err(error) if may_still_open(&error) => {
+                tracing::debug!(%error, "not an opening message; waiting for one");
+            }
+            Err(error) => {
+                // A client that leaves before the first request is no failure of ours.
+                tracing::debug!(%error, "the client left before its first request");
+                return Ok(());
             }
         }
-    })
+    }
 }
 
 /// The SDK gives up at a stray notification or a failed handshake; the next message may be a good one.

@@ -19,11 +19,71 @@ pub enum ApprovalChannel {
     Terminal,
 }
 
+/// Whether the process that gave a decision descends from the program that runs a server, as an agent's shell does.
+///
+/// On the wire it is `true` or `false`, and absent when it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "Option<bool>", into = "Option<bool>")]
+#[schemars(with = "Option<bool>")]
+pub enum Descent {
+    Yes,
+    No,
+    /// No server to compare with, one on HTTP, or one that cannot be seen from here.
+    #[default]
+    Unknown,
+}
+
+impl Descent {
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
+    }
+}
+
+impl From<Option<bool>> for Descent {
+    fn from(recorded: Option<bool>) -> Self {
+        match recorded {
+            Some(true) => Self::Yes,
+            Some(false) => Self::No,
+            None => Self::Unknown,
+        }
+    }
+}
+
+impl From<Descent> for Option<bool> {
+    fn from(descent: Descent) -> Self {
+        match descent {
+            Descent::Yes => Some(true),
+            Descent::No => Some(false),
+            Descent::Unknown => None,
+        }
+    }
+}
+
 /// How a decision was given, and what is known about the process that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApprovalOrigin {
     pub channel: ApprovalChannel,
-    /// Whether the process descends from the program that runs a server, as an agent's shell does; `None` where
-    /// that cannot be found out.
-    pub descends_from_server: Option<bool>,
+    pub descends_from_server: Descent,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_three_answers_are_written_and_read_back() {
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        struct Record {
+            #[serde(default, skip_serializing_if = "Descent::is_unknown")]
+            descent: Descent,
+        }
+        for (descent, text) in [
+            (Descent::Yes, r#"{"descent":true}"#),
+            (Descent::No, r#"{"descent":false}"#),
+            (Descent::Unknown, "{}"),
+        ] {
+            assert_eq!(serde_json::to_string(&Record { descent }).ok().as_deref(), Some(text));
+            assert_eq!(serde_json::from_str::<Record>(text).ok(), Some(Record { descent }));
+        }
+    }
 }

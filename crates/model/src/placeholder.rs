@@ -14,23 +14,56 @@ pub const CHECKPOINT_NOTES: &str = "<what is done, what is next>";
 /// In the call that adds notes to a session.
 pub const SESSION_NOTES: &str = "<what is worth keeping>";
 
-const FIXED: [&str; 4] = [STEP_NOTES, SHORTER_STEP_NOTES, CHECKPOINT_NOTES, SESSION_NOTES];
+/// In the artifact that closes a gap.
+pub const GAP_ID: &str = "<id of the gap>";
+pub const GAP_SUMMARY: &str = "<how the gap was closed>";
+
+const FIXED: [&str; 6] =
+    [STEP_NOTES, SHORTER_STEP_NOTES, CHECKPOINT_NOTES, SESSION_NOTES, GAP_ID, GAP_SUMMARY];
+/// No longer printed; replies that were stored before still show them.
+const FORMER: [&str; 2] = ["<id>", "<how>"];
 const LONG_TEXT_START: &str = "<your text of ";
 const LONG_TEXT_END: &str = " bytes>";
+/// A placeholder with all its decoration is not longer than this; what is longer is not looked at.
+const DECORATED_BYTES_MAX: usize = 256;
 
 /// Stands for a text of the caller's that is too long to be repeated.
 pub fn long_text(bytes: usize) -> String {
     format!("{LONG_TEXT_START}{bytes}{LONG_TEXT_END}")
 }
 
-/// Whether a text is one of our placeholders and nothing else; white space and quotes around it do not count.
+/// Whether a text is one of our placeholders and nothing else. Quotes, Markdown, escapes, white space and a full stop
+/// around it do not make it the caller's own words.
 pub fn is_placeholder(text: &str) -> bool {
-    let text = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'));
+    if text.trim().len() > DECORATED_BYTES_MAX {
+        return false;
+    }
+    let bare = undecorated(text);
     let is_long_text = || {
-        let bytes = text.strip_prefix(LONG_TEXT_START)?.strip_suffix(LONG_TEXT_END)?;
+        let bytes = bare.strip_prefix(LONG_TEXT_START)?.strip_suffix(LONG_TEXT_END)?;
         Some(!bytes.is_empty() && bytes.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    FIXED.contains(&text) || is_long_text() == Some(true)
+    FIXED.contains(&bare.as_str()) || FORMER.contains(&bare.as_str()) || is_long_text() == Some(true)
+}
+
+/// The text without escapes and without what was put around it, in lower case, with single spaces.
+fn undecorated(text: &str) -> String {
+    const ESCAPES: [(&str, &str); 8] = [
+        ("&amp;", "&"),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("\\u003c", "<"),
+        ("\\u003e", ">"),
+        ("\\", ""),
+    ];
+    let text =
+        ESCAPES.iter().fold(text.to_lowercase(), |text, (escaped, plain)| text.replace(escaped, plain));
+    // A placeholder begins with `<` and ends with `>`: neither is taken away at its own end.
+    let surrounds = |c: char| !c.is_alphanumeric() && c != '<' && c != '>';
+    let text = text.trim_start_matches(|c| surrounds(c) || c == '>').trim_end_matches(surrounds);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The place of the first placeholder inside a value, as `findings[0].text`; empty for the value itself.
@@ -56,14 +89,40 @@ mod tests {
 
     #[test]
     fn every_placeholder_is_recognised_and_other_words_are_not() {
-        for text in FIXED.map(str::to_owned).into_iter().chain([long_text(9005)]) {
+        for text in FIXED.into_iter().chain(FORMER).map(str::to_owned).chain([long_text(9005)]) {
             assert!(is_placeholder(&text), "{text}");
-            assert!(is_placeholder(&format!(" \"{text}\"\n")), "{text}");
+            let escaped = text.replace('<', "&lt;").replace('>', "&gt;");
+            for decorated in [
+                format!(" \"{text}\"\n"),
+                format!("{text}."),
+                format!("**{text}**"),
+                format!("`{text}`"),
+                format!("```\n{text}\n```"),
+                format!("- {text}"),
+                format!("> {text}"),
+                format!("\u{201c}{text}\u{201d}"),
+                text.replace('<', "\\<").replace('>', "\\>"),
+                text.to_uppercase(),
+                text.replace(' ', "\n "),
+                escaped,
+            ] {
+                assert!(is_placeholder(&decorated), "{decorated}");
+            }
             assert!(!is_placeholder(&format!("{text} and more")), "{text}");
         }
-        for text in
-            ["", "<br>", "<your text of bytes>", "<your text of many bytes>", "what you did in this step"]
-        {
+        for text in [
+            "",
+            "<br>",
+            "<your text of bytes>",
+            "<your text of many bytes>",
+            "what you did in this step",
+            "<id> is now a required attribute",
+            "Replaced `<how>` by `<why>`.",
+            "<p>Done.</p>",
+            "Added <what is worth keeping> to the template",
+            "Vec<id>",
+            "<>",
+        ] {
             assert!(!is_placeholder(text), "{text}");
         }
     }

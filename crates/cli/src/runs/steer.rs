@@ -10,6 +10,7 @@ use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
+use crate::presence::Recorded;
 use crate::{presence, wiring};
 
 #[derive(Debug, Subcommand)]
@@ -46,7 +47,7 @@ pub(crate) fn run(command: SteerCommand) -> ExitCode {
 fn decide(label: &str, decision: ApprovalDecision, format: Format) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
     let waiting = engine.waiting(label)?;
-    let asker = presence::asker(&engine, "Approving")?;
+    let asker = presence::asker(&engine, "Approving", Recorded::Descent)?;
     output::notice(&format!("Run {} · {}", waiting.label, waiting.workflow));
     output::notice(&format!("Step `{}`: {}", waiting.step, waiting.title));
     let verb = match decision {

@@ -105,3 +105,40 @@ fn figure_agent_6_forgets_everything_after_every_step() {
         seen.figure(6, &format!("{resumed} times resumed at the right step with all that was done"))
     );
 }
+
+#[test]
+fn a_run_of_a_damaged_session_is_said_to_be_damaged_and_not_to_be_unknown() {
+    let place = Place::with_workflows(&[plain_workflow("team.plain", 3)]);
+    let mut agent = place.agent();
+    let healthy = agent.start("team.plain", "paint the fence");
+    let lost = agent.start("team.plain", "mow the lawn");
+    agent.complete(&lost, "Half of the lawn.");
+    agent.close();
+    let session = lost.structured["run"]["sessionId"].as_str().unwrap().to_owned();
+    let folder = place.data().join("sessions").join(&session);
+    let mut segments: Vec<_> =
+        std::fs::read_dir(folder.join("events")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.sort();
+    let damage = |path: &std::path::Path| {
+        let mut bytes = std::fs::read(path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+    };
+    let asked = |arguments: Value| place.agent().call("resume_session", arguments);
+    // Its end is damaged: its beginning still says which runs it has.
+    damage(segments.last().unwrap());
+    for by in [json!({ "run": label(&lost) }), json!({ "sessionId": session })] {
+        let refused = asked(by);
+        assert_eq!(refused.code(), "SESSION_CORRUPT", "{}", refused.text);
+        assert!(refused.text.contains(&session), "{}", refused.text);
+    }
+    // Nothing of it can be read: then it may be anywhere among the damaged ones.
+    damage(segments.first().unwrap());
+    std::fs::remove_dir_all(place.data().join("cache")).unwrap();
+    let refused = asked(json!({ "run": label(&lost) }));
+    assert_eq!(refused.code(), "SESSION_NOT_FOUND", "{}", refused.text);
+    assert!(refused.text.contains("1 session is damaged or cannot be read"), "{}", refused.text);
+    assert_eq!(asked(json!({ "sessionId": session })).code(), "SESSION_CORRUPT");
+    assert!(!asked(json!({ "run": label(&healthy) })).is_error);
+}

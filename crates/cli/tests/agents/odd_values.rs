@@ -126,3 +126,22 @@ fn an_odd_workflow_runs_everywhere_or_is_refused_at_once() {
         agent.close();
     }
 }
+
+#[test]
+fn the_call_that_is_offered_for_a_value_recorded_earlier_works() {
+    let step = |id: &str, prompt: &str| json!({ "id": id, "title": id, "prompt": prompt });
+    let steps = json!([step("a", "Do a."), step("show", &"{{b}}".repeat(13_000)), step("c", "Do c.")]);
+    let source = json!({
+        "id": "team.shows", "name": "Shows", "description": "Shows b.", "version": "1.0.0", "steps": steps,
+    });
+    for value in [json!("x".repeat(150_000)), json!(["x".repeat(100_000), "y".repeat(50_000)])] {
+        let place = Place::with_workflows(&[source.clone()]);
+        let mut agent = place.agent();
+        let started = json!({ "workflowId": "team.shows", "context": { "b": value } });
+        let first = agent.done("start_workflow", started);
+        let refused = agent.follow(&first);
+        assert!(refused.is_error && refused.text.contains("too large to be shown"), "{}", refused.text);
+        let followed = agent.follow(&refused);
+        assert_eq!((followed.is_error, followed.step()), (false, &json!("show")), "{}", followed.text);
+    }
+}

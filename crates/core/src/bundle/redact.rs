@@ -15,6 +15,7 @@ use workrail_model::reply::without_marks;
 use workrail_model::strict_json;
 
 use crate::condition::js_string;
+use crate::secrets::{fits, folded};
 
 /// What stands where a value was.
 const REPLACEMENT: &str = "[redacted]";
@@ -35,10 +36,6 @@ pub struct KeyPatterns {
     folded: Vec<String>,
 }
 
-fn folded(key: &str) -> String {
-    key.chars().filter(|c| !matches!(c, '_' | '-' | '.' | ' ')).flat_map(char::to_lowercase).collect()
-}
-
 impl KeyPatterns {
     pub fn new(patterns: impl IntoIterator<Item = String>) -> Self {
         let shown: Vec<String> = patterns.into_iter().collect();
@@ -54,22 +51,6 @@ impl KeyPatterns {
         let key = folded(key);
         self.folded.iter().any(|pattern| fits(pattern, &key))
     }
-}
-
-/// Whether a pattern fits all of a text. Each `*` takes as little as it can; the last one takes the rest.
-fn fits(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-    for part in middle {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.len() >= last.len() && rest.ends_with(last)
 }
 
 /// The first look at a session: which values will be dropped.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use test_case::test_case;
-use workrail_model::config::REDACTED_KEYS_DEFAULT;
+use workrail_model::config::SECRET_KEYS;
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn patterns(list: &[&str]) -> KeyPatterns {
 #[test_case("key", false)]
 #[test_case("goal", false)]
 fn default_patterns(key: &str, expected: bool) {
-    assert_eq!(patterns(&REDACTED_KEYS_DEFAULT).matches(key), expected);
+    assert_eq!(patterns(&SECRET_KEYS).matches(key), expected);
 }
 
 #[test_case("go*", "goal", true)]
@@ -39,7 +39,7 @@ fn context(context: Value) -> Value {
 }
 
 fn redactor(values: Value) -> Redactor {
-    let mut gathering = Gathering::new(patterns(&REDACTED_KEYS_DEFAULT));
+    let mut gathering = Gathering::new(patterns(&SECRET_KEYS));
     gathering.see(&context(values));
     gathering.into_redactor()
 }

@@ -78,13 +78,14 @@ impl<'a> Visible<'a> {
             used.extend(step.function_references.iter().map(String::as_str));
             used.extend(step.function_calls.iter().map(|call| call.name.as_str()));
         }
+        let mut sought = SoughtNames::new(source.functions.iter().map(|function| function.name.as_str()));
+        for step in steps {
+            sought.look_in(&step.prompt, &mut used);
+            step.guidance.iter().for_each(|line| sought.look_in(line, &mut used));
+        }
+        source.meta_guidance.iter().for_each(|line| sought.look_in(line, &mut used));
         for (index, function) in source.functions.iter().enumerate() {
-            let named = |text: &str| text.contains(function.name.as_str());
-            let in_text = || {
-                steps.iter().any(|step| named(&step.prompt) || step.guidance.iter().any(|line| named(line)))
-                    || source.meta_guidance.iter().any(|line| named(line))
-            };
-            if !used.contains(function.name.as_str()) && !in_text() {
+            if !used.contains(function.name.as_str()) {
                 report.push(
                     Problem::on(
                         Code::FunctionUnused,
@@ -94,6 +95,39 @@ impl<'a> Visible<'a> {
                     .why("the agent never needs it")
                     .fix("refer to it in a step's functionReferences, or remove it"),
                 );
+            }
+        }
+    }
+}
+
+/// Names that are looked for in texts, each text read once however many names there are.
+struct SoughtNames<'n> {
+    names: BTreeSet<&'n str>,
+    lengths: BTreeSet<usize>,
+    first_bytes: BTreeSet<u8>,
+}
+
+impl<'n> SoughtNames<'n> {
+    fn new(names: impl Iterator<Item = &'n str>) -> Self {
+        let names: BTreeSet<&str> = names.collect();
+        Self {
+            lengths: names.iter().map(|name| name.len()).collect(),
+            first_bytes: names.iter().filter_map(|name| name.bytes().next()).collect(),
+            names,
+        }
+    }
+
+    /// Adds the names that stand anywhere in the text; a name that was found is not looked for again.
+    fn look_in(&mut self, text: &str, found: &mut BTreeSet<&'n str>) {
+        for (at, byte) in text.bytes().enumerate() {
+            if !self.first_bytes.contains(&byte) {
+                continue;
+            }
+            for length in &self.lengths {
+                let Some(name) = text.get(at..at + length).and_then(|part| self.names.take(part)) else {
+                    continue;
+                };
+                found.insert(name);
             }
         }
     }

@@ -31,9 +31,9 @@ use super::{DecideError, Minting, disclose, facts};
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness};
 use crate::label::RunLabel;
 use crate::project::{AdvanceRecord, NodeState, SessionState};
-use crate::reason::{Outcome, disposition, on_advance};
-use crate::reply::recovery::{self, Recovering, Snapshots};
-use crate::reply::{Beside, LongText, ReplyInput, ReplyMoment};
+use crate::reason::{Outcome, disposition, gap_closer, on_advance};
+use crate::reply::recovery::{self, Reader, Recovering, Snapshots};
+use crate::reply::{Beside, LongText, OpenGap, ReplyInput, ReplyMoment};
 use crate::{derive, reply};
 
 /// What an agent sends with an ack.
@@ -155,6 +155,7 @@ impl<'a> Case<'a> {
         outputs::check_sent(command.request)?;
         let facts = command.facts;
         let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
+        disclose::check_resolutions(facts, node.run_id, &command.request.artifacts)?;
         let retried = retry_chain(facts, command.node, command.attempt);
         let context = facts.context_for(command.node, &retried)?.merged(&command.request.context)?;
         let preferences = command.preferences.unwrap_or_else(|| facts.preferences(command.node));
@@ -317,7 +318,7 @@ impl<'a> Case<'a> {
 
     fn recovering(&self) -> Recovering<'_> {
         let Advance { facts, workflow, snapshots, .. } = self.command;
-        Recovering { facts, workflow, context: &self.context, snapshots }
+        Recovering { facts, workflow, context: &self.context, snapshots, reader: Reader::Agent }
     }
 
     /// Records the refusal, keeps what was sent for the retry, and moves nowhere.
@@ -492,9 +493,15 @@ impl<'a> Case<'a> {
         let resolved = |id: &GapId| {
             gaps.iter().any(|gap| gap.resolution == Resolution::Resolves { resolves_gap_id: *id })
         };
-        let open = disclose::open_gaps(facts, self.node.run_id).into_iter().filter(|(id, _)| !resolved(id));
+        let open =
+            disclose::open_gaps(facts, self.node.run_id).into_iter().filter(|gap| !resolved(&gap.gap_id));
         let new = gaps.iter().filter(|gap| gap.severity == Severity::Critical);
-        let open_gaps = open.chain(new.map(|gap| (gap.gap_id, gap.summary.as_str().to_owned()))).collect();
+        let new = new.map(|gap| OpenGap {
+            gap_id: gap.gap_id,
+            summary: gap.summary.as_str().to_owned(),
+            closer: gap_closer(gap.reason),
+        });
+        let open_gaps = open.chain(new).collect();
         Beside {
             open_gaps: if state.is_complete() { open_gaps } else { Vec::new() },
             warnings: disclose::warnings(self.preferences.risk_policy, gaps),

@@ -58,12 +58,13 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
     outputs::check_sent(request)?;
     let digest = request.digest()?;
     let at = facts.node(node).ok_or(DecideError::Invariant("the node is in the log"))?;
+    disclose::check_resolutions(facts, at.run_id, &request.artifacts)?;
     let made = derive::checkpoint_node_id(node, attempt);
     let context = facts.context_at(node)?;
     let resolved = disclose::resolutions(facts, at.run_id, node, attempt, &request.artifacts);
     let closes =
         |id| resolved.iter().any(|gap| gap.resolution == Resolution::Resolves { resolves_gap_id: id });
-    let open_gaps = disclose::open_gaps(facts, at.run_id).into_iter().filter(|(id, _)| !closes(*id));
+    let open_gaps = disclose::open_gaps(facts, at.run_id).into_iter().filter(|gap| !closes(gap.gap_id));
     let body = reply::render(&ReplyInput {
         facts,
         run: at.run_id,

@@ -14,13 +14,14 @@ use workrail_model::reply::{
 use workrail_model::snapshot::EngineState;
 use workrail_model::text::BoundedText;
 
+use super::DecideError;
 use crate::contract::kind_of;
 use crate::derive;
 use crate::interpret::{OutputCheck, capability_name};
 use crate::label::RunLabel;
-use crate::project::SessionState;
-use crate::reason::{exceeds_recommendation, warns};
-use crate::reply::look_call;
+use crate::project::{GapState, SessionState};
+use crate::reason::{GapCloser, exceeds_recommendation, gap_closer, warns};
+use crate::reply::{OpenGap, look_call};
 
 /// Preferred capabilities that this attempt found missing, each with what to record about it.
 pub(super) fn degraded<'a>(
@@ -85,13 +86,49 @@ pub(super) fn above_recommendation(workflow: &CompiledWorkflow, effective: Prefe
 }
 
 /// The run's critical gaps that nothing has resolved, oldest first, each by its id.
-pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<(GapId, String)> {
+pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<OpenGap> {
     let open = facts.gaps(run).filter(|gap| gap.is_open() && gap.severity == Severity::Critical);
-    open.map(|gap| (gap.gap_id, gap.summary.as_str().to_owned())).collect()
+    open.map(|gap| OpenGap {
+        gap_id: gap.gap_id,
+        summary: gap.summary.as_str().to_owned(),
+        closer: gap_closer(gap.reason),
+    })
+    .collect()
 }
 
 /// The artifact by which an agent says that a gap was closed after all.
 pub const GAP_RESOLUTION: &str = "wr.gap_resolution";
+
+/// Refuses an artifact that would close a gap in the user's place (G63).
+pub(super) fn check_resolutions(
+    facts: &SessionState,
+    run: RunId,
+    artifacts: &[Value],
+) -> Result<(), DecideError> {
+    let named = artifacts.iter().enumerate().filter_map(|(position, artifact)| {
+        let gap = named_gap(facts, run, artifact)?;
+        Some((position, gap))
+    });
+    for (position, gap) in named {
+        match gap_closer(gap.reason) {
+            GapCloser::Agent => {}
+            GapCloser::NotTheAgent => {
+                let summary = gap.summary.as_str().to_owned();
+                return Err(DecideError::NotTheAgentsGap { position, gap: gap.gap_id, summary });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The open gap of this run that the artifact says is closed.
+fn named_gap<'a>(facts: &'a SessionState, run: RunId, artifact: &Value) -> Option<&'a GapState> {
+    if kind_of(artifact) != GAP_RESOLUTION {
+        return None;
+    }
+    let id = GapId::parse(artifact.get("gapId")?.as_str()?).ok()?;
+    facts.gaps(run).find(|gap| gap.gap_id == id && gap.is_open())
+}
 
 /// The gaps that these artifacts resolve, as records that link to them: nothing is ever edited (G41).
 pub(super) fn resolutions(
@@ -101,10 +138,9 @@ pub(super) fn resolutions(
     attempt: AttemptId,
     artifacts: &[Value],
 ) -> Vec<GapRecorded> {
-    let meant = artifacts.iter().filter(|artifact| kind_of(artifact) == GAP_RESOLUTION);
-    let resolved = meant.filter_map(|artifact| {
-        let id = GapId::parse(artifact.get("gapId")?.as_str()?).ok()?;
-        let gap = facts.gaps(run).find(|gap| gap.gap_id == id && gap.is_open())?;
+    let resolved = artifacts.iter().filter_map(|artifact| {
+        let gap = named_gap(facts, run, artifact)?;
+        let id = gap.gap_id;
         let said = artifact.get("summary").and_then(Value::as_str).unwrap_or("resolved");
         Some(GapRecorded {
             gap_id: derive::gap_id(node, attempt, gap.reason, &format!("resolves:{id}")),

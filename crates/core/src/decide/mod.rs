@@ -14,6 +14,7 @@ pub mod start;
 
 use workrail_model::canonical::CanonicalError;
 use workrail_model::event::{Activity, ContextError};
+use workrail_model::id::GapId;
 use workrail_model::plan::PlanError;
 use workrail_model::snapshot::SnapshotError;
 use workrail_model::step_key::StepKeyError;
@@ -42,6 +43,8 @@ pub enum DecideError {
     ArtifactTooLong { position: usize, bytes: usize, max: u64 },
     #[error("`{place}` holds a placeholder of WorkRail's")]
     Placeholder { place: String },
+    #[error("gap {gap} is about what only the user can give: {summary}")]
+    NotTheAgentsGap { position: usize, gap: GapId, summary: String },
     #[error(transparent)]
     TextTooLong(#[from] StepTextTooLong),
     #[error("the workflow cannot go on from here")]

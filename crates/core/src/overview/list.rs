@@ -16,7 +16,7 @@ use workrail_model::time::Timestamp;
 
 use crate::label::RunLabel;
 use crate::project::{RunState, SessionState};
-use crate::render::prompt::render_title;
+use crate::render::prompt::title_without_secrets;
 use crate::report::Material;
 
 const TITLE_BYTES_MAX: usize = 120;
@@ -151,7 +151,8 @@ fn row(facts: &SessionState, run: &RunState, material: &dyn Material) -> RunRow 
     let pending = state.as_ref().and_then(|state| state.pending_step());
     let step = workflow.as_deref().zip(pending).map(|(workflow, pending)| StepAt {
         step_id: pending.step_id.clone(),
-        title: truncate_with_marker(&render_title(workflow, pending, &context), TITLE_BYTES_MAX).into_owned(),
+        title: truncate_with_marker(&title_without_secrets(workflow, pending, &context), TITLE_BYTES_MAX)
+            .into_owned(),
         number: position(workflow, &pending.step_id),
         count: workflow.top_level_len() as u64,
     });

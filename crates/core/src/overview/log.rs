@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use workrail_model::approval::Descent;
 use workrail_model::event::{
     AdvanceOutcome, Event, EventData, NodeKind, ObservationValue, OutputPayload, ValidationResult,
 };
@@ -124,8 +125,9 @@ fn summary(data: &EventData) -> String {
         }
         EventData::ApprovalRecorded(approval) => {
             let below = match approval.descends_from_server {
-                Some(true) => ", from a terminal of the program that runs the agent",
-                Some(false) | None => "",
+                Descent::Yes => ", from a terminal of the program that runs the agent",
+                Descent::No => ", not from a terminal of the program that runs the agent",
+                Descent::Unknown => ", not known whether from a terminal of the program that runs the agent",
             };
             format!(
                 "step {} {} ({}{below})",

@@ -22,6 +22,7 @@ use super::template::fill;
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 use crate::condition::Scope;
 use crate::interpret::{condition_holds, step_scope};
+use crate::secrets::is_secret;
 
 /// Why the step is shown. At start and on resume the agent may know nothing yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +41,8 @@ pub fn render_title(workflow: &CompiledWorkflow, pending: &PendingStep, context:
     titled(workflow, pending, &step_scope(workflow, pending, context))
 }
 
-/// The title for a reader who must not see secrets.
-pub(crate) fn render_title_without(
-    is_secret: fn(&str) -> bool,
+/// The title as lists and reports show it: without the values of secret keys (G81).
+pub fn title_without_secrets(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     context: &Context,
@@ -71,6 +71,23 @@ pub struct StepTextTooLong {
     pub context_key: String,
     /// What the variable takes of the text, up to the place where it ended.
     pub variable_bytes: usize,
+    /// A value of the same shape that takes next to no room.
+    pub empty_value: Value,
+}
+
+/// More items than this are not kept, not even empty ones.
+const EMPTY_ITEMS_MAX: usize = 64;
+
+/// The shape of a value without its content: a loop over a list still has its passes.
+fn emptied(value: Option<&Value>) -> Value {
+    match value {
+        Some(Value::Array(items)) if items.len() <= EMPTY_ITEMS_MAX => {
+            items.iter().map(|item| emptied(Some(item))).collect()
+        }
+        Some(Value::Array(_)) => Value::Array(Vec::new()),
+        Some(Value::Object(_)) => Value::Object(serde_json::Map::new()),
+        Some(Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_)) | None => Value::from(""),
+    }
 }
 
 /// The step's text, or the variable whose value makes it too long. An authored text that is too long by
@@ -88,12 +105,17 @@ pub fn render_step(
     }
     let mut authored = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Nothing, Overflow::Refuse);
     match (whole.largest_share(), source.write(&mut authored)) {
-        (Some((variable, variable_bytes)), Ok(())) => Err(StepTextTooLong {
-            step_id: pending.step_id.clone(),
-            context_key: step_scope(workflow, pending, context).context_key(variable).to_owned(),
-            variable: variable.to_owned(),
-            variable_bytes,
-        }),
+        (Some((variable, variable_bytes)), Ok(())) => {
+            let scope = step_scope(workflow, pending, context);
+            let context_key = scope.context_key(variable).to_owned();
+            Err(StepTextTooLong {
+                step_id: pending.step_id.clone(),
+                empty_value: emptied(context.get(&context_key)),
+                context_key,
+                variable: variable.to_owned(),
+                variable_bytes,
+            })
+        }
         (_, Err(Full)) | (None, Ok(())) => {
             let notice = format!(
                 "NOTE: this step's text is longer than {RENDERED_STEP_BYTES_MAX} bytes. Values are shortened, and \

@@ -25,6 +25,7 @@ use workrail_model::text::truncate_with_marker;
 use crate::interpret::{self, AskedConfirmation};
 use crate::label::RunLabel;
 use crate::project::SessionState;
+use crate::reason::GapCloser;
 use crate::render::prompt::{self, Lifecycle, StepTextTooLong};
 
 /// A title may hold a variable, and a variable anything.
@@ -81,11 +82,19 @@ pub struct Beside {
     pub other_runs: Vec<OtherRun>,
     pub return_to: Option<ReturnTo>,
     /// Critical gaps of a run that is complete.
-    pub open_gaps: Vec<(GapId, String)>,
+    pub open_gaps: Vec<OpenGap>,
     /// Why the last attempt at this point was refused, when it is looked at again.
     pub refused_before: Vec<Blocker>,
     /// Where the run last went well, offered after many refusals.
     pub way_out: Option<NextCall>,
+}
+
+/// A critical gap that a complete run left open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenGap {
+    pub gap_id: GapId,
+    pub summary: String,
+    pub closer: GapCloser,
 }
 
 /// The reply, or the variable that makes the step's text too long where that is refused.

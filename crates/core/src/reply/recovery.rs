@@ -14,7 +14,7 @@ use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
 
 use crate::project::{NodeState, SessionState};
-use crate::render::prompt::{functions, render_title};
+use crate::render::prompt::{functions, render_title, title_without_secrets};
 
 /// In the place of a title that cannot be read: the notes beside it can.
 const TITLE_UNKNOWN: &str = "(step unknown: its snapshot is missing or damaged)";
@@ -40,6 +40,15 @@ pub trait Snapshots: Debug {
     fn state_at(&self, node: &NodeState) -> Option<EngineState>;
 }
 
+/// Who reads what was recovered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// The agent that works on the run: it was shown these titles, and has set the values in them.
+    Agent,
+    /// Whoever looks at the session: the values of secret keys are withheld (G81).
+    Person,
+}
+
 /// Everything the recovery of one point is told from.
 #[derive(Clone, Copy, Debug)]
 pub struct Recovering<'a> {
@@ -47,6 +56,7 @@ pub struct Recovering<'a> {
     pub workflow: &'a CompiledWorkflow,
     pub context: &'a Context,
     pub snapshots: &'a dyn Snapshots,
+    pub reader: Reader,
 }
 
 impl Recovering<'_> {
@@ -159,7 +169,11 @@ impl Recovering<'_> {
         let authored = &self.workflow.step(&pending.step_id)?.title;
         // Folding a context costs; most titles name none of it.
         let own = authored.contains("{{").then(|| self.facts.context_at(node.node_id).ok()).flatten();
-        let title = render_title(self.workflow, pending, own.as_ref().unwrap_or(self.context));
+        let context = own.as_ref().unwrap_or(self.context);
+        let title = match self.reader {
+            Reader::Agent => render_title(self.workflow, pending, context),
+            Reader::Person => title_without_secrets(self.workflow, pending, context),
+        };
         Some(without_marks(&truncate_with_marker(&title, TITLE_BYTES_MAX)))
     }
 }

@@ -4,7 +4,7 @@
 //! prompt stays within the budgets below, which together are less than 9 KB (G73).
 
 use workrail_model::blocker::{Blocker, BlockerCode};
-use workrail_model::id::GapId;
+use workrail_model::placeholder::{GAP_ID, GAP_SUMMARY};
 use workrail_model::preferences::{Autonomy, NextIntent, RunStatus};
 use workrail_model::reply::{
     Branch, NextCall, OtherRun, Recap, ReferenceInfo, ReplyBody, ReturnTo, STATE_TOKEN_MARK, Warning,
@@ -12,7 +12,8 @@ use workrail_model::reply::{
 };
 use workrail_model::text::truncate_with_marker;
 
-use super::{ReplyInput, ReplyMoment};
+use super::{OpenGap, ReplyInput, ReplyMoment};
+use crate::reason::GapCloser;
 
 const BLOCKERS_BYTES_MAX: usize = 4000;
 const REFERENCES_BYTES_MAX: usize = 800;
@@ -112,24 +113,33 @@ const BLOCKED: &str = "BLOCKED: the step is not complete. Correct this and send 
 const REFUSED_BEFORE: &str = "The last attempt at this step was refused. What it still needs:";
 
 /// Gaps are what a run owes its reader; a complete run says which it left open (G41).
-fn completed(open_gaps: &[(GapId, String)]) -> String {
+fn completed(open_gaps: &[OpenGap]) -> String {
     if open_gaps.is_empty() {
         return "The workflow is complete.".to_owned();
     }
-    let mut text =
-        format!("The workflow is complete with {} open gaps; tell the user about them:", open_gaps.len());
-    for (position, (id, gap)) in open_gaps.iter().enumerate() {
-        let line = format!("\n- {id}: {}", without_marks(gap));
+    let count =
+        if open_gaps.len() == 1 { "1 open gap".to_owned() } else { format!("{} open gaps", open_gaps.len()) };
+    let mut text = format!("The workflow is complete with {count}. Tell the user:");
+    for (position, gap) in open_gaps.iter().enumerate() {
+        let line = format!("\n- {}: {}", gap.gap_id, without_marks(&gap.summary));
         if text.len() + line.len() > GAPS_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", open_gaps.len() - position));
             break;
         }
         text.push_str(&line);
     }
-    text.push_str(
-        "\nOne that is closed after all: checkpoint_workflow with an artifact \
-         {\"kind\":\"wr.gap_resolution\",\"gapId\":\"<id>\",\"summary\":\"<how>\"}.",
-    );
+    let (agents, others): (Vec<&OpenGap>, Vec<&OpenGap>) =
+        open_gaps.iter().partition(|gap| gap.closer == GapCloser::Agent);
+    if !others.is_empty() {
+        text.push_str("\nWhat only the user could give stays open in the record.");
+    }
+    if !agents.is_empty() {
+        let which = if others.is_empty() { "a gap" } else { "any other gap" };
+        text.push_str(&format!(
+            "\nTo close {which} later: checkpoint_workflow with an artifact \
+             {{\"kind\":\"wr.gap_resolution\",\"gapId\":\"{GAP_ID}\",\"summary\":\"{GAP_SUMMARY}\"}}."
+        ));
+    }
     text
 }
 

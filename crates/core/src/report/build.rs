@@ -15,7 +15,7 @@ use workrail_model::text::truncate_with_marker;
 use workrail_model::time::Timestamp;
 
 use super::budget::Budget;
-use super::context::{ContextValues, entries, is_secret};
+use super::context::{ContextValues, entries};
 use super::node::{actor_of, first_words};
 use super::table::merged;
 use super::{
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::label::RunLabel;
 use crate::project::{NodeState, RunState, SessionState};
-use crate::render::prompt::render_title_without;
+use crate::render::prompt::title_without_secrets;
 use crate::reply::recovery::Snapshots;
 
 const TITLE_BYTES_MAX: usize = 200;
@@ -206,8 +206,7 @@ impl<'a> Telling<'a> {
             // Folding a context costs; most titles name none of it.
             let own =
                 authored.contains("{{").then(|| self.subject.facts.context_at(node.node_id).ok()).flatten();
-            // What the report withholds of the context it withholds of titles, too.
-            Some(render_title_without(is_secret, workflow, pending, &own.unwrap_or_default()))
+            Some(title_without_secrets(workflow, pending, &own.unwrap_or_default()))
         });
         let title = title.unwrap_or_else(|| pending.step_id.to_string());
         let loops =

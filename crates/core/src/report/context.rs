@@ -6,6 +6,7 @@ use serde_json::Value;
 use workrail_model::event::Context;
 
 use super::{ContextEntry, ContextValue};
+use crate::secrets::is_secret;
 
 /// Whether values are shown at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,22 +18,6 @@ pub enum ContextValues {
 
 /// Longer values are payload, not routing state.
 const VALUE_BYTES_MAX: usize = 80;
-
-/// Parts of a key that make its value a secret, whatever the caller asks for.
-const SECRET_WORDS: [&str; 12] = [
-    "apikey",
-    "auth",
-    "bearer",
-    "cookie",
-    "credential",
-    "jwt",
-    "passphrase",
-    "passwd",
-    "password",
-    "private",
-    "secret",
-    "token",
-];
 
 pub(super) fn entries(context: &Context, values: ContextValues) -> Vec<ContextEntry> {
     // The goal is told with the run.
@@ -56,12 +41,6 @@ fn seen(key: &str, value: &Value, values: ContextValues) -> ContextValue {
         ContextValues::Short if bytes > VALUE_BYTES_MAX => ContextValue::TooLong { bytes: bytes as u64 },
         ContextValues::Short => ContextValue::Shown { value: value.clone() },
     }
-}
-
-pub(super) fn is_secret(key: &str) -> bool {
-    let bare: String =
-        key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    SECRET_WORDS.iter().any(|word| bare.contains(word))
 }
 
 #[cfg(test)]

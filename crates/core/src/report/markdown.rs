@@ -3,6 +3,7 @@
 //! What was recorded cannot break out of its place: notes are quoted line by line, artifacts stand in a fence
 //! longer than any inside, and everything inside a line is escaped.
 
+use workrail_model::approval::Descent;
 use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
 
@@ -440,10 +441,10 @@ pub fn approved_by(approval: &Approval) -> String {
     let at = approval.at.as_ref().map(|at| format!(", {}", shown(at))).unwrap_or_default();
     let note = approval.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
     let warning = match approval.descends_from_server {
-        Some(true) => {
+        Descent::Yes => {
             " — warning: from a terminal of the program that runs the agent, which the agent can use too"
         }
-        Some(false) | None => "",
+        Descent::No | Descent::Unknown => "",
     };
     format!("{verb} by {} for step {}{at}{note}{warning}", words::actor(approval.by), approval.step_id)
 }

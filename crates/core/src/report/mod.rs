@@ -25,6 +25,7 @@ mod tests;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use workrail_model::approval::Descent;
 use workrail_model::assessment::AssessedDimension;
 use workrail_model::blocker::Blocker;
 use workrail_model::capability::{Capability, CapabilityStatus, Provenance};
@@ -361,8 +362,8 @@ pub struct Decision {
 pub struct Approval {
     pub by: Actor,
     /// Whether the approving process descended from the program that ran a server; absent when unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub descends_from_server: Option<bool>,
+    #[serde(skip_serializing_if = "Descent::is_unknown")]
+    pub descends_from_server: Descent,
     pub approved: bool,
     pub step_id: StepId,
     #[serde(skip_serializing_if = "Option::is_none")]

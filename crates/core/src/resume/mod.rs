@@ -36,6 +36,11 @@ pub struct Query {
 }
 
 impl Query {
+    /// Whether the caller named this very run.
+    pub fn names(&self, run: RunId) -> bool {
+        self.run == Some(run) || self.label == Some(RunLabel::of(run))
+    }
+
     /// A query in words. Ids and labels inside it are recognised, so that a pasted one is found.
     pub fn new(text: &str) -> Self {
         let tokens = search::tokens(text);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::compiled::{CompiledWorkflow, StepKind};
 use workrail_model::digest::SnapshotRef;
 use workrail_model::event::{Activity, AdvanceOutcome, Context, EventData, EventIndex, WorkflowSourceKind};
@@ -179,7 +179,10 @@ impl<'a> Session<'a> {
             node: self.node,
             step,
             decision,
-            origin: ApprovalOrigin { channel: ApprovalChannel::Terminal, descends_from_server: None },
+            origin: ApprovalOrigin {
+                channel: ApprovalChannel::Terminal,
+                descends_from_server: Descent::Unknown,
+            },
             minting: self.minting(),
         })
         .map_err(|error| told(&error))?;

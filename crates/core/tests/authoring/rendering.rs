@@ -62,6 +62,23 @@ fn everything_authored_is_in_the_text_in_one_order() {
 }
 
 #[test]
+fn thousands_of_functions_in_a_long_prompt_are_found_in_one_pass() {
+    let functions: Vec<Value> =
+        (0..9_000).map(|n| json!({ "name": format!("fn{n}"), "definition": format!("Does {n}.") })).collect();
+    let mut source = workflow(json!([plain("a"), plain("b")]));
+    let filler = "Read the files (all of them) and call helper() where it helps.\n".repeat(900);
+    source["steps"][0]["prompt"] = json!(format!("{filler}Then call fn8999(), xfn17() and fn12 ()."));
+    source["functionDefinitions"] = json!(functions);
+    let text = first_text(&source, json!({}), Lifecycle::Start);
+    let (_, named) = text.split_once("**Functions named in this step:**").unwrap();
+    // As before: a name counts wherever it stands directly before the brackets.
+    for expected in ["`fn8999()`: Does 8999.", "`fn17()`: Does 17."] {
+        assert!(named.contains(expected), "{named}");
+    }
+    assert!(!named.contains("`fn12()`") && !named.contains("`fn7()`"), "{named}");
+}
+
+#[test]
 fn an_advance_is_shorter_than_a_start_or_a_resume() {
     let at = |lifecycle| first_text(&full(), json!({ "thing": "x" }), lifecycle);
     assert!(!at(Lifecycle::Advance).contains("Stay calm."));

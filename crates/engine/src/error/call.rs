@@ -91,7 +91,8 @@ pub(crate) fn workspace(cause: &WorkspacePathError) -> Boxed {
     error
 }
 
-pub(crate) fn session_not_found(request: &ResumeSession) -> Boxed {
+/// `unhealthy` sessions could not be searched.
+pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Boxed {
     let named = request.session_id.as_ref().or(request.run_id.as_ref()).or(request.run.as_ref());
     let named: String =
         named.map_or("it", String::as_str).chars().filter(|c| !c.is_control()).take(80).collect();
@@ -101,6 +102,19 @@ pub(crate) fn session_not_found(request: &ResumeSession) -> Boxed {
         format!("No healthy session of this data directory has a run or id `{named}`."),
         "Call resume_session as below for the latest runs, or check that WORKRAIL_DATA_DIR is the directory it was started in.",
     );
+    if unhealthy > 0 {
+        let count = if unhealthy == 1 {
+            "1 session is damaged or cannot be read".to_owned()
+        } else {
+            format!("{unhealthy} sessions are damaged or cannot be read")
+        };
+        error.message.push_str(&format!(" {count}; it may be there."));
+        error.suggestion = format!(
+            "Tell the user: `workrail session list` shows the damaged sessions. {}",
+            error.suggestion
+        );
+        error.details = Some(json!({ "unhealthySessions": unhealthy }));
+    }
     error.next_call = Some(NextCall::new("resume_session", []));
     error
 }

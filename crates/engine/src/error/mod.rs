@@ -9,7 +9,7 @@ mod token;
 mod upkeep;
 mod workflow;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use workrail_core::decide::DecideError;
 use workrail_core::project::FoldError;
 use workrail_core::render::prompt::StepTextTooLong;
@@ -21,6 +21,7 @@ use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS, RENDERED_STEP_BYTES_MAX};
 use workrail_model::plan::PlanError;
+use workrail_model::reply::NextCall;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp};
 use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
@@ -85,6 +86,19 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
             error.details = Some(json!({ "argument": argument, "place": place }));
             error
         }
+        DecideError::NotTheAgentsGap { position, gap, summary } => {
+            let mut error = invalid(
+                format!(
+                    "Gap {gap} cannot be closed with an artifact: what was missing is the user's to give ({summary}). \
+                     Nothing was recorded."
+                ),
+                "Leave this artifact out and tell the user about the gap. The gap stays in the record. If the user wants \
+                 to decide after all, go back to that step in guided mode and let them run `workrail approve`.",
+            );
+            error.details =
+                Some(json!({ "argument": "output", "refusedArtifact": position, "gapId": gap.to_string() }));
+            error
+        }
         DecideError::Plan(PlanError::Event { source: EventError::Field { field, .. }, .. })
             if field == "eventIndex" =>
         {
@@ -120,20 +134,42 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
 
 /// A value of the context makes the text of the next step too long to be sent or stored.
 pub(crate) fn step_text(cause: &StepTextTooLong) -> Boxed {
-    let StepTextTooLong { step_id, variable, context_key, variable_bytes } = cause;
+    let StepTextTooLong { step_id, variable, context_key, variable_bytes, empty_value } = cause;
     let mut error = invalid(
         format!("`context.{context_key}` is too large to be shown: {cause}. Nothing was recorded."),
         "",
     );
     error.suggestion = format!(
-        "Send the call again with a smaller `context.{context_key}`: write the content to a file and pass its path, \
-         or send an empty string."
+        "Send the call again with a smaller `context.{context_key}`: write the content to a file and pass its path. \
+         The call below sends an empty value."
     );
     error.details = Some(json!({
         "stepId": step_id, "variable": variable, "contextKey": context_key, "variableBytes": variable_bytes,
-        "maxBytes": RENDERED_STEP_BYTES_MAX, "method": "UTF-8 bytes as a JSON string", "argument": "context",
+        "emptyValue": empty_value, "maxBytes": RENDERED_STEP_BYTES_MAX, "method": "UTF-8 bytes as a JSON string",
+        "argument": "context",
     }));
     error
+}
+
+/// How a suggestion asks for the same call once more; `for_people` has the other wording.
+const SEND_AGAIN: &str = "send the same call again with the same arguments";
+const SEND_AGAIN_SOON: &str = "Send the same call again in a moment";
+const RECORDED_ONCE: &str = " If it was recorded, you get the recorded answer; nothing is recorded twice.";
+
+/// A suggestion for someone at a terminal, who runs commands and has neither calls nor tokens.
+pub fn for_people(suggestion: &str) -> String {
+    const WORDS: [(&str, &str); 8] = [
+        (RECORDED_ONCE, ""),
+        (SEND_AGAIN, "run the command again"),
+        (SEND_AGAIN_SOON, "Run the command again in a moment"),
+        ("Send the same call again", "Run the command again"),
+        ("send the same call again", "run the command again"),
+        ("repeat the call", "run the command again"),
+        ("Repeat the call once", "Run the command once more"),
+        ("Tell the user: ", ""),
+    ];
+    let said = WORDS.iter().fold(suggestion.to_owned(), |text, (call, command)| text.replace(call, command));
+    sentence(&said)
 }
 
 pub(crate) fn store(cause: StoreError) -> Boxed {
@@ -190,7 +226,7 @@ fn busy() -> Boxed {
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
         "Other processes are using the store, and the wait for them was too long. Nothing was recorded."
             .to_owned(),
-        "Send the same call again in a moment.",
+        &format!("{SEND_AGAIN_SOON}."),
     )
 }
 
@@ -200,11 +236,39 @@ fn uncertain(cause: &FsError) -> Boxed {
     error.message = format!(
         "The disk refused to work: {cause}. This call may have been recorded all the same; earlier work is intact."
     );
+    error.suggestion = format!("{}, then {SEND_AGAIN}.{RECORDED_ONCE}", remedy(cause));
+    error.details = Some(json!({ "outcome": "unknown", "fix": remedy(cause) }));
+    error
+}
+
+/// Whether a call that failed may have been recorded.
+pub(crate) fn is_outcome_unknown(error: &ErrorEnvelope) -> bool {
+    error.details.as_ref().is_some_and(|details| details["outcome"] == "unknown")
+}
+
+/// A call that makes something new under an id of its own: sent again, it would make a second one. So the caller
+/// looks first.
+pub(crate) fn look_before_repeating(mut error: Boxed, made: &str, repeat: &str, look: NextCall) -> Boxed {
+    if !is_outcome_unknown(&error) {
+        return error;
+    }
+    let fix = error.details.as_ref().and_then(|details| details["fix"].as_str()).unwrap_or("Check the disk");
     error.suggestion = format!(
-        "{}, then send the same call again with the same token. If it was recorded, you get the recorded answer; \
-         nothing is recorded twice.",
-        remedy(cause)
+        "Do not send this call again yet: it could make a second one. {fix}, then call {} as below. If it finds \
+         {made}, continue with that. If it does not, {repeat}",
+        look.tool
     );
+    error.retry = Retry::NotRetryable;
+    error.next_call = Some(look);
+    error
+}
+
+/// The start is recorded; only its reply could not be made. Sent again without a key, it would start a second run.
+pub(crate) fn started_but_not_shown(mut error: Boxed, label: &str) -> Boxed {
+    error.message =
+        format!("Run {label} was started, but its first step cannot be shown now. {}", error.message);
+    error.suggestion = "Do not start it again: call resume_session as below to continue the run.".to_owned();
+    error.next_call = Some(NextCall::new("resume_session", [("run", Value::from(label))]));
     error
 }
 
@@ -216,14 +280,14 @@ pub(crate) fn io(cause: &FsError) -> Boxed {
             ErrorCode::StoreBusy,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
             format!("Too many files are open: {cause}. Nothing was acknowledged; earlier work is intact."),
-            &format!("Send the same call again in a moment, with the same token. If it persists: {next}."),
+            &format!("{SEND_AGAIN_SOON}. If it persists: {next}."),
         );
     }
     envelope(
         ErrorCode::StoreIo,
         Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },
         format!("The disk refused to work: {cause}. Nothing was acknowledged; earlier work is intact."),
-        &format!("{next}, then send the same call again with the same token."),
+        &format!("{next}, then {SEND_AGAIN}."),
     )
 }
 
@@ -267,7 +331,7 @@ pub(crate) fn fold(session: SessionId, cause: &FoldError) -> Boxed {
 pub(crate) fn keyring(cause: KeyringError) -> Boxed {
     match &cause {
         KeyringError::Io(error) if error.kind == FsErrorKind::PermissionDenied => {
-            unusable_keyring(&format!("the keyring cannot be read: {error}"), KEYRING_REMEDY)
+            unusable_keyring(&format!("the keyring cannot be used: {error}"), KEYRING_ACCESS)
         }
         KeyringError::Io(error) if error.kind == FsErrorKind::WrongKind => unusable_keyring(
             &format!("the folder of the signing keys cannot be used: {error}"),
@@ -276,15 +340,14 @@ pub(crate) fn keyring(cause: KeyringError) -> Boxed {
         ),
         KeyringError::Io(error) => io(error),
         KeyringError::Locked => envelope(
-            ErrorCode::StoreKeyringUnusable,
+            ErrorCode::StoreBusy,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
-            sentence(&cause.to_string()),
-            "Try again in a moment.",
+            format!("{}. Nothing was recorded.", sentence(&cause.to_string())),
+            &format!("{SEND_AGAIN_SOON}."),
         ),
         KeyringError::Exposed { .. } => unusable_keyring(
             &cause.to_string(),
-            "Tell the user: make the folder `keys` of the data directory and the files in it theirs alone (modes \
-             0700 and 0600).",
+            "Tell the user: give the folder `keys` of the data directory mode 0700 and the files in it mode 0600.",
         ),
         KeyringError::ForeignOwner { .. } => unusable_keyring(
             &cause.to_string(),
@@ -300,6 +363,10 @@ pub(crate) fn keyring(cause: KeyringError) -> Boxed {
         ),
     }
 }
+
+/// The keys may be whole: only access to them is missing, and new keys could not be written there either.
+const KEYRING_ACCESS: &str = "Tell the user: in the data directory, give the folder `keys` mode 0700 and the files in \
+     it mode 0600 (`chmod 700 keys && chmod 600 keys/*`), owned by the user who runs WorkRail.";
 
 /// Both ways out; the sessions themselves need no keys.
 const KEYRING_REMEDY: &str = "Tell the user: restore keys/keyring.json from a backup, or run `workrail store keys new`. New \
@@ -338,6 +405,45 @@ fn sentence(text: &str) -> String {
 mod tests {
     use super::*;
     use workrail_ports::file_system::RelPath;
+
+    fn failed_sync() -> FsError {
+        let (path, detail) = (RelPath::root(), "input/output error".to_owned());
+        FsError { op: FsOp::Write, path, kind: FsErrorKind::Io, detail }
+    }
+
+    #[test]
+    fn a_call_that_makes_something_new_is_looked_for_before_it_is_repeated() {
+        let look = || NextCall::new("resume_session", [("run", Value::from("amber-falcon"))]);
+        let unknown = store(StoreError::Uncertain(failed_sync()));
+        assert!(matches!(unknown.retry, Retry::RetryableAfterMs { .. }), "an advance can be repeated");
+        let unknown = look_before_repeating(unknown, "run amber-falcon", "start it again.", look());
+        assert_eq!((unknown.retry, &unknown.next_call), (Retry::NotRetryable, &Some(look())));
+        assert!(unknown.suggestion.starts_with("Do not send this call again yet"), "{}", unknown.suggestion);
+        // What was certainly not recorded can be repeated as it is.
+        let certain = store(StoreError::Io(failed_sync()));
+        assert_eq!(look_before_repeating(certain.clone(), "", "", look()), certain);
+    }
+
+    #[test]
+    fn people_are_told_to_run_commands() {
+        let errors = [
+            store(StoreError::Uncertain(failed_sync())),
+            store(StoreError::Io(failed_sync())),
+            store(StoreError::Io(FsError { kind: FsErrorKind::TooManyOpenFiles, ..failed_sync() })),
+            store(StoreError::Busy),
+            store(StoreError::Locked { session: SessionId::from_bits([1; 10]) }),
+            keyring(KeyringError::Locked),
+        ];
+        for error in errors {
+            let said = for_people(&error.suggestion);
+            assert!(said.to_lowercase().contains("run the command again"), "{said}");
+            assert!(!said.contains("call") && !said.contains("token"), "{said}");
+        }
+        let denied =
+            keyring(KeyringError::Io(FsError { kind: FsErrorKind::PermissionDenied, ..failed_sync() }));
+        assert!(denied.suggestion.contains("0700") && !denied.suggestion.contains("keys new"));
+        assert!(for_people(&denied.suggestion).starts_with("In the data directory"));
+    }
 
     #[test]
     fn a_full_log_is_not_called_a_disk_that_refuses() {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use workrail_core::label::RunLabel;
 use workrail_core::reply::look_call;
-use workrail_core::reply::recovery::Recovering;
+use workrail_core::reply::recovery::{Reader, Recovering};
 use workrail_core::report::{ContextValues, Covers, Report, Subject, build};
 use workrail_core::token::NodeFacts;
 use workrail_model::error::ErrorEnvelope;
@@ -78,7 +78,13 @@ impl Reading<'_> {
         let state = facts.run(run).ok_or_else(|| error::internal("a reported run is folded"))?;
         let context = facts.context_at(tip).unwrap_or_default();
         let recap = self.content.workflow(state.workflow_hash).ok().and_then(|workflow| {
-            let told = Recovering { facts, workflow: &workflow, context: &context, snapshots: &self.content };
+            let told = Recovering {
+                facts,
+                workflow: &workflow,
+                context: &context,
+                snapshots: &self.content,
+                reader: Reader::Person,
+            };
             told.recap(tip)
         });
         let wish = self.wishes.wished_preferences(facts.session_id(), run);

@@ -99,12 +99,39 @@ fn a_large_value_for_a_step_that_does_not_show_it_is_fine() {
 }
 
 #[test]
+fn a_value_recorded_earlier_is_named_with_an_empty_one_of_its_shape() {
+    for (value, empty) in [
+        (json!("x".repeat(LARGE)), json!("")),
+        (json!(["x".repeat(LARGE / 2), "y".repeat(LARGE / 3)]), json!(["", ""])),
+    ] {
+        let scene = hostile();
+        let first = start(&scene, json!({ "b": value })).unwrap();
+        let error = refused(send(&scene, &first, Some("done"), json!({})));
+        let details = error.details.unwrap();
+        assert_eq!((&details["contextKey"], &details["emptyValue"]), (&json!("b"), &empty));
+        let second = send(&scene, &first, Some("done"), json!({ "b": empty })).unwrap();
+        assert_eq!(second["run"]["stepId"], "show");
+    }
+}
+
+#[test]
+fn notes_that_hold_tags_are_notes() {
+    let scene = scene(json!([step("one", "Do."), step("two", "Do more.")]));
+    let first = start(&scene, json!({})).unwrap();
+    let notes = "Replaced <id> by <how>, see `<what you did in this step>`.";
+    assert_eq!(send(&scene, &first, Some(notes), json!({})).unwrap()["kind"], "ok");
+}
+
+#[test]
 fn placeholders_of_ours_are_not_notes() {
     let scene = scene(json!([step("one", "Do."), step("two", "Do more.")]));
     let first = start(&scene, json!({})).unwrap();
     let shown = first["nextCall"]["arguments"]["output"]["notesMarkdown"].as_str().unwrap().to_owned();
-    for notes in [shown.as_str(), &placeholder::long_text(9005), placeholder::SHORTER_STEP_NOTES] {
-        let blocked = send(&scene, &first, Some(notes), json!({}));
+    let decorated =
+        [format!("**{shown}**."), shown.replace('<', "&lt;").replace('>', "&gt;"), "`<how>`".to_owned()];
+    let plain = [shown.clone(), placeholder::long_text(9005), placeholder::SHORTER_STEP_NOTES.to_owned()];
+    for notes in plain.iter().chain(&decorated) {
+        let blocked = send(&scene, &first, Some(notes.as_str()), json!({}));
         // Each is another payload for the same ack: the first refusal is replayed.
         let blocked = blocked.unwrap();
         assert_eq!(blocked["kind"], "blocked", "{notes}");

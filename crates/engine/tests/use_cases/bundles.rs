@@ -12,7 +12,7 @@ use workrail_core::bundle::KeyPatterns;
 use workrail_core::project::SessionState;
 use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, ResumeSession, StartWorkflow};
 use workrail_engine::{ImportMode, Imported};
-use workrail_model::config::REDACTED_KEYS_DEFAULT;
+use workrail_model::config::SECRET_KEYS;
 use workrail_model::discovery::Precedence;
 use workrail_model::event::{AdvanceOutcome, EdgeCauseKind, EventData, NodeKind};
 use workrail_model::id::SessionId;
@@ -314,7 +314,7 @@ fn a_copy_never_shows_the_ids_of_its_original() {
 }
 
 fn redacted(extra: &[&str]) -> KeyPatterns {
-    KeyPatterns::new(REDACTED_KEYS_DEFAULT.iter().chain(extra).map(|pattern| (*pattern).to_owned()))
+    KeyPatterns::new(SECRET_KEYS.iter().chain(extra).map(|pattern| (*pattern).to_owned()))
 }
 
 #[test]

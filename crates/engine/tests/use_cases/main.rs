@@ -12,4 +12,5 @@ mod reporting;
 mod rich;
 mod scene;
 mod schemas;
+mod starting;
 mod steering;

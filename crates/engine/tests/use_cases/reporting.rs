@@ -3,9 +3,12 @@
 use serde_json::json;
 use workrail_core::report::{ContextValues, GapStanding, Report, markdown};
 use workrail_engine::report::render_html;
-use workrail_engine::request::{CheckpointWorkflow, Output};
+use workrail_engine::request::{CheckpointWorkflow, Output, StartWorkflow};
+use workrail_model::discovery::Precedence;
+use workrail_model::preferences::Mode;
 
 use crate::rich::Rich;
+use crate::scene::authored;
 
 fn report(rich: &Rich) -> Report {
     rich.scene.engine.report(rich.session, ContextValues::NotShown).unwrap()
@@ -70,21 +73,32 @@ fn a_secret_never_reaches_a_report() {
 #[test]
 fn a_gap_that_was_closed_says_by_what() {
     let rich = Rich::play("Plan.");
-    let gap = report(&rich).runs[1].gaps[0].gap_id;
-    let view = rich.scene.engine.show_session(rich.session).unwrap();
-    let bookmark = serde_json::to_value(&view.going_on[1].next_call.as_ref().unwrap().arguments).unwrap();
-    let looked = rich.look(&bookmark);
-    let closing = json!({ "kind": "wr.gap_resolution", "gapId": gap, "summary": "The user agreed." });
+    let steps = json!([{
+        "id": "list", "title": "List", "prompt": "List.", "output": { "contractRef": "wr.contracts.changed_files" },
+    }]);
+    let listing = authored("team.listing", &json!({ "steps": steps }));
+    rich.scene.shelf.put(Precedence::Project, "listing.json", &listing);
+    let request = StartWorkflow {
+        workflow_id: "team.listing".to_owned(),
+        mode: Some(Mode::FullAutoNeverStop),
+        ..StartWorkflow::default()
+    };
+    let started = rich.scene.engine.start_workflow(request).unwrap().into_structured();
+    let done = rich.advance(&started, "No list.", Vec::new());
+    let run = rich.scene.engine.find(started["run"]["label"].as_str().unwrap()).unwrap();
+    let told = || rich.scene.engine.report(run, ContextValues::NotShown).unwrap();
+    let gap = told().runs[0].gaps[0].gap_id;
+    let closing = json!({ "kind": "wr.gap_resolution", "gapId": gap, "summary": "Listed in the notes." });
     let request = CheckpointWorkflow {
-        checkpoint_token: looked["checkpointToken"].as_str().map(str::to_owned),
+        checkpoint_token: done["checkpointToken"].as_str().map(str::to_owned),
         output: Output { notes_markdown: None, artifacts: vec![closing] },
         ..CheckpointWorkflow::default()
     };
     rich.scene.engine.checkpoint_workflow(request).unwrap();
-    let told = report(&rich);
-    assert_eq!((told.runs[1].gaps.len(), told.runs[1].counts.open_gaps), (1, 0));
+    let told = told();
+    assert_eq!((told.runs[0].gaps.len(), told.runs[0].counts.open_gaps), (1, 0));
     assert!(
-        matches!(&told.runs[1].gaps[0].state, GapStanding::Resolved { summary, .. } if summary == "The user agreed.")
+        matches!(&told.runs[0].gaps[0].state, GapStanding::Resolved { summary, .. } if summary == "Listed in the notes.")
     );
     assert!(markdown::render(&told).contains("resolved at "));
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use workrail_engine::Found;
 use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, StartSession, StartWorkflow};
-use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::discovery::Precedence;
 use workrail_model::id::SessionId;
 use workrail_model::preferences::{Mode, PreferenceChange, Preferences};
@@ -11,7 +11,7 @@ use workrail_model::preferences::{Mode, PreferenceChange, Preferences};
 use crate::scene::{Scene, authored};
 
 const ORIGIN: ApprovalOrigin =
-    ApprovalOrigin { channel: ApprovalChannel::Terminal, descends_from_server: None };
+    ApprovalOrigin { channel: ApprovalChannel::Terminal, descends_from_server: Descent::Unknown };
 
 pub(crate) struct Rich {
     pub(crate) scene: Scene,

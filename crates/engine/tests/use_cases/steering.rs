@@ -1,16 +1,18 @@
 //! What a person does to a run, and what the run says about it: approvals, modes, gaps, refusals.
 
 use serde_json::{Map, Value, json};
+use workrail_core::report::ContextValues;
 use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, ResumeSession, StartWorkflow};
-use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorCode;
+use workrail_model::gap::Severity;
 use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, Preferences, RiskPolicy};
 
 use crate::scene::{Scene, authored};
 
 const ORIGIN: ApprovalOrigin =
-    ApprovalOrigin { channel: ApprovalChannel::Terminal, descends_from_server: None };
+    ApprovalOrigin { channel: ApprovalChannel::Terminal, descends_from_server: Descent::Unknown };
 
 fn step(id: &str, more: &Value) -> Value {
     let mut step = json!({ "id": id, "title": format!("Step {id}"), "prompt": format!("Do {id}.") });
@@ -172,30 +174,81 @@ fn a_complete_run_names_its_gaps_and_its_way_back_every_time() {
     let done = send(&scene, &send(&scene, &child, json!({})), json!({}));
     for reply in [&done, &look(&scene, &done)] {
         assert_eq!((&reply["isComplete"], &reply["status"]), (&json!(true), &json!("complete_with_gaps")));
-        assert!(reply["text"].as_str().unwrap().contains("1 open gaps"), "{}", reply["text"]);
+        assert!(reply["text"].as_str().unwrap().contains("1 open gap."), "{}", reply["text"]);
         assert_eq!(reply["returnTo"]["label"], parent["run"]["label"]);
+    }
+}
+
+/// Runs the scene to its end in the mode that never stops; its last reply, and the id of the gap it names.
+fn finished_with_a_gap(scene: &Scene) -> (Value, String) {
+    let first = start(scene, Some(Mode::FullAutoNeverStop), None);
+    let done = send(scene, &send(scene, &first, json!({})), json!({}));
+    let text = done["text"].as_str().unwrap();
+    let id = text.split_whitespace().find(|word| word.starts_with("gap_")).unwrap().trim_end_matches(':');
+    let id = id.to_owned();
+    (done, id)
+}
+
+fn closing(done: &Value, gap: &str) -> CheckpointWorkflow {
+    let artifact = json!({ "kind": "wr.gap_resolution", "gapId": gap, "summary": "The user agreed." });
+    CheckpointWorkflow {
+        checkpoint_token: done["checkpointToken"].as_str().map(str::to_owned),
+        output: Output { notes_markdown: None, artifacts: vec![artifact] },
+        ..CheckpointWorkflow::default()
     }
 }
 
 #[test]
 fn a_gap_is_closed_by_a_link_and_stays_visible() {
-    let scene = scene(&json!({ "requireConfirmation": { "kind": "human_approval" } }));
-    let first = start(&scene, Some(Mode::FullAutoNeverStop), None);
-    let done = send(&scene, &send(&scene, &first, json!({})), json!({}));
-    let text = done["text"].as_str().unwrap();
-    let id = text.split_whitespace().find(|word| word.starts_with("gap_")).unwrap().trim_end_matches(':');
-    let close = |id: &str| CheckpointWorkflow {
-        checkpoint_token: done["checkpointToken"].as_str().map(str::to_owned),
-        output: Output {
-            notes_markdown: None,
-            artifacts: vec![
-                json!({ "kind": "wr.gap_resolution", "gapId": id, "summary": "The user agreed." }),
-            ],
-        },
-        ..CheckpointWorkflow::default()
-    };
-    scene.engine.checkpoint_workflow(close(id)).unwrap();
+    let scene = scene(&json!({ "output": { "contractRef": "wr.contracts.changed_files" } }));
+    let (done, gap) = finished_with_a_gap(&scene);
+    assert!(done["text"].as_str().unwrap().contains("wr.gap_resolution"), "{}", done["text"]);
+    scene.engine.checkpoint_workflow(closing(&done, &gap)).unwrap();
     assert_eq!(look(&scene, &done)["status"], "complete");
+}
+
+#[test]
+fn an_agent_cannot_close_the_gap_of_what_only_the_user_could_give() {
+    let choice = json!([{
+        "reason": "needs_user_choice", "choiceKind": "scope_boundary", "description": "Which of both?",
+    }]);
+    for gate in [
+        json!({ "requireConfirmation": { "kind": "human_approval" } }),
+        json!({ "userDependencies": choice }),
+    ] {
+        let scene = scene(&gate);
+        let (done, gap) = finished_with_a_gap(&scene);
+        assert!(!done["text"].as_str().unwrap().contains("wr.gap_resolution"), "{}", done["text"]);
+        let refused = scene.engine.checkpoint_workflow(closing(&done, &gap)).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::ValidationError);
+        assert!(
+            refused.message.contains(&gap) && refused.suggestion.contains("tell the user"),
+            "{refused:?}"
+        );
+        assert_eq!(look(&scene, &done)["status"], "complete_with_gaps");
+    }
+}
+
+#[test]
+fn a_step_cannot_close_the_gap_of_a_missing_approval_either() {
+    let scene = scene(&json!({ "requireConfirmation": { "kind": "human_approval" } }));
+    let (_, gap) = finished_with_a_gap(&scene);
+    let first = start(&scene, Some(Mode::FullAutoNeverStop), None);
+    let second = send(&scene, &first, json!({}));
+    let run = scene.engine.find(label(&first)).unwrap();
+    let report = scene.engine.report(run, ContextValues::NotShown).unwrap();
+    let own = report.runs[0].gaps.iter().find(|gap| gap.severity == Severity::Critical).unwrap();
+    let own = own.gap_id.to_string();
+    let ending = |gap: &str| ContinueWorkflow {
+        ack_token: second["ackToken"].as_str().map(str::to_owned),
+        output: Output { notes_markdown: Some("Done.".to_owned()), ..closing(&second, gap).output },
+        ..ContinueWorkflow::default()
+    };
+    let refused = scene.engine.continue_workflow(ending(&own)).unwrap_err();
+    assert_eq!(refused.details.unwrap()["refusedArtifact"], 0);
+    // The gap of another run is nothing to this one, and what was refused has left no trace.
+    let done = scene.engine.continue_workflow(ending(&gap)).unwrap().into_structured();
+    assert_eq!(done["status"], "complete_with_gaps");
 }
 
 #[test]

@@ -63,6 +63,14 @@ impl ConfigPath {
         Self::choose(flag.map(Utf8Path::to_owned), env_vars::CONFIG.get(), xdg, home)
     }
 
+    /// The user's own file, whatever else is named: `XDG_CONFIG_HOME/workrail/config.toml`, else
+    /// `~/.config/workrail/config.toml`.
+    pub fn usual() -> Result<Self, ConfigError> {
+        let xdg = std::env::var("XDG_CONFIG_HOME").ok();
+        let home = std::env::home_dir().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
+        Self::choose(None, None, xdg, home)
+    }
+
     fn choose(
         flag: Option<Utf8PathBuf>,
         own: Option<String>,

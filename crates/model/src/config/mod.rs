@@ -27,8 +27,9 @@ pub use value::{Value, ValueKind, ValueProblem};
 /// How many days old a finished session may get before `workrail store gc` takes it.
 pub const RETENTION_DAYS_DEFAULT: u32 = 90;
 
-/// Context keys that `workrail session export --redact` drops: they hold secrets more often than not.
-pub const REDACTED_KEYS_DEFAULT: [&str; 12] = [
+/// Context keys that hold secrets more often than not: reports and lists never show their values, and
+/// `workrail session export --redact` drops them unless `export.redact_keys` says otherwise.
+pub const SECRET_KEYS: [&str; 17] = [
     "*password*",
     "*passwd*",
     "*passphrase*",
@@ -40,7 +41,12 @@ pub const REDACTED_KEYS_DEFAULT: [&str; 12] = [
     "*credential*",
     "*bearer*",
     "*cookie*",
+    "*jwt*",
+    "auth",
+    "*oauth*",
+    "*authheader*",
     "*authorization*",
+    "*basicauth*",
 ];
 
 macro_rules! keys {
@@ -180,7 +186,7 @@ impl Key {
         match self {
             Self::DataDir => None,
             Self::ExportRedactKeys => {
-                Some(Value::List(REDACTED_KEYS_DEFAULT.iter().map(|key| (*key).to_owned()).collect()))
+                Some(Value::List(SECRET_KEYS.iter().map(|key| (*key).to_owned()).collect()))
             }
             Self::LogFilter => text("warn"),
             Self::Autonomy => text(Autonomy::Guided.as_str()),

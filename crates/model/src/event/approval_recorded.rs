@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::approval::{ApprovalChannel, ApprovalDecision};
+use crate::approval::{ApprovalChannel, ApprovalDecision, Descent};
 use crate::id::ApprovalId;
 use crate::limits::SUMMARY_BYTES_MAX;
 use crate::name::StepId;
@@ -17,9 +17,9 @@ pub struct ApprovalRecorded {
     pub decision: ApprovalDecision,
     pub channel: ApprovalChannel,
     /// Whether the approving process descended from the parent of a running server, as an agent's shell does. Absent
-    /// where that could not be found out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub descends_from_server: Option<bool>,
+    /// when that is not known: no server was running, one was on HTTP, or one could not be seen from the terminal.
+    #[serde(default, skip_serializing_if = "Descent::is_unknown")]
+    pub descends_from_server: Descent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<BoundedText<SUMMARY_BYTES_MAX>>,
 }

@@ -1,7 +1,7 @@
 //! A log under construction: gives events their indexes and ids, and knows the shape of whole plans.
 
 use serde_json::Value;
-use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision, Descent};
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer, BlockerReport};
 use workrail_model::capability::{
     Capability, CapabilityStatus, Claim, ClaimDetail, Claimant, EnforcementGrade, Provenance,
@@ -339,7 +339,7 @@ impl Log {
             step_id,
             decision,
             channel: ApprovalChannel::Terminal,
-            descends_from_server: None,
+            descends_from_server: Descent::Unknown,
             note: None,
         };
         self.push(Scope::Node(run, node), EventData::ApprovalRecorded(approval));

@@ -1,6 +1,6 @@
 //! The functions a step names, written out: an agent that lost the chat must still know what they mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use workrail_model::compiled::{CompiledStep, CompiledWorkflow, FunctionDefinition, FunctionScope};
 use workrail_model::snapshot::PendingStep;
@@ -28,12 +28,11 @@ pub(crate) fn of_others(
     let named = |at: &PendingStep| {
         workflow.step(&at.step_id).map(|step| referenced(workflow, at, step)).unwrap_or_default()
     };
-    let known: Vec<&str> =
+    let mut known: BTreeSet<&str> =
         pending.map(named).unwrap_or_default().iter().map(|own| own.name.as_str()).collect();
     let mut functions: Vec<&FunctionDefinition> = Vec::new();
     for function in others.iter().flat_map(named) {
-        let shown = functions.iter().any(|earlier| earlier.name == function.name);
-        if !shown && !known.contains(&function.name.as_str()) {
+        if known.insert(&function.name) {
             functions.push(function);
         }
     }
@@ -72,11 +71,6 @@ fn referenced<'w>(
     pending: &PendingStep,
     step: &'w CompiledStep,
 ) -> Vec<&'w FunctionDefinition> {
-    let named = |name: &str| {
-        step.function_references.iter().any(|own| own == name)
-            || step.function_calls.iter().any(|call| call.name == name)
-            || step.prompt.contains(&format!("{name}()"))
-    };
     let mut levels: Vec<(FunctionScope, &[FunctionDefinition])> =
         vec![(FunctionScope::Step, &step.functions)];
     for frame in pending.loop_path.iter().rev() {
@@ -85,20 +79,42 @@ fn referenced<'w>(
         }
     }
     levels.push((FunctionScope::Workflow, &workflow.functions));
+    let named = names_in(step, levels.iter().flat_map(|(_, functions)| functions.iter()));
     let mut found: Vec<&FunctionDefinition> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (level, functions) in levels {
         let own: BTreeMap<&str, &FunctionDefinition> = functions
             .iter()
-            .filter(|function| function.scope.is_none_or(|scope| scope == level) && named(&function.name))
+            .filter(|function| function.scope.is_none_or(|scope| scope == level))
+            .filter(|function| named.contains(function.name.as_str()))
             .map(|function| (function.name.as_str(), function))
             .collect();
-        for (name, function) in own {
-            if !found.iter().any(|earlier| earlier.name == name) {
-                found.push(function);
-            }
-        }
+        found.extend(own.into_iter().filter(|(name, _)| seen.insert(*name)).map(|(_, function)| function));
     }
     found
+}
+
+/// The names that the step refers to, calls, or has in its prompt followed by `()`. The prompt is read once, however
+/// many functions there are.
+fn names_in<'s>(
+    step: &'s CompiledStep,
+    visible: impl Iterator<Item = &'s FunctionDefinition> + Clone,
+) -> BTreeSet<&'s str> {
+    let references = step.function_references.iter().map(String::as_str);
+    let calls = step.function_calls.iter().map(|call| call.name.as_str());
+    let mut named: BTreeSet<&str> = references.chain(calls).collect();
+    let prompt = step.prompt.as_str();
+    let mut called = prompt.match_indices("()").map(|(end, _)| end).peekable();
+    if called.peek().is_none() {
+        return named;
+    }
+    let names: BTreeSet<&str> = visible.map(|function| function.name.as_str()).collect();
+    let lengths: BTreeSet<usize> = names.iter().map(|name| name.len()).collect();
+    for end in called {
+        let endings = lengths.iter().filter_map(|length| prompt.get(end.checked_sub(*length)?..end));
+        named.extend(endings.filter(|ending| names.contains(ending)));
+    }
+    named
 }
 
 fn written(function: &FunctionDefinition) -> String {
