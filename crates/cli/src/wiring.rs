@@ -12,7 +12,7 @@ use workrail_host::entropy::OsEntropy;
 use workrail_host::sources::Sources;
 use workrail_host::workspace::{GitObserver, default_workspace};
 use workrail_model::config::Key;
-use workrail_ports::file_system::FsError;
+use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
 
@@ -49,7 +49,19 @@ fn root(current: &Current) -> Result<Utf8PathBuf, Failure> {
 }
 
 fn unusable(error: &FsError) -> Failure {
-    Failure::Environment(error.to_string())
+    match error.kind {
+        // Nothing is wrong with the data directory, and it passes.
+        FsErrorKind::TooManyOpenFiles => workrail_engine::disk_error(error).into(),
+        FsErrorKind::NotFound
+        | FsErrorKind::AlreadyExists
+        | FsErrorKind::NoSpace
+        | FsErrorKind::Quota
+        | FsErrorKind::ReadOnly
+        | FsErrorKind::PermissionDenied
+        | FsErrorKind::WrongKind
+        | FsErrorKind::TooLarge { .. }
+        | FsErrorKind::Io => Failure::Environment(error.to_string()),
+    }
 }
 
 fn opened(current: &Current, sources: Sources, store: LocalStore<Disk>) -> Opened {

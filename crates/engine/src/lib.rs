@@ -57,7 +57,7 @@ pub use approve::Waiting;
 use cards::Cards;
 use catalog::Catalog;
 use contents::{Content, Contents};
-pub use error::for_people;
+pub use error::{for_people, io as disk_error};
 pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::Found;
 use folded::FoldedSessions;

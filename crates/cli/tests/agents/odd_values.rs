@@ -135,7 +135,7 @@ fn the_call_that_is_offered_for_a_value_recorded_earlier_works() {
         "id": "team.shows", "name": "Shows", "description": "Shows b.", "version": "1.0.0", "steps": steps,
     });
     for value in [json!("x".repeat(150_000)), json!(["x".repeat(100_000), "y".repeat(50_000)])] {
-        let place = Place::with_workflows(&[source.clone()]);
+        let place = Place::with_workflows(std::slice::from_ref(&source));
         let mut agent = place.agent();
         let started = json!({ "workflowId": "team.shows", "context": { "b": value } });
         let first = agent.done("start_workflow", started);

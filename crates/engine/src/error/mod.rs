@@ -272,7 +272,8 @@ pub(crate) fn started_but_not_shown(mut error: Boxed, label: &str) -> Boxed {
     error
 }
 
-pub(crate) fn io(cause: &FsError) -> Boxed {
+/// What a failed operation on the disk means to a caller.
+pub fn io(cause: &FsError) -> Boxed {
     let next = remedy(cause);
     // Nothing is wrong with the disk, and it passes when other files are closed.
     if cause.kind == FsErrorKind::TooManyOpenFiles {
