@@ -226,7 +226,9 @@ pub(crate) fn crashed() -> CallToolResult {
         message: "The call failed inside WorkRail. The server keeps running and the store is intact."
             .to_owned(),
         retry: Retry::RetryableImmediate,
-        suggestion: "Repeat the same call once with the same tokens.".to_owned(),
+        suggestion: "Repeat a call that has a token once, with the same tokens. After a start, call resume_session first: the run may \
+                     exist."
+            .to_owned(),
         next_call: None,
         details: None,
     })

@@ -100,13 +100,19 @@ impl<F: FileSystem> LocalStore<F> {
 
     fn lock_counter(&self) -> Result<F::Lock, StoreError> {
         let mut path = layout::activity_lock();
-        for _ in 0..SPARE_NAMES_MAX {
+        let mut first_obstacle = None;
+        for _ in 0..=SPARE_NAMES_MAX {
             match self.fs().lock(&path, LockMode::Exclusive, LOCK_WAIT) {
-                Err(error) if is_in_the_way(&error) => path = layout::spare(&path),
-                locked => return locked?.ok_or(StoreError::Busy),
+                Ok(lock) => return lock.ok_or(StoreError::Busy),
+                // The ordinary name is the one to put right; nobody knows the spare ones.
+                Err(error) if is_in_the_way(&error) => {
+                    first_obstacle.get_or_insert(error);
+                    path = layout::spare(&path);
+                }
+                Err(error) => return Err(error.into()),
             }
         }
-        self.fs().lock(&path, LockMode::Exclusive, LOCK_WAIT)?.ok_or(StoreError::Busy)
+        Err(first_obstacle.map_or(StoreError::Busy, StoreError::from))
     }
 
     /// The counter of this boot; else the end of the reservation; else nothing is known.

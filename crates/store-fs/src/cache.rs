@@ -30,10 +30,11 @@ fn digest(cursor: &Cursor, state: &[u8]) -> Sha256 {
 
 impl<F: FileSystem> ProjectionCache for LocalStore<F> {
     fn get(&self, session: SessionId, version: u32) -> Option<CachedProjection> {
-        let bytes = self.fs().read(&layout::cache(session), 0, CACHE_BYTES_MAX).ok()?;
-        let split = bytes.iter().position(|byte| *byte == b'\n')?;
-        let header: Header = serde_json::from_slice(&bytes[..split]).ok()?;
-        let state = bytes[split + 1..].to_vec();
+        let mut state = self.fs().read(&layout::cache(session), 0, CACHE_BYTES_MAX).ok()?;
+        let split = state.iter().position(|byte| *byte == b'\n')?;
+        let header: Header = serde_json::from_slice(&state[..split]).ok()?;
+        // In place: a state of a long session has megabytes, and memory that is new costs more than a copy.
+        state.drain(..=split);
         let fits = header.v == 1
             && header.session_id == session
             && header.projection_version == version
