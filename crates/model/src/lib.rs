@@ -22,6 +22,7 @@ pub mod keyring;
 pub mod limits;
 pub mod manifest;
 pub mod name;
+pub mod nearest;
 pub mod placeholder;
 pub mod plan;
 pub mod preferences;
