@@ -33,7 +33,6 @@ pub mod retention;
 pub mod server;
 pub mod session;
 pub mod snapshot;
-pub mod source;
 pub mod step_key;
 pub mod strict_json;
 pub mod text;
