@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 use workrail_core::builtins;
-use workrail_core::compile::{Code, workflow_schema};
+use workrail_core::compile::{Code, format_reference, workflow_schema};
 
+use super::markdown::cell;
 use crate::artifact::{Artifact, MARK};
 
 pub(super) fn artifacts() -> Result<Vec<Artifact>> {
@@ -14,6 +15,7 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
         json("schemas/workflow.schema.json", workflow_schema())?,
         json("schemas/builtins.json", builtins::registry())?,
         builtins_page(),
+        format_page(),
         diagnostics_page(),
     ])
 }
@@ -67,6 +69,29 @@ fn builtins_page() -> Artifact {
             .collect(),
     );
     Artifact { path: "docs/reference/builtins.md".to_owned(), content: page }
+}
+
+/// Every object and field of workflow files.
+fn format_page() -> Artifact {
+    let mut page = format!(
+        "<!-- {MARK} -->\n# Workflow format\n\nEvery object and field of a workflow file. [Writing \
+         workflows](../authoring.md) explains how to use them. A field that is not listed here is an error.\n"
+    );
+    for object in format_reference() {
+        // Writing to a String cannot fail.
+        write!(page, "\n## {}\n\n{}\n\n", object.name, object.about).expect("string write");
+        page.push_str(
+            "| field | type | required | default | what it does |\n| --- | --- | --- | --- | --- |\n",
+        );
+        for field in object.fields {
+            let required = if field.is_required { "yes" } else { "" };
+            let default = field.default.map(|value| format!("`{value}`")).unwrap_or_default();
+            let (type_text, doc) = (cell(&field.type_text), cell(field.doc));
+            writeln!(page, "| `{}` | {type_text} | {required} | {default} | {doc} |", field.name)
+                .expect("string write");
+        }
+    }
+    Artifact { path: "docs/reference/workflow-format.md".to_owned(), content: page }
 }
 
 fn diagnostics_page() -> Artifact {

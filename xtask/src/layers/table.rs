@@ -74,6 +74,7 @@ pub(super) const LAYERS: &[Layer] = &[
                 "serde_json",
                 "serde_path_to_error",
                 "sha2",
+                "strsim",
                 "thiserror",
                 "zeroize",
             ],

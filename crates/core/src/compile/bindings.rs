@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use workrail_model::compiled::{BindingSource, CompiledWorkflow};
 use workrail_model::strict_json::{self, JsonError};
 
 /// Values by slot: what the workspace's bindings say for one workflow.
@@ -36,20 +35,6 @@ pub fn bindings_for(bytes: &[u8], workflow_id: &str) -> Result<Bindings, Binding
         bindings.insert(slot.clone(), text.to_owned());
     }
     Ok(bindings)
-}
-
-/// Slots whose chosen value is no longer what the workflow was compiled with: slot, compiled, current.
-/// `None` stands for the default.
-pub fn drifted(workflow: &CompiledWorkflow, current: &Bindings) -> Vec<(String, String, Option<String>)> {
-    let slots = workflow.bindings.iter();
-    slots
-        .filter(|slot| match (slot.source, current.get(&slot.slot_id)) {
-            (BindingSource::Default, None) => false,
-            (BindingSource::Override, None) => true,
-            (BindingSource::Default | BindingSource::Override, Some(now)) => *now != slot.value,
-        })
-        .map(|slot| (slot.slot_id.clone(), slot.value.clone(), current.get(&slot.slot_id).cloned()))
-        .collect()
 }
 
 #[cfg(test)]

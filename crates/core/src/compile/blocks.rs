@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use workrail_model::compiled::{BlockItem, CompiledFeature, InjectedRef, PromptBlocks, ResolvedRef};
 use workrail_model::digest::Sha256;
-use workrail_model::source::{DocPath, FeatureUse, PromptBlocksSource, PromptPart, PromptText};
 
 use super::diagnostic::Code;
 use super::nearest::suggestion;
-use super::report::{Problem, Report};
-use super::shape::shown;
+use super::path::DocPath;
+use super::report::{Problem, Report, shown};
+use super::source::{FeatureUse, PromptBlocksSource, PromptPart, PromptText};
 use crate::builtins::{self, Feature, STEP_REF_BYTES_MAX};
 
 /// A feature that is switched on, with all of its settings.
@@ -102,7 +102,7 @@ impl RefTable {
             report.push(
                 Problem::on(Code::UnknownRef, at)
                     .message(format!("there is no snippet `{}`", shown(id)))
-                    .why("the prompt would be left with a hole")
+                    .why("the prompt would be incomplete")
                     .fix(suggestion(id, &known)),
             );
             return "";
@@ -170,7 +170,7 @@ pub(super) fn compile(
         report.push(
             Problem::on(Code::EmptyPromptBlocks, &at.key("promptBlocks"))
                 .message("promptBlocks has no section with text")
-                .why("the step would have nothing to say")
+                .why("the step would have no prompt")
                 .fix("add \"goal\": \"...\""),
         );
     }

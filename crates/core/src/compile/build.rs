@@ -11,17 +11,17 @@ use workrail_model::compiled::{
     ConditionTest, Expr, PlanItem, RENDER_VERSION, ResolvedBinding, WarningCode,
 };
 use workrail_model::name::{ConditionId, ContractRef, StepId};
-use workrail_model::source::{
-    BodySource, Condition, ConditionBody, DocPath, StandardStep, Step, TemplateArg, TemplateCall, Workflow,
-};
 
 use super::blocks::{ActiveFeature, RefTable, active_features};
 use super::diagnostic::Code;
 use super::expand::{Draft, expand};
 use super::loops::LoopDraft;
 use super::nearest::suggestion;
-use super::report::{Problem, Report};
-use super::shape::shown;
+use super::path::DocPath;
+use super::report::{Problem, Report, shown};
+use super::source::{
+    BodySource, Condition, ConditionBody, StandardStep, Step, TemplateArg, TemplateCall, Workflow,
+};
 use super::{CompileInput, check, identity, lint, loops};
 use crate::builtins::{self, PROBE_TEMPLATE};
 use crate::interpret::capability_name;
@@ -29,7 +29,6 @@ use crate::interpret::capability_name;
 /// Everything that grows while steps are compiled.
 pub(super) struct Builder<'a> {
     pub(super) source: &'a Workflow,
-    input: &'a CompileInput<'a>,
     pub(super) report: &'a mut Report,
     features: Vec<ActiveFeature>,
     refs: RefTable,
@@ -37,7 +36,7 @@ pub(super) struct Builder<'a> {
     used_slots: BTreeSet<String>,
     pub(super) ids: BTreeMap<String, DocPath>,
     pub(super) steps: Vec<CompiledStep>,
-    pub(super) loops: Vec<LoopDraft>,
+    pub(super) loops: Vec<LoopDraft<'a>>,
     pub(super) conditions: BTreeMap<ConditionId, ConditionTest>,
     used_conditions: BTreeSet<String>,
     contracts: BTreeSet<&'static str>,
@@ -95,7 +94,6 @@ impl<'a> Builder<'a> {
         let bodies = named_bodies(&source.steps);
         Self {
             source,
-            input,
             report,
             features,
             refs: RefTable::default(),
@@ -121,12 +119,11 @@ impl<'a> Builder<'a> {
         let mut plan = Vec::new();
         for capability in required {
             let name = capability_name(capability);
-            let mut caller = StandardStep::default();
-            caller.common.at = DocPath::root().key("capabilities");
-            caller.common.id = format!("wr-probe-{name}");
-            let args = BTreeMap::from([("capability".to_owned(), TemplateArg::Text(name.to_owned()))]);
+            let at = DocPath::root().key("capabilities");
+            let caller = StandardStep { at, id: format!("wr-probe-{name}"), ..StandardStep::default() };
+            let args = BTreeMap::from([("capability".to_owned(), TemplateArg(name.to_owned()))]);
             let call = TemplateCall { template_id: PROBE_TEMPLATE.to_owned(), args };
-            let drafts = expand(&caller, &call, &[], &[], self.report);
+            let drafts = expand(&caller, &call, self.report);
             for draft in drafts {
                 plan.extend(self.standard(draft));
             }
@@ -139,7 +136,7 @@ impl<'a> Builder<'a> {
         let mut plan = Vec::new();
         for step in &source.steps {
             let items = self.step(step);
-            match self.named_bodies.get_mut(&step.common().id) {
+            match self.named_bodies.get_mut(step.id()) {
                 Some(body) => *body = items,
                 None => plan.extend(items),
             }
@@ -158,7 +155,7 @@ impl<'a> Builder<'a> {
     fn standard_or_call(&mut self, step: &'a StandardStep) -> Vec<PlanItem> {
         self.prompt_sources(step);
         let Some(call) = &step.template_call else { return self.standard(Draft::authored(step.clone())) };
-        let drafts = expand(step, call, self.input.routines, &self.source.conditions, self.report);
+        let drafts = expand(step, call, self.report);
         let mut plan = Vec::new();
         for draft in drafts {
             plan.extend(self.standard(draft));
@@ -173,9 +170,9 @@ impl<'a> Builder<'a> {
         if count != 1 {
             let found = if count == 0 { "no prompt" } else { "several prompts" };
             self.report.push(
-                Problem::on(Code::PromptSource, &step.common.at)
-                    .message(format!("the step `{}` has {found}", shown(&step.common.id)))
-                    .why("a step says what to do in exactly one way")
+                Problem::on(Code::PromptSource, &step.at)
+                    .message(format!("the step `{}` has {found}", shown(&step.id)))
+                    .why("a step has exactly one source for its prompt")
                     .fix("keep exactly one of `prompt`, `promptBlocks`, `templateCall`"),
             );
         }
@@ -187,7 +184,7 @@ impl<'a> Builder<'a> {
             if !id.is_empty() {
                 self.report.push(
                     Problem::on(Code::StepId, &at.key("id"))
-                        .message(format!("{:?} is no step id", shown(id)))
+                        .message(format!("{:?} is not a valid step id", shown(id)))
                         .why("step ids become part of keys and tokens")
                         .fix("use lowercase letters, digits, `-` and `_`"),
                 );
@@ -208,7 +205,7 @@ impl<'a> Builder<'a> {
         Some(parsed)
     }
 
-    /// Fills extension points in; what is left of `{{wr.` names nothing.
+    /// Fills extension points in; any other `{{wr.` token is an error.
     pub(super) fn bind(&mut self, text: &str, at: &DocPath) -> String {
         bind(text, &self.slots, &mut self.used_slots, at, self.report)
     }
@@ -251,7 +248,7 @@ impl<'a> Builder<'a> {
             self.report.push(
                 Problem::on(Code::UnknownCondition, at)
                     .message(format!("there is no condition `{}`", shown(id)))
-                    .why("nothing would decide here")
+                    .why("there would be nothing to test")
                     .fix(suggestion(id, &known)),
             );
             return None;
@@ -394,7 +391,7 @@ fn embedded(id: &'static str) -> Option<CompiledContract> {
     })
 }
 
-/// Which top-level steps are the body of some loop, however deep the loop stands.
+/// Which top-level steps are the body of some loop, however deep the loop is nested.
 fn named_bodies(steps: &[Step]) -> BTreeMap<String, Vec<PlanItem>> {
     let mut found = BTreeMap::new();
     let mut queue: Vec<&Step> = steps.iter().collect();
@@ -444,7 +441,7 @@ fn bind(
                 report.push(
                     Problem::on(Code::UnknownBinding, at)
                         .message(format!("there is no extension point `{}`", shown(slot)))
-                        .why("the prompt would be left with a hole")
+                        .why("the prompt would be incomplete")
                         .fix(if known.is_empty() {
                             format!("declare it: \"extensionPoints\": [{{ \"slotId\": \"{}\", ... }}]", shown(slot))
                         } else {
@@ -454,7 +451,7 @@ fn bind(
             }
             None => report.push(
                 Problem::on(Code::UnresolvedToken, at)
-                    .message(format!("`{}` names nothing", shown(token)))
+                    .message(format!("unknown token `{}`", shown(token)))
                     .why("`{{wr.` is reserved for what the compiler fills in")
                     .fix("only {{wr.bindings.slot}} exists; snippets are written as { \"kind\": \"ref\" } parts"),
             ),

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkflow};
 use workrail_model::limits::{PINNED_WORKFLOW_BYTES_MAX, RENDERED_STEP_BYTES_MAX};
-use workrail_model::source::{DocPath, StandardStep, Workflow};
 
 use super::diagnostic::Code;
 use super::nearest::suggestion;
-use super::report::{Problem, Report};
-use super::shape::shown;
+use super::path::DocPath;
+use super::report::{Problem, Report, shown};
+use super::source::{StandardStep, Workflow};
 use crate::render::prompt::too_long_as_authored;
 
 /// Ids of the workflow's own lists are unique.
@@ -46,7 +46,7 @@ fn unique<'a>(names: impl Iterator<Item = &'a str>, at: &DocPath, report: &mut R
 
 /// The assessments of a step are declared, and its consequences are about their levels.
 pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut Report) {
-    let at = &step.common.at;
+    let at = &step.at;
     let known: Vec<&str> = source.assessments.iter().map(|own| own.id.as_str()).collect();
     let mut referenced: Vec<&AssessmentDefinition> = Vec::new();
     for (index, name) in step.assessment_refs.iter().enumerate() {
@@ -55,7 +55,7 @@ pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut R
             None => report.push(
                 Problem::on(Code::UnknownAssessment, &at.key("assessmentRefs").index(index))
                     .message(format!("there is no assessment `{}`", shown(name)))
-                    .why("the agent would be asked for a judgement that nobody defined")
+                    .why("the agent would be asked for a rating that is not defined")
                     .fix(suggestion(name, &known)),
             ),
         }
@@ -73,15 +73,16 @@ pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut R
     let mut seen = BTreeSet::new();
     for (index, consequence) in step.consequences.iter().enumerate() {
         let place = list.index(index);
-        if !seen.insert((&consequence.level, &consequence.for_assessment)) {
+        let when = &consequence.when;
+        if !seen.insert((&when.any_equals_level, &when.for_assessment)) {
             report.push(
                 Problem::on(Code::Consequence, &place)
-                    .message(format!("the level {:?} has two consequences", shown(&consequence.level)))
+                    .message(format!("the level {:?} has two consequences", shown(&when.any_equals_level)))
                     .why("only one of them could be followed")
                     .fix("join them into one"),
             );
         }
-        if let Some(name) = &consequence.for_assessment
+        if let Some(name) = &when.for_assessment
             && !step.assessment_refs.contains(name)
         {
             let refs: Vec<&str> = step.assessment_refs.iter().map(String::as_str).collect();
@@ -93,13 +94,7 @@ pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut R
             );
             continue;
         }
-        level_declared(
-            &consequence.level,
-            consequence.for_assessment.as_deref(),
-            &referenced,
-            &place,
-            report,
-        );
+        level_declared(&when.any_equals_level, when.for_assessment.as_deref(), &referenced, &place, report);
     }
 }
 
@@ -124,7 +119,7 @@ fn level_declared(
     report.push(
         Problem::on(Code::AssessmentLevel, &at.key("when").key("anyEqualsLevel"))
             .message(format!("no dimension has the level {:?}", shown(level)))
-            .why("the consequence could never come about")
+            .why("the consequence could never apply")
             .fix(suggestion(level, &known)),
     );
 }
@@ -179,7 +174,7 @@ pub(super) fn sizes(
                 .message(format!(
                     "the compiled workflow has {bytes} bytes, at most {PINNED_WORKFLOW_BYTES_MAX} are allowed"
                 ))
-                .why("a compiled workflow is kept and read as a whole")
+                .why("a compiled workflow is stored and read as a whole")
                 .fix("split it into several workflows"),
         );
     }

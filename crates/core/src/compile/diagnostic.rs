@@ -1,7 +1,7 @@
-//! Problems in a workflow file, said so that an author can fix them (G45).
+//! Problems in a workflow file, explained so that an author can fix them (G45).
 //!
 //! Each has a place (line, column, path in the document), what is wrong, why it matters and a fix. All
-//! problems of a file are collected; rendering them for a terminal is the edge's affair.
+//! problems of a file are collected; rendering them for a terminal is up to the caller.
 
 use std::fmt;
 
@@ -176,7 +176,6 @@ codes! {
     UnknownTemplate = "unknown-template", Error;
     TemplateArg = "template-arg", Error;
     TemplateArgUnused = "template-arg-unused", Warning;
-    TemplateNesting = "template-nesting", Error;
     UnknownContract = "unknown-contract", Error;
     UnknownBinding = "unknown-binding", Error;
     BindingUnused = "binding-unused", Warning;

@@ -1,4 +1,4 @@
-//! Reads JSON and JSONC into a tree that remembers where everything stood (G45).
+//! Reads JSON and JSONC into a tree that records the place of everything (G45).
 //!
 //! Comments and trailing commas are fine, everything else that JSON forbids is not. Refused with a
 //! place: duplicate keys, deep nesting, numbers that a double cannot hold.
@@ -8,9 +8,9 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Number, Value};
 use workrail_model::limits::{JSON_DEPTH_MAX, SAFE_INTEGER_MAX, WORKFLOW_SOURCE_BYTES_MAX};
-use workrail_model::source::{DocPath, Segment};
 
 use super::diagnostic::{Code, Span};
+use super::path::{DocPath, Segment};
 use super::report::{Problem, Report};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +59,20 @@ impl Node {
         match &self.kind {
             Kind::Text(text) => Some(text),
             Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::List(_) | Kind::Object(_) => None,
+        }
+    }
+
+    pub(super) fn flag(&self) -> Option<bool> {
+        match self.kind {
+            Kind::Bool(flag) => Some(flag),
+            Kind::Null | Kind::Number(_) | Kind::Text(_) | Kind::List(_) | Kind::Object(_) => None,
+        }
+    }
+
+    pub(super) fn number(&self) -> Option<&Number> {
+        match &self.kind {
+            Kind::Number(number) => Some(number),
+            Kind::Null | Kind::Bool(_) | Kind::Text(_) | Kind::List(_) | Kind::Object(_) => None,
         }
     }
 
@@ -121,9 +135,7 @@ pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
         report.push(
             Problem::at(Code::FileTooLarge, Span::default())
                 .message(format!("the file has {} bytes", bytes.len()))
-                .why(format!(
-                    "a workflow file may have {WORKFLOW_SOURCE_BYTES_MAX} bytes, so that listing stays fast"
-                ))
+                .why(format!("the limit is {WORKFLOW_SOURCE_BYTES_MAX} bytes, so that listing stays fast"))
                 .fix("move long material into files that `references` point at"),
         );
         return None;
@@ -238,8 +250,8 @@ impl Reader<'_> {
             if !seen.insert(key.clone()) {
                 self.report.push(
                     Problem::at(Code::DuplicateKey, key_span)
-                        .message(format!("the key `{key}` stands twice in this object"))
-                        .why("readers disagree on which of the two counts")
+                        .message(format!("the key `{key}` occurs twice in this object"))
+                        .why("JSON readers disagree on which of the two counts")
                         .fix("remove one of them"),
                 );
                 continue;
@@ -261,8 +273,8 @@ impl Reader<'_> {
         });
         if exact.is_none() {
             self.report.push(Problem::at(Code::BadNumber, span)
-                .message("this number cannot be kept exactly")
-                .why("numbers are doubles; beyond 2^53-1 digits get lost and the workflow's hash with them")
+                .message("this number cannot be stored exactly")
+                .why("numbers are doubles: beyond 2^53-1 digits are lost, and the workflow's hash would change")
                 .fix("use a smaller number, or text"));
         }
         exact

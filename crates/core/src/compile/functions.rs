@@ -1,4 +1,4 @@
-//! Functions: named instructions, their calls and references, and which of them nobody uses.
+//! Functions: named instructions, their calls and references, and which of them are unused.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 use workrail_model::compiled::{
     CompiledStep, FunctionCall, FunctionDefinition, FunctionParameter, ParameterType,
 };
-use workrail_model::source::{DocPath, StandardStep, Workflow};
 
 use super::diagnostic::Code;
 use super::nearest::suggestion;
-use super::report::{Problem, Report};
-use super::shape::shown;
+use super::path::DocPath;
+use super::report::{Problem, Report, shown};
+use super::source::{StandardStep, Workflow};
 
 /// The functions that the step being compiled can see: the workflow's and its loops'.
 pub(super) struct Visible<'a> {
@@ -33,23 +33,23 @@ impl<'a> Visible<'a> {
 
     fn find<'s>(&'s self, step: &'s StandardStep, name: &str) -> Option<&'s FunctionDefinition> {
         let outer = self.levels.iter().rev().flat_map(|level| level.iter());
-        step.common.functions.iter().chain(outer).find(|own| own.name == name)
+        step.functions.iter().chain(outer).find(|own| own.name == name)
     }
 
     fn names<'s>(&'s self, step: &'s StandardStep) -> Vec<&'s str> {
         let outer = self.levels.iter().flat_map(|level| level.iter());
-        step.common.functions.iter().chain(outer).map(|own| own.name.as_str()).collect()
+        step.functions.iter().chain(outer).map(|own| own.name.as_str()).collect()
     }
 
     pub(super) fn check(&self, step: &StandardStep, report: &mut Report) {
-        let at = &step.common.at;
+        let at = &step.at;
         for (index, reference) in step.function_references.iter().enumerate() {
             let name = reference.trim().trim_end_matches("()");
             if self.find(step, name).is_none() {
                 report.push(
                     Problem::on(Code::FunctionReference, &at.key("functionReferences").index(index))
                         .message(format!("there is no function `{}`", shown(name)))
-                        .why("the agent cannot be told what it means")
+                        .why("the agent would not see its definition")
                         .fix(suggestion(name, &self.names(step))),
                 );
             }
@@ -61,7 +61,7 @@ impl<'a> Visible<'a> {
                 None => report.push(
                     Problem::on(Code::UnknownFunction, &place.key("name"))
                         .message(format!("there is no function `{}`", shown(&call.name)))
-                        .why("a call of nothing does nothing")
+                        .why("the call would have no effect")
                         .fix(suggestion(&call.name, &self.names(step))),
                 ),
             }

@@ -3,11 +3,10 @@
 use workrail_model::digest::Sha256;
 use workrail_model::event::WorkflowSourceKind;
 use workrail_model::name::WorkflowId;
-use workrail_model::source::DocPath;
 
 use super::diagnostic::Code;
-use super::report::{Problem, Report};
-use super::shape::shown;
+use super::path::DocPath;
+use super::report::{Problem, Report, shown};
 
 /// Where a file comes from, as far as compiling cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +71,7 @@ pub(super) fn check(id: &str, origin: Origin, report: &mut Report) -> Option<Wor
                 .collect();
             report.push(
                 Problem::on(Code::WorkflowId, &at)
-                    .message(format!("{:?} is no workflow id", shown(id)))
+                    .message(format!("{:?} is not a valid workflow id", shown(id)))
                     .why(error.rule)
                     .fix(format!("for example \"{}.{cleaned}\"", origin.namespace())),
             );

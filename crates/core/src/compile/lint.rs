@@ -1,4 +1,4 @@
-//! What is allowed and still probably wrong: conditions that never hold, variables nobody sets, loops
+//! What is allowed and still probably wrong: conditions that never hold, variables that nothing sets, loops
 //! that could spin.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,14 +8,14 @@ use workrail_model::compiled::{
     CompiledLoop, CompiledStep, ConditionTest, Expr, LoopControl, PlanItem, PromptBlocks,
 };
 use workrail_model::name::LoopId;
-use workrail_model::source::{DocPath, Workflow};
 
 use super::diagnostic::Code;
-use super::report::{Problem, Report};
-use super::shape::shown;
+use super::path::DocPath;
+use super::report::{Problem, Report, shown};
+use super::source::Workflow;
 use crate::render::template::{Token, tokens};
 
-/// Where each step and loop stood in the document.
+/// Where each step and loop is in the document.
 type Places = BTreeMap<String, DocPath>;
 
 fn place(places: &Places, id: &str) -> DocPath {
@@ -161,7 +161,7 @@ pub(super) fn variables(
             report.push(
                 Problem::on(Code::UnsetVariable, &place(places, step.step_id.as_str()))
                     .message(format!("`{}` shows {{{{{root}}}}}, which nothing else mentions", step.step_id))
-                    .why("if nobody sets it, the agent reads [unset] there")
+                    .why("if it is not set, the agent reads [unset] there")
                     .fix(format!(
                         "tell an earlier step to set the context key `{root}`, or correct the name"
                     )),
@@ -173,7 +173,7 @@ pub(super) fn variables(
 fn not_a_variable(step: &CompiledStep, source: &str, places: &Places, report: &mut Report) {
     report.push(
         Problem::on(Code::NotAVariable, &place(places, step.step_id.as_str()))
-            .message(format!("`{}` holds `{}`, which is shown as it is", step.step_id, shown(source)))
+            .message(format!("`{}` contains `{}`, which is shown unchanged", step.step_id, shown(source)))
             .why("only names and dots are filled in; there are no expressions")
             .fix("use a plain {{name}}, and let a step compute the value"),
     );
@@ -184,7 +184,7 @@ fn shown_texts(step: &CompiledStep) -> impl Iterator<Item = &str> {
     [step.title.as_str(), step.prompt.as_str()].into_iter().chain(fragments)
 }
 
-/// Every word that stands outside of `{{}}`, every key that a condition reads, every loop variable.
+/// Every word outside of `{{}}`, every key that a condition reads, every loop variable.
 fn mentioned<'a>(
     source: &'a Workflow,
     steps: &'a [CompiledStep],

@@ -4,26 +4,20 @@ use workrail_model::compiled::{
     CompiledLoop, ConditionTest, ForCount, LoopControl, OnLimit, PlanItem, WarningCode,
 };
 use workrail_model::name::{ConditionId, ContractRef, LoopId};
-use workrail_model::source::{
-    BodySource, Condition, ConditionBody, ConditionSource, DocPath, LoopSource, LoopStep, StepCommon,
-};
 
 use super::build::Builder;
 use super::diagnostic::Code;
 use super::lint;
 use super::nearest::suggestion;
-use super::report::Problem;
-use super::shape::shown;
+use super::path::DocPath;
+use super::report::{Problem, shown};
+use super::source::{BodySource, Condition, ConditionBody, ConditionSource, LoopSource, LoopStep};
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 
 /// A loop whose body may still be unknown.
-pub(super) struct LoopDraft {
+pub(super) struct LoopDraft<'a> {
     loop_id: LoopId,
-    common: StepCommon,
-    control: LoopSource,
-    max_iterations: u32,
-    on_limit: OnLimit,
-    iteration_var: String,
+    step: &'a LoopStep,
     run_condition: Option<ConditionId>,
     body: BodyDraft,
 }
@@ -35,8 +29,8 @@ enum BodyDraft {
 
 /// Takes the loop's id and compiles its body; what controls it is settled by `finish`.
 pub(super) fn open<'a>(builder: &mut Builder<'a>, step: &'a LoopStep) -> Vec<PlanItem> {
-    let at = &step.common.at;
-    if step.common.id.is_empty() {
+    let at = &step.at;
+    if step.id.is_empty() {
         builder.report.push(
             Problem::on(Code::MissingField, at)
                 .message("a loop has no `id`")
@@ -44,11 +38,11 @@ pub(super) fn open<'a>(builder: &mut Builder<'a>, step: &'a LoopStep) -> Vec<Pla
                 .fix("add \"id\": \"...\""),
         );
     }
-    let claimed = builder.claim(&step.common.id, at);
-    let id = step.common.id.as_str();
+    let claimed = builder.claim(&step.id, at);
+    let id = step.id.as_str();
     let run_condition =
-        builder.link(step.common.run_condition.as_ref(), &format!("{id}.loop-run"), &at.key("runCondition"));
-    builder.functions.enter(&step.common.functions);
+        builder.link(step.run_condition.as_ref(), &format!("{id}.loop-run"), &at.key("runCondition"));
+    builder.functions.enter(&step.functions);
     let body = match &step.body {
         BodySource::Named(name) => BodyDraft::Named(name.clone()),
         BodySource::Inline(steps) => {
@@ -62,16 +56,7 @@ pub(super) fn open<'a>(builder: &mut Builder<'a>, step: &'a LoopStep) -> Vec<Pla
     {
         unreachable(builder, id, at);
     }
-    builder.loops.push(LoopDraft {
-        loop_id: loop_id.clone(),
-        common: step.common.clone(),
-        control: step.control.clone(),
-        max_iterations: step.max_iterations.unwrap_or(1),
-        on_limit: step.on_limit,
-        iteration_var: step.iteration_var.clone().unwrap_or_else(|| "currentIteration".to_owned()),
-        run_condition,
-        body,
-    });
+    builder.loops.push(LoopDraft { loop_id: loop_id.clone(), step, run_condition, body });
     vec![PlanItem::Loop { loop_id }]
 }
 
@@ -90,29 +75,26 @@ pub(super) fn finish(builder: &mut Builder<'_>) -> Vec<CompiledLoop> {
     let drafts = std::mem::take(&mut builder.loops);
     let mut loops = Vec::with_capacity(drafts.len());
     for draft in drafts {
+        let step = draft.step;
         let body = body(builder, &draft);
         let Some(control) = control(builder, &draft, &body) else { continue };
         loops.push(CompiledLoop {
-            title: if draft.common.title.is_empty() {
-                draft.loop_id.to_string()
-            } else {
-                draft.common.title.clone()
-            },
+            title: if step.title.is_empty() { draft.loop_id.to_string() } else { step.title.clone() },
             loop_id: draft.loop_id,
             control,
-            max_iterations: draft.max_iterations,
-            on_limit: draft.on_limit,
-            iteration_var: draft.iteration_var,
+            max_iterations: step.max_iterations,
+            on_limit: step.on_limit,
+            iteration_var: step.iteration_var.clone().unwrap_or_else(|| "currentIteration".to_owned()),
             run_condition: draft.run_condition,
             body,
-            functions: draft.common.functions,
+            functions: step.functions.clone(),
         });
     }
     loops.sort_by(|a, b| a.loop_id.cmp(&b.loop_id));
     loops
 }
 
-fn body(builder: &mut Builder<'_>, draft: &LoopDraft) -> Vec<PlanItem> {
+fn body(builder: &mut Builder<'_>, draft: &LoopDraft<'_>) -> Vec<PlanItem> {
     let name = match &draft.body {
         BodyDraft::Inline(items) => return items.clone(),
         BodyDraft::Named(name) => name,
@@ -123,16 +105,16 @@ fn body(builder: &mut Builder<'_>, draft: &LoopDraft) -> Vec<PlanItem> {
         PlanItem::Step { .. } => false,
     });
     if items.is_empty() || holds_a_loop {
-        let known: Vec<&str> = builder.source.steps.iter().map(|step| step.common().id.as_str()).collect();
+        let known: Vec<&str> = builder.source.steps.iter().map(|step| step.id()).collect();
         let (message, fix) = if holds_a_loop {
             (format!("the body `{name}` is itself a loop"), "write the inner loop into the body".to_owned())
         } else {
-            (format!("there is no step `{}` to be the body", shown(name)), suggestion(name, &known))
+            (format!("there is no step `{}` to use as the body", shown(name)), suggestion(name, &known))
         };
         builder.report.push(
-            Problem::on(Code::LoopBody, &draft.common.at.key("body"))
+            Problem::on(Code::LoopBody, &draft.step.at.key("body"))
                 .message(message)
-                .why("a loop repeats a step that stands beside it, or the steps written into it")
+                .why("the body is another step at the top level, or the steps written into the loop")
                 .fix(fix),
         );
         return Vec::new();
@@ -140,8 +122,8 @@ fn body(builder: &mut Builder<'_>, draft: &LoopDraft) -> Vec<PlanItem> {
     items
 }
 
-fn control(builder: &mut Builder<'_>, draft: &LoopDraft, body: &[PlanItem]) -> Option<LoopControl> {
-    Some(match &draft.control {
+fn control(builder: &mut Builder<'_>, draft: &LoopDraft<'_>, body: &[PlanItem]) -> Option<LoopControl> {
+    Some(match &draft.step.control {
         LoopSource::Unknown => return None,
         LoopSource::While { source } => {
             LoopControl::While { condition_id: condition(builder, draft, source, body)? }
@@ -163,11 +145,11 @@ fn control(builder: &mut Builder<'_>, draft: &LoopDraft, body: &[PlanItem]) -> O
 
 fn condition(
     builder: &mut Builder<'_>,
-    draft: &LoopDraft,
+    draft: &LoopDraft<'_>,
     source: &ConditionSource,
     body: &[PlanItem],
 ) -> Option<ConditionId> {
-    let at = &draft.common.at;
+    let at = &draft.step.at;
     let decision = decision_position(builder, body);
     let name = format!("{}.loop", draft.loop_id);
     match source {
@@ -193,7 +175,7 @@ fn condition(
             by_context(builder, draft);
             let id = ConditionId::parse(&name).ok()?;
             let test = ConditionTest::Context { expr: expr.clone() };
-            if lint::never_holds_test(&test) && matches!(draft.control, LoopSource::While { .. }) {
+            if lint::never_holds_test(&test) && matches!(draft.step.control, LoopSource::While { .. }) {
                 builder.report.push(
                     Problem::on(Code::ConditionNeverHolds, at)
                         .message(format!("the condition of the loop `{}` can never hold", draft.loop_id))
@@ -211,7 +193,7 @@ fn condition(
         ConditionSource::Derived => {
             builder.report.push(
                 Problem::on(Code::LoopControl, at)
-                    .message(format!("nothing decides whether the loop `{}` goes on", draft.loop_id))
+                    .message(format!("nothing decides whether the loop `{}` continues", draft.loop_id))
                     .why("a while or until loop needs a condition or a decision step")
                     .fix(
                         "end the body with a step that has \
@@ -225,7 +207,7 @@ fn condition(
 
 fn artifact(
     builder: &mut Builder<'_>,
-    draft: &LoopDraft,
+    draft: &LoopDraft<'_>,
     contract_ref: &str,
     label: Option<String>,
     decision: Option<usize>,
@@ -249,12 +231,12 @@ fn loop_control(
 
 fn check_artifact(
     builder: &mut Builder<'_>,
-    draft: &LoopDraft,
+    draft: &LoopDraft<'_>,
     contract_ref: &str,
     decision: Option<usize>,
     body: &[PlanItem],
 ) -> Option<()> {
-    let at = &draft.common.at;
+    let at = &draft.step.at;
     let loop_id = &draft.loop_id;
     if contract_ref != LOOP_CONTROL_CONTRACT {
         builder.report.push(
@@ -268,11 +250,11 @@ fn check_artifact(
     builder.contract(contract_ref, at);
     match decision {
         None => {
-            let blocks = draft.on_limit == OnLimit::Block;
+            let blocks = draft.step.on_limit == OnLimit::Block;
             let code = if blocks { Code::LoopControl } else { Code::LoopWithoutDecision };
             builder.report.push(
                 Problem::on(code, at)
-                    .message(format!("no step of the loop `{loop_id}` gives its decision"))
+                    .message(format!("no step of the loop `{loop_id}` delivers its decision"))
                     .why("a missing decision never ends a loop, so it always runs to its limit")
                     .fix("end the body with a step whose outputContract is wr.contracts.loop_control"),
             );
@@ -291,17 +273,17 @@ fn check_artifact(
     Some(())
 }
 
-fn by_context(builder: &mut Builder<'_>, draft: &LoopDraft) {
+fn by_context(builder: &mut Builder<'_>, draft: &LoopDraft<'_>) {
     builder.report.push(
-        Problem::on(Code::LoopByContext, &draft.common.at)
+        Problem::on(Code::LoopByContext, &draft.step.at)
             .message(format!("the loop `{}` is decided by context values", draft.loop_id))
-            .why("a value that the agent forgets to set ends or prolongs the loop unnoticed")
+            .why("if the agent forgets to set a value, the loop ends too early or runs too long, unnoticed")
             .fix("prefer a decision step with wr.contracts.loop_control"),
     );
     builder.warn(WarningCode::LoopControlledByContext, draft.loop_id.as_str(), None);
 }
 
-/// Where in the body the decision step stands.
+/// Where in the body the decision step is.
 fn decision_position(builder: &Builder<'_>, body: &[PlanItem]) -> Option<usize> {
     body.iter().rposition(|item| match item {
         PlanItem::Loop { .. } => false,

@@ -1,6 +1,6 @@
 //! Compiles an authored workflow into the self-contained form that runs (G21, G45).
 //!
-//! The order is fixed: read, check the shape, decode, expand templates, fill bindings, apply features in
+//! The order is fixed: parse, decode, expand templates, fill bindings, apply features in
 //! the order of their ids, resolve snippets, render prompt blocks, inject probes and virtual steps, embed
 //! contracts, link conditions and loops, lint. Nothing depends on the machine, the directory or the order
 //! of keys; every problem is reported at once.
@@ -9,34 +9,33 @@ mod bindings;
 mod blocks;
 mod build;
 mod check;
-mod decode;
-mod delegates;
 mod diagnostic;
 mod document;
 mod expand;
-mod fields;
+mod format;
 mod functions;
 mod identity;
 mod lint;
 mod loops;
 mod nearest;
+mod path;
+mod reference;
 mod report;
 mod schema;
-mod shape;
+mod source;
 
-pub use bindings::{Bindings, BindingsError, bindings_for, drifted};
-pub use delegates::delegation_cycle;
+pub use bindings::{Bindings, BindingsError, bindings_for};
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
-pub use expand::{Routine, argument_names};
+pub use expand::argument_names;
 pub use identity::{Origin, suggested_id};
 pub use nearest::nearest;
+pub use reference::{FieldReference, ObjectReference, format_reference};
 pub use schema::workflow_schema;
 
 use std::collections::BTreeMap;
 
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::name::WorkflowId;
-use workrail_model::source::Workflow;
 
 use report::Report;
 
@@ -47,15 +46,13 @@ pub struct CompileInput<'a> {
     pub file: &'a str,
     pub bindings: &'a Bindings,
     pub origin: Origin,
-    /// Looked up before the built-in templates.
-    pub routines: &'a [Routine],
 }
 
 impl<'a> CompileInput<'a> {
-    /// A file of the project, without bindings and further routines.
+    /// A file of the project, without bindings.
     pub fn new(bytes: &'a [u8], file: &'a str) -> Self {
         static NONE: Bindings = BTreeMap::new();
-        Self { bytes, file, bindings: &NONE, origin: Origin::Project, routines: &[] }
+        Self { bytes, file, bindings: &NONE, origin: Origin::Project }
     }
 }
 
@@ -80,8 +77,7 @@ pub fn check(input: CompileInput<'_>) -> Checked {
     let Some(root) = document::parse(input.bytes, &mut report) else {
         return Checked { workflow: None, diagnostics: report.finish(input.file, None) };
     };
-    shape::check(&root, &fields::WORKFLOW, &mut report);
-    let source = decode::workflow(&root, &mut report);
+    let source = source::workflow(&root, &mut report);
     let workflow = build::workflow(&source, &input, &mut report);
     let workflow = workflow.filter(|_| !report.has_errors());
     Checked { workflow, diagnostics: report.finish(input.file, Some(&root)) }
@@ -94,11 +90,16 @@ pub fn authored_id(bytes: &[u8]) -> Option<WorkflowId> {
     WorkflowId::parse(root.get("id")?.text()?).ok()
 }
 
-/// The authored model alone, for tools that list or rewrite workflows.
-pub fn read_source(bytes: &[u8], file: &str) -> Result<Workflow, Diagnostics> {
+/// What tools read of a file without compiling it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    pub id: String,
+}
+
+/// Reads a file and checks its shape, without compiling it.
+pub fn read_source(bytes: &[u8], file: &str) -> Result<Source, Diagnostics> {
     let mut report = Report::default();
     let Some(root) = document::parse(bytes, &mut report) else { return Err(report.finish(file, None)) };
-    shape::check(&root, &fields::WORKFLOW, &mut report);
-    let source = decode::workflow(&root, &mut report);
-    if report.has_errors() { Err(report.finish(file, Some(&root))) } else { Ok(source) }
+    let source = source::workflow(&root, &mut report);
+    if report.has_errors() { Err(report.finish(file, Some(&root))) } else { Ok(Source { id: source.id }) }
 }

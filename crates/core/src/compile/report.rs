@@ -1,9 +1,9 @@
 //! Collects problems while a file is read; lines and columns are worked out at the end.
 
 use workrail_model::limits::COMPILED_EXPANSION_BYTES_MAX;
-use workrail_model::source::DocPath;
 
 use super::diagnostic::{Code, Diagnostic, Diagnostics, Span};
+use super::path::DocPath;
 
 /// A problem before its line is known.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Report {
                         "bindings, templates, features and inherited texts add more than \
                          {COMPILED_EXPANSION_BYTES_MAX} bytes to this workflow, counted up to here"
                     ))
-                    .why("a compiled workflow is kept and read as a whole")
+                    .why("a compiled workflow is stored and read as a whole")
                     .fix("repeat long texts less often, or write them once in metaGuidance"),
             );
         }
@@ -157,4 +157,9 @@ fn position(text: &str, lines: &[usize], offset: usize) -> (usize, usize) {
     // `lines` starts with 0, so there is a start at or before every offset.
     let start = lines.get(line - 1).copied().unwrap_or(0);
     (line, text[start..offset].chars().count() + 1)
+}
+
+/// A text short enough to repeat in a message.
+pub(super) fn shown(text: &str) -> String {
+    if text.len() <= 60 { text.to_owned() } else { format!("{}...", &text[..text.floor_char_boundary(57)]) }
 }

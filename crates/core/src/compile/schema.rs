@@ -1,4 +1,4 @@
-//! The published JSON Schema of workflow files, from the same tables that check them.
+//! The published JSON Schema of workflow files, from the same declarations that read them.
 //!
 //! Flat enough for editors: no root combinator, definitions by name, a description on every field.
 
@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::fields::WORKFLOW_OBJECT;
-use super::shape::{ObjectShape, Shape};
+use super::format::{Authored, ObjectShape, Shape};
+use super::source::Workflow;
 
 /// The schema of `schemas/workflow.schema.json`.
 pub fn workflow_schema() -> Value {
     let mut writer = Writer { definitions: BTreeMap::new() };
-    let mut root = writer.fields(&WORKFLOW_OBJECT);
+    let shape = Workflow::shape();
+    let mut root =
+        if let Shape::Object(object) = &shape { writer.fields(object) } else { writer.shape(&shape) };
     if let Some(members) = root.as_object_mut() {
         members.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
         members.insert("title".to_owned(), json!("WorkRail workflow"));
@@ -36,10 +38,10 @@ impl Writer {
             Shape::Flag => json!({ "type": "boolean" }),
             Shape::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
             Shape::Number => json!({ "type": "number" }),
-            Shape::List { item, min, max, unique } => {
+            Shape::List { item, min, max, distinct } => {
                 let items = self.shape(item);
                 json!({
-                    "type": "array", "items": items, "minItems": min, "maxItems": max, "uniqueItems": unique,
+                    "type": "array", "items": items, "minItems": min, "maxItems": max, "uniqueItems": distinct,
                 })
             }
             Shape::Object(object) => self.named(object),
@@ -47,12 +49,8 @@ impl Writer {
                 let values = self.shape(inner);
                 json!({ "type": "object", "additionalProperties": values })
             }
-            Shape::Either(alternatives) => {
+            Shape::AnyOf(alternatives) => {
                 let any: Vec<Value> = alternatives.iter().map(|shape| self.shape(shape)).collect();
-                json!({ "anyOf": any })
-            }
-            Shape::Chosen { all, .. } => {
-                let any: Vec<Value> = all.iter().map(|object| self.named(object)).collect();
                 json!({ "anyOf": any })
             }
             Shape::Any => json!({}),
@@ -74,9 +72,9 @@ impl Writer {
     fn fields(&mut self, object: &ObjectShape) -> Value {
         let mut properties = Map::new();
         for field in object.fields {
-            let mut schema = self.shape(field.shape);
+            let mut schema = self.shape(&(field.shape)());
             if let Some(members) = schema.as_object_mut() {
-                members.insert("description".to_owned(), json!(field.doc));
+                members.insert("description".to_owned(), json!(field.doc()));
             }
             properties.insert(field.name.to_owned(), schema);
         }

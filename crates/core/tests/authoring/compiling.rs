@@ -1,7 +1,9 @@
 //! The compiler: one model from two spellings, fixed order, provenance, bounded cost (G21).
 
 use serde_json::{Value, json};
-use workrail_core::compile::{Bindings, CompileInput, Origin, Routine, check, compile, workflow_schema};
+use workrail_core::compile::{
+    Bindings, CompileInput, Origin, check, compile, format_reference, workflow_schema,
+};
 use workrail_model::compiled::{CompiledWorkflow, StepProvenance, WarningCode};
 
 use crate::{compiled, decide, decided, plain, workflow};
@@ -86,29 +88,6 @@ fn a_template_call_is_replaced_in_place_and_its_demands_are_kept() {
 }
 
 #[test]
-fn a_routine_is_injected_with_its_guidance_and_both_conditions() {
-    let mut routine =
-        workflow(json!([{ "id": "inner", "title": "{what}", "prompt": "Write {what}. Keep {{context}}.",
-        "runCondition": { "var": "b", "equals": 2 } }]));
-    routine["id"] = json!("wr.routine-mine");
-    routine["metaGuidance"] = json!(["Be brief."]);
-    let routines = [Routine::parse(routine.to_string().as_bytes(), "r.json").unwrap()];
-    let source = workflow(json!([{ "id": "call", "title": "C", "runCondition": { "var": "a", "equals": 1 },
-        "templateCall": { "templateId": "wr.templates.routine.mine", "args": { "what": "it" } } }]));
-    let text = source.to_string();
-    let input = CompileInput { routines: &routines, ..CompileInput::new(text.as_bytes(), "x") };
-    let workflow = compile(input).unwrap();
-    assert_eq!(workflow.steps[0].prompt, "Write it. Keep {{context}}.");
-    assert_eq!(workflow.steps[0].guidance, ["Be brief."]);
-    let holds = |value: Value| {
-        let context = crate::driver::context(value);
-        workrail_core::interpret::start(&workflow, &context).unwrap().state.pending_step().is_some()
-    };
-    assert!(holds(json!({ "a": 1, "b": 2 })));
-    assert!(!holds(json!({ "a": 0, "b": 2 })), "the caller's condition counts as well");
-}
-
-#[test]
 fn bindings_come_from_the_project_or_the_default_and_are_recorded() {
     let mut source = workflow(json!([{ "id": "a", "title": "A", "prompt": "Run {{wr.bindings.tool}}." }]));
     source["extensionPoints"] = json!([{ "slotId": "tool", "purpose": "Which tool", "default": "make" }]);
@@ -121,8 +100,6 @@ fn bindings_come_from_the_project_or_the_default_and_are_recorded() {
     assert_eq!(default.steps[0].prompt, "Run make.");
     assert_eq!(chosen.steps[0].prompt, "Run just.");
     assert_ne!(default.hash().unwrap(), chosen.hash().unwrap());
-    let drift = workrail_core::compile::drifted(&chosen, &Bindings::new());
-    assert_eq!(drift, [("tool".to_owned(), "just".to_owned(), None)]);
 }
 
 #[test]
@@ -176,20 +153,6 @@ fn the_reserved_namespace_is_for_bundled_files() {
 }
 
 #[test]
-fn delegation_cycles_are_found() {
-    let delegating = |id: &str, to: &str| {
-        let mut source = workflow(json!([{ "id": "p", "type": "parallel", "title": "P",
-            "parallelDelegations": [{ "workflowId": to }] }]));
-        source["id"] = json!(id);
-        compiled(&source)
-    };
-    let (a, b, c) = (delegating("x.a", "x.b"), delegating("x.b", "x.c"), delegating("x.c", "x.a"));
-    assert_eq!(workrail_core::compile::delegation_cycle(&[&a, &b]), None);
-    let cycle = workrail_core::compile::delegation_cycle(&[&a, &b, &c]).unwrap();
-    assert_eq!(cycle, ["x.a", "x.b", "x.c", "x.a"]);
-}
-
-#[test]
 fn large_files_are_read_in_bounded_time() {
     let started = std::time::Instant::now();
     let many: Vec<Value> =
@@ -210,4 +173,16 @@ fn the_published_schema_accepts_what_the_compiler_accepts() {
     let mut wrong = source;
     wrong["steps"][0]["promt"] = json!("x");
     assert!(!workrail_core::contract::issues(&schema, &wrong).is_empty());
+}
+
+#[test]
+fn every_field_of_the_format_is_explained_in_sentences() {
+    let mut names = std::collections::BTreeSet::new();
+    for object in format_reference() {
+        assert!(object.about.ends_with('.'), "{}", object.name);
+        for field in &object.fields {
+            assert!(field.doc.ends_with('.'), "{}.{}: {:?}", object.name, field.name, field.doc);
+        }
+        assert!(names.insert(object.name.clone()), "two objects are called {}", object.name);
+    }
 }

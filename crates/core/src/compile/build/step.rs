@@ -1,4 +1,4 @@
-//! Compiles one step: its prompt, what it owes, and the conditions it hangs on.
+//! Compiles one step: its prompt, what it must deliver, and its conditions.
 
 use workrail_model::assessment::ConsequenceEffect;
 use workrail_model::compiled::{
@@ -7,15 +7,15 @@ use workrail_model::compiled::{
 };
 use workrail_model::name::{AssessmentName, ContextKey, StepId};
 use workrail_model::reason::UserOnlyDependencyReason;
-use workrail_model::source::{
-    ConfirmationRequest, CriteriaSource, OutputSource, ParallelStep, StandardStep, UserDependencySource,
-};
 use workrail_model::text::BoundedText;
 
 use super::super::diagnostic::Code;
 use super::super::expand::Draft;
-use super::super::report::Problem;
-use super::super::shape::shown;
+use super::super::path::DocPath;
+use super::super::report::{Problem, Report, shown};
+use super::super::source::{
+    ConfirmationRequest, CriteriaSource, OutputSource, ParallelStep, StandardStep, UserDependencySource,
+};
 use super::super::{blocks, check, lint};
 use super::Builder;
 use crate::builtins::LOOP_CONTROL_CONTRACT;
@@ -24,21 +24,21 @@ use crate::builtins::LOOP_CONTROL_CONTRACT;
 const PROMPT_BYTES_ADVISED: usize = 8192;
 
 impl<'a> Builder<'a> {
-    /// Compiles a plain step and what it declares beside itself.
+    /// Compiles a plain step and the steps that it adds after itself.
     pub(in super::super) fn standard(&mut self, draft: Draft) -> Vec<PlanItem> {
         let Draft { step, provenance, kind } = draft;
-        let at = step.common.at.clone();
-        let Some(step_id) = self.claim(&step.common.id, &at) else { return Vec::new() };
-        let id = step.common.id.as_str();
+        let at = step.at.clone();
+        let Some(step_id) = self.claim(&step.id, &at) else { return Vec::new() };
+        let id = step.id.as_str();
         let (prompt, prompt_blocks, refs) = self.prompt(&step);
         let run_condition =
-            self.link(step.common.run_condition.as_ref(), &format!("{id}.run"), &at.key("runCondition"));
+            self.link(step.run_condition.as_ref(), &format!("{id}.run"), &at.key("runCondition"));
         self.lint_run(run_condition.as_ref(), id, &at);
-        let output = self.output(step.output.as_ref(), &at);
+        let output = self.output(step.output_contract.as_ref(), &at);
         check::assessments(self.source, &step, self.report);
         self.functions.check(&step, self.report);
         let compiled = CompiledStep {
-            title: self.bind(&step.common.title, &at.key("title")),
+            title: self.bind(&step.title, &at.key("title")),
             prompt,
             kind,
             prompt_blocks,
@@ -46,15 +46,15 @@ impl<'a> Builder<'a> {
             agent_role: self.role(step.agent_role.as_ref(), &at),
             model_tier: step.model_tier,
             guidance: step.guidance.iter().map(|text| self.bind(text, &at.key("guidance"))).collect(),
-            hints: step.hints.clone(),
-            confirmation: self.confirmation(step.common.confirmation.as_ref(), id, &step),
-            notes: notes_rule(step.common.notes_optional, output.is_some()),
+            hints: step.output.hints.clone(),
+            confirmation: self.confirmation(step.confirmation.as_ref(), id, &at),
+            notes: notes_rule(step.notes_optional, output.is_some()),
             output,
             criteria: self.criteria(&step),
             assessment_refs: names(&step.assessment_refs),
             consequences: consequences(&step),
             user_dependencies: self.user_dependencies(&step),
-            functions: step.common.functions.clone(),
+            functions: step.functions.clone(),
             function_references: step.function_references.iter().map(|name| bare(name)).collect(),
             function_calls: step.function_calls.clone(),
             metrics: MetricsDuty::None,
@@ -77,15 +77,14 @@ impl<'a> Builder<'a> {
         step: &StandardStep,
     ) -> (String, Option<workrail_model::compiled::PromptBlocks>, Vec<workrail_model::compiled::InjectedRef>)
     {
-        let at = &step.common.at;
+        let at = &step.at;
         let (prompt, compiled, refs) = match (&step.prompt, &step.prompt_blocks) {
             (None, Some(source)) => {
                 self.blocks_seen = true;
                 let (slots, used_slots) = (&self.slots, &mut self.used_slots);
                 let place = at.key("promptBlocks");
-                let mut bind = |text: &str, report: &mut super::super::report::Report| {
-                    super::bind(text, slots, used_slots, &place, report)
-                };
+                let mut bind =
+                    |text: &str, report: &mut Report| super::bind(text, slots, used_slots, &place, report);
                 let (compiled, used) =
                     blocks::compile(source, &self.features, &mut self.refs, at, &mut bind, self.report);
                 (blocks::render(&compiled), Some(compiled), used.refs)
@@ -96,7 +95,7 @@ impl<'a> Builder<'a> {
         if prompt.len() > PROMPT_BYTES_ADVISED {
             self.report.push(
                 Problem::on(Code::PromptOverBudget, at)
-                    .message(format!("the prompt of `{}` has {} bytes", shown(&step.common.id), prompt.len()))
+                    .message(format!("the prompt of `{}` has {} bytes", shown(&step.id), prompt.len()))
                     .why(format!(
                         "beyond {PROMPT_BYTES_ADVISED} bytes agents lose the instruction in the text"
                     ))
@@ -106,12 +105,7 @@ impl<'a> Builder<'a> {
         (prompt, compiled, refs)
     }
 
-    fn lint_run(
-        &mut self,
-        condition: Option<&workrail_model::name::ConditionId>,
-        id: &str,
-        at: &workrail_model::source::DocPath,
-    ) {
+    fn lint_run(&mut self, condition: Option<&workrail_model::name::ConditionId>, id: &str, at: &DocPath) {
         let Some(test) = condition.and_then(|condition| self.conditions.get(condition)) else { return };
         if lint::never_holds_test(test) {
             self.report.push(
@@ -126,7 +120,7 @@ impl<'a> Builder<'a> {
     }
 
     fn fragments(&mut self, step: &StandardStep) -> Vec<Fragment> {
-        let at = step.common.at.key("promptFragments");
+        let at = step.at.key("promptFragments");
         let mut seen = std::collections::BTreeSet::new();
         let mut fragments = Vec::new();
         for (index, fragment) in step.fragments.iter().enumerate() {
@@ -142,7 +136,7 @@ impl<'a> Builder<'a> {
                         .fix("give one of them another id"),
                 );
             }
-            let name = format!("{}.fragment-{index}", step.common.id);
+            let name = format!("{}.fragment-{index}", step.id);
             let when = self.link(fragment.when.as_ref(), &name, &place.key("when"));
             if when.as_ref().and_then(|id| self.conditions.get(id)).is_some_and(lint::never_holds_test) {
                 self.report.push(
@@ -162,9 +156,9 @@ impl<'a> Builder<'a> {
         &mut self,
         request: Option<&ConfirmationRequest>,
         id: &str,
-        step: &StandardStep,
+        at: &DocPath,
     ) -> Confirmation {
-        let at = step.common.at.key("requireConfirmation");
+        let at = at.key("requireConfirmation");
         let name = format!("{id}.confirm");
         match request {
             None | Some(ConfirmationRequest::Flag(false)) => Confirmation::Never,
@@ -182,7 +176,7 @@ impl<'a> Builder<'a> {
     pub(super) fn output(
         &mut self,
         source: Option<&OutputSource>,
-        at: &workrail_model::source::DocPath,
+        at: &DocPath,
     ) -> Option<OutputRequirement> {
         let source = source?;
         let contract_ref = self.contract(&source.contract_ref, at)?;
@@ -204,9 +198,9 @@ impl<'a> Builder<'a> {
     fn criterion(&mut self, source: &CriteriaSource, step: &StandardStep, count: &mut usize) -> Criteria {
         match source {
             CriteriaSource::Rule(rule) => {
-                let name = format!("{}.rule-{count}", step.common.id);
+                let name = format!("{}.rule-{count}", step.id);
                 *count += 1;
-                let when = self.link(rule.when.as_ref(), &name, &step.common.at.key("validationCriteria"));
+                let when = self.link(rule.when.as_ref(), &name, &step.at.key("validationCriteria"));
                 let rule = Rule { check: rule.check.clone(), message: rule.message.clone(), when };
                 Criteria::Rule { rule }
             }
@@ -223,22 +217,18 @@ impl<'a> Builder<'a> {
     }
 
     fn user_dependencies(&mut self, step: &StandardStep) -> Vec<UserDependency> {
-        let at = step.common.at.key("userDependencies");
+        let at = step.at.key("userDependencies");
         let sources = step.user_dependencies.iter().enumerate();
         sources.map(|(index, source)| self.user_dependency(source, &at.index(index))).collect()
     }
 
-    fn user_dependency(
-        &mut self,
-        source: &UserDependencySource,
-        at: &workrail_model::source::DocPath,
-    ) -> UserDependency {
+    fn user_dependency(&mut self, source: &UserDependencySource, at: &DocPath) -> UserDependency {
         let is_choice = source.reason == UserOnlyDependencyReason::NeedsUserChoice;
         if is_choice != source.choice_kind.is_some() {
             self.report.push(
                 Problem::on(Code::UserDependency, at)
-                    .message("`choiceKind` goes with `needs_user_choice`, and only with it")
-                    .why("a choice stops a run only when the author says why it may not be assumed")
+                    .message("`choiceKind` is needed with `needs_user_choice`, and allowed only with it")
+                    .why("a choice blocks a run only if the author says why the agent must not make it")
                     .fix("add or remove \"choiceKind\""),
             );
         }
@@ -247,7 +237,7 @@ impl<'a> Builder<'a> {
             Err(error) => {
                 self.report.push(
                     Problem::on(Code::UserDependency, &at.key("contextKey"))
-                        .message(format!("{:?} is no context key", shown(key)))
+                        .message(format!("{:?} is not a valid context key", shown(key)))
                         .why("blockers point at it")
                         .fix(error.rule),
                 );
@@ -263,23 +253,21 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn parallel(&mut self, step: &'a ParallelStep) -> Vec<PlanItem> {
-        let at = &step.common.at;
-        let id = step.common.id.as_str();
+        let at = &step.at;
+        let id = step.id.as_str();
         let Some(step_id) = self.claim(id, at) else { return Vec::new() };
         let run_condition =
-            self.link(step.common.run_condition.as_ref(), &format!("{id}.run"), &at.key("runCondition"));
+            self.link(step.run_condition.as_ref(), &format!("{id}.run"), &at.key("runCondition"));
         self.lint_run(run_condition.as_ref(), id, at);
-        let mut plain = StandardStep::default();
-        plain.common.clone_from(&step.common);
-        let confirmation = self.confirmation(step.common.confirmation.as_ref(), id, &plain);
+        let confirmation = self.confirmation(step.confirmation.as_ref(), id, at);
         let compiled = CompiledStep {
-            title: self.bind(&step.common.title, &at.key("title")),
+            title: self.bind(&step.title, &at.key("title")),
             prompt: String::new(),
             kind: StepKind::Parallel { delegations: self.delegations(step) },
             agent_role: self.role(None, at),
             run_condition,
             confirmation,
-            notes: notes_rule(step.common.notes_optional, false),
+            notes: notes_rule(step.notes_optional, false),
             ..blank(step_id.clone(), StepProvenance::Authored)
         };
         self.steps.push(compiled);
@@ -289,7 +277,7 @@ impl<'a> Builder<'a> {
     }
 
     fn delegations(&mut self, step: &ParallelStep) -> Vec<Delegation> {
-        let at = step.common.at.key("parallelDelegations");
+        let at = step.at.key("parallelDelegations");
         let mut delegations = Vec::new();
         for (index, source) in step.delegations.iter().enumerate() {
             let place = at.index(index);
@@ -301,7 +289,7 @@ impl<'a> Builder<'a> {
                         .fix("delegate to another workflow"),
                 );
             }
-            let name = format!("{}.delegation-{index}", step.common.id);
+            let name = format!("{}.delegation-{index}", step.id);
             let run_condition = self.link(source.run_condition.as_ref(), &name, &place.key("runCondition"));
             delegations.push(Delegation {
                 workflow_id: source.workflow_id.clone(),
@@ -396,12 +384,15 @@ fn consequences(step: &StandardStep) -> Vec<Consequence> {
     step.consequences
         .iter()
         .map(|source| Consequence {
-            any_equals_level: BoundedText::clip(&source.level),
+            any_equals_level: BoundedText::clip(&source.when.any_equals_level),
             for_assessment: source
+                .when
                 .for_assessment
                 .as_deref()
                 .and_then(|name| AssessmentName::parse(name).ok()),
-            effect: ConsequenceEffect::RequireFollowup { guidance: BoundedText::clip(&source.guidance) },
+            effect: ConsequenceEffect::RequireFollowup {
+                guidance: BoundedText::clip(&source.effect.guidance),
+            },
         })
         .collect()
 }

@@ -1,10 +1,11 @@
-//! Steps that a step declares beside itself: verification, audit and synthesis.
+//! Steps that a step adds after itself: verification, audit and synthesis.
 
 use workrail_model::compiled::{CompiledStep, NotesRule, PlanItem, StepProvenance};
-use workrail_model::source::{ParallelStep, StandardStep, StepCommon};
 
 use super::super::diagnostic::Code;
+use super::super::path::DocPath;
 use super::super::report::Problem;
+use super::super::source::{ParallelStep, StandardStep};
 use super::Builder;
 use super::step::blank;
 
@@ -20,9 +21,15 @@ impl Builder<'_> {
                     "Run `{command}` and report its outcome in the notes: the exit status, and the lines that \
                      matter. If it fails, fix the cause and run it again."
                 ),
-                (None, None) => self.empty_request(&step.common, "verification", "`command` or `prompt`"),
+                (None, None) => self.empty_request(&step.at, "verification", "`command` or `prompt`"),
             };
-            plan.extend(self.virtual_step(&step.common, "verification", "Verify", &prompt, None));
+            plan.extend(self.virtual_step(
+                (&step.at, &step.id, &step.title),
+                "verification",
+                "Verify",
+                &prompt,
+                None,
+            ));
         }
         if let Some(request) = &step.audit {
             let rubric: Vec<String> = request.rubric.iter().map(|line| format!("- {line}")).collect();
@@ -33,9 +40,15 @@ impl Builder<'_> {
                     "Audit the result of the previous step. Judge each point with evidence, and fix what fails:\n{}",
                     rubric.join("\n")
                 ),
-                (None, true) => self.empty_request(&step.common, "audit", "`prompt` or `rubric`"),
+                (None, true) => self.empty_request(&step.at, "audit", "`prompt` or `rubric`"),
             };
-            plan.extend(self.virtual_step(&step.common, "audit", "Audit", &prompt, None));
+            plan.extend(self.virtual_step(
+                (&step.at, &step.id, &step.title),
+                "audit",
+                "Audit",
+                &prompt,
+                None,
+            ));
         }
         plan
     }
@@ -43,22 +56,22 @@ impl Builder<'_> {
     pub(super) fn synthesis_step(&mut self, step: &ParallelStep) -> Option<PlanItem> {
         let request = step.synthesis.as_ref()?;
         if request.prompt.is_none() && request.output.is_none() {
-            self.empty_request(&step.common, "synthesis", "`prompt` or `outputContract`");
+            self.empty_request(&step.at, "synthesis", "`prompt` or `outputContract`");
         }
         let prompt = request.prompt.clone().unwrap_or_else(|| {
             "Bring the results of the delegated work together: what they agree on, where they contradict each \
              other and how you settled it, and what follows."
                 .to_owned()
         });
-        let output = self.output(request.output.as_ref(), &step.common.at.key("synthesis"));
-        self.virtual_step(&step.common, "synthesis", "Synthesis", &prompt, output)
+        let output = self.output(request.output.as_ref(), &step.at.key("synthesis"));
+        self.virtual_step((&step.at, &step.id, &step.title), "synthesis", "Synthesis", &prompt, output)
     }
 
-    fn empty_request(&mut self, common: &StepCommon, what: &str, needed: &str) -> String {
+    fn empty_request(&mut self, at: &DocPath, what: &str, needed: &str) -> String {
         self.report.push(
-            Problem::on(Code::MissingField, &common.at.key(what))
+            Problem::on(Code::MissingField, &at.key(what))
                 .message(format!("`{what}` needs {needed}"))
-                .why("the step it adds would have nothing to say")
+                .why("the step it adds would have no prompt")
                 .fix(format!("add {needed}, or remove `{what}`")),
         );
         String::new()
@@ -66,21 +79,21 @@ impl Builder<'_> {
 
     fn virtual_step(
         &mut self,
-        common: &StepCommon,
+        (at, id, title): (&DocPath, &str, &str),
         suffix: &str,
         label: &str,
         prompt: &str,
         output: Option<workrail_model::compiled::OutputRequirement>,
     ) -> Option<PlanItem> {
-        let step_id = self.claim(&format!("{}__{suffix}", common.id), &common.at)?;
-        let origin_id = common.id.clone();
-        // The condition was linked by the step itself; its own steps hang on the same one.
-        let run_condition = self.steps.iter().rev().find(|own| own.step_id.as_str() == common.id);
+        let step_id = self.claim(&format!("{}__{suffix}", id), at)?;
+        let origin_id = id.to_owned();
+        // The condition was linked by the step itself; its own steps depend on the same one.
+        let run_condition = self.steps.iter().rev().find(|own| own.step_id.as_str() == id);
         let run_condition = run_condition.and_then(|own| own.run_condition.clone());
         let step = CompiledStep {
-            title: format!("{label}: {}", common.title),
-            prompt: self.bind(prompt, &common.at.key(suffix)),
-            agent_role: self.role(None, &common.at),
+            title: format!("{label}: {}", title),
+            prompt: self.bind(prompt, &at.key(suffix)),
+            agent_role: self.role(None, at),
             run_condition,
             notes: NotesRule::Optional,
             output,

@@ -3,38 +3,38 @@
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Segment {
+pub(super) enum Segment {
     Key(String),
     Index(usize),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DocPath(Vec<Segment>);
+pub(super) struct DocPath(Vec<Segment>);
 
 impl DocPath {
-    pub fn root() -> Self {
+    pub(super) fn root() -> Self {
         Self::default()
     }
 
-    pub fn new(segments: Vec<Segment>) -> Self {
+    pub(super) fn new(segments: Vec<Segment>) -> Self {
         Self(segments)
     }
 
     #[must_use]
-    pub fn key(&self, key: &str) -> Self {
+    pub(super) fn key(&self, key: &str) -> Self {
         let mut segments = self.0.clone();
         segments.push(Segment::Key(key.to_owned()));
         Self(segments)
     }
 
     #[must_use]
-    pub fn index(&self, index: usize) -> Self {
+    pub(super) fn index(&self, index: usize) -> Self {
         let mut segments = self.0.clone();
         segments.push(Segment::Index(index));
         Self(segments)
     }
 
-    pub fn segments(&self) -> &[Segment] {
+    pub(super) fn segments(&self) -> &[Segment] {
         &self.0
     }
 }

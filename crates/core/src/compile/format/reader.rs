@@ -1,0 +1,118 @@
+//! Reads values of the format and reports what is wrong with them, each with its place.
+
+use super::super::Span;
+use super::super::diagnostic::Code;
+use super::super::document::{Member, Node};
+use super::super::nearest::suggestion;
+use super::super::path::{DocPath, Segment};
+use super::super::report::{Problem, Report, shown};
+use super::{Authored, ObjectShape, Shape};
+
+#[derive(Debug)]
+pub(crate) struct Reader<'r> {
+    pub(crate) report: &'r mut Report,
+    path: Vec<Segment>,
+}
+
+impl<'r> Reader<'r> {
+    pub(crate) fn new(report: &'r mut Report) -> Self {
+        Self { report, path: Vec::new() }
+    }
+
+    /// The path of the value being read.
+    pub(crate) fn at(&self) -> DocPath {
+        DocPath::new(self.path.clone())
+    }
+
+    /// A problem of the value being read.
+    pub(crate) fn problem(&self, code: Code, node: &Node) -> Problem {
+        Problem::both(code, node.span, self.at())
+    }
+
+    pub(crate) fn member<T: Authored>(&mut self, key: &str, node: &Node) -> Option<T::Value> {
+        self.inside::<T>(Segment::Key(key.to_owned()), node)
+    }
+
+    pub(crate) fn item<T: Authored>(&mut self, index: usize, node: &Node) -> Option<T::Value> {
+        self.inside::<T>(Segment::Index(index), node)
+    }
+
+    fn inside<T: Authored>(&mut self, segment: Segment, node: &Node) -> Option<T::Value> {
+        self.path.push(segment);
+        let value = T::decode(node, self);
+        self.path.pop();
+        value
+    }
+
+    /// The value of a declared field; `None` if it is absent or cannot be used.
+    pub(crate) fn field<T: Authored>(&mut self, node: &Node, name: &str) -> Option<T::Value> {
+        let inner = node.get(name)?;
+        self.member::<T>(name, inner)
+    }
+
+    /// Whether the node has the JSON type of `T`; reports it if not.
+    pub(crate) fn has_type<T: Authored>(&mut self, node: &Node) -> bool {
+        let shape = T::shape();
+        let fits = shape.takes(node);
+        if !fits {
+            self.wrong_type(node, &shape);
+        }
+        fits
+    }
+
+    /// The text of the node; reports it if there is none.
+    pub(crate) fn text<'n, T: Authored>(&mut self, node: &'n Node) -> Option<&'n str> {
+        let text = node.text();
+        if text.is_none() {
+            self.wrong_type(node, &T::shape());
+        }
+        text
+    }
+
+    pub(crate) fn wrong_type(&mut self, node: &Node, shape: &Shape) {
+        let problem = self.problem(Code::WrongType, node);
+        self.report.push(
+            problem
+                .message(format!("expected {}, found {}", shape.wanted(), node.type_name()))
+                .why("a value of another type would be ignored or misread")
+                .fix(format!("write {} here", shape.wanted())),
+        );
+    }
+
+    /// Checks that the node is an object with all required fields and no unknown ones.
+    pub(crate) fn object(&mut self, node: &Node, object: &'static ObjectShape) -> bool {
+        if !node.is_object() {
+            self.wrong_type(node, &Shape::Object(object));
+            return false;
+        }
+        let members = node.members();
+        for member in members {
+            if !object.fields.iter().any(|field| field.name == member.key) {
+                self.unknown_field(member, object);
+            }
+        }
+        for field in object.fields {
+            if field.required && !members.iter().any(|member| member.key == field.name) {
+                // The whole object would underline a page: its first character is enough.
+                let span = Span { start: node.span.start, end: node.span.start + 1 };
+                self.report.push(
+                    Problem::both(Code::MissingField, span, self.at())
+                        .message(format!("{} has no `{}`", object.what, field.name))
+                        .why(field.doc())
+                        .fix(format!("add \"{}\": {}", field.name, (field.shape)().wanted())),
+                );
+            }
+        }
+        true
+    }
+
+    fn unknown_field(&mut self, member: &Member, object: &'static ObjectShape) {
+        let known: Vec<&str> = object.fields.iter().map(|field| field.name).collect();
+        self.report.push(
+            Problem::both(Code::UnknownField, member.key_span, self.at().key(&member.key))
+                .message(format!("{} has no field `{}`", object.what, shown(&member.key)))
+                .why("an unknown field would silently do nothing")
+                .fix(suggestion(&member.key, &known)),
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! What a step's output is checked by: validation criteria, assessments' consequences, user dependencies.
+
+use serde_json::Value;
+use workrail_model::compiled::RuleCheck;
+use workrail_model::reason::{NonAssumableChoiceKind, UserOnlyDependencyReason};
+
+use super::super::diagnostic::Code;
+use super::super::document::Node;
+use super::super::format::{Any, Authored, Integer, List, Reader, Shape, Text, Word, authored, either};
+use super::super::report::Problem;
+use super::condition::Condition;
+use super::words::{EffectKind, RuleType};
+use crate::contract::schema_problem;
+use crate::interpret::pattern_of;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CriteriaSource {
+    Rule(RuleSource),
+    All(Vec<CriteriaSource>),
+    Any(Vec<CriteriaSource>),
+    Not(Box<CriteriaSource>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RuleSource {
+    pub(crate) check: RuleCheck,
+    pub(crate) message: String,
+    pub(crate) when: Option<Condition>,
+}
+
+authored! {
+    /// One check on the notes of a step.
+    struct RuleFields "a validation rule" {
+        /// How the notes are checked.
+        kind "type": Word<RuleType>, required;
+        /// What the agent reads if the check fails.
+        message "message": Text<1, 1024>, required;
+        /// For `contains`: the text that the notes must contain, exactly as written.
+        value "value": Any, optional;
+        /// For `regex`: the pattern that must match somewhere in the notes.
+        pattern "pattern": Text<1, 4096>, optional;
+        /// For `regex`: `i` ignores case, `m` lets `^` and `$` match at lines, `s` lets `.` match line ends. The
+        /// other flags of JavaScript are accepted and have no effect.
+        flags "flags": Text<0, 8>, optional;
+        /// For `length`: the fewest characters.
+        min "min": Integer<0, 1_000_000>, optional;
+        /// For `length`: the most characters.
+        max "max": Integer<0, 1_000_000>, optional;
+        /// For `schema`: the JSON Schema that the notes, read as JSON, must match.
+        schema "schema": Any, optional;
+        /// The rule applies only if this holds.
+        condition "condition": Condition, optional;
+    }
+}
+
+authored! {
+    /// Several checks as one. A composition has exactly one of these fields.
+    struct Composition "a composition of rules" {
+        /// All of these must pass.
+        and "and": List<Criterion>, optional;
+        /// One of these must pass.
+        or "or": List<Criterion>, optional;
+        /// This must not pass.
+        not "not": Criterion, optional;
+    }
+}
+
+/// A list of checks, or one.
+pub(crate) struct Criteria;
+
+either! {
+    Criteria -> CriteriaSource {
+        List<Criterion> => CriteriaSource::All,
+        Criterion => |criterion| criterion,
+    }
+}
+
+/// A rule or a composition.
+pub(crate) struct Criterion;
+
+impl Authored for Criterion {
+    type Value = CriteriaSource;
+
+    fn shape() -> Shape {
+        Shape::AnyOf(vec![RuleFields::shape(), Composition::shape()])
+    }
+
+    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<CriteriaSource> {
+        if !["and", "or", "not"].iter().any(|key| node.get(key).is_some()) {
+            return RuleFields::decode(node, reader)?.source(reader);
+        }
+        let Composition { and, or, not } = Composition::decode(node, reader)?;
+        if usize::from(and.is_some()) + usize::from(or.is_some()) + usize::from(not.is_some()) > 1 {
+            reader.report.push(
+                Problem::on(Code::ConflictingFields, &reader.at())
+                    .message("a composition has more than one of `and`, `or`, `not`")
+                    .why("it would be unclear how they combine")
+                    .fix("nest one inside the other"),
+            );
+        }
+        let and = and.map(CriteriaSource::All);
+        let or = or.map(CriteriaSource::Any);
+        and.or(or).or(not.map(|inner| CriteriaSource::Not(Box::new(inner))))
+    }
+}
+
+impl RuleFields {
+    fn source(self, reader: &mut Reader<'_>) -> Option<CriteriaSource> {
+        let check = match self.kind {
+            RuleType::Contains => {
+                let text = match self.value {
+                    Some(Value::String(text)) => Some(text),
+                    Some(_) | None => None,
+                };
+                RuleCheck::Contains { value: needed(text, "value", reader)? }
+            }
+            RuleType::Regex => {
+                let pattern = needed(self.pattern, "pattern", reader)?;
+                let flags = self.flags.unwrap_or_default();
+                check_pattern(&pattern, &flags, reader);
+                RuleCheck::Regex { pattern, flags }
+            }
+            RuleType::Length => RuleCheck::Length { min: self.min, max: self.max },
+            RuleType::Schema => {
+                let schema = self.schema?;
+                if let Some(problem) = schema_problem(&schema) {
+                    reader.report.push(
+                        Problem::on(Code::BadSchema, &reader.at().key("schema"))
+                            .message(format!("this JSON Schema cannot be used: {problem}"))
+                            .why("the rule could never pass")
+                            .fix("correct the schema"),
+                    );
+                }
+                RuleCheck::Schema { schema }
+            }
+        };
+        Some(CriteriaSource::Rule(RuleSource { check, message: self.message, when: self.condition }))
+    }
+}
+
+fn needed(found: Option<String>, key: &str, reader: &mut Reader<'_>) -> Option<String> {
+    if found.is_none() {
+        reader.report.push(
+            Problem::on(Code::MissingField, &reader.at())
+                .message(format!("a rule of this type needs `{key}` as text"))
+                .why("without it there is nothing to check")
+                .fix(format!("add \"{key}\": \"...\"")),
+        );
+    }
+    found
+}
+
+fn check_pattern(pattern: &str, flags: &str, reader: &mut Reader<'_>) {
+    let at = reader.at();
+    if let Some(unknown) = flags.chars().find(|flag| !"dgimsuvy".contains(*flag)) {
+        reader.report.push(
+            Problem::on(Code::BadPattern, &at.key("flags"))
+                .message(format!("unknown flag `{unknown}`"))
+                .why("flags change what a pattern matches")
+                .fix("use i (ignore case), m (lines), s (dot matches line ends)"),
+        );
+    }
+    if let Err(error) = pattern_of(pattern, flags) {
+        reader.report.push(
+            Problem::on(Code::BadPattern, &at.key("pattern"))
+                .message(format!("the pattern cannot be read: {error}"))
+                .why("the rule could never pass")
+                .fix("correct the regular expression"),
+        );
+    }
+}
+
+authored! {
+    /// What happens if an assessment gives a certain level.
+    struct ConsequenceSource "an assessment consequence" {
+        /// The level that has the consequence.
+        when "when": ConsequenceWhen, required;
+        /// What happens.
+        effect "effect": Effect, required;
+    }
+}
+
+authored! {
+    /// The level that has the consequence.
+    struct ConsequenceWhen "a consequence's `when`" {
+        /// The consequence applies if any dimension has this level.
+        any_equals_level "anyEqualsLevel": Text<1, 64>, required;
+        /// Looks at this assessment only; it must be one of the step's `assessmentRefs`.
+        for_assessment "forAssessment": Text<1, 64>, optional;
+    }
+}
+
+authored! {
+    /// What happens.
+    struct Effect "an effect" {
+        /// `require_followup`: the step is blocked until the agent has followed the guidance and assessed again.
+        _kind "kind": Word<EffectKind>, required;
+        /// What the agent does before it assesses again.
+        guidance "guidance": Text<1, 512>, required;
+    }
+}
+
+authored! {
+    /// Something that only the user can provide. The step is blocked until it is there; in
+    /// `full_auto_never_stop` it is recorded as a gap instead.
+    struct UserDependencySource "a user dependency" {
+        /// Why only the user can provide it.
+        reason "reason": Word<UserOnlyDependencyReason>, required;
+        /// With `needs_user_choice`, and only then: why the agent must not choose.
+        choice_kind "choiceKind": Word<NonAssumableChoiceKind>, optional;
+        /// What is needed, in words for the user.
+        description "description": Text<1, 512>, required;
+        /// The context key that holds the answer. Without it, a person approves instead.
+        context_key "contextKey": Text<1, 128>, optional;
+    }
+}

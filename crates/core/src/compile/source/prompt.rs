@@ -1,0 +1,174 @@
+//! What a step says and delivers: prompt blocks, fragments, template calls and outputs.
+
+use workrail_model::compiled::Requiredness;
+
+use super::super::diagnostic::Code;
+use super::super::document::Node;
+use super::super::format::{Authored, Flag, List, Map, Reader, Shape, Text, Word, authored, either};
+use super::super::report::{Problem, shown};
+use super::PromptString;
+use super::condition::Condition;
+use super::words::PartKind;
+
+/// Text with built-in snippets in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PromptText {
+    Plain(String),
+    Parts(Vec<PromptPart>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PromptPart {
+    Text(String),
+    Ref(String),
+}
+
+authored! {
+    /// A part of a prompt text. The parts are joined without anything between them.
+    struct PartFields "a prompt part" {
+        /// Plain `text`, or a `ref` to a built-in snippet.
+        kind "kind": Word<PartKind>, required;
+        /// For `text`: the text.
+        text "text": Text<0, 65_536>, optional;
+        /// For `ref`: the snippet, as in `wr.refs.notes_first_durability`.
+        ref_id "refId": Text<1, 128>, optional;
+    }
+}
+
+impl Authored for PromptPart {
+    type Value = Self;
+
+    fn shape() -> Shape {
+        PartFields::shape()
+    }
+
+    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        let part = PartFields::decode(node, reader)?;
+        match part.kind {
+            PartKind::Text => part.text.map(Self::Text),
+            PartKind::Ref => part.ref_id.map(Self::Ref),
+        }
+    }
+}
+
+either! {
+    PromptText -> PromptText {
+        Text<0, 65_536> => PromptText::Plain,
+        List<PromptPart, 1> => PromptText::Parts,
+    }
+}
+
+authored! {
+    /// A prompt in sections. They are shown in this order; features add to them. At least one has text.
+    struct PromptBlocksSource "promptBlocks" {
+        /// What the step achieves.
+        goal "goal": PromptText, optional;
+        /// What must hold while the agent works.
+        constraints "constraints": List<PromptText>, default;
+        /// What to do, in order. Shown as a numbered list.
+        procedure "procedure": List<PromptText>, default;
+        /// What to deliver, by name. Shown in the order of the names; it is an instruction, not a check.
+        output_required "outputRequired": Map<Text<0, 65_536>>, default;
+        /// What to check before the step is complete.
+        verify "verify": List<PromptText>, default;
+    }
+}
+
+authored! {
+    /// Text that is added to the prompt of a step.
+    struct FragmentSource "a prompt fragment" {
+        /// The name of the fragment; unique in the step.
+        id "id": Text<1, 128>, required;
+        /// The fragment is shown only if this holds.
+        when "when": Condition, optional;
+        /// The text. `{{key}}` is replaced by the value of the context key.
+        text "text": PromptString, required;
+    }
+}
+
+authored! {
+    /// Steps that are built into WorkRail replace the calling step. See
+    /// [the list of templates](builtins.md#templates).
+    struct TemplateCall "a template call" {
+        /// The template, as in `wr.templates.routine.design-review`.
+        template_id "templateId": Text<1, 128>, required;
+        /// Values for the template's arguments: text, numbers or booleans.
+        args "args": Map<TemplateArg>, default;
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TemplateArg(pub(crate) String);
+
+impl Authored for TemplateArg {
+    type Value = Self;
+
+    fn shape() -> Shape {
+        Shape::Any
+    }
+
+    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        let number = node.number().map(ToString::to_string);
+        let text = node.text().map(str::to_owned).or(number).or(node.flag().map(|flag| flag.to_string()));
+        if text.is_none() {
+            let at = reader.at();
+            let name = at.to_string();
+            let name = name.rsplit_once("args.").map_or(name.as_str(), |(_, name)| name);
+            reader.report.push(
+                Problem::on(Code::TemplateArg, &at)
+                    .message(format!("the argument `{}` must be text, a number or a boolean", shown(name)))
+                    .why("arguments become part of the prompt's text")
+                    .fix("write the value as text"),
+            );
+        }
+        text.map(Self)
+    }
+}
+
+/// Whether an output must be delivered, written as a boolean.
+pub(crate) struct Presence;
+
+impl Authored for Presence {
+    type Value = Requiredness;
+
+    fn shape() -> Shape {
+        Flag::shape()
+    }
+
+    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Requiredness> {
+        let required = Flag::decode(node, reader)?;
+        Some(if required { Requiredness::Required } else { Requiredness::Optional })
+    }
+}
+
+authored! {
+    /// The artifact that a step delivers. See [the list of contracts](builtins.md#contracts).
+    struct OutputSource "an output contract" {
+        /// The contract, as in `wr.contracts.loop_control`.
+        contract_ref "contractRef": Text<1, 128>, required;
+        /// Whether the step is blocked without the artifact. An artifact that is sent is always checked.
+        presence "required": Presence, default(Requiredness::Required, "true");
+    }
+}
+
+authored! {
+    /// Another spelling of `outputContract`, with hints.
+    keep struct Output "an output" {
+        /// The contract, as in `wr.contracts.loop_control`.
+        contract_ref "contractRef": Text<1, 128>, optional;
+        /// Whether the step is blocked without the artifact.
+        presence "required": Presence, optional("true");
+        /// Advice on the output, one text or several. The agent reads it; nothing checks it.
+        hints "hints": Hints, default;
+    }
+}
+
+/// One text or a list of texts.
+pub(crate) struct Hints;
+
+either! {
+    Hints -> Vec<String> {
+        Text<1, 1024> => |hint| vec![hint],
+        List<Text<1, 4096>> => |hints| hints,
+    }
+}
