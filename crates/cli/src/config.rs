@@ -94,17 +94,17 @@ fn shown(key: Key, settings: &Settings) -> Json {
 }
 
 /// What a running server does not know yet.
-pub(crate) struct Behind {
+pub(crate) struct OutdatedServer {
     pub(crate) server: ServerRecord,
     pub(crate) differences: Vec<Difference>,
 }
 
 /// Running servers whose settings are not those wanted now.
-pub(crate) fn behind(desired: &Settings) -> Result<Vec<Behind>, Failure> {
+pub(crate) fn behind(desired: &Settings) -> Result<Vec<OutdatedServer>, Failure> {
     let running = wiring::look(&settings::fresh()?)?.engine.servers()?;
     let compared = running.into_iter().map(|server| {
         let differences = differences(desired, &server.settings);
-        Behind { server, differences }
+        OutdatedServer { server, differences }
     });
     Ok(compared.filter(|behind| !behind.differences.is_empty()).collect())
 }
@@ -141,7 +141,7 @@ fn list(format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(crate) fn warn(behind: &Behind) {
+pub(crate) fn warn(behind: &OutdatedServer) {
     for difference in &behind.differences {
         let Some(trigger) = difference.restart else { continue };
         output::toned(
@@ -212,7 +212,7 @@ fn allow(place: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Fai
         return prefs::allow_default(before.preferences().autonomy, after);
     }
     if key == Key::ApprovalsRefuseDescendants && before.is_on(key) && wanted == Some(&Value::Switch(false)) {
-        presence::asker(&wiring::look_default()?, "Switching this protection off", Recorded::Nothing)?;
+        presence::requester(&wiring::look_default()?, "Switching this protection off", Recorded::Nothing)?;
         presence::typed(&format!("Type {} to switch it off:", key.as_str()), key.as_str())?;
     }
     Ok(())

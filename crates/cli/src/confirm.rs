@@ -7,13 +7,13 @@ use crate::output;
 
 /// Whether the command line has said yes already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum AskFirst {
     /// `--yes`: a script has decided.
     Beforehand,
     AtTerminal,
 }
 
-impl Asked {
+impl AskFirst {
     /// From a command's `--yes` switch.
     pub(crate) fn unless(yes: bool) -> Self {
         if yes { Self::Beforehand } else { Self::AtTerminal }
@@ -21,8 +21,8 @@ impl Asked {
 }
 
 /// Goes on only when the person types one of `answers`.
-pub(crate) fn typed(asked: Asked, prompt: &str, answers: &[String]) -> Result<(), Failure> {
-    if asked == Asked::Beforehand {
+pub(crate) fn typed(asked: AskFirst, prompt: &str, answers: &[String]) -> Result<(), Failure> {
+    if asked == AskFirst::Beforehand {
         return Ok(());
     }
     if !stdin().is_terminal() {

@@ -18,7 +18,7 @@ use crate::wiring::LocalEngine;
 
 /// What is known about the process that asks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     pub(crate) descends_from_server: Descent,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum Recorded {
 }
 
 /// Checks that somebody can be asked here. `what` begins the refusal: "Approving".
-pub(crate) fn asker(engine: &LocalEngine, what: &str, recorded: Recorded) -> Result<Asker, Failure> {
+pub(crate) fn requester(engine: &LocalEngine, what: &str, recorded: Recorded) -> Result<Requester, Failure> {
     if !stdin().is_terminal() {
         return Err(Failure::Environment(format!(
             "{what} needs an interactive terminal. Run this command yourself, not from a script. Nothing was recorded."
@@ -41,13 +41,13 @@ pub(crate) fn asker(engine: &LocalEngine, what: &str, recorded: Recorded) -> Res
     }
     let servers = engine.servers().unwrap_or_default();
     let Some(ancestors) = processes::ancestors() else {
-        return Ok(Asker { descends_from_server: Descent::Unknown });
+        return Ok(Requester { descends_from_server: Descent::Unknown });
     };
     let starter = ancestors.iter().find(|process| servers.iter().any(|server| is_parent(server, process)));
     let Some(starter) = starter else {
         let is_certain = !servers.is_empty() && servers.iter().all(can_be_compared);
         let descends_from_server = if is_certain { Descent::No } else { Descent::Unknown };
-        return Ok(Asker { descends_from_server });
+        return Ok(Requester { descends_from_server });
     };
     let whose =
         format!("`{}` (process {}), the program that runs an agent", starter.name, starter.id.process_id);
@@ -66,7 +66,7 @@ pub(crate) fn asker(engine: &LocalEngine, what: &str, recorded: Recorded) -> Res
     output::notice(&format!(
         "warning: this terminal was started by {whose}. The agent can use such a terminal as well. {record}"
     ));
-    Ok(Asker { descends_from_server: Descent::Yes })
+    Ok(Requester { descends_from_server: Descent::Yes })
 }
 
 /// Whether it can be told for certain that we do not descend from the program that started this server: one on HTTP

@@ -28,7 +28,7 @@ pub enum Stays {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RetentionDecision {
     Stays(Stays),
     Expired { age_ms: u64 },
 }
@@ -53,22 +53,22 @@ impl Now {
     }
 }
 
-pub fn judge(session: &SessionFacts<'_>, ttl: Ttl, now: &Now) -> Verdict {
+pub fn judge(session: &SessionFacts<'_>, ttl: Ttl, now: &Now) -> RetentionDecision {
     if session.is_kept {
-        return Verdict::Stays(Stays::Kept);
+        return RetentionDecision::Stays(Stays::Kept);
     }
     if session.unfinished_runs > 0 {
-        return Verdict::Stays(Stays::Unfinished);
+        return RetentionDecision::Stays(Stays::Unfinished);
     }
     let Some(newest) = session.newest_at.and_then(Timestamp::epoch_ms) else {
-        return Verdict::Stays(Stays::Timeless);
+        return RetentionDecision::Stays(Stays::Timeless);
     };
     // Not negative: a believed clock stands at or behind every event.
     let age_ms = now.ms.and_then(|now| u64::try_from(now - newest).ok());
     match age_ms {
-        None => Verdict::Stays(Stays::ClockBehind),
-        Some(age_ms) if age_ms >= ttl.ms() => Verdict::Expired { age_ms },
-        Some(_) => Verdict::Stays(Stays::Young),
+        None => RetentionDecision::Stays(Stays::ClockBehind),
+        Some(age_ms) if age_ms >= ttl.ms() => RetentionDecision::Expired { age_ms },
+        Some(_) => RetentionDecision::Stays(Stays::Young),
     }
 }
 
@@ -86,31 +86,33 @@ mod tests {
         let facts = SessionFacts { newest_at: Some(&old), unfinished_runs: 0, is_kept: false };
         let ttl = Ttl::parse("90d").unwrap();
         let clock = Now::new(&now, Some(&old));
-        assert!(matches!(judge(&facts, ttl, &clock), Verdict::Expired { age_ms } if age_ms == ttl.ms()));
+        assert!(
+            matches!(judge(&facts, ttl, &clock), RetentionDecision::Expired { age_ms } if age_ms == ttl.ms())
+        );
         let stays = |facts: &SessionFacts<'_>, clock: &Now| judge(facts, ttl, clock);
         assert_eq!(
             stays(&SessionFacts { is_kept: true, ..facts.clone() }, &clock),
-            Verdict::Stays(Stays::Kept)
+            RetentionDecision::Stays(Stays::Kept)
         );
         assert_eq!(
             stays(&SessionFacts { unfinished_runs: 1, ..facts.clone() }, &clock),
-            Verdict::Stays(Stays::Unfinished)
+            RetentionDecision::Stays(Stays::Unfinished)
         );
         assert_eq!(
             stays(&SessionFacts { newest_at: None, ..facts.clone() }, &clock),
-            Verdict::Stays(Stays::Timeless)
+            RetentionDecision::Stays(Stays::Timeless)
         );
         let nonsense = at("2026-99-99T00:00:00.000Z");
         assert_eq!(
             stays(&SessionFacts { newest_at: Some(&nonsense), ..facts.clone() }, &clock),
-            Verdict::Stays(Stays::Timeless)
+            RetentionDecision::Stays(Stays::Timeless)
         );
         let a_millisecond_less = Now::new(&at("2026-03-31T23:59:59.999Z"), Some(&old));
-        assert_eq!(stays(&facts, &a_millisecond_less), Verdict::Stays(Stays::Young));
+        assert_eq!(stays(&facts, &a_millisecond_less), RetentionDecision::Stays(Stays::Young));
         // One event of another session is ahead of the clock, and nothing at all goes.
         let behind = Now::new(&now, Some(&at("2026-04-01T00:00:00.001Z")));
         assert!(!behind.is_believed());
-        assert_eq!(stays(&facts, &behind), Verdict::Stays(Stays::ClockBehind));
+        assert_eq!(stays(&facts, &behind), RetentionDecision::Stays(Stays::ClockBehind));
     }
 
     #[test]
@@ -118,6 +120,6 @@ mod tests {
         let now = at("2026-01-01T00:00:00.000Z");
         let facts = SessionFacts { newest_at: Some(&now), unfinished_runs: 0, is_kept: false };
         let verdict = judge(&facts, Ttl::parse("0d").unwrap(), &Now::new(&now, Some(&now)));
-        assert_eq!(verdict, Verdict::Expired { age_ms: 0 });
+        assert_eq!(verdict, RetentionDecision::Expired { age_ms: 0 });
     }
 }

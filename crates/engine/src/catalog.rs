@@ -26,7 +26,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::WorkflowId;
 use workrail_model::text::truncate_with_marker;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, SourceError, SourceFile, Survey, WorkflowSource,
+    BindingsFile, Candidate, SourceError, SourceFile, SourceListing, WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
 
@@ -256,7 +256,7 @@ impl Catalog {
         self.listings.keep(workspace, mark, bindings, listing)
     }
 
-    fn listing(&self, survey: Survey, bindings: Result<Option<BindingsFile>, SourceError>) -> Listing {
+    fn listing(&self, survey: SourceListing, bindings: Result<Option<BindingsFile>, SourceError>) -> Listing {
         let mut unusable: Vec<UnusableFile> = survey
             .problems
             .iter()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 
-use workrail_core::bundle::{Checked, Identity, Renumbering, Sink, Stop, check, deliver, survey};
+use workrail_core::bundle::{Checked, DeliveryError, Identity, Renumbering, Sink, check, deliver, survey};
 use workrail_core::label::RunLabel;
 use workrail_model::bundle::{Redaction, Salvage};
 use workrail_model::error::ErrorEnvelope;
@@ -133,8 +133,8 @@ impl<S: Store> Engine<S> {
     ) -> Result<(), Box<ErrorEnvelope>> {
         let mut staging = Staging(self.store.stage(identity.session).map_err(not_stored)?);
         deliver(source, checked, identity, &mut staging).map_err(|stop| match stop {
-            Stop::Bundle(cause) => error::bundle(&cause),
-            Stop::Sink(cause) => not_stored(cause),
+            DeliveryError::Bundle(cause) => error::bundle(&cause),
+            DeliveryError::Sink(cause) => not_stored(cause),
         })?;
         // First the counter: whoever comes after the session must come after its events.
         if let Some(newest) = Activity::new(identity.newest_activity(checked)) {

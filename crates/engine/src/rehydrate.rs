@@ -4,7 +4,7 @@ use workrail_core::decide::disclose;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::reply::recovery::{Reader, Recovering, Snapshots as _};
-use workrail_core::reply::{Beside, LongText, ReplyInput, ReplyMoment, render};
+use workrail_core::reply::{LongText, ReplyInput, ReplyMoment, StepExtras, render};
 use workrail_core::token::NodeFacts;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::WorkflowHash;
@@ -76,7 +76,7 @@ impl Reading<'_> {
         workflow: &CompiledWorkflow,
         context: &Context,
         workspace: Option<&WorkspacePath>,
-    ) -> Beside {
+    ) -> StepExtras {
         let told = Recovering { facts, workflow, context, snapshots: &self.content, reader: Reader::Agent };
         // The file may be gone or broken by now: the run does not need it.
         let now = self.catalog.compiled(&workflow.workflow_id, workspace).ok();
@@ -86,7 +86,7 @@ impl Reading<'_> {
             AdvanceOutcome::Blocked { blockers } => Some(blockers.blockers().to_vec()),
             AdvanceOutcome::Advanced { .. } => None,
         });
-        Beside {
+        StepExtras {
             return_to: state.as_ref().and_then(|state| disclose::return_to(facts, at.run, state)),
             open_gaps: if complete { disclose::open_gaps(facts, at.run) } else { Vec::new() },
             refused_before: refused.unwrap_or_default(),
@@ -97,7 +97,7 @@ impl Reading<'_> {
             downstream: told.downstream(at.node),
             functions: told.functions(at.node),
             other_runs: self.other_runs(facts, at.run),
-            ..Beside::default()
+            ..StepExtras::default()
         }
     }
 

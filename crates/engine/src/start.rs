@@ -8,7 +8,7 @@ use workrail_core::decide::start::{Begun, Start, Started, start};
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
-use workrail_core::reply::{Beside, LongText, ReplyInput, ReplyMoment, render};
+use workrail_core::reply::{LongText, ReplyInput, ReplyMoment, StepExtras, render};
 use workrail_model::canonical::canonical_digest;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
@@ -348,11 +348,11 @@ impl<S: Store> Engine<S> {
             moment: ReplyMoment::Started,
             // Judged before the start was recorded.
             long_text: LongText::Shorten,
-            beside: Beside {
+            beside: StepExtras {
                 references: prepared.references.clone(),
                 warnings,
                 other_runs: self.reading().other_runs(facts, prepared.run),
-                ..Beside::default()
+                ..StepExtras::default()
             },
         });
         rendered.map_err(|cause| error::step_text(&cause))

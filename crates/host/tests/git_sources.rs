@@ -12,7 +12,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use workrail_host::sources::{Mirror, SourceState, Sources, SyncError, Synced};
 use workrail_model::config::{GitProblem, GitSource};
 use workrail_model::discovery::Precedence;
-use workrail_ports::workflow_source::{Survey, WorkflowSource};
+use workrail_ports::workflow_source::{SourceListing, WorkflowSource};
 
 /// A repository with a working tree, and a data directory that fetches from it.
 struct Scene {
@@ -92,7 +92,7 @@ fn mirror(sources: &Sources) -> &Mirror {
     &sources.mirrors()[0]
 }
 
-fn survey(sources: &Sources) -> Survey {
+fn survey(sources: &Sources) -> SourceListing {
     sources.survey(None)
 }
 

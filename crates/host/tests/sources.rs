@@ -10,7 +10,7 @@ use workrail_host::sources::Sources;
 use workrail_model::compiled::{ReferenceDeclaration, ResolveFrom};
 use workrail_model::discovery::Precedence;
 use workrail_model::event::WorkflowSourceKind;
-use workrail_ports::workflow_source::{Located, SourceFile, Survey, WorkflowSource};
+use workrail_ports::workflow_source::{Located, SourceFile, SourceListing, WorkflowSource};
 use workrail_ports::workspace::WorkspacePath;
 
 /// A home, a workspace and a custom folder, each beneath one temporary folder.
@@ -46,18 +46,18 @@ impl Scene {
         WorkspacePath::parse(self.path("work").as_str()).unwrap()
     }
 
-    fn survey(&self) -> Survey {
+    fn survey(&self) -> SourceListing {
         self.sources().survey(Some(&self.workspace()))
     }
 }
 
 /// What was found outside the binary.
-fn found(survey: &Survey) -> Vec<(Precedence, &str)> {
+fn found(survey: &SourceListing) -> Vec<(Precedence, &str)> {
     let outside = survey.files.iter().filter(|file| file.precedence != Precedence::Bundled);
     outside.map(|file| (file.precedence, file.reference.as_str())).collect()
 }
 
-fn problems(survey: &Survey) -> Vec<(&str, &str)> {
+fn problems(survey: &SourceListing) -> Vec<(&str, &str)> {
     survey.problems.iter().map(|own| (own.reference.as_str(), own.problem.as_str())).collect()
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_host::sources::Sources;
 use workrail_model::discovery::Precedence;
-use workrail_ports::workflow_source::{Survey, WorkflowSource};
+use workrail_ports::workflow_source::{SourceListing, WorkflowSource};
 use workrail_ports::workspace::WorkspacePath;
 
 struct Scene {
@@ -45,7 +45,7 @@ impl Scene {
     }
 }
 
-fn references(survey: &Survey) -> Vec<&str> {
+fn references(survey: &SourceListing) -> Vec<&str> {
     let outside = survey.files.iter().filter(|file| file.precedence != Precedence::Bundled);
     outside.map(|file| file.reference.as_str()).collect()
 }

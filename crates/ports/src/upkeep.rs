@@ -17,7 +17,7 @@ use crate::session_store::{SessionReader, StoreError};
 
 /// Why nothing may be removed: something whose needs are not known.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Doubt {
+pub struct SafeModeReason {
     /// A session's id, or a path beneath the data directory.
     pub what: String,
     pub why: String,
@@ -35,7 +35,7 @@ pub enum UpkeepError {
     #[error("other processes are writing to the store")]
     Busy,
     #[error("the store is in doubt in {} places", .0.len())]
-    InDoubt(Vec<Doubt>),
+    InDoubt(Vec<SafeModeReason>),
     #[error("session {session} cannot be repaired")]
     NotMendable { session: SessionId, health: SessionHealth },
     #[error("`{path}` cannot be copied to a backup: {detail}")]

@@ -58,7 +58,7 @@ pub struct Mark(pub u64);
 
 /// Everything there is to find, without having read any of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Survey {
+pub struct SourceListing {
     /// By precedence, folder and reference.
     pub files: Vec<Candidate>,
     pub problems: Vec<SourceProblem>,
@@ -86,7 +86,7 @@ pub enum Located {
 pub trait WorkflowSource: Send + Sync {
     /// Finds files: the sources that are always there, and those of the workspace. Costs one look at each
     /// file's metadata and never fails: what goes wrong is in the survey.
-    fn survey(&self, workspace: Option<&WorkspacePath>) -> Survey;
+    fn survey(&self, workspace: Option<&WorkspacePath>) -> SourceListing;
 
     /// The mark of the workspace's latest survey, while nothing that it found or read has changed. `None` when
     /// something did, or when that is not known; costs the same whatever the number of files.

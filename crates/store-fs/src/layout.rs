@@ -119,7 +119,7 @@ pub(crate) fn keep_temp(id: SessionId) -> RelPath {
 
 /// What a removed session is called until its files are gone. There are two such names, because moving a
 /// folder once more is what makes the loss of its old name certain.
-pub(crate) fn graves(id: &str) -> [RelPath; 2] {
+pub(crate) fn tombstones(id: &str) -> [RelPath; 2] {
     [path(&format!("sessions/.tmp-deleted-{id}")), path(&format!("sessions/.tmp-removed-{id}"))]
 }
 

@@ -13,7 +13,7 @@ use workrail_model::plan::AttachmentKind;
 use workrail_ports::file_system::{
     DirEntry, FileKind, FileStamp, FileStat, FileSystem, FsError, FsErrorKind, RelPath, StatEntry,
 };
-use workrail_ports::upkeep::{Doubt, FOREIGN_FOLDER};
+use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason};
 
 use crate::content::references;
 use crate::{layout, load, orphan, strays, tree};
@@ -51,7 +51,7 @@ impl Marks {
         &mut self,
         fs: &F,
         without: &BTreeSet<SessionId>,
-    ) -> Result<(), Vec<Doubt>> {
+    ) -> Result<(), Vec<SafeModeReason>> {
         let mut doubts = Vec::new();
         match fs.list_with_stat(&layout::sessions(), Some(layout::MANIFEST_NAME)) {
             Ok(entries) => {
@@ -71,15 +71,15 @@ impl Marks {
         entry: &DirEntry,
         manifest: Option<FileStat>,
         without: &BTreeSet<SessionId>,
-    ) -> Option<Doubt> {
-        let doubt = |why: String| Some(Doubt { what: entry.name.clone(), why });
+    ) -> Option<SafeModeReason> {
+        let doubt = |why: String| Some(SafeModeReason { what: entry.name.clone(), why });
         if layout::is_temporary(&entry.name) || layout::is_suspect_mark(&entry.name) {
             return None;
         }
         if strays::is_foreign_folder(entry) {
             // A newer build may name sessions otherwise.
             let path = layout::sessions().child(&entry.name).map(|path| path.to_string());
-            return Some(Doubt {
+            return Some(SafeModeReason {
                 what: path.unwrap_or_else(|| entry.name.clone()),
                 why: FOREIGN_FOLDER.to_owned(),
             });
@@ -124,7 +124,7 @@ impl Marks {
     }
 
     /// A backup is of a damaged session, so it is not read as one: every digest that stands in it counts.
-    fn look_at_backups<F: FileSystem>(&mut self, fs: &F) -> Result<(), Doubt> {
+    fn look_at_backups<F: FileSystem>(&mut self, fs: &F) -> Result<(), SafeModeReason> {
         let folder = layout::backups();
         let entries = match fs.list(&folder) {
             Err(error) if error.kind == FsErrorKind::NotFound => return Ok(()),
@@ -152,8 +152,8 @@ impl Marks {
     }
 }
 
-fn unreadable(path: &RelPath, error: &FsError) -> Doubt {
-    Doubt { what: path.to_string(), why: error.to_string() }
+fn unreadable(path: &RelPath, error: &FsError) -> SafeModeReason {
+    SafeModeReason { what: path.to_string(), why: error.to_string() }
 }
 
 /// A health in words.

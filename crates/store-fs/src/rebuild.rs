@@ -15,7 +15,7 @@ use workrail_model::manifest::{
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 
 use crate::layout;
-use crate::load::{self, Stop};
+use crate::load::{self, NoGroup};
 use crate::segment::{self, Bytes};
 
 /// Hex digits in which an attested digest may differ from the computed one and still be a damaged copy of it. Two
@@ -168,9 +168,9 @@ fn read<F: FileSystem>(
     }
     let events = match segment::events(session, first, name, &segment) {
         Ok(events) => events,
-        Err(Stop::UnknownVersion { record, version }) => return Ok(Err(Unfit::Newer { record, version })),
-        Err(Stop::Io(error)) => return Err(error),
-        Err(Stop::End | Stop::Corrupt(_)) => return Ok(Err(Unfit::Invalid)),
+        Err(NoGroup::UnknownVersion { record, version }) => return Ok(Err(Unfit::Newer { record, version })),
+        Err(NoGroup::Io(error)) => return Err(error),
+        Err(NoGroup::End | NoGroup::Corrupt(_)) => return Ok(Err(Unfit::Invalid)),
     };
     let standing = (said == Some(&digest), false);
     Ok(Ok(Candidate { name: name.to_owned(), segment, events, standing }))

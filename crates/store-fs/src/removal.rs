@@ -18,7 +18,7 @@ use crate::{layout, load, orphan, suspect, tree};
 struct Condemned<L> {
     session: SessionId,
     freed: Tally,
-    grave: RelPath,
+    tombstone: RelPath,
     /// Held until the session is gone, so that no writer is told that something was recorded in it.
     _lock: L,
 }
@@ -35,20 +35,21 @@ impl<F: FileSystem> LocalStore<F> {
         let moved = self.shared_store_lock().and_then(|_lock| {
             for one in &mut condemned {
                 if let Ok(may_go) = one
-                    && let Err(error) = self.fs().rename(&layout::session(may_go.session), &may_go.grave)
+                    && let Err(error) = self.fs().rename(&layout::session(may_go.session), &may_go.tombstone)
                 {
                     *one = Err(gone_or(may_go.session, error));
                 }
             }
-            let graves = condemned.iter().flatten().map(|one| (layout::session(one.session), &one.grave));
-            settle(self.fs(), &graves.collect::<Vec<_>>()).map_err(UpkeepError::from)
+            let tombstones =
+                condemned.iter().flatten().map(|one| (layout::session(one.session), &one.tombstone));
+            settle(self.fs(), &tombstones.collect::<Vec<_>>()).map_err(UpkeepError::from)
         });
         let answers = condemned.into_iter().map(|one| {
             let one = one?;
             moved.clone()?;
             self.forget(one.session);
             // It is gone already; what cannot be taken away now is a leftover, and the next sweep tries again.
-            let _ = tree::remove(self.fs(), &one.grave);
+            let _ = tree::remove(self.fs(), &one.tombstone);
             Ok(one.freed)
         });
         answers.collect()
@@ -90,10 +91,10 @@ impl<F: FileSystem> LocalStore<F> {
             }
         }
         let freed = tree::tally(self.fs(), &folder)?;
-        let [grave, other] = layout::graves(&session.to_string());
-        tree::remove(self.fs(), &grave)?;
+        let [tombstone, other] = layout::tombstones(&session.to_string());
+        tree::remove(self.fs(), &tombstone)?;
         tree::remove(self.fs(), &other)?;
-        Ok(Condemned { session, freed, grave, _lock: lock })
+        Ok(Condemned { session, freed, tombstone, _lock: lock })
     }
 
     pub(crate) fn is_marked_to_keep(&self, session: SessionId) -> bool {
@@ -112,22 +113,22 @@ fn gone_or(session: SessionId, error: FsError) -> UpkeepError {
 
 /// Moves a folder of `sessions/` out of sight, durably, or leaves it where it is. One that another process has
 /// taken away meanwhile is out of sight.
-pub(crate) fn bury<F: FileSystem>(fs: &F, folder: &RelPath, grave: &RelPath) -> Result<(), FsError> {
-    tree::remove(fs, grave)?;
-    match fs.rename(folder, grave) {
+pub(crate) fn bury<F: FileSystem>(fs: &F, folder: &RelPath, tombstone: &RelPath) -> Result<(), FsError> {
+    tree::remove(fs, tombstone)?;
+    match fs.rename(folder, tombstone) {
         Err(error) if error.kind == FsErrorKind::NotFound => return fs.sync_dir(&layout::sessions()),
         moved => moved?,
     }
-    settle(fs, &[(folder.clone(), grave)])
+    settle(fs, &[(folder.clone(), tombstone)])
 }
 
 /// Makes moves within `sessions/` durable, or takes them back.
 fn settle<F: FileSystem>(fs: &F, moves: &[(RelPath, &RelPath)]) -> Result<(), FsError> {
     fs.sync_dir(&layout::sessions()).inspect_err(|_| {
-        for (folder, grave) in moves {
+        for (folder, tombstone) in moves {
             // Nobody knows which of the two names the disk has. Whoever writes to the session next makes sure
             // of the first before it tells anybody that something is recorded.
-            let _ = fs.rename(grave, folder);
+            let _ = fs.rename(tombstone, folder);
             suspect::mark(fs, folder);
         }
     })

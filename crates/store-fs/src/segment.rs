@@ -9,7 +9,7 @@ use workrail_model::manifest::segment_rel_path;
 use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind};
 
 use crate::layout;
-use crate::load::{self, Stop};
+use crate::load::{self, NoGroup};
 
 /// What a file with the name of a segment gives.
 pub(crate) enum Bytes {
@@ -61,11 +61,11 @@ pub(crate) fn events(
     first: EventIndex,
     name: &str,
     bytes: &[u8],
-) -> Result<Vec<Event>, Stop> {
+) -> Result<Vec<Event>, NoGroup> {
     let events = load::events_of(session, first, name, bytes)?;
-    let last = events.last().ok_or(Stop::End)?;
+    let last = events.last().ok_or(NoGroup::End)?;
     match segment_rel_path(first, last.event_index).strip_prefix("events/") == Some(name) {
         true => Ok(events),
-        false => Err(Stop::End),
+        false => Err(NoGroup::End),
     }
 }

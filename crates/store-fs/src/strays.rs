@@ -37,13 +37,13 @@ const SESSION_NAMES: [&str; 8] =
 const KEY_NAMES: [&str; 4] = ["keyring.json", "http-secret", ".lock", ".suspect"];
 
 /// Collects what is found, up to a limit, and counts the rest.
-struct Found {
+struct StrayList {
     strays: Vec<Stray>,
     count: u64,
     max: usize,
 }
 
-impl Found {
+impl StrayList {
     fn add(&mut self, folder: &RelPath, entry: &DirEntry) {
         self.count += 1;
         if self.strays.len() < self.max
@@ -84,7 +84,7 @@ pub(crate) fn foreign_folders<F: FileSystem>(fs: &F) -> Result<Vec<String>, FsEr
 }
 
 pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u64), FsError> {
-    let mut found = Found { strays: Vec::new(), count: 0, max };
+    let mut found = StrayList { strays: Vec::new(), count: 0, max };
     let mut look = |folder: RelPath, belongs: &dyn Fn(&DirEntry) -> bool| -> Result<(), FsError> {
         for entry in listed(fs, &folder)? {
             if !belongs(&entry) {

@@ -197,10 +197,10 @@ impl<F: FileSystem> LocalStore<F> {
         let id = name.strip_prefix(".tmp-deleted-").or_else(|| name.strip_prefix(".tmp-removed-"));
         let Some(id) = id else { return self.count_and_remove(folder, tally) };
         // Who moved it here may have failed to make that durable: moved once more, it is (G14).
-        let [first, second] = layout::graves(id);
-        let grave = if *folder == first { second } else { first };
-        bury(self.fs(), folder, &grave)?;
-        self.count_and_remove(&grave, tally)
+        let [first, second] = layout::tombstones(id);
+        let tombstone = if *folder == first { second } else { first };
+        bury(self.fs(), folder, &tombstone)?;
+        self.count_and_remove(&tombstone, tally)
     }
 
     /// Takes what interrupted writes left in a session's folder, and the folder when nothing was ever committed.
@@ -222,10 +222,10 @@ impl<F: FileSystem> LocalStore<F> {
                 self.remove_counted(&path, tally)?;
             }
         } else {
-            let [grave, _] = layout::graves(&session.to_string());
-            bury(self.fs(), &layout::session(session), &grave)?;
+            let [tombstone, _] = layout::tombstones(&session.to_string());
+            bury(self.fs(), &layout::session(session), &tombstone)?;
             self.forget(session);
-            self.count_and_remove(&grave, tally)?;
+            self.count_and_remove(&tombstone, tally)?;
         }
         drop(lock);
         Ok(())

@@ -27,8 +27,8 @@ pub(crate) struct ReportCommand {
     /// A session id, a run id, a prefix of one, or a run's two-word label.
     #[arg(value_name = "SESSION|RUN")]
     about: String,
-    #[arg(long, value_enum, default_value_t = As::Md)]
-    format: As,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Md)]
+    format: ReportFormat,
     /// Write to this file instead of standard output. PDF needs it.
     #[arg(short, long, value_name = "FILE")]
     output: Option<Utf8PathBuf>,
@@ -44,14 +44,14 @@ pub(crate) struct ReportCommand {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum As {
+enum ReportFormat {
     Md,
     Html,
     Pdf,
     Json,
 }
 
-impl As {
+impl ReportFormat {
     fn name(self) -> &'static str {
         match self {
             Self::Md => "md",
@@ -63,11 +63,11 @@ impl As {
 }
 
 pub(crate) fn run(command: &ReportCommand) -> ExitCode {
-    outcome::finish(made(command), Format::json_if(command.json || command.format == As::Json))
+    outcome::finish(made(command), Format::json_if(command.json || command.format == ReportFormat::Json))
 }
 
 fn made(command: &ReportCommand) -> Result<(), Failure> {
-    if command.format == As::Pdf && command.output.is_none() {
+    if command.format == ReportFormat::Pdf && command.output.is_none() {
         return Err(Failure::Call("A PDF needs a file: add `-o report.pdf`.".to_owned()));
     }
     if let Some(path) = command.output.as_deref().filter(|path| path.exists() && !command.force) {
@@ -79,7 +79,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
     let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
     let report = engine.report(engine.find(&command.about)?, values)?;
     let Some(path) = command.output.as_deref() else {
-        if command.json || command.format == As::Json {
+        if command.json || command.format == ReportFormat::Json {
             output::json(&value(&report)?);
         } else {
             output::line(text(&report, command.format)?.trim_end());
@@ -87,12 +87,14 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
         return Ok(());
     };
     let bytes = match command.format {
-        As::Pdf => {
+        ReportFormat::Pdf => {
             let unusable =
                 |error: workrail_host::browser::BrowserError| Failure::Environment(format!("{error}."));
             Browser::find().map_err(unusable)?.print(&render_html(&report)).map_err(unusable)?
         }
-        As::Md | As::Html | As::Json => text(&report, command.format)?.into_bytes(),
+        ReportFormat::Md | ReportFormat::Html | ReportFormat::Json => {
+            text(&report, command.format)?.into_bytes()
+        }
     };
     write(path, &bytes)?;
     let (format, count) = (command.format.name(), bytes.len());
@@ -107,11 +109,11 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-fn text(report: &Report, format: As) -> Result<String, Failure> {
+fn text(report: &Report, format: ReportFormat) -> Result<String, Failure> {
     Ok(match format {
-        As::Md => markdown::render(report),
-        As::Html | As::Pdf => render_html(report),
-        As::Json => format!("{:#}\n", value(report)?),
+        ReportFormat::Md => markdown::render(report),
+        ReportFormat::Html | ReportFormat::Pdf => render_html(report),
+        ReportFormat::Json => format!("{:#}\n", value(report)?),
     })
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn run(command: SteerCommand) -> ExitCode {
 fn decide(label: &str, decision: ApprovalDecision, format: Format) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
     let waiting = engine.waiting(label)?;
-    let asker = presence::asker(&engine, "Approving", Recorded::Descent)?;
+    let requester = presence::requester(&engine, "Approving", Recorded::Descent)?;
     output::notice(&format!("Run {} · {}", waiting.label, waiting.workflow));
     output::notice(&format!("Step `{}`: {}", waiting.step, waiting.title));
     let verb = match decision {
@@ -57,7 +57,7 @@ fn decide(label: &str, decision: ApprovalDecision, format: Format) -> Result<(),
     presence::typed(&format!("Type the run's label to {verb} this step:"), &waiting.label)?;
     let origin = ApprovalOrigin {
         channel: ApprovalChannel::Terminal,
-        descends_from_server: asker.descends_from_server,
+        descends_from_server: requester.descends_from_server,
     };
     engine.approve(label, &waiting, decision, origin)?;
     match format {

@@ -80,7 +80,7 @@ fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), 
     let found = engine.find(text)?;
     let raised = engine.raised_by(found, &changes)?;
     if !raised.is_empty() {
-        presence::asker(&engine, "Raising a run's autonomy", Recorded::CommandLine)?;
+        presence::requester(&engine, "Raising a run's autonomy", Recorded::CommandLine)?;
     }
     for run in &raised {
         let now = run.pending.unwrap_or(run.applied);
@@ -119,7 +119,7 @@ pub(crate) fn allow_default(before: Autonomy, after: Autonomy) -> Result<(), Fai
     if after <= before {
         return Ok(());
     }
-    presence::asker(&wiring::look_default()?, "Raising the autonomy of new runs", Recorded::Nothing)?;
+    presence::requester(&wiring::look_default()?, "Raising the autonomy of new runs", Recorded::Nothing)?;
     let prompt = format!(
         "New runs are {} now and would go further on their own. Type {} to allow it:",
         before.as_str(),

@@ -8,7 +8,7 @@ use workrail_core::report::words::one_line;
 use workrail_engine::upkeep::Overview;
 use workrail_model::health::SessionHealth;
 
-use crate::confirm::{self, Asked};
+use crate::confirm::{self, AskFirst};
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::upkeep::bytes_shown;
@@ -50,7 +50,7 @@ pub(crate) fn run(command: RetentionCommand) -> ExitCode {
     match command {
         RetentionCommand::Keep(named) => finish(&named, keep(&named)),
         RetentionCommand::Unkeep(named) => finish(&named, unkeep(&named)),
-        RetentionCommand::Delete { named, yes } => finish(&named, delete(&named, Asked::unless(yes))),
+        RetentionCommand::Delete { named, yes } => finish(&named, delete(&named, AskFirst::unless(yes))),
     }
 }
 
@@ -87,7 +87,7 @@ fn unkeep(named: &Named) -> Result<(), Failure> {
     Ok(())
 }
 
-fn delete(named: &Named, asked: Asked) -> Result<(), Failure> {
+fn delete(named: &Named, asked: AskFirst) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
     let session = engine.find(&named.session)?.session;
     let seen = engine.overview(session)?;

@@ -89,7 +89,7 @@ enum ScopeArgument {
 
 /// What to do to a client's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum ClientChange {
     Install,
     InstallHttp(LoopbackAddress),
     Uninstall,
@@ -97,9 +97,11 @@ enum Wish {
 
 pub(crate) fn run(command: &ClientCommand) -> ExitCode {
     let (arguments, wish) = match command {
-        ClientCommand::Install { arguments, http: None } => (arguments, Wish::Install),
-        ClientCommand::Install { arguments, http: Some(address) } => (arguments, Wish::InstallHttp(*address)),
-        ClientCommand::Uninstall(arguments) => (arguments, Wish::Uninstall),
+        ClientCommand::Install { arguments, http: None } => (arguments, ClientChange::Install),
+        ClientCommand::Install { arguments, http: Some(address) } => {
+            (arguments, ClientChange::InstallHttp(*address))
+        }
+        ClientCommand::Uninstall(arguments) => (arguments, ClientChange::Uninstall),
     };
     let format = Format::json_if(arguments.json);
     let done = if arguments.list { list(format) } else { change(arguments, wish, format) };
@@ -117,7 +119,7 @@ fn refused(error: &ClientError) -> Failure {
     Failure::Environment(format!("{error}\nNothing was written."))
 }
 
-fn change(arguments: &SetupArguments, wish: Wish, format: Format) -> Result<(), Failure> {
+fn change(arguments: &SetupArguments, wish: ClientChange, format: Format) -> Result<(), Failure> {
     let bases = bases()?;
     let files: Vec<ClientFile> = arguments
         .client
@@ -161,8 +163,12 @@ fn file_of(client: Client, scope: Option<ScopeArgument>, bases: &Bases) -> Resul
 }
 
 /// The HTTP secret, where a file of the user's own is to hold it. A dry run makes none.
-fn secret_for(wish: Wish, files: &[ClientFile], dry_run: bool) -> Result<Option<HttpSecret>, Failure> {
-    let Wish::InstallHttp(address) = wish else { return Ok(None) };
+fn secret_for(
+    wish: ClientChange,
+    files: &[ClientFile],
+    dry_run: bool,
+) -> Result<Option<HttpSecret>, Failure> {
+    let ClientChange::InstallHttp(address) = wish else { return Ok(None) };
     if address.socket_address().port() == 0 {
         return Err(Failure::Call("Name the port that the server listens on, not 0.".to_owned()));
     }
@@ -189,12 +195,14 @@ fn endpoint(address: LoopbackAddress, scope: Scope, secret: Option<&HttpSecret>)
     HttpEndpoint { url, credential }
 }
 
-fn planned(file: &ClientFile, wish: Wish, secret: Option<&HttpSecret>) -> Result<Change, Failure> {
+fn planned(file: &ClientFile, wish: ClientChange, secret: Option<&HttpSecret>) -> Result<Change, Failure> {
     let own = std::env::current_exe().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
     let change = match wish {
-        Wish::Install => clients::installed(file, &Launch::for_scope(file.scope, own.as_deref())),
-        Wish::InstallHttp(address) => clients::installed_http(file, &endpoint(address, file.scope, secret)),
-        Wish::Uninstall => clients::removed(file),
+        ClientChange::Install => clients::installed(file, &Launch::for_scope(file.scope, own.as_deref())),
+        ClientChange::InstallHttp(address) => {
+            clients::installed_http(file, &endpoint(address, file.scope, secret))
+        }
+        ClientChange::Uninstall => clients::removed(file),
     };
     change.map_err(|error| refused(&error))
 }
@@ -224,7 +232,7 @@ fn diff(change: &Change, secret: Option<&HttpSecret>) -> Vec<String> {
 fn tell(
     file: &ClientFile,
     change: &Change,
-    wish: Wish,
+    wish: ClientChange,
     dry_run: bool,
     backup: Option<&Utf8PathBuf>,
     secret: Option<&HttpSecret>,
@@ -232,8 +240,10 @@ fn tell(
     let (client, path) = (file.client.as_str(), &file.path);
     if !change.is_needed() {
         let text = match wish {
-            Wish::Install | Wish::InstallHttp(_) => format!("{client}: {path} has WorkRail already."),
-            Wish::Uninstall => format!("{client}: {path} has no entry for WorkRail."),
+            ClientChange::Install | ClientChange::InstallHttp(_) => {
+                format!("{client}: {path} has WorkRail already.")
+            }
+            ClientChange::Uninstall => format!("{client}: {path} has no entry for WorkRail."),
         };
         return output::toned(Tone::Good, &text);
     }
@@ -253,12 +263,12 @@ fn tell(
         output::line(&format!("Previous file saved as {backup}"));
     }
     output::line(match wish {
-        Wish::Install | Wish::InstallHttp(_) => {
+        ClientChange::Install | ClientChange::InstallHttp(_) => {
             "Written. Restart the client; it loads tools only at startup. Then ask it to list workflows."
         }
-        Wish::Uninstall => "Written. Restart the client; it loads tools only at startup.",
+        ClientChange::Uninstall => "Written. Restart the client; it loads tools only at startup.",
     });
-    if matches!(wish, Wish::InstallHttp(_)) && file.scope == Scope::Project {
+    if matches!(wish, ClientChange::InstallHttp(_)) && file.scope == Scope::Project {
         output::line(
             "Set the variable for the client: export WORKRAIL_HTTP_TOKEN=\"$(workrail store keys http-secret)\"",
         );
@@ -266,20 +276,20 @@ fn tell(
 }
 
 /// A client on this machine, and how it starts WorkRail in each of its files.
-pub(crate) struct Known {
+pub(crate) struct ClientStatus {
     pub(crate) client: Client,
     pub(crate) present: bool,
     pub(crate) files: Vec<(ClientFile, Result<Option<String>, ClientError>)>,
 }
 
-pub(crate) fn known(bases: &Bases) -> Vec<Known> {
+pub(crate) fn known(bases: &Bases) -> Vec<ClientStatus> {
     let known = Client::ALL.into_iter().map(|client| {
         let files = Scope::ALL.into_iter().filter_map(|scope| client.file(scope, bases));
         let files = files.map(|file| {
             let command = Client::command_in(&file);
             (file, command)
         });
-        Known { client, present: client.is_present(bases), files: files.collect() }
+        ClientStatus { client, present: client.is_present(bases), files: files.collect() }
     });
     known.collect()
 }
@@ -307,7 +317,7 @@ fn list(format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_json(known: &Known) -> Value {
+fn as_json(known: &ClientStatus) -> Value {
     let files = known.files.iter().map(|(file, command)| {
         json!({
             "scope": file.scope.as_str(), "path": file.path,

@@ -5,7 +5,7 @@ use workrail_engine::upkeep::Keys;
 use workrail_model::keyring::HttpSecret;
 use workrail_ports::keyring::KeyringError;
 
-use crate::confirm::{self, Asked};
+use crate::confirm::{self, AskFirst};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::{settings, wiring};
@@ -25,7 +25,7 @@ pub(super) fn show(format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn new(asked: Asked, format: Format) -> Result<(), Failure> {
+pub(super) fn new(asked: AskFirst, format: Format) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
     match engine.keys() {
         Ok(Some(_)) => {
@@ -77,7 +77,7 @@ pub(super) fn http_secret(format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn new_http_secret(asked: Asked, format: Format) -> Result<(), Failure> {
+pub(super) fn new_http_secret(asked: AskFirst, format: Format) -> Result<(), Failure> {
     let opened = wiring::open_default()?;
     confirm::typed(
         asked,
@@ -103,7 +103,7 @@ fn print_secret(secret: &HttpSecret, format: Format) {
     }
 }
 
-pub(super) fn rotate(asked: Asked, format: Format) -> Result<(), Failure> {
+pub(super) fn rotate(asked: AskFirst, format: Format) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
     let before = engine
         .keys()?

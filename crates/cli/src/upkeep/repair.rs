@@ -11,7 +11,7 @@ use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
 
 use super::{RepairArguments, Watched};
-use crate::confirm::{self, Asked};
+use crate::confirm::{self, AskFirst};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::wiring::{self, LocalEngine};
@@ -71,7 +71,7 @@ fn repair_log(
             return Ok(planned);
         }
     }
-    let asked = Asked::unless(arguments.yes);
+    let asked = AskFirst::unless(arguments.yes);
     confirm::typed(asked, "Type the session's id to repair it:", &[session.to_string()])?;
     Ok(engine.repair(session, Mode::Real)?)
 }

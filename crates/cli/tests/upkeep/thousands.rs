@@ -23,7 +23,7 @@ use workrail_ports::file_system::{
     Created, DirEntry, FileStat, FileSystem, FsError, LockMode, RelPath, WritableFile,
 };
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, Located, SourceError, SourceFile, Survey, WorkflowSource,
+    BindingsFile, Candidate, Located, SourceError, SourceFile, SourceListing, WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
 use workrail_store_fs::LocalStore;
@@ -105,7 +105,7 @@ impl FileSystem for Unsynced {
 struct Shelf;
 
 impl WorkflowSource for Shelf {
-    fn survey(&self, _: Option<&WorkspacePath>) -> Survey {
+    fn survey(&self, _: Option<&WorkspacePath>) -> SourceListing {
         let file = Candidate {
             precedence: Precedence::Custom,
             folder: 0,
@@ -114,7 +114,7 @@ impl WorkflowSource for Shelf {
             package: None,
             stamp: Some(workrail_ports::workflow_source::Stamp([1, 0, 0, 0])),
         };
-        Survey { files: vec![file], problems: Vec::new(), mark: None }
+        SourceListing { files: vec![file], problems: Vec::new(), mark: None }
     }
 
     fn read(&self, _: &Candidate) -> Result<Vec<u8>, SourceError> {

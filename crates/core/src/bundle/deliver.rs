@@ -8,8 +8,8 @@ use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::EventIndex;
 use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
 
+use super::checked::{ListDigest, blob_bytes, canonical, check_content};
 use super::read::{Item, Part, Reader, read};
-use super::survey::{ListDigest, blob_bytes, canonical, check_content};
 use super::{BundleError, Checked, Identity};
 
 /// Where an imported session goes.
@@ -22,12 +22,12 @@ pub trait Sink {
 
 /// Why a delivery ended early.
 #[derive(Debug)]
-pub enum Stop<E> {
+pub enum DeliveryError<E> {
     Bundle(BundleError),
     Sink(E),
 }
 
-impl<E> From<BundleError> for Stop<E> {
+impl<E> From<BundleError> for DeliveryError<E> {
     fn from(error: BundleError) -> Self {
         Self::Bundle(error)
     }
@@ -39,7 +39,7 @@ pub fn deliver<R: Read + Seek, S: Sink>(
     checked: &Checked,
     identity: &Identity,
     sink: &mut S,
-) -> Result<(), Stop<S::Error>> {
+) -> Result<(), DeliveryError<S::Error>> {
     source.rewind().map_err(BundleError::Source)?;
     let mut delivery = Delivery {
         checked,
@@ -53,7 +53,7 @@ pub fn deliver<R: Read + Seek, S: Sink>(
     };
     let result = read(source, &mut delivery);
     match delivery.failed.take() {
-        Some(error) => Err(Stop::Sink(error)),
+        Some(error) => Err(DeliveryError::Sink(error)),
         None => Ok(result.and_then(|()| delivery.finish())?),
     }
 }

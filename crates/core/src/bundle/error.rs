@@ -7,7 +7,7 @@ use workrail_model::error::ErrorCode;
 
 /// The closed set of reasons for which a bundle is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Problem {
+pub enum BundleErrorKind {
     InvalidFormat,
     UnsupportedVersion,
     IntegrityFailed,
@@ -17,7 +17,7 @@ pub enum Problem {
     ManifestOrderInvalid,
 }
 
-impl Problem {
+impl BundleErrorKind {
     pub fn code(self) -> ErrorCode {
         match self {
             Self::InvalidFormat => ErrorCode::BundleInvalidFormat,
@@ -35,7 +35,7 @@ impl Problem {
 #[derive(Debug)]
 pub enum BundleError {
     Refused {
-        problem: Problem,
+        problem: BundleErrorKind,
         /// The part of the document, such as `session/events/17`.
         at: String,
         what: String,
@@ -47,25 +47,25 @@ pub enum BundleError {
 }
 
 impl BundleError {
-    pub(super) fn new(problem: Problem, at: impl fmt::Display, what: impl fmt::Display) -> Self {
+    pub(super) fn new(problem: BundleErrorKind, at: impl fmt::Display, what: impl fmt::Display) -> Self {
         let (at, what) = (clip(&at.to_string()), clip(&what.to_string()));
         Self::Refused { problem, at, what, position: None }
     }
 
     pub(super) fn format(at: impl fmt::Display, what: impl fmt::Display) -> Self {
-        Self::new(Problem::InvalidFormat, at, what)
+        Self::new(BundleErrorKind::InvalidFormat, at, what)
     }
 
     pub(super) fn integrity(at: impl fmt::Display, what: impl fmt::Display) -> Self {
-        Self::new(Problem::IntegrityFailed, at, what)
+        Self::new(BundleErrorKind::IntegrityFailed, at, what)
     }
 
     pub(super) fn events(index: u64, what: impl fmt::Display) -> Self {
-        Self::new(Problem::EventOrderInvalid, format_args!("session/events/{index}"), what)
+        Self::new(BundleErrorKind::EventOrderInvalid, format_args!("session/events/{index}"), what)
     }
 
     pub(super) fn manifest(index: u64, what: impl fmt::Display) -> Self {
-        Self::new(Problem::ManifestOrderInvalid, format_args!("session/manifest/{index}"), what)
+        Self::new(BundleErrorKind::ManifestOrderInvalid, format_args!("session/manifest/{index}"), what)
     }
 
     /// Adds the place in the text, where the reader knows it.
@@ -78,7 +78,7 @@ impl BundleError {
         self
     }
 
-    pub fn problem(&self) -> Option<Problem> {
+    pub fn problem(&self) -> Option<BundleErrorKind> {
         match self {
             Self::Refused { problem, .. } => Some(*problem),
             Self::Source(_) => None,

@@ -17,16 +17,16 @@ use workrail_model::manifest::{ManifestIndex, commit_group};
 use workrail_model::name::WorkflowId;
 use workrail_model::plan::AttachmentKind;
 
+use super::checked::{CheckedBundle, ListDigest, canonical, check_content};
 use super::portable::is_absolute;
 use super::read::{Item, Part, Reader, read};
-use super::survey::{ListDigest, Survey, canonical, check_content};
-use super::{BundleError, Problem};
+use super::{BundleError, BundleErrorKind};
 use crate::project::SessionState;
 
 /// A bundle that may be imported: made by [`check`] alone.
 #[derive(Debug)]
 pub struct Checked {
-    pub survey: Survey,
+    pub survey: CheckedBundle,
     /// In the order in which they were started.
     pub runs: Vec<(RunId, WorkflowId)>,
     pub event_count: u64,
@@ -44,24 +44,24 @@ impl Checked {
 }
 
 /// Reads the events again and checks what they mean. Stores nothing.
-pub fn check<R: Read + Seek>(source: &mut R, survey: Survey) -> Result<Checked, BundleError> {
+pub fn check<R: Read + Seek>(source: &mut R, survey: CheckedBundle) -> Result<Checked, BundleError> {
     source.rewind().map_err(BundleError::Source)?;
     let mut history = History::new(&survey);
     read(source, &mut history)?;
     let salvaged_before = history.salvaged_before;
-    let Known { runs, event_count, activities } = history.finish()?;
+    let EventSummary { runs, event_count, activities } = history.finish()?;
     Ok(Checked { survey, runs, event_count, salvaged_before, activities })
 }
 
 /// What all events together say.
-struct Known {
+struct EventSummary {
     runs: Vec<(RunId, WorkflowId)>,
     event_count: u64,
     activities: Vec<u64>,
 }
 
 struct History<'s> {
-    survey: &'s Survey,
+    survey: &'s CheckedBundle,
     state: SessionState,
     list: ListDigest,
     /// The events of the segment that is being read, and its bytes.
@@ -96,7 +96,7 @@ impl Reader for History<'_> {
 }
 
 impl<'s> History<'s> {
-    fn new(survey: &'s Survey) -> Self {
+    fn new(survey: &'s CheckedBundle) -> Self {
         Self {
             survey,
             state: SessionState::new(survey.session),
@@ -121,7 +121,7 @@ impl<'s> History<'s> {
         self.list.push(&bytes);
         let event = Event::from_value(value).map_err(|error| match error {
             EventError::UnknownVersion { .. } | EventError::UnknownKind { .. } => {
-                BundleError::new(Problem::UnsupportedVersion, &at, error)
+                BundleError::new(BundleErrorKind::UnsupportedVersion, &at, error)
             }
             EventError::Json(_) | EventError::Field { .. } => BundleError::format(&at, error),
         })?;
@@ -189,7 +189,11 @@ impl<'s> History<'s> {
             let reference = node.snapshot_ref;
             let Some(workflow) = self.survey.snapshots.get(&reference) else {
                 let what = format!("is not in the bundle; event {index} refers to it");
-                return Err(BundleError::new(Problem::MissingSnapshot, Section::Snapshot(reference), what));
+                return Err(BundleError::new(
+                    BundleErrorKind::MissingSnapshot,
+                    Section::Snapshot(reference),
+                    what,
+                ));
             };
             if *workflow != node.workflow_hash {
                 let what = format!("refers to a snapshot of another workflow ({workflow})");
@@ -218,7 +222,11 @@ impl<'s> History<'s> {
         let hash = started.workflow_hash;
         let Some(workflow) = self.survey.workflows.get(&hash) else {
             let what = format!("is not in the bundle; the run that event {index} starts is pinned to it");
-            return Err(BundleError::new(Problem::MissingPinnedWorkflow, Section::Workflow(hash), what));
+            return Err(BundleError::new(
+                BundleErrorKind::MissingPinnedWorkflow,
+                Section::Workflow(hash),
+                what,
+            ));
         };
         if *workflow != started.workflow_id {
             let what = format!("starts `{}`, but is pinned to `{workflow}`", started.workflow_id);
@@ -263,7 +271,7 @@ impl<'s> History<'s> {
     }
 
     /// What is left when all events are read.
-    fn finish(self) -> Result<Known, BundleError> {
+    fn finish(self) -> Result<EventSummary, BundleError> {
         let survey = self.survey;
         if self.list.finish() != survey.events {
             return Err(BundleError::integrity(Section::Events, "changed while it was read"));
@@ -309,6 +317,6 @@ impl<'s> History<'s> {
             return Err(BundleError::format(Section::Salvage, what));
         }
         let runs = self.state.runs().map(|run| (run.run_id, run.workflow_id.clone())).collect();
-        Ok(Known { runs, event_count, activities: self.activities.into_iter().collect() })
+        Ok(EventSummary { runs, event_count, activities: self.activities.into_iter().collect() })
     }
 }

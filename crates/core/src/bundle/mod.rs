@@ -9,6 +9,7 @@
 //! rewrites whose history it is; `positions` are the places at which its snapshots wait; `write` writes one; `redact` leaves values out; `portable` keeps absolute
 //! paths out.
 
+mod checked;
 mod deliver;
 mod error;
 mod history;
@@ -17,16 +18,15 @@ mod portable;
 mod positions;
 mod read;
 mod redact;
-mod survey;
 #[cfg(test)]
 mod tests;
 mod write;
 
-pub use deliver::{Sink, Stop, deliver};
-pub use error::{BundleError, Problem};
+pub use checked::{CheckedBundle, survey};
+pub use deliver::{DeliveryError, Sink, deliver};
+pub use error::{BundleError, BundleErrorKind};
 pub use history::{Checked, check};
 pub use identity::{Identity, Renumbering};
 pub use portable::{is_absolute, portable_event};
 pub use redact::{Gathering, KeyPatterns, Redactor};
-pub use survey::{Survey, survey};
 pub use write::BundleWriter;

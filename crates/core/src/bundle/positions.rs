@@ -9,7 +9,7 @@ use workrail_model::digest::{SnapshotRef, WorkflowHash};
 use workrail_model::snapshot::ExecutionSnapshot;
 
 use super::BundleError;
-use crate::interpret::{Place, Positions, Progress, position};
+use crate::interpret::{Positions, Progress, StepPosition, position};
 
 /// What the positions of one bundle may take. The places of the largest workflow take less.
 const POSITIONS_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -20,7 +20,7 @@ const LOOP_BYTES: usize = 96;
 #[derive(Clone, Debug, Default)]
 pub(super) struct BundlePositions {
     /// Each place with the largest numbers there, and a snapshot that has it.
-    places: BTreeMap<WorkflowHash, BTreeMap<Place, (Progress, SnapshotRef)>>,
+    places: BTreeMap<WorkflowHash, BTreeMap<StepPosition, (Progress, SnapshotRef)>>,
     bytes: usize,
 }
 

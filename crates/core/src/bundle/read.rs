@@ -274,7 +274,7 @@ impl<'de> Visitor<'de> for IntegrityObject<'_, '_> {
                     let kind = value(walk, &mut map)?;
                     if kind != workrail_model::bundle::INTEGRITY_KIND {
                         let what = format!("{kind} is not known; update WorkRail if the bundle is newer");
-                        let problem = super::Problem::UnsupportedVersion;
+                        let problem = super::BundleErrorKind::UnsupportedVersion;
                         return Err(walk.stop(BundleError::new(problem, "integrity/kind", what)));
                     }
                 }

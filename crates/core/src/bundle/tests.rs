@@ -110,7 +110,7 @@ fn the_digest_of_a_request_goes_with_what_it_covers(values: Value, stays: bool) 
     assert_eq!(event["data"].get("requestDigest").is_some(), stays);
 }
 
-fn refusal(text: &str) -> (Option<Problem>, String) {
+fn refusal(text: &str) -> (Option<BundleErrorKind>, String) {
     let error = survey(&mut std::io::Cursor::new(text.as_bytes())).map(|_| ()).unwrap_err();
     (error.problem(), error.to_string())
 }
@@ -126,7 +126,7 @@ fn refusal(text: &str) -> (Option<Problem>, String) {
 #[test_case("{\"producer\":\"\\ud800\"}", "hex escape"; "half a character")]
 fn refused_by_the_reader(text: &str, what: &str) {
     let (problem, said) = refusal(text);
-    assert_eq!(problem, Some(Problem::InvalidFormat), "{said}");
+    assert_eq!(problem, Some(BundleErrorKind::InvalidFormat), "{said}");
     assert!(said.contains(what), "{said}");
 }
 
@@ -137,13 +137,19 @@ fn no_item_is_longer_or_denser_than_it_may_be() {
     let dense = format!("{{\"session\":{{\"events\":[[{}0]]}}}}", "0,".repeat(600_000));
     assert!(refusal(&dense).1.contains("too many values"));
     let deep = format!("{{\"session\":{{\"events\":[{}", "[".repeat(100_000));
-    assert_eq!(refusal(&deep).0, Some(Problem::InvalidFormat));
+    assert_eq!(refusal(&deep).0, Some(BundleErrorKind::InvalidFormat));
     let key = format!("{{\"{}\":1}}", "k".repeat(2 * 1024 * 1024));
     assert!(refusal(&key).1.contains("longer than it may be"));
 }
 
 #[test]
 fn a_later_version_is_told_from_nonsense_wherever_it_stands() {
-    assert_eq!(refusal("{\"session\":7,\"bundleSchemaVersion\":2}").0, Some(Problem::UnsupportedVersion));
-    assert_eq!(refusal("{\"producer\":1,\"bundleSchemaVersion\":2}").0, Some(Problem::UnsupportedVersion));
+    assert_eq!(
+        refusal("{\"session\":7,\"bundleSchemaVersion\":2}").0,
+        Some(BundleErrorKind::UnsupportedVersion)
+    );
+    assert_eq!(
+        refusal("{\"producer\":1,\"bundleSchemaVersion\":2}").0,
+        Some(BundleErrorKind::UnsupportedVersion)
+    );
 }

@@ -11,7 +11,7 @@ use workrail_model::canonical::to_canonical;
 use workrail_model::id::{BundleId, SessionId};
 use workrail_model::time::Timestamp;
 
-use super::survey::{ListDigest, attest};
+use super::checked::{ListDigest, attest};
 
 /// A bundle being written: the session's lists and tables first, then `finish`.
 #[derive(Debug)]

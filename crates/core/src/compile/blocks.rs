@@ -9,7 +9,7 @@ use workrail_model::digest::Sha256;
 use super::diagnostic::Code;
 use super::nearest::suggestion;
 use super::path::DocPath;
-use super::report::{Problem, Report, shown};
+use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{FeatureUse, PromptBlocksSource, PromptPart, PromptText};
 use crate::builtins::{self, Feature, STEP_REF_BYTES_MAX};
 
@@ -26,7 +26,7 @@ pub(super) fn active_features(uses: &[FeatureUse], report: &mut Report) -> Vec<A
         let Some(feature) = builtins::feature(&used.id) else {
             let known: Vec<&str> = builtins::features().iter().map(|feature| feature.id).collect();
             report.push(
-                Problem::on(Code::UnknownFeature, &used.at)
+                DraftDiagnostic::on(Code::UnknownFeature, &used.at)
                     .message(format!("there is no feature `{}`", shown(&used.id)))
                     .why("features are a closed set; an unknown one would add nothing")
                     .fix(suggestion(&used.id, &known)),
@@ -37,7 +37,7 @@ pub(super) fn active_features(uses: &[FeatureUse], report: &mut Report) -> Vec<A
         let compiled = CompiledFeature { feature_id: feature.id.to_owned(), config };
         if active.insert(feature.id, ActiveFeature { feature, compiled }).is_some() {
             report.push(
-                Problem::on(Code::RepeatedItem, &used.at)
+                DraftDiagnostic::on(Code::RepeatedItem, &used.at)
                     .message(format!("`{}` is switched on twice", feature.id))
                     .why("with two settings it would be unclear which one counts")
                     .fix("remove one of them"),
@@ -52,7 +52,7 @@ fn settings(feature: &Feature, used: &FeatureUse, report: &mut Report) -> BTreeM
     for name in used.config.keys().filter(|name| !known.contains(&name.as_str())) {
         let fix = if known.is_empty() { "remove the config".to_owned() } else { suggestion(name, &known) };
         report.push(
-            Problem::on(Code::FeatureConfig, &used.at.key("config").key(name))
+            DraftDiagnostic::on(Code::FeatureConfig, &used.at.key("config").key(name))
                 .message(format!("`{}` has no setting `{}`", feature.id, shown(name)))
                 .why("an unknown setting would do nothing")
                 .fix(fix),
@@ -66,7 +66,7 @@ fn settings(feature: &Feature, used: &FeatureUse, report: &mut Report) -> BTreeM
                 Some(value) => value,
                 None => {
                     report.push(
-                        Problem::on(Code::FeatureConfig, &used.at.key("config").key(setting.name))
+                        DraftDiagnostic::on(Code::FeatureConfig, &used.at.key("config").key(setting.name))
                             .message(format!("{given} is not allowed for `{}`", setting.name))
                             .why(setting.purpose)
                             .fix(format!("use a whole number from {} to {}", setting.min, setting.max)),
@@ -100,7 +100,7 @@ impl RefTable {
         let Some(snippet) = builtins::snippet(id) else {
             let known: Vec<&str> = builtins::snippets().iter().map(|snippet| snippet.id).collect();
             report.push(
-                Problem::on(Code::UnknownRef, at)
+                DraftDiagnostic::on(Code::UnknownRef, at)
                     .message(format!("there is no snippet `{}`", shown(id)))
                     .why("the prompt would be incomplete")
                     .fix(suggestion(id, &known)),
@@ -168,7 +168,7 @@ pub(super) fn compile(
     }
     if is_empty(&blocks) {
         report.push(
-            Problem::on(Code::EmptyPromptBlocks, &at.key("promptBlocks"))
+            DraftDiagnostic::on(Code::EmptyPromptBlocks, &at.key("promptBlocks"))
                 .message("promptBlocks has no section with text")
                 .why("the step would have no prompt")
                 .fix("add \"goal\": \"...\""),
@@ -177,7 +177,7 @@ pub(super) fn compile(
     apply(features, &mut blocks, &mut used, table, at, report);
     if used.bytes > STEP_REF_BYTES_MAX {
         report.push(
-            Problem::on(Code::RefBudget, &at.key("promptBlocks"))
+            DraftDiagnostic::on(Code::RefBudget, &at.key("promptBlocks"))
                 .message(format!("snippets add {} bytes to this step", used.bytes))
                 .why(format!("more than {STEP_REF_BYTES_MAX} bytes of quoted text hide the instruction"))
                 .fix("use fewer snippets in this step"),

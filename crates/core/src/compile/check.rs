@@ -8,7 +8,7 @@ use workrail_model::limits::{PINNED_WORKFLOW_BYTES_MAX, RENDERED_STEP_BYTES_MAX}
 use super::diagnostic::Code;
 use super::nearest::suggestion;
 use super::path::DocPath;
-use super::report::{Problem, Report, shown};
+use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{StandardStep, Workflow};
 use crate::render::prompt::too_long_as_authored;
 
@@ -35,7 +35,7 @@ fn unique<'a>(names: impl Iterator<Item = &'a str>, at: &DocPath, report: &mut R
     for (index, name) in names.enumerate() {
         if !seen.insert(name) {
             report.push(
-                Problem::on(Code::DuplicateId, &at.index(index))
+                DraftDiagnostic::on(Code::DuplicateId, &at.index(index))
                     .message(format!("`{}` is declared twice", shown(name)))
                     .why("steps refer to it by name, and could mean either")
                     .fix("give one of them another name"),
@@ -53,7 +53,7 @@ pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut R
         match source.assessments.iter().find(|own| own.id.as_str() == name) {
             Some(own) => referenced.push(own),
             None => report.push(
-                Problem::on(Code::UnknownAssessment, &at.key("assessmentRefs").index(index))
+                DraftDiagnostic::on(Code::UnknownAssessment, &at.key("assessmentRefs").index(index))
                     .message(format!("there is no assessment `{}`", shown(name)))
                     .why("the agent would be asked for a rating that is not defined")
                     .fix(suggestion(name, &known)),
@@ -63,7 +63,7 @@ pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut R
     let list = at.key("assessmentConsequences");
     if !step.consequences.is_empty() && step.assessment_refs.is_empty() {
         report.push(
-            Problem::on(Code::Consequence, &list)
+            DraftDiagnostic::on(Code::Consequence, &list)
                 .message("consequences need assessmentRefs")
                 .why("without an assessment no level is ever given")
                 .fix("add \"assessmentRefs\": [\"...\"]"),
@@ -76,7 +76,7 @@ pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut R
         let when = &consequence.when;
         if !seen.insert((&when.any_equals_level, &when.for_assessment)) {
             report.push(
-                Problem::on(Code::Consequence, &place)
+                DraftDiagnostic::on(Code::Consequence, &place)
                     .message(format!("the level {:?} has two consequences", shown(&when.any_equals_level)))
                     .why("only one of them could be followed")
                     .fix("join them into one"),
@@ -87,7 +87,7 @@ pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut R
         {
             let refs: Vec<&str> = step.assessment_refs.iter().map(String::as_str).collect();
             report.push(
-                Problem::on(Code::Consequence, &place.key("when").key("forAssessment"))
+                DraftDiagnostic::on(Code::Consequence, &place.key("when").key("forAssessment"))
                     .message(format!("`{}` is not among the step's assessmentRefs", shown(name)))
                     .why("the step never gives that assessment")
                     .fix(suggestion(name, &refs)),
@@ -117,7 +117,7 @@ fn level_declared(
     known.sort_unstable();
     known.dedup();
     report.push(
-        Problem::on(Code::AssessmentLevel, &at.key("when").key("anyEqualsLevel"))
+        DraftDiagnostic::on(Code::AssessmentLevel, &at.key("when").key("anyEqualsLevel"))
             .message(format!("no dimension has the level {:?}", shown(level)))
             .why("the consequence could never apply")
             .fix(suggestion(level, &known)),
@@ -133,7 +133,7 @@ pub(super) fn assessments_used(source: &Workflow, steps: &[CompiledStep], report
     for (index, own) in source.assessments.iter().enumerate() {
         if !used.contains(own.id.as_str()) {
             report.push(
-                Problem::on(Code::AssessmentUnused, &DocPath::root().key("assessments").index(index))
+                DraftDiagnostic::on(Code::AssessmentUnused, &DocPath::root().key("assessments").index(index))
                     .message(format!("no step asks for the assessment `{}`", own.id))
                     .why("it is never given")
                     .fix("name it in a step's assessmentRefs, or remove it"),
@@ -152,7 +152,7 @@ pub(super) fn sizes(
     for step_id in too_long_as_authored(workflow) {
         let at = places.get(step_id.as_str()).cloned().unwrap_or_else(|| DocPath::root().key("steps"));
         report.push(
-            Problem::on(Code::StepTooLong, &at)
+            DraftDiagnostic::on(Code::StepTooLong, &at)
                 .message(format!(
                     "the text of `{step_id}` has more than {RENDERED_STEP_BYTES_MAX} bytes before any value is \
                      filled in"
@@ -170,7 +170,7 @@ pub(super) fn sizes(
     let bytes = workflow.to_canonical().map_or(0, |bytes| bytes.len() as u64);
     if bytes > PINNED_WORKFLOW_BYTES_MAX {
         report.push(
-            Problem::on(Code::WorkflowTooLarge, &DocPath::root().key("steps"))
+            DraftDiagnostic::on(Code::WorkflowTooLarge, &DocPath::root().key("steps"))
                 .message(format!(
                     "the compiled workflow has {bytes} bytes, at most {PINNED_WORKFLOW_BYTES_MAX} are allowed"
                 ))

@@ -11,7 +11,7 @@ use workrail_model::limits::{JSON_DEPTH_MAX, SAFE_INTEGER_MAX, WORKFLOW_SOURCE_B
 
 use super::diagnostic::{Code, Span};
 use super::path::{DocPath, Segment};
-use super::report::{Problem, Report};
+use super::report::{DraftDiagnostic, Report};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
@@ -133,7 +133,7 @@ impl Node {
 pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
     if bytes.len() as u64 > WORKFLOW_SOURCE_BYTES_MAX {
         report.push(
-            Problem::at(Code::FileTooLarge, Span::default())
+            DraftDiagnostic::at(Code::FileTooLarge, Span::default())
                 .message(format!("the file has {} bytes", bytes.len()))
                 .why(format!("the limit is {WORKFLOW_SOURCE_BYTES_MAX} bytes, so that listing stays fast"))
                 .fix("move long material into files that `references` point at"),
@@ -146,7 +146,7 @@ pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
             let start = error.valid_up_to();
             report.set_text(&String::from_utf8_lossy(&bytes[..start]));
             report.push(
-                Problem::at(Code::NotUtf8, Span { start, end: start })
+                DraftDiagnostic::at(Code::NotUtf8, Span { start, end: start })
                     .message("the file is not UTF-8 text")
                     .why("JSON is UTF-8; in another encoding the same bytes mean other characters")
                     .fix("save the file as UTF-8"),
@@ -158,7 +158,7 @@ pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
     report.set_text(text);
     if start > 0 {
         report.push(
-            Problem::at(Code::ByteOrderMark, Span { start: 0, end: start })
+            DraftDiagnostic::at(Code::ByteOrderMark, Span { start: 0, end: start })
                 .message("the file starts with a byte order mark")
                 .why("JSON forbids it, and other tools refuse such files")
                 .fix("save the file as UTF-8 without a byte order mark"),
@@ -168,16 +168,23 @@ pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
         Ok(result) => result.value,
         Err(error) => {
             let range = error.range();
-            report.push(Problem::at(Code::Syntax, Span { start: range.start + start, end: range.end + start })
+            report.push(
+                DraftDiagnostic::at(
+                    Code::Syntax,
+                    Span { start: range.start + start, end: range.end + start },
+                )
                 .message(error.kind().to_string())
                 .why("the file cannot be read beyond this point")
-                .fix("correct the JSON here; comments and trailing commas are allowed, single quotes are not"));
+                .fix(
+                    "correct the JSON here; comments and trailing commas are allowed, single quotes are not",
+                ),
+            );
             return None;
         }
     };
     let Some(tree) = tree else {
         report.push(
-            Problem::at(Code::Syntax, Span::default())
+            DraftDiagnostic::at(Code::Syntax, Span::default())
                 .message("the file is empty")
                 .why("a workflow is one JSON object")
                 .fix("start with { \"id\": \"project.name\", \"name\": ..., \"steps\": [...] }"),
@@ -217,7 +224,7 @@ impl Reader<'_> {
         let span = self.span(tree.range());
         if depth > JSON_DEPTH_MAX {
             self.report.push(
-                Problem::at(Code::TooDeep, Span { start: span.start, end: span.start + 1 })
+                DraftDiagnostic::at(Code::TooDeep, Span { start: span.start, end: span.start + 1 })
                     .message(format!("nested deeper than {JSON_DEPTH_MAX} levels"))
                     .why("no workflow needs it, and deep nesting exhausts readers")
                     .fix("flatten the document"),
@@ -249,7 +256,7 @@ impl Reader<'_> {
             let key_span = self.span(property.name.range());
             if !seen.insert(key.clone()) {
                 self.report.push(
-                    Problem::at(Code::DuplicateKey, key_span)
+                    DraftDiagnostic::at(Code::DuplicateKey, key_span)
                         .message(format!("the key `{key}` occurs twice in this object"))
                         .why("JSON readers disagree on which of the two counts")
                         .fix("remove one of them"),
@@ -272,7 +279,7 @@ impl Reader<'_> {
             fits && number.as_f64().is_some_and(f64::is_finite)
         });
         if exact.is_none() {
-            self.report.push(Problem::at(Code::BadNumber, span)
+            self.report.push(DraftDiagnostic::at(Code::BadNumber, span)
                 .message("this number cannot be stored exactly")
                 .why("numbers are doubles: beyond 2^53-1 digits are lost, and the workflow's hash would change")
                 .fix("use a smaller number, or text"));

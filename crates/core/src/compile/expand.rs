@@ -11,7 +11,7 @@ use workrail_model::compiled::{Requiredness, StepKind, StepProvenance};
 use super::diagnostic::Code;
 use super::nearest::suggestion;
 use super::path::DocPath;
-use super::report::{Problem, Report, shown};
+use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{OutputSource, StandardStep, TemplateCall};
 use crate::builtins::{self, PROBE_TEMPLATE, Template};
 
@@ -34,7 +34,7 @@ pub(super) fn expand(caller: &StandardStep, call: &TemplateCall, report: &mut Re
     let Some(template) = builtins::template(&call.template_id) else {
         let known: Vec<&str> = builtins::templates().iter().map(|template| template.id).collect();
         report.push(
-            Problem::on(Code::UnknownTemplate, &caller.at)
+            DraftDiagnostic::on(Code::UnknownTemplate, &caller.at)
                 .message(format!("there is no template `{}`", shown(&call.template_id)))
                 .why("the step would have no prompt")
                 .fix(suggestion(&call.template_id, &known)),
@@ -111,7 +111,7 @@ fn probe_kind(
         Some("web_browsing") => Capability::WebBrowsing,
         Some(other) => {
             report.push(
-                Problem::on(Code::Capability, &caller.at)
+                DraftDiagnostic::on(Code::Capability, &caller.at)
                     .message(format!("unknown capability `{}`", shown(other)))
                     .why("only known capabilities can be probed")
                     .fix(suggestion(other, &builtins::CAPABILITY_NAMES)),
@@ -125,7 +125,7 @@ fn probe_kind(
 
 fn missing_arg(caller: &StandardStep, name: &str, report: &mut Report) {
     report.push(
-        Problem::on(Code::TemplateArg, &caller.at)
+        DraftDiagnostic::on(Code::TemplateArg, &caller.at)
             .message(format!("the template needs the argument `{name}`"))
             .why("its prompt would be incomplete")
             .fix(format!("add \"args\": {{ \"{name}\": \"...\" }}")),
@@ -135,7 +135,7 @@ fn missing_arg(caller: &StandardStep, name: &str, report: &mut Report) {
 fn unused_args(caller: &StandardStep, call: &TemplateCall, used: impl Fn(&str) -> bool, report: &mut Report) {
     for name in call.args.keys().filter(|name| !used(name)) {
         report.push(
-            Problem::on(Code::TemplateArgUnused, &caller.at)
+            DraftDiagnostic::on(Code::TemplateArgUnused, &caller.at)
                 .message(format!("the template does not use the argument `{}`", shown(name)))
                 .why("its value has no effect")
                 .fix("remove it, or check its spelling"),

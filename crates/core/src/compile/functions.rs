@@ -10,7 +10,7 @@ use workrail_model::compiled::{
 use super::diagnostic::Code;
 use super::nearest::suggestion;
 use super::path::DocPath;
-use super::report::{Problem, Report, shown};
+use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{StandardStep, Workflow};
 
 /// The functions that the step being compiled can see: the workflow's and its loops'.
@@ -47,7 +47,7 @@ impl<'a> Visible<'a> {
             let name = reference.trim().trim_end_matches("()");
             if self.find(step, name).is_none() {
                 report.push(
-                    Problem::on(Code::FunctionReference, &at.key("functionReferences").index(index))
+                    DraftDiagnostic::on(Code::FunctionReference, &at.key("functionReferences").index(index))
                         .message(format!("there is no function `{}`", shown(name)))
                         .why("the agent would not see its definition")
                         .fix(suggestion(name, &self.names(step))),
@@ -59,7 +59,7 @@ impl<'a> Visible<'a> {
             match self.find(step, &call.name) {
                 Some(function) => check_call(function, call, &place, report),
                 None => report.push(
-                    Problem::on(Code::UnknownFunction, &place.key("name"))
+                    DraftDiagnostic::on(Code::UnknownFunction, &place.key("name"))
                         .message(format!("there is no function `{}`", shown(&call.name)))
                         .why("the call would have no effect")
                         .fix(suggestion(&call.name, &self.names(step))),
@@ -87,7 +87,7 @@ impl<'a> Visible<'a> {
         for (index, function) in source.functions.iter().enumerate() {
             if !used.contains(function.name.as_str()) {
                 report.push(
-                    Problem::on(
+                    DraftDiagnostic::on(
                         Code::FunctionUnused,
                         &DocPath::root().key("functionDefinitions").index(index),
                     )
@@ -137,7 +137,7 @@ fn check_call(function: &FunctionDefinition, call: &FunctionCall, at: &DocPath, 
     let known: Vec<&str> = function.parameters.iter().map(|own| own.name.as_str()).collect();
     let mut wrong = |place: DocPath, message: String, fix: String| {
         report.push(
-            Problem::on(Code::FunctionCall, &place)
+            DraftDiagnostic::on(Code::FunctionCall, &place)
                 .message(message)
                 .why("the call does not fit the function's definition")
                 .fix(fix),

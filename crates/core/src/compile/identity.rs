@@ -6,7 +6,7 @@ use workrail_model::name::WorkflowId;
 
 use super::diagnostic::Code;
 use super::path::DocPath;
-use super::report::{Problem, Report, shown};
+use super::report::{DraftDiagnostic, Report, shown};
 
 /// Where a file comes from, as far as compiling cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(super) fn check(id: &str, origin: Origin, report: &mut Report) -> Option<Wor
                 .take(60)
                 .collect();
             report.push(
-                Problem::on(Code::WorkflowId, &at)
+                DraftDiagnostic::on(Code::WorkflowId, &at)
                     .message(format!("{:?} is not a valid workflow id", shown(id)))
                     .why(error.rule)
                     .fix(format!("for example \"{}.{cleaned}\"", origin.namespace())),
@@ -82,7 +82,7 @@ pub(super) fn check(id: &str, origin: Origin, report: &mut Report) -> Option<Wor
         Some("wr") if origin != Origin::Bundled => {
             let name = id.strip_prefix("wr.").unwrap_or(id);
             report.push(
-                Problem::on(Code::ReservedNamespace, &at)
+                DraftDiagnostic::on(Code::ReservedNamespace, &at)
                     .message(format!("`{id}` is in the reserved namespace `wr`"))
                     .why("ids under `wr.` always mean the workflows that ship with WorkRail; no file may shadow them")
                     .fix(format!("rename it to \"{}.{name}\"", origin.namespace())),
@@ -91,7 +91,7 @@ pub(super) fn check(id: &str, origin: Origin, report: &mut Report) -> Option<Wor
         None => {
             let suggestion = suggested_id(id, origin, Sha256::of(&[]), |_| false);
             report.push(
-                Problem::on(Code::LegacyId, &at)
+                DraftDiagnostic::on(Code::LegacyId, &at)
                     .message(format!("`{id}` has no namespace"))
                     .why("it still runs, but new workflows need `namespace.name`, so that names do not collide")
                     .fix(suggestion.map_or_else(String::new, |new| format!("rename it to \"{new}\""))),

@@ -11,7 +11,7 @@ use workrail_model::name::LoopId;
 
 use super::diagnostic::Code;
 use super::path::DocPath;
-use super::report::{Problem, Report, shown};
+use super::report::{DraftDiagnostic, Report, shown};
 use super::source::Workflow;
 use crate::render::template::{Token, tokens};
 
@@ -118,7 +118,7 @@ pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], places: &Plac
         let passes = passes.saturating_mul(u64::from(owner.max_iterations));
         if passes > PASSES_ADVISED {
             report.push(
-                Problem::on(Code::LoopCost, &place(places, owner.loop_id.as_str()))
+                DraftDiagnostic::on(Code::LoopCost, &place(places, owner.loop_id.as_str()))
                     .message(format!("the loop `{}` may make {passes} passes", owner.loop_id))
                     .why("when conditions skip its steps, choosing the next step takes too long and fails")
                     .fix("lower maxIterations of the nested loops"),
@@ -159,7 +159,7 @@ pub(super) fn variables(
     for (step, root) in wanted {
         if !known.contains(root) && said.insert(root) {
             report.push(
-                Problem::on(Code::UnsetVariable, &place(places, step.step_id.as_str()))
+                DraftDiagnostic::on(Code::UnsetVariable, &place(places, step.step_id.as_str()))
                     .message(format!("`{}` shows {{{{{root}}}}}, which nothing else mentions", step.step_id))
                     .why("if it is not set, the agent reads [unset] there")
                     .fix(format!(
@@ -172,7 +172,7 @@ pub(super) fn variables(
 
 fn not_a_variable(step: &CompiledStep, source: &str, places: &Places, report: &mut Report) {
     report.push(
-        Problem::on(Code::NotAVariable, &place(places, step.step_id.as_str()))
+        DraftDiagnostic::on(Code::NotAVariable, &place(places, step.step_id.as_str()))
             .message(format!("`{}` contains `{}`, which is shown unchanged", step.step_id, shown(source)))
             .why("only names and dots are filled in; there are no expressions")
             .fix("use a plain {{name}}, and let a step compute the value"),

@@ -10,7 +10,7 @@ use super::diagnostic::Code;
 use super::lint;
 use super::nearest::suggestion;
 use super::path::DocPath;
-use super::report::{Problem, shown};
+use super::report::{DraftDiagnostic, shown};
 use super::source::{BodySource, Condition, ConditionBody, ConditionSource, LoopSource, LoopStep};
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 
@@ -32,7 +32,7 @@ pub(super) fn open<'a>(builder: &mut Builder<'a>, step: &'a LoopStep) -> Vec<Pla
     let at = &step.at;
     if step.id.is_empty() {
         builder.report.push(
-            Problem::on(Code::MissingField, at)
+            DraftDiagnostic::on(Code::MissingField, at)
                 .message("a loop has no `id`")
                 .why("runs and decisions name the loop by it")
                 .fix("add \"id\": \"...\""),
@@ -62,7 +62,7 @@ pub(super) fn open<'a>(builder: &mut Builder<'a>, step: &'a LoopStep) -> Vec<Pla
 
 fn unreachable(builder: &mut Builder<'_>, id: &str, at: &DocPath) {
     builder.report.push(
-        Problem::on(Code::UnreachableStep, &at.key("runCondition"))
+        DraftDiagnostic::on(Code::UnreachableStep, &at.key("runCondition"))
             .message(format!("the loop `{}` never runs: its condition can never hold", shown(id)))
             .why("its steps would be skipped in every run")
             .fix("correct the condition, or remove the loop"),
@@ -112,7 +112,7 @@ fn body(builder: &mut Builder<'_>, draft: &LoopDraft<'_>) -> Vec<PlanItem> {
             (format!("there is no step `{}` to use as the body", shown(name)), suggestion(name, &known))
         };
         builder.report.push(
-            Problem::on(Code::LoopBody, &draft.step.at.key("body"))
+            DraftDiagnostic::on(Code::LoopBody, &draft.step.at.key("body"))
                 .message(message)
                 .why("the body is another step at the top level, or the steps written into the loop")
                 .fix(fix),
@@ -177,7 +177,7 @@ fn condition(
             let test = ConditionTest::Context { expr: expr.clone() };
             if lint::never_holds_test(&test) && matches!(draft.step.control, LoopSource::While { .. }) {
                 builder.report.push(
-                    Problem::on(Code::ConditionNeverHolds, at)
+                    DraftDiagnostic::on(Code::ConditionNeverHolds, at)
                         .message(format!("the condition of the loop `{}` can never hold", draft.loop_id))
                         .why("the loop would never run")
                         .fix("correct the condition"),
@@ -192,7 +192,7 @@ fn condition(
         }
         ConditionSource::Derived => {
             builder.report.push(
-                Problem::on(Code::LoopControl, at)
+                DraftDiagnostic::on(Code::LoopControl, at)
                     .message(format!("nothing decides whether the loop `{}` continues", draft.loop_id))
                     .why("a while or until loop needs a condition or a decision step")
                     .fix(
@@ -240,7 +240,7 @@ fn check_artifact(
     let loop_id = &draft.loop_id;
     if contract_ref != LOOP_CONTROL_CONTRACT {
         builder.report.push(
-            Problem::on(Code::LoopControl, at)
+            DraftDiagnostic::on(Code::LoopControl, at)
                 .message(format!("`{}` cannot decide a loop", shown(contract_ref)))
                 .why("only the loop control artifact says continue or stop")
                 .fix(format!("use \"contractRef\": \"{LOOP_CONTROL_CONTRACT}\"")),
@@ -253,7 +253,7 @@ fn check_artifact(
             let blocks = draft.step.on_limit == OnLimit::Block;
             let code = if blocks { Code::LoopControl } else { Code::LoopWithoutDecision };
             builder.report.push(
-                Problem::on(code, at)
+                DraftDiagnostic::on(code, at)
                     .message(format!("no step of the loop `{loop_id}` delivers its decision"))
                     .why("a missing decision never ends a loop, so it always runs to its limit")
                     .fix("end the body with a step whose outputContract is wr.contracts.loop_control"),
@@ -262,7 +262,7 @@ fn check_artifact(
         }
         Some(position) if position + 1 < body.len() => {
             builder.report.push(
-                Problem::on(Code::LoopDecisionNotLast, at)
+                DraftDiagnostic::on(Code::LoopDecisionNotLast, at)
                     .message(format!("the decision of the loop `{loop_id}` is not its last step"))
                     .why("the steps after it still run: a loop ends between passes, never inside one")
                     .fix("move the decision step to the end of the body"),
@@ -275,7 +275,7 @@ fn check_artifact(
 
 fn by_context(builder: &mut Builder<'_>, draft: &LoopDraft<'_>) {
     builder.report.push(
-        Problem::on(Code::LoopByContext, &draft.step.at)
+        DraftDiagnostic::on(Code::LoopByContext, &draft.step.at)
             .message(format!("the loop `{}` is decided by context values", draft.loop_id))
             .why("if the agent forgets to set a value, the loop ends too early or runs too long, unnoticed")
             .fix("prefer a decision step with wr.contracts.loop_control"),

@@ -7,36 +7,36 @@ use super::path::DocPath;
 
 /// A problem before its line is known.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct DraftDiagnostic {
     code: Code,
-    place: Place,
+    place: Location,
     message: String,
     why: String,
     fix: String,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Location {
     Span(Span),
     Path(DocPath),
     Both(Span, DocPath),
 }
 
-impl Problem {
+impl DraftDiagnostic {
     pub(super) fn at(code: Code, span: Span) -> Self {
-        Self::new(code, Place::Span(span))
+        Self::new(code, Location::Span(span))
     }
 
     /// The span is looked up when the report is finished.
     pub(super) fn on(code: Code, path: &DocPath) -> Self {
-        Self::new(code, Place::Path(path.clone()))
+        Self::new(code, Location::Path(path.clone()))
     }
 
     pub(super) fn both(code: Code, span: Span, path: DocPath) -> Self {
-        Self::new(code, Place::Both(span, path))
+        Self::new(code, Location::Both(span, path))
     }
 
-    fn new(code: Code, place: Place) -> Self {
+    fn new(code: Code, place: Location) -> Self {
         Self { code, place, message: String::new(), why: String::new(), fix: String::new() }
     }
 
@@ -62,7 +62,7 @@ const KEPT_MAX: usize = 1000;
 #[derive(Debug, Default)]
 pub(super) struct Report {
     text: String,
-    problems: Vec<Problem>,
+    problems: Vec<DraftDiagnostic>,
     errors: usize,
     dropped: usize,
     /// Bytes that the compiler added to what the author wrote.
@@ -74,7 +74,7 @@ impl Report {
         text.clone_into(&mut self.text);
     }
 
-    pub(super) fn push(&mut self, problem: Problem) {
+    pub(super) fn push(&mut self, problem: DraftDiagnostic) {
         if problem.code.severity() == super::Severity::Error {
             self.errors += 1;
         }
@@ -93,7 +93,7 @@ impl Report {
         let fits = self.expanded <= COMPILED_EXPANSION_BYTES_MAX;
         if allowed && !fits {
             self.push(
-                Problem::on(Code::WorkflowTooLarge, at)
+                DraftDiagnostic::on(Code::WorkflowTooLarge, at)
                     .message(format!(
                         "bindings, templates, features and inherited texts add more than \
                          {COMPILED_EXPANSION_BYTES_MAX} bytes to this workflow, counted up to here"
@@ -121,11 +121,11 @@ impl Report {
         let mut placed = Vec::with_capacity(self.problems.len());
         for problem in self.problems {
             let (span, path) = match problem.place {
-                Place::Span(span) => (span, String::new()),
-                Place::Path(path) => {
+                Location::Span(span) => (span, String::new()),
+                Location::Path(path) => {
                     (root.map(|root| root.find(&path)).unwrap_or_default(), path.to_string())
                 }
-                Place::Both(span, path) => (span, path.to_string()),
+                Location::Both(span, path) => (span, path.to_string()),
             };
             let (line, column) = position(&self.text, &lines, span.start);
             placed.push(Diagnostic {

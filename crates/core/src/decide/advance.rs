@@ -33,7 +33,7 @@ use crate::label::RunLabel;
 use crate::project::{AdvanceRecord, NodeState, SessionState};
 use crate::reason::{Outcome, disposition, gap_closer, on_advance};
 use crate::reply::recovery::{self, Reader, Recovering, Snapshots};
-use crate::reply::{Beside, LongText, OpenGap, ReplyInput, ReplyMoment};
+use crate::reply::{LongText, OpenGap, ReplyInput, ReplyMoment, StepExtras};
 use crate::{derive, reply};
 
 /// What an agent sends with an ack.
@@ -114,8 +114,8 @@ pub fn advance(command: Advance<'_>) -> Result<Decision, DecideError> {
     let case = Case::open(command, digest)?;
     let (check, verdict) = case.judge()?;
     let decided = match verdict {
-        Verdict::Blocked { blockers } => case.block(blockers, &check)?,
-        Verdict::Advanced { selection, passed_over } => case.advance(selection, passed_over, &check)?,
+        AttemptResult::Blocked { blockers } => case.block(blockers, &check)?,
+        AttemptResult::Advanced { selection, passed_over } => case.advance(selection, passed_over, &check)?,
     };
     Ok(Decision::Append(Box::new(decided)))
 }
@@ -133,7 +133,7 @@ pub fn retry_chain(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Ve
     chain
 }
 
-enum Verdict {
+enum AttemptResult {
     Blocked { blockers: BlockerReport },
     Advanced { selection: Selection, passed_over: Vec<Finding> },
 }
@@ -171,7 +171,7 @@ impl<'a> Case<'a> {
     }
 
     /// Checks the output against the step, then asks the interpreter for the next one.
-    fn judge(&self) -> Result<(OutputCheck, Verdict), DecideError> {
+    fn judge(&self) -> Result<(OutputCheck, AttemptResult), DecideError> {
         let command = &self.command;
         let state = command.snapshot.state();
         let pending = state.pending_step().ok_or(DecideError::NothingPending)?;
@@ -206,13 +206,13 @@ impl<'a> Case<'a> {
         let verdict = match selection {
             Some(selection) if !findings.iter().any(stops) => {
                 findings.extend(selection.passed_over.iter().cloned());
-                Verdict::Advanced { selection, passed_over: findings }
+                AttemptResult::Advanced { selection, passed_over: findings }
             }
             Some(_) | None => {
                 let blockers = findings.into_iter().map(|(_, blocker)| blocker).collect();
                 let blockers = BlockerReport::new(blockers)
                     .ok_or(DecideError::Invariant("a refused advance has a blocker"))?;
-                Verdict::Blocked { blockers }
+                AttemptResult::Blocked { blockers }
             }
         };
         Ok((check, verdict))
@@ -301,7 +301,7 @@ impl<'a> Case<'a> {
         state: &EngineState,
         moment: ReplyMoment<'_>,
         long_text: LongText,
-        beside: Beside,
+        beside: StepExtras,
     ) -> Result<StoredReply, DecideError> {
         Ok(reply::render(&ReplyInput {
             facts: self.command.facts,
@@ -332,7 +332,7 @@ impl<'a> Case<'a> {
         // sent again, smaller.
         let long_text =
             if self.command.request.context.is_empty() { LongText::Shorten } else { LongText::Refuse };
-        let body = self.reply(state, moment, long_text, Beside { way_out, ..Beside::default() })?;
+        let body = self.reply(state, moment, long_text, StepExtras { way_out, ..StepExtras::default() })?;
         let stored = Attachment::blob(body.to_canonical()?);
         let mut draft = self.draft();
         self.push_outputs(&mut draft)?;
@@ -487,7 +487,7 @@ impl<'a> Case<'a> {
     }
 
     /// What the reply to an advance says beside the next step.
-    fn beside(&self, state: &EngineState, gaps: &[GapRecorded], check: &OutputCheck) -> Beside {
+    fn beside(&self, state: &EngineState, gaps: &[GapRecorded], check: &OutputCheck) -> StepExtras {
         let (facts, node) = (self.command.facts, self.node.node_id);
         let forks = !facts.is_tip(node);
         let resolved = |id: &GapId| {
@@ -502,14 +502,14 @@ impl<'a> Case<'a> {
             closer: gap_closer(gap.reason),
         });
         let open_gaps = open.chain(new).collect();
-        Beside {
+        StepExtras {
             open_gaps: if state.is_complete() { open_gaps } else { Vec::new() },
             warnings: disclose::warnings(self.preferences.risk_policy, gaps),
             step_context: disclose::step_context(check),
             branches: if forks { self.recovering().branches(node) } else { Vec::new() },
             downstream: forks.then(|| self.recovering().downstream(node)).flatten(),
             return_to: disclose::return_to(facts, self.node.run_id, state),
-            ..Beside::default()
+            ..StepExtras::default()
         }
     }
 }

@@ -15,7 +15,7 @@ use super::draft::Draft;
 use super::outputs::{self, Outputs};
 use super::{DecideError, Minting, disclose};
 use crate::project::{NodeState, SessionState};
-use crate::reply::{Beside, LongText, ReplyInput, ReplyMoment};
+use crate::reply::{LongText, ReplyInput, ReplyMoment, StepExtras};
 use crate::{derive, reply};
 
 /// A checkpoint to be decided. Its request carries no context: a checkpoint changes no decision.
@@ -74,10 +74,10 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
         preferences: facts.preferences(node),
         moment: ReplyMoment::Checkpointed,
         long_text: LongText::Shorten,
-        beside: Beside {
+        beside: StepExtras {
             return_to: disclose::return_to(facts, at.run_id, snapshot.state()),
             open_gaps: if snapshot.state().is_complete() { open_gaps.collect() } else { Vec::new() },
-            ..Beside::default()
+            ..StepExtras::default()
         },
     })?;
     let stored = Attachment::blob(body.to_canonical()?);

@@ -17,7 +17,7 @@ pub use output::{
     AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, ValidationFact, check_output,
 };
 pub(crate) use output::{definitions, example, pattern_of, shown_example, wants};
-pub use position::{Place, PositionError, Positions, Progress, position};
+pub use position::{PositionError, Positions, Progress, StepPosition, position};
 pub use scope::step_scope;
 
 use serde_json::Value;
@@ -128,7 +128,7 @@ pub fn start_in(
     workflow: &CompiledWorkflow,
     context: &Context,
 ) -> Result<Selection, InterpretError> {
-    let place = walk::Place { stack: Vec::new(), top: 0, completed: CompletedSteps::default() };
+    let place = walk::WalkStart { stack: Vec::new(), top: 0, completed: CompletedSteps::default() };
     walk::Walk::new(workflow, context, strictness, place).select()
 }
 
@@ -170,7 +170,7 @@ fn place_after(
     mut stack: Vec<ActiveLoop>,
     pending: &PendingStep,
     artifacts: &[Value],
-) -> Result<walk::Place, InterpretError> {
+) -> Result<walk::WalkStart, InterpretError> {
     let drift = |detail: String| InterpretError::Drift { detail };
     completed.add_one();
     let mut top = workflow
@@ -193,7 +193,7 @@ fn place_after(
             active.body_index = active.body_index.saturating_add(1);
         }
     }
-    Ok(walk::Place { stack, top, completed })
+    Ok(walk::WalkStart { stack, top, completed })
 }
 
 /// The last decision among the artifacts that is meant for this loop: one without a `loopId`, or with

@@ -12,7 +12,7 @@ use workrail_model::snapshot::{CompletedSteps, EngineState};
 
 /// Where a snapshot stands: the step that waits and the place of each loop around it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct StepPosition {
     pub step: Option<StepId>,
     /// From the outermost loop inwards, each with the position in its body.
     pub loops: Vec<(LoopId, u32)>,
@@ -56,13 +56,13 @@ pub enum PositionError {
 }
 
 /// The position of a state, in the two parts that are judged.
-pub fn position(state: &EngineState) -> (Place, Progress) {
+pub fn position(state: &EngineState) -> (StepPosition, Progress) {
     let completed = state.completed().map_or(0, CompletedSteps::count);
     let stack = match state {
         EngineState::Running { loop_stack, .. } => loop_stack.as_slice(),
         EngineState::Init | EngineState::Complete { .. } => &[],
     };
-    let place = Place {
+    let place = StepPosition {
         step: state.pending_step().map(|pending| pending.step_id.clone()),
         loops: stack.iter().map(|active| (active.loop_id.clone(), active.body_index)).collect(),
     };
@@ -97,7 +97,7 @@ impl<'a> Positions<'a> {
         self.check(&place, &progress)
     }
 
-    pub fn check(&self, place: &Place, progress: &Progress) -> Result<(), PositionError> {
+    pub fn check(&self, place: &StepPosition, progress: &Progress) -> Result<(), PositionError> {
         let workflow = self.workflow;
         if let Some(step) = place.step.as_ref().filter(|step| workflow.step(step).is_none()) {
             return Err(PositionError::UnknownStep { step: step.clone() });
@@ -135,7 +135,7 @@ impl<'a> Positions<'a> {
     }
 
     /// The step waits where the innermost loop is, or in the plan outside of loops.
-    fn check_step(&self, place: &Place, around: Option<&PlanItem>) -> Result<(), PositionError> {
+    fn check_step(&self, place: &StepPosition, around: Option<&PlanItem>) -> Result<(), PositionError> {
         let Some(step) = &place.step else { return Ok(()) };
         let is_here = match around {
             None => self.top_steps.contains(step),

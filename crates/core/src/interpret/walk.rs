@@ -19,7 +19,7 @@ use crate::condition::{Scope, holds};
 const LOOKS_MAX: u32 = 100_000;
 
 /// Where the walk begins.
-pub(super) struct Place {
+pub(super) struct WalkStart {
     pub(super) stack: Vec<ActiveLoop>,
     pub(super) top: usize,
     pub(super) completed: CompletedSteps,
@@ -29,7 +29,7 @@ pub(super) struct Walk<'a> {
     workflow: &'a CompiledWorkflow,
     context: &'a Context,
     strictness: Strictness,
-    place: Place,
+    place: WalkStart,
     looks: u32,
     trace: TraceLog,
     advisories: Vec<Advisory>,
@@ -37,7 +37,7 @@ pub(super) struct Walk<'a> {
 }
 
 /// Whether a loop wants another iteration, and the reason in words.
-struct Verdict {
+struct LoopVerdict {
     goes_on: bool,
     why: String,
     condition_id: Option<ConditionId>,
@@ -55,7 +55,7 @@ impl<'a> Walk<'a> {
         workflow: &'a CompiledWorkflow,
         context: &'a Context,
         strictness: Strictness,
-        place: Place,
+        place: WalkStart,
     ) -> Self {
         Self {
             workflow,
@@ -92,7 +92,7 @@ impl<'a> Walk<'a> {
     }
 
     fn finish(mut self, pending: Option<&StepId>) -> Selection {
-        let Place { stack, completed, .. } = self.place;
+        let WalkStart { stack, completed, .. } = self.place;
         let state = match pending {
             None => EngineState::Complete { completed },
             Some(step_id) => {
@@ -246,7 +246,7 @@ impl<'a> Walk<'a> {
         owner: &'a CompiledLoop,
         next: u32,
         decision: Option<LoopDecision>,
-    ) -> Result<Verdict, InterpretError> {
+    ) -> Result<LoopVerdict, InterpretError> {
         match &owner.control {
             LoopControl::While { condition_id } => {
                 self.conditional(owner, next, decision, condition_id, true)
@@ -266,7 +266,7 @@ impl<'a> Walk<'a> {
         decision: Option<LoopDecision>,
         condition_id: &ConditionId,
         wanted: bool,
-    ) -> Result<Verdict, InterpretError> {
+    ) -> Result<LoopVerdict, InterpretError> {
         let condition = self.workflow.condition(condition_id).map(|condition| &condition.test);
         let condition_id = Some(condition_id.clone());
         let (goes_on, why) = match condition {
@@ -290,7 +290,7 @@ impl<'a> Walk<'a> {
                 return Err(InterpretError::Drift { detail });
             }
         };
-        Ok(Verdict { goes_on, why, condition_id })
+        Ok(LoopVerdict { goes_on, why, condition_id })
     }
 
     fn counted(
@@ -298,7 +298,7 @@ impl<'a> Walk<'a> {
         owner: &CompiledLoop,
         next: u32,
         count: &ForCount,
-    ) -> Result<Verdict, InterpretError> {
+    ) -> Result<LoopVerdict, InterpretError> {
         let bound = match count {
             ForCount::Fixed { value } => f64::from(*value),
             ForCount::FromContext { context_key } => {
@@ -313,7 +313,7 @@ impl<'a> Walk<'a> {
             }
         };
         let why = format!("{next} of {bound} iterations are done");
-        Ok(Verdict { goes_on: f64::from(next) < bound, why, condition_id: None })
+        Ok(LoopVerdict { goes_on: f64::from(next) < bound, why, condition_id: None })
     }
 
     fn listed(
@@ -322,7 +322,7 @@ impl<'a> Walk<'a> {
         next: u32,
         items: &str,
         item_var: &str,
-    ) -> Result<Verdict, InterpretError> {
+    ) -> Result<LoopVerdict, InterpretError> {
         let len = match self.context.get(items) {
             Some(Value::Array(list)) => {
                 let plain = list.first().is_some_and(|first| !first.is_object());
@@ -339,7 +339,7 @@ impl<'a> Walk<'a> {
             }
         };
         let why = format!("{next} of {len} items of `{items}` are done");
-        Ok(Verdict { goes_on: (next as usize) < len, why, condition_id: None })
+        Ok(LoopVerdict { goes_on: (next as usize) < len, why, condition_id: None })
     }
 
     /// Whether a prompt of the body reads a member of the item, as in `{{item.name}}`.

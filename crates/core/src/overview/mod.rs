@@ -11,4 +11,4 @@ pub use list::{
     DamagedRow, Finished, RunRow, SessionRows, SessionsList, Stage, StepAt, arrange, damaged, rows,
 };
 pub use log::{LogLine, line};
-pub use notes::{Hit, Wanted, hits, order};
+pub use notes::{Hit, SearchWords, hits, order};

@@ -24,9 +24,9 @@ const AROUND_BYTES: usize = 100;
 
 /// The words that are looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted(BTreeSet<String>);
+pub struct SearchWords(BTreeSet<String>);
 
-impl Wanted {
+impl SearchWords {
     /// `None` when the text has no word that could be found.
     pub fn new(text: &str) -> Option<Self> {
         let tokens = search::tokens(text);
@@ -67,7 +67,7 @@ pub fn hits(
     facts: &SessionState,
     events: &[Event],
     health: &SessionHealth,
-    wanted: &Wanted,
+    wanted: &SearchWords,
     material: &dyn Material,
     step: &dyn Fn(NodeId) -> Option<String>,
 ) -> Vec<Hit> {
@@ -118,7 +118,7 @@ pub fn order(hits: &mut [Hit]) {
 }
 
 /// The surroundings of the first word that was found, on one line.
-fn excerpt(text: &str, wanted: &Wanted) -> String {
+fn excerpt(text: &str, wanted: &SearchWords) -> String {
     let mut place = 0;
     for word in text.split_whitespace() {
         // The word is a part of the text, so that its place follows from the two addresses.
@@ -150,19 +150,19 @@ mod tests {
             ("login missing", false),
             ("re-try_budget", true),
         ] {
-            assert_eq!(Wanted::new(query).unwrap().all_in(text), found, "{query}");
+            assert_eq!(SearchWords::new(query).unwrap().all_in(text), found, "{query}");
         }
-        assert_eq!(Wanted::new(" !? "), None);
+        assert_eq!(SearchWords::new(" !? "), None);
     }
 
     #[test]
     fn an_excerpt_shows_the_word_and_never_splits_a_character() {
         let text = format!("{} needle {}", "ä ".repeat(300), "ö ".repeat(300));
-        let cut = excerpt(&text, &Wanted::new("needle").unwrap());
+        let cut = excerpt(&text, &SearchWords::new("needle").unwrap());
         assert!(
             cut.contains("needle") && cut.starts_with('…') && cut.ends_with('…') && cut.len() < 450,
             "{cut}"
         );
-        assert_eq!(excerpt("needle", &Wanted::new("needle").unwrap()), "needle");
+        assert_eq!(excerpt("needle", &SearchWords::new("needle").unwrap()), "needle");
     }
 }

@@ -56,7 +56,7 @@ pub struct ReplyInput<'a> {
     pub preferences: Preferences,
     pub moment: ReplyMoment<'a>,
     pub long_text: LongText,
-    pub beside: Beside,
+    pub beside: StepExtras,
 }
 
 /// What to do when the values of the context make the step's text too long.
@@ -70,7 +70,7 @@ pub enum LongText {
 
 /// What stands beside the step: only what the moment calls for.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
+pub struct StepExtras {
     pub references: Vec<ReferenceInfo>,
     pub warnings: Vec<Warning>,
     pub step_context: Option<StepContext>,

@@ -11,7 +11,7 @@ use crate::label::RunLabel;
 
 /// What is wrong with a text that should be a token. Of the text itself it repeats at most a field name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum TokenProblem {
     #[error("has {found} bytes, no token has more than {TOKEN_CHARS_MAX}")]
     TooLong { found: usize },
     #[error("has {found} parts between dots, a token has 4")]
@@ -79,7 +79,7 @@ impl std::fmt::Display for ScopePart {
 pub enum TokenError {
     /// `label` is there when it can still be read, so that the caller can offer a way back.
     #[error("the token {problem}")]
-    InvalidFormat { problem: Problem, label: Option<RunLabel> },
+    InvalidFormat { problem: TokenProblem, label: Option<RunLabel> },
     #[error("the token is of version {version}, this build reads v1 and v2")]
     UnsupportedVersion { version: String, label: Option<RunLabel> },
     /// `label` as written in the token, which nobody vouches for.

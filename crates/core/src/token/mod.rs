@@ -26,7 +26,7 @@ use workrail_model::token::{ShortTarget, TokenEncoding, TokenKind, TokenTarget};
 
 use crate::label::{LABEL_CHARS_MAX, RunLabel};
 
-pub use error::{NodeRef, Problem, ScopePart, TokenError};
+pub use error::{NodeRef, ScopePart, TokenError, TokenProblem};
 pub use resolve::{NodeLookup, ResolvedToken, check_scope, resolve};
 
 /// A longer text is not looked at: the longest `v1` token has about 400 characters.
@@ -239,30 +239,30 @@ pub fn decode(text: &str) -> Result<Unverified, TokenError> {
 }
 
 enum Fault {
-    Format(Problem),
+    Format(TokenProblem),
     Version(String),
 }
 
-impl From<Problem> for Fault {
-    fn from(problem: Problem) -> Self {
+impl From<TokenProblem> for Fault {
+    fn from(problem: TokenProblem) -> Self {
         Self::Format(problem)
     }
 }
 
 fn parse(text: &str) -> Result<Unverified, Fault> {
     if text.len() > TOKEN_CHARS_MAX {
-        return Err(Problem::TooLong { found: text.len() }.into());
+        return Err(TokenProblem::TooLong { found: text.len() }.into());
     }
     let parts: Vec<&str> = text.split('.').collect();
     let &[prefix, version, middle, last] = parts.as_slice() else {
-        return Err(Problem::Parts { found: parts.len() }.into());
+        return Err(TokenProblem::Parts { found: parts.len() }.into());
     };
-    let kind = TokenKind::ALL.into_iter().find(|kind| kind.prefix() == prefix).ok_or(Problem::Prefix)?;
+    let kind = TokenKind::ALL.into_iter().find(|kind| kind.prefix() == prefix).ok_or(TokenProblem::Prefix)?;
     Ok(match version {
         "v1" => v1::decode(kind, middle, last)?,
         "v2" => v2::decode(kind, middle, last)?,
         other if is_version(other) => return Err(Fault::Version(other.to_owned())),
-        _ => return Err(Problem::Version.into()),
+        _ => return Err(TokenProblem::Version.into()),
     })
 }
 

@@ -237,15 +237,15 @@ fn an_index_that_the_short_form_cannot_name_is_minted_long() {
     assert!(token.starts_with("st.v1."), "{token}");
 }
 
-#[test_case("", Problem::Parts { found: 1 }; "empty")]
-#[test_case("st.v2.indigo-tench", Problem::Parts { found: 3 }; "cut before the body")]
-#[test_case("sst.v2.indigo-tench.0", Problem::Prefix; "unknown kind")]
-#[test_case("st.2.indigo-tench.0", Problem::Version; "no version")]
-#[test_case("st.v2.indigo-trench.0", Problem::Label; "misspelt label")]
-#[test_case("st.v2.indigo-tench.0", Problem::BodyLength { found: 1 }; "cut body")]
-#[test_case("st.v1.e30=.AA", Problem::Payload; "padding")]
-#[test_case("st.v1.e30.AA", Problem::SignatureForm; "short signature")]
-fn problems_are_named(text: &str, expected: Problem) {
+#[test_case("", TokenProblem::Parts { found: 1 }; "empty")]
+#[test_case("st.v2.indigo-tench", TokenProblem::Parts { found: 3 }; "cut before the body")]
+#[test_case("sst.v2.indigo-tench.0", TokenProblem::Prefix; "unknown kind")]
+#[test_case("st.2.indigo-tench.0", TokenProblem::Version; "no version")]
+#[test_case("st.v2.indigo-trench.0", TokenProblem::Label; "misspelt label")]
+#[test_case("st.v2.indigo-tench.0", TokenProblem::BodyLength { found: 1 }; "cut body")]
+#[test_case("st.v1.e30=.AA", TokenProblem::Payload; "padding")]
+#[test_case("st.v1.e30.AA", TokenProblem::SignatureForm; "short signature")]
+fn problems_are_named(text: &str, expected: TokenProblem) {
     let Err(TokenError::InvalidFormat { problem, .. }) = decode(text) else { panic!("{text}") };
     assert_eq!(problem, expected);
 }
@@ -261,7 +261,7 @@ fn other_versions_are_unsupported_not_malformed() {
 fn a_huge_text_is_refused_unread_with_its_label() {
     let text = format!("st.v2.indigo-tench.{}", "\u{e9}".repeat(1 << 20));
     let Err(TokenError::InvalidFormat { problem, label }) = decode(&text) else { panic!() };
-    assert_eq!(problem, Problem::TooLong { found: text.len() });
+    assert_eq!(problem, TokenProblem::TooLong { found: text.len() });
     assert_eq!(label, Some(target(TokenKind::State).label()));
 }
 

@@ -12,7 +12,7 @@ use workrail_model::keyring::SigningKey;
 use workrail_model::strict_json;
 use workrail_model::token::{TokenKind, TokenTarget};
 
-use super::{Problem, Signature, TokenRef, Unverified, signature};
+use super::{Signature, TokenProblem, TokenRef, Unverified, signature};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -82,26 +82,26 @@ pub(super) fn mint(target: &TokenTarget, key: &SigningKey) -> String {
     format!("{prefix}.v1.{}.{}", BASE64URL_NOPAD.encode(&payload), BASE64URL_NOPAD.encode(&signature))
 }
 
-pub(super) fn decode(kind: TokenKind, payload: &str, signature: &str) -> Result<Unverified, Problem> {
+pub(super) fn decode(kind: TokenKind, payload: &str, signature: &str) -> Result<Unverified, TokenProblem> {
     // The decoder refuses padding, other alphabets and non-zero trailing bits: one text per bytes.
-    let message = BASE64URL_NOPAD.decode(payload.as_bytes()).map_err(|_| Problem::Payload)?;
+    let message = BASE64URL_NOPAD.decode(payload.as_bytes()).map_err(|_| TokenProblem::Payload)?;
     let signature = BASE64URL_NOPAD
         .decode(signature.as_bytes())
         .ok()
         .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok())
-        .ok_or(Problem::SignatureForm)?;
+        .ok_or(TokenProblem::SignatureForm)?;
     let target = read(&message)?;
     if target.kind() != kind {
-        return Err(Problem::KindDiffers);
+        return Err(TokenProblem::KindDiffers);
     }
     if payload_bytes(&target) != message {
-        return Err(Problem::NotCanonical);
+        return Err(TokenProblem::NotCanonical);
     }
     Ok(Unverified { reference: TokenRef::Full(target), message, signature: Signature::Whole(signature) })
 }
 
-fn read(message: &[u8]) -> Result<TokenTarget, Problem> {
-    let unreadable = |detail: String| Problem::PayloadFields { detail };
+fn read(message: &[u8]) -> Result<TokenTarget, TokenProblem> {
+    let unreadable = |detail: String| TokenProblem::PayloadFields { detail };
     let value = strict_json::parse(message).map_err(|error| unreadable(error.to_string()))?;
     let payload: Payload = serde_json::from_value(value).map_err(|error| unreadable(error.to_string()))?;
     if payload.token_version != 1 {

@@ -12,7 +12,7 @@ use workrail_model::id::{AttemptId, EventId, SessionId, base32};
 use workrail_model::keyring::SigningKey;
 use workrail_model::token::{ShortTarget, TokenKind};
 
-use super::{Problem, Signature, TokenRef, Unverified, signature};
+use super::{Signature, TokenProblem, TokenRef, Unverified, signature};
 use crate::label::RunLabel;
 
 pub(super) const BODY_CHARS: usize = 43;
@@ -98,16 +98,16 @@ pub(super) fn mint(
     format!("{}.v2.{label}.{}", target.kind.prefix(), body(target, mac.bytes()))
 }
 
-pub(super) fn decode(kind: TokenKind, label: &str, text: &str) -> Result<Unverified, Problem> {
-    let label = RunLabel::parse(label).map_err(|_| Problem::Label)?;
+pub(super) fn decode(kind: TokenKind, label: &str, text: &str) -> Result<Unverified, TokenProblem> {
+    let label = RunLabel::parse(label).map_err(|_| TokenProblem::Label)?;
     let characters = text.chars().count();
     if characters != BODY_CHARS {
-        return Err(Problem::BodyLength { found: characters });
+        return Err(TokenProblem::BodyLength { found: characters });
     }
     let (target, mac) = read_body(kind, text)?;
     // The decoder is strict already; comparing the bytes keeps it so whatever it becomes.
     if body(&target, mac) != text {
-        return Err(Problem::NotCanonical);
+        return Err(TokenProblem::NotCanonical);
     }
     let message = message(&target, label);
     let signature = Signature::Split(SplitMac::of_bytes(mac));
@@ -143,9 +143,9 @@ fn body(target: &ShortTarget, mac: [u8; 8]) -> String {
     text
 }
 
-fn read_body(kind: TokenKind, text: &str) -> Result<(ShortTarget, [u8; 8]), Problem> {
-    let bytes = base32().decode(format!("{text}0").as_bytes()).map_err(|_| Problem::BodyCharacter)?;
-    let bytes: [u8; BODY_BYTES] = bytes.try_into().map_err(|_| Problem::BodyCharacter)?;
+fn read_body(kind: TokenKind, text: &str) -> Result<(ShortTarget, [u8; 8]), TokenProblem> {
+    let bytes = base32().decode(format!("{text}0").as_bytes()).map_err(|_| TokenProblem::BodyCharacter)?;
+    let bytes: [u8; BODY_BYTES] = bytes.try_into().map_err(|_| TokenProblem::BodyCharacter)?;
     let (mut session, mut middle) = ([0; 10], [0; 16]);
     session.copy_from_slice(&bytes[..10]);
     middle.copy_from_slice(&bytes[10..26]);
@@ -153,7 +153,7 @@ fn read_body(kind: TokenKind, text: &str) -> Result<(ShortTarget, [u8; 8]), Prob
 
     let last_bits = 64 - MAC_BITS_BEFORE_LAST;
     if last & ((1 << (8 - last_bits)) - 1) != 0 {
-        return Err(Problem::UnusedBits);
+        return Err(TokenProblem::UnusedBits);
     }
     let mac_high = middle & ((1 << MAC_BITS_BEFORE_LAST) - 1);
     // 58 bits and 6 bits: masked above, so that both conversions keep every bit.
@@ -163,12 +163,12 @@ fn read_body(kind: TokenKind, text: &str) -> Result<(ShortTarget, [u8; 8]), Prob
 
     let attempt = match kind {
         TokenKind::Ack | TokenKind::Checkpoint => Some(AttemptId::from_bits(attempt)),
-        TokenKind::State | TokenKind::Session if attempt != 0 => return Err(Problem::UnusedBits),
+        TokenKind::State | TokenKind::Session if attempt != 0 => return Err(TokenProblem::UnusedBits),
         TokenKind::State => None,
-        TokenKind::Session if node != 0 => return Err(Problem::UnusedBits),
+        TokenKind::Session if node != 0 => return Err(TokenProblem::UnusedBits),
         TokenKind::Session => None,
     };
-    let node_event = EventIndex::new(node).ok_or(Problem::UnusedBits)?;
+    let node_event = EventIndex::new(node).ok_or(TokenProblem::UnusedBits)?;
     let target = ShortTarget { kind, session: SessionId::from_bits(session), node_event, attempt };
     Ok((target, mac.to_be_bytes()))
 }

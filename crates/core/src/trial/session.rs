@@ -33,9 +33,9 @@ pub(super) struct Answer {
 
 /// The snapshots of the session, as a store would lend them.
 #[derive(Debug, Default)]
-struct Kept(BTreeMap<SnapshotRef, ExecutionSnapshot>);
+struct MemorySnapshots(BTreeMap<SnapshotRef, ExecutionSnapshot>);
 
-impl Snapshots for Kept {
+impl Snapshots for MemorySnapshots {
     fn state_at(&self, node: &NodeState) -> Option<EngineState> {
         self.0.get(&node.snapshot_ref).map(|snapshot| snapshot.state().clone())
     }
@@ -44,7 +44,7 @@ impl Snapshots for Kept {
 pub(super) struct Session<'a> {
     workflow: &'a CompiledWorkflow,
     facts: SessionState,
-    snapshots: Kept,
+    snapshots: MemorySnapshots,
     node: NodeId,
     attempt: AttemptId,
     plans: u64,
@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
         let mut this = Self {
             workflow,
             facts: SessionState::new(session),
-            snapshots: Kept::default(),
+            snapshots: MemorySnapshots::default(),
             node: started.begun.root,
             attempt: started.begun.attempt,
             plans: 0,

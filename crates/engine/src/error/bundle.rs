@@ -1,7 +1,7 @@
 //! Why a bundle was not taken in, and what to do about it.
 
 use serde_json::json;
-use workrail_core::bundle::{BundleError, Problem};
+use workrail_core::bundle::{BundleError, BundleErrorKind};
 use workrail_model::error::{ErrorCode, Retry};
 use workrail_model::limits::LOCK_RETRY_AFTER_MS;
 
@@ -17,14 +17,14 @@ pub(crate) fn bundle(cause: &BundleError) -> Boxed {
         BundleError::Refused { problem, at, position, .. } => (*problem, at, *position),
     };
     let suggestion = match problem {
-        Problem::UnsupportedVersion => "Update WorkRail, then import the bundle again.",
-        Problem::InvalidFormat | Problem::IntegrityFailed => {
+        BundleErrorKind::UnsupportedVersion => "Update WorkRail, then import the bundle again.",
+        BundleErrorKind::InvalidFormat | BundleErrorKind::IntegrityFailed => {
             "Copy the file again from where it was made, or export the session again there."
         }
-        Problem::MissingSnapshot | Problem::MissingPinnedWorkflow => {
+        BundleErrorKind::MissingSnapshot | BundleErrorKind::MissingPinnedWorkflow => {
             "Export the session again on the machine that has it."
         }
-        Problem::EventOrderInvalid | Problem::ManifestOrderInvalid => {
+        BundleErrorKind::EventOrderInvalid | BundleErrorKind::ManifestOrderInvalid => {
             "Export the session again. If the bundle comes from elsewhere, do not trust it: its digests fit, its \
              history does not."
         }

@@ -8,7 +8,7 @@ use workrail_model::limits::LOCK_RETRY_AFTER_MS;
 use workrail_ports::backup::CopyError;
 use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{Doubt, UpkeepError};
+use workrail_ports::upkeep::{SafeModeReason, UpkeepError};
 
 use super::{Boxed, envelope, health, invalid, io, remedy, sentence, store, unknown_reference};
 
@@ -74,7 +74,7 @@ fn session_locked(session: SessionId) -> Boxed {
 }
 
 /// Why nothing is removed, or nothing more.
-pub(crate) fn safe_mode(doubts: &[Doubt]) -> Boxed {
+pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> Boxed {
     let shown = doubts.iter().take(DOUBTS_SHOWN_MAX).map(|doubt| format!("{} ({})", doubt.what, doubt.why));
     let mut named = shown.collect::<Vec<_>>().join("; ");
     if doubts.len() > DOUBTS_SHOWN_MAX {

@@ -1,6 +1,6 @@
 //! Full-text search over all notes of the store.
 
-use workrail_core::overview::{Hit, Wanted, hits, order};
+use workrail_core::overview::{Hit, SearchWords, hits, order};
 use workrail_core::reply::recovery::Snapshots as _;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::NodeId;
@@ -27,7 +27,7 @@ impl<S: Store> Engine<S> {
         limit: usize,
         heard: Heard<'_>,
     ) -> Result<Found, Box<ErrorEnvelope>> {
-        let wanted = Wanted::new(words).ok_or_else(|| error::no_words(words))?;
+        let wanted = SearchWords::new(words).ok_or_else(|| error::no_words(words))?;
         let reading = self.reading();
         let sessions = reading.sessions.sessions().map_err(error::store)?;
         let mut found =

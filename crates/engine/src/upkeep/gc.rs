@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use workrail_core::project::SessionState;
-use workrail_core::retention::{Now, SessionFacts, Stays, Verdict, judge};
+use workrail_core::retention::{Now, RetentionDecision, SessionFacts, Stays, judge};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
@@ -15,7 +15,7 @@ use workrail_model::preferences::RunStatus;
 use workrail_model::retention::Ttl;
 use workrail_model::time::Timestamp;
 use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{Doubt, FOREIGN_FOLDER, Sweep, Swept, Tally, Upkeep, UpkeepError};
+use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason, Sweep, Swept, Tally, Upkeep, UpkeepError};
 
 use super::{Watch, status_of, told};
 use crate::{Engine, Store, error};
@@ -146,7 +146,7 @@ struct Seen {
 /// All sessions of the store that can be judged, and everything that stands against removing content.
 struct Judged {
     seen: BTreeMap<SessionId, Seen>,
-    doubts: Vec<Doubt>,
+    doubts: Vec<SafeModeReason>,
 }
 
 impl Cleaned {
@@ -232,7 +232,7 @@ impl<S: Store + Upkeep> Engine<S> {
         let sessions = self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?;
         let total = sessions.len() as u64;
         let foreign = self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))?;
-        let doubt = |what| Doubt { what, why: FOREIGN_FOLDER.to_owned() };
+        let doubt = |what| SafeModeReason { what, why: FOREIGN_FOLDER.to_owned() };
         let (mut seen, mut doubts) = (BTreeMap::new(), foreign.into_iter().map(doubt).collect::<Vec<_>>());
         for (done, session) in sessions.into_iter().enumerate() {
             watch(done as u64, total);
@@ -241,7 +241,7 @@ impl<S: Store + Upkeep> Engine<S> {
                     seen.insert(session, facts);
                 }
                 Ok(None) => {}
-                Err(why) => doubts.push(Doubt { what: session.to_string(), why }),
+                Err(why) => doubts.push(SafeModeReason { what: session.to_string(), why }),
             }
         }
         Ok(Judged { seen, doubts })
@@ -292,8 +292,8 @@ impl<S: Store + Upkeep> Engine<S> {
                 is_kept: facts.is_kept,
             };
             match judge(&judged, ttl, &now) {
-                Verdict::Stays(why) => cleaned.stayed.count(why),
-                Verdict::Expired { age_ms } => old.push((*session, facts, age_ms)),
+                RetentionDecision::Stays(why) => cleaned.stayed.count(why),
+                RetentionDecision::Expired { age_ms } => old.push((*session, facts, age_ms)),
             }
         }
         let mut expired = BTreeSet::new();

@@ -15,7 +15,8 @@ use workrail_model::id::SessionId;
 use workrail_model::token::TokenEncoding;
 use workrail_ports::session_store::SessionReader;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, Located, SourceError, SourceFile, SourceProblem, Stamp, Survey, WorkflowSource,
+    BindingsFile, Candidate, Located, SourceError, SourceFile, SourceListing, SourceProblem, Stamp,
+    WorkflowSource,
 };
 use workrail_ports::workspace::{Observed, WorkspaceObserver, WorkspacePath};
 use workrail_testkit::fixed::{FixedClock, SeededEntropy};
@@ -68,7 +69,7 @@ fn place(precedence: Precedence, folder: usize, reference: &str) -> String {
 }
 
 impl WorkflowSource for Shelf {
-    fn survey(&self, _: Option<&WorkspacePath>) -> Survey {
+    fn survey(&self, _: Option<&WorkspacePath>) -> SourceListing {
         let files = self.files.lock().unwrap();
         let files = files.iter().map(|((precedence, folder, reference), (_, stamp))| Candidate {
             precedence: *precedence,
@@ -78,7 +79,7 @@ impl WorkflowSource for Shelf {
             package: None,
             stamp: Some(Stamp([*stamp, 0, 0, 0])),
         });
-        Survey { files: files.collect(), problems: self.problems.lock().unwrap().clone(), mark: None }
+        SourceListing { files: files.collect(), problems: self.problems.lock().unwrap().clone(), mark: None }
     }
 
     fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {

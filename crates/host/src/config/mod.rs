@@ -126,9 +126,9 @@ pub fn load_file(place: &ConfigPath) -> Result<Settings, ConfigError> {
     read::file(place).map(Settings::layered)
 }
 
-type Given = Vec<(Key, Value, Origin)>;
+type GivenSettings = Vec<(Key, Value, Origin)>;
 
-fn from_environment(get: impl Fn(&EnvVar) -> Option<String>) -> Result<Given, ConfigError> {
+fn from_environment(get: impl Fn(&EnvVar) -> Option<String>) -> Result<GivenSettings, ConfigError> {
     let mut given = Vec::new();
     if let Some(text) = get(&env_vars::DEFAULT_MODE) {
         let name = env_vars::DEFAULT_MODE.name;

@@ -5,13 +5,13 @@ use workrail_model::config::{
     GitSource, GitSources, Key, Origin, Value, ValueKind, ValueProblem, is_source_name,
 };
 
-use super::{ConfigError, ConfigPath, Given};
+use super::{ConfigError, ConfigPath, GivenSettings};
 use crate::bounded;
 
 /// A settings file is written by hand.
 pub(super) const CONFIG_BYTES_MAX: u64 = 256 * 1024;
 
-pub(super) fn file(place: &ConfigPath) -> Result<Given, ConfigError> {
+pub(super) fn file(place: &ConfigPath) -> Result<GivenSettings, ConfigError> {
     match text(place)? {
         Some(text) => parse(place, &text),
         None => Ok(Vec::new()),
@@ -31,7 +31,7 @@ pub(super) fn text(place: &ConfigPath) -> Result<Option<String>, ConfigError> {
     String::from_utf8(bytes).map(Some).map_err(|_| unreadable("it is not UTF-8".to_owned()))
 }
 
-pub(super) fn parse(place: &ConfigPath, text: &str) -> Result<Given, ConfigError> {
+pub(super) fn parse(place: &ConfigPath, text: &str) -> Result<GivenSettings, ConfigError> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| {
         let (path, detail) = (place.path.clone(), error.to_string());
         ConfigError::Syntax { path, detail }

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 use workrail_model::discovery::Precedence;
-use workrail_ports::workflow_source::{SourceProblem, Survey};
+use workrail_ports::workflow_source::{SourceListing, SourceProblem};
 use workrail_ports::workspace::WorkspacePath;
 
 use super::walk::Walk;
-use super::{Place, Sources, bundled, plugin};
+use super::{SourceLocation, Sources, bundled, plugin};
 
 /// The closed set of how a source can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -105,16 +105,16 @@ impl Sources {
             git: None,
         };
         let mut reports = vec![bundled];
-        reports.extend(self.places(workspace).iter().map(Place::report));
+        reports.extend(self.places(workspace).iter().map(SourceLocation::report));
         reports
     }
 }
 
-impl Place {
+impl SourceLocation {
     fn report(&self) -> SourceReport {
         match self {
             Self::Folder(root) => {
-                let mut survey = Survey::default();
+                let mut survey = SourceListing::default();
                 let state = Walk::new(&mut survey).root(root);
                 found(root.precedence, root.folder, root.path.as_str(), state, survey)
             }
@@ -123,7 +123,7 @@ impl Place {
                 found(Precedence::Plugin, *position, folder.as_str(), state, survey)
             }
             Self::Git(mirror) => {
-                let mut survey = Survey::default();
+                let mut survey = SourceListing::default();
                 mirror.survey(&mut survey);
                 let known = mirror.state();
                 if let (SourceState::Stale, Some(problem), Some(fix)) =
@@ -151,7 +151,7 @@ fn found(
     folder: usize,
     place: &str,
     state: SourceState,
-    survey: Survey,
+    survey: SourceListing,
 ) -> SourceReport {
     SourceReport {
         precedence,

@@ -26,7 +26,7 @@ use workrail_model::config::{GitSources, Key, Settings};
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, Located, Mark, SourceError, SourceFile, SourceProblem, Stamp, Survey,
+    BindingsFile, Candidate, Located, Mark, SourceError, SourceFile, SourceListing, SourceProblem, Stamp,
     WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
@@ -56,7 +56,7 @@ pub struct Sources {
 
 /// A place that is looked into.
 #[derive(Clone, Debug)]
-enum Place {
+enum SourceLocation {
     Folder(Root),
     Plugin { position: usize, folder: Utf8PathBuf },
     Git(Mirror),
@@ -110,29 +110,32 @@ impl Sources {
     }
 
     /// By precedence, and among equals as registered.
-    fn places(&self, workspace: Option<&WorkspacePath>) -> Vec<Place> {
+    fn places(&self, workspace: Option<&WorkspacePath>) -> Vec<SourceLocation> {
         let mut places = Vec::new();
         let plugins = self.plugins.iter().enumerate();
-        places.extend(plugins.map(|(position, folder)| Place::Plugin { position, folder: folder.clone() }));
+        places.extend(
+            plugins.map(|(position, folder)| SourceLocation::Plugin { position, folder: folder.clone() }),
+        );
         if let Some(user) = &self.user {
-            places.push(Place::Folder(Root::user(user)));
+            places.push(SourceLocation::Folder(Root::user(user)));
         }
         let custom = self.custom.iter().enumerate();
-        places.extend(custom.map(|(folder, path)| Place::Folder(Root::custom(folder, path))));
-        places.extend(self.git.iter().cloned().map(Place::Git));
+        places.extend(custom.map(|(folder, path)| SourceLocation::Folder(Root::custom(folder, path))));
+        places.extend(self.git.iter().cloned().map(SourceLocation::Git));
         if let Some(workspace) = workspace {
             let workspace = Utf8Path::new(workspace.as_str());
             let folders = PROJECT_FOLDERS.iter().enumerate();
             // In the home directory the project's folder is the user's own, and stays the user's.
             let folders = folders.filter(|(_, name)| self.user.as_ref() != Some(&workspace.join(name)));
-            places
-                .extend(folders.map(|(folder, name)| Place::Folder(Root::project(folder, workspace, name))));
+            places.extend(
+                folders.map(|(folder, name)| SourceLocation::Folder(Root::project(folder, workspace, name))),
+            );
         }
         places
     }
 
     fn walked(&self, workspace: Option<&WorkspacePath>) -> Walked {
-        let mut survey = Survey::default();
+        let mut survey = SourceListing::default();
         for (name, content) in bundled::ALL {
             survey.files.push(Candidate {
                 precedence: Precedence::Bundled,
@@ -152,13 +155,13 @@ impl Sources {
         let mut walk = Walk::new(&mut survey);
         for place in self.places(workspace) {
             match place {
-                Place::Folder(root) => {
+                SourceLocation::Folder(root) => {
                     walk.root(&root);
                 }
-                Place::Plugin { position, folder } => {
+                SourceLocation::Plugin { position, folder } => {
                     plugin::walk(&mut walk, position, &folder);
                 }
-                Place::Git(mirror) => mirror.survey(walk.survey()),
+                SourceLocation::Git(mirror) => mirror.survey(walk.survey()),
             }
         }
         let folders = std::mem::take(&mut walk.folders);
@@ -170,9 +173,9 @@ impl Sources {
         let mut parts: Vec<Utf8PathBuf> = workspace.map(|path| path.as_str().into()).into_iter().collect();
         for place in self.places(workspace) {
             match place {
-                Place::Folder(root) => parts.extend(root.parts()),
-                Place::Plugin { folder, .. } => parts.push(folder),
-                Place::Git(mirror) => parts.push(mirror.watched_file()),
+                SourceLocation::Folder(root) => parts.extend(root.parts()),
+                SourceLocation::Plugin { folder, .. } => parts.push(folder),
+                SourceLocation::Git(mirror) => parts.push(mirror.watched_file()),
             }
         }
         parts.iter().map(|part| watch::identity(part)).collect()
@@ -180,7 +183,7 @@ impl Sources {
 }
 
 impl WorkflowSource for Sources {
-    fn survey(&self, workspace: Option<&WorkspacePath>) -> Survey {
+    fn survey(&self, workspace: Option<&WorkspacePath>) -> SourceListing {
         match &self.watch {
             None => self.walked(workspace).survey,
             Some(watch) => {

@@ -5,7 +5,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::Deserialize;
 use workrail_model::config::is_source_name;
-use workrail_ports::workflow_source::Survey;
+use workrail_ports::workflow_source::SourceListing;
 
 use super::health::SourceState;
 use super::locate::normal;
@@ -139,8 +139,8 @@ fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> Step {
 }
 
 /// How a plugin is, by itself.
-pub(super) fn survey(position: usize, folder: &Utf8PathBuf) -> (SourceState, Survey) {
-    let mut survey = Survey::default();
+pub(super) fn survey(position: usize, folder: &Utf8PathBuf) -> (SourceState, SourceListing) {
+    let mut survey = SourceListing::default();
     let state = walk(&mut Walk::new(&mut survey), position, folder);
     (state, survey)
 }

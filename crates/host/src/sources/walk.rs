@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
-use workrail_ports::workflow_source::{Candidate, Stamp, Survey};
+use workrail_ports::workflow_source::{Candidate, SourceListing, Stamp};
 
 use super::health::SourceState;
 use super::problem;
@@ -121,7 +121,7 @@ impl Root {
 /// One survey's walk; the bounds count over all its folders.
 #[derive(Debug)]
 pub(super) struct Walk<'s> {
-    survey: &'s mut Survey,
+    survey: &'s mut SourceListing,
     /// Folders that are named twice, or lie within each other, hold each file once.
     seen: BTreeSet<(Precedence, Utf8PathBuf)>,
     /// Every folder that was read.
@@ -139,7 +139,7 @@ pub(super) enum Step {
 }
 
 impl<'s> Walk<'s> {
-    pub(super) fn new(survey: &'s mut Survey) -> Self {
+    pub(super) fn new(survey: &'s mut SourceListing) -> Self {
         Self {
             survey,
             seen: BTreeSet::new(),
@@ -150,7 +150,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    pub(super) fn survey(&mut self) -> &mut Survey {
+    pub(super) fn survey(&mut self) -> &mut SourceListing {
         self.survey
     }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{Config, Event, RecommendedWatcher, RecursiveMode, Watcher};
-use workrail_ports::workflow_source::{Mark, Survey};
+use workrail_ports::workflow_source::{Mark, SourceListing};
 
 use crate::machine;
 
@@ -35,7 +35,7 @@ const WALKS_MAX: usize = 3;
 
 /// One walk over the places of a workspace.
 pub(super) struct Walked {
-    pub(super) survey: Survey,
+    pub(super) survey: SourceListing,
     /// Every folder that was read.
     pub(super) folders: Vec<Utf8PathBuf>,
 }
@@ -52,7 +52,7 @@ pub(super) struct Watch {
 #[derive(Debug, Default)]
 struct Inner {
     ear: Option<Ear>,
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, WatchedState>,
     /// Workspaces with folders that cannot be watched.
     deaf: BTreeSet<String>,
     silences: u32,
@@ -60,7 +60,7 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Known {
+struct WatchedState {
     mark: Mark,
     changes: u64,
     identity: Identity,
@@ -95,7 +95,7 @@ impl Watch {
         workspace: &str,
         identity: impl Fn() -> Identity,
         walk: impl Fn() -> Walked,
-    ) -> Survey {
+    ) -> SourceListing {
         let mut inner = self.inner();
         // What was known is out of date: folders may have been replaced, so all are listened to afresh.
         if inner.known.contains_key(workspace) || inner.known.len() >= WORKSPACES_MAX {
@@ -111,7 +111,7 @@ impl Watch {
                 Listened::Already => {
                     inner.serial += 1;
                     let mark = Mark(inner.serial);
-                    let known = Known { mark, changes, identity: same, since: Instant::now() };
+                    let known = WatchedState { mark, changes, identity: same, since: Instant::now() };
                     inner.known.insert(workspace.to_owned(), known);
                     walked.survey.mark = Some(mark);
                     return walked.survey;

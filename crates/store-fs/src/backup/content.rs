@@ -40,7 +40,7 @@ impl<F: FileSystem> Copier<'_, F> {
     fn bring(&mut self, session: SessionId, piece: Piece) -> Result<bool, CopyError> {
         let (kind, digest) = piece;
         let found = self.found_in_target(piece)?;
-        if found == Found::Intact {
+        if found == CopyState::Intact {
             self.sound.insert(piece);
             return Ok(false);
         }
@@ -57,7 +57,7 @@ impl<F: FileSystem> Copier<'_, F> {
         };
         self.report.content.add(bytes.len() as u64);
         self.sound.insert(piece);
-        if found == Found::Damaged {
+        if found == CopyState::Damaged {
             self.report.mended.push(layout::content(kind, digest).to_string());
         }
         if self.checking == Checking::DryRun {
@@ -68,19 +68,19 @@ impl<F: FileSystem> Copier<'_, F> {
         Ok(true)
     }
 
-    fn found_in_target(&self, (kind, digest): Piece) -> Result<Found, CopyError> {
+    fn found_in_target(&self, (kind, digest): Piece) -> Result<CopyState, CopyError> {
         match self.checking {
             Checking::ByName => {
-                Ok(if self.named.contains(&(kind, digest)) { Found::Intact } else { Found::Absent })
+                Ok(if self.named.contains(&(kind, digest)) { CopyState::Intact } else { CopyState::Absent })
             }
             Checking::ByDigest | Checking::DryRun => match read_verified(self.target.fs(), kind, digest) {
-                Ok(_) if self.in_doubt.contains(&kind) => Ok(Found::Absent),
-                Ok(_) => Ok(Found::Intact),
-                Err(ContentError::Missing { .. }) => Ok(Found::Absent),
+                Ok(_) if self.in_doubt.contains(&kind) => Ok(CopyState::Absent),
+                Ok(_) => Ok(CopyState::Intact),
+                Err(ContentError::Missing { .. }) => Ok(CopyState::Absent),
                 Err(ContentError::Io(error)) if error.kind != FsErrorKind::PermissionDenied => {
                     Err(CopyError::Target(StoreError::Io(error).into()))
                 }
-                Err(_) => Ok(Found::Damaged),
+                Err(_) => Ok(CopyState::Damaged),
             },
         }
     }
@@ -102,7 +102,7 @@ impl<F: FileSystem> Copier<'_, F> {
             let (mut wrote, target_fs) = (false, self.target.fs());
             for digest in self.target_content(kind)? {
                 let piece = (kind, digest);
-                if self.sound.contains(&piece) || self.found_in_target(piece)? != Found::Damaged {
+                if self.sound.contains(&piece) || self.found_in_target(piece)? != CopyState::Damaged {
                     continue;
                 }
                 let Ok((_, bytes)) = read_verified(self.source.fs(), kind, digest) else { continue };
@@ -154,7 +154,7 @@ impl<F: FileSystem> Copier<'_, F> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum CopyState {
     Intact,
     Damaged,
     Absent,

@@ -3,7 +3,7 @@
 use workrail_ports::file_system::RelPath;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place<'p> {
+pub(super) enum FileRole<'p> {
     /// `sessions/<id>/events/<first>-<last>.jsonl`
     Segment { session: &'p str },
     /// `sessions/<id>/manifest.jsonl`
@@ -18,24 +18,24 @@ pub(super) enum Place<'p> {
     Elsewhere,
 }
 
-pub(super) fn place(path: &RelPath) -> Place<'_> {
+pub(super) fn place(path: &RelPath) -> FileRole<'_> {
     let parts: Vec<&str> = path.components().collect();
     match parts.as_slice() {
-        ["sessions", session, "events", name] if is_segment(name) => Place::Segment { session },
-        ["sessions", session, "manifest.jsonl"] => Place::Manifest { session },
+        ["sessions", session, "events", name] if is_segment(name) => FileRole::Segment { session },
+        ["sessions", session, "manifest.jsonl"] => FileRole::Manifest { session },
         ["snapshots", name] | ["workflows", "pinned", name]
             if name.strip_suffix(".json").is_some_and(is_hex) =>
         {
-            Place::Cas
+            FileRole::Cas
         }
-        ["blobs", name] if is_hex(name) => Place::Cas,
+        ["blobs", name] if is_hex(name) => FileRole::Cas,
         ["sessions" | "snapshots" | "blobs" | "workflows" | "keys"]
         | ["workflows", "pinned"]
-        | ["sessions", _, "events"] => Place::Directory,
+        | ["sessions", _, "events"] => FileRole::Directory,
         // A lock file or a temporary beside the sessions starts with a dot; a session id does not.
-        ["sessions", session] if !session.starts_with('.') => Place::Directory,
-        [.., "keyring" | "keyring.json"] => Place::Keyring,
-        _ => Place::Elsewhere,
+        ["sessions", session] if !session.starts_with('.') => FileRole::Directory,
+        [.., "keyring" | "keyring.json"] => FileRole::Keyring,
+        _ => FileRole::Elsewhere,
     }
 }
 
@@ -59,28 +59,28 @@ mod tests {
     #[test]
     fn paths_of_the_layout_are_known_and_others_are_not() {
         let table = [
-            ("sessions/s_1/events/00000000-00000003.jsonl", Place::Segment { session: "s_1" }),
-            ("sessions/s_1/events/00000000-00000003.jsonl.tmp", Place::Elsewhere),
-            ("sessions/s_1/events/.tmp-1", Place::Elsewhere),
-            ("sessions/s_1/manifest.jsonl", Place::Manifest { session: "s_1" }),
-            ("sessions/s_1/manifest.jsonl.new", Place::Elsewhere),
-            ("sessions/s_1/.lock", Place::Elsewhere),
-            ("snapshots/00ff.json", Place::Cas),
-            ("snapshots/00ff.json.tmp", Place::Elsewhere),
-            ("blobs/00ff", Place::Cas),
-            ("blobs/tmp-00ff", Place::Elsewhere),
-            ("workflows/pinned/00ff.json", Place::Cas),
-            ("keys/keyring.json", Place::Keyring),
-            ("keyring.json", Place::Keyring),
-            ("keys/.keyring.json.tmp", Place::Elsewhere),
-            ("sessions", Place::Directory),
-            ("sessions/s_1", Place::Directory),
-            ("sessions/.lock", Place::Elsewhere),
-            ("sessions/s_1/events", Place::Directory),
-            ("workflows/pinned", Place::Directory),
-            ("keys", Place::Directory),
-            ("sessions/s_1/cache", Place::Elsewhere),
-            ("activity", Place::Elsewhere),
+            ("sessions/s_1/events/00000000-00000003.jsonl", FileRole::Segment { session: "s_1" }),
+            ("sessions/s_1/events/00000000-00000003.jsonl.tmp", FileRole::Elsewhere),
+            ("sessions/s_1/events/.tmp-1", FileRole::Elsewhere),
+            ("sessions/s_1/manifest.jsonl", FileRole::Manifest { session: "s_1" }),
+            ("sessions/s_1/manifest.jsonl.new", FileRole::Elsewhere),
+            ("sessions/s_1/.lock", FileRole::Elsewhere),
+            ("snapshots/00ff.json", FileRole::Cas),
+            ("snapshots/00ff.json.tmp", FileRole::Elsewhere),
+            ("blobs/00ff", FileRole::Cas),
+            ("blobs/tmp-00ff", FileRole::Elsewhere),
+            ("workflows/pinned/00ff.json", FileRole::Cas),
+            ("keys/keyring.json", FileRole::Keyring),
+            ("keyring.json", FileRole::Keyring),
+            ("keys/.keyring.json.tmp", FileRole::Elsewhere),
+            ("sessions", FileRole::Directory),
+            ("sessions/s_1", FileRole::Directory),
+            ("sessions/.lock", FileRole::Elsewhere),
+            ("sessions/s_1/events", FileRole::Directory),
+            ("workflows/pinned", FileRole::Directory),
+            ("keys", FileRole::Directory),
+            ("sessions/s_1/cache", FileRole::Elsewhere),
+            ("activity", FileRole::Elsewhere),
         ];
         for (text, expected) in table {
             let path = RelPath::parse(text).expect("a test path is well-formed");

@@ -5,7 +5,7 @@ use std::thread::{self, ThreadId};
 
 use workrail_ports::file_system::RelPath;
 
-use super::layout::{Place, place};
+use super::layout::{FileRole, place};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileId(u64);
@@ -81,7 +81,7 @@ impl Ledger {
 
     /// A name was made; it counts only when it is a place of the layout.
     pub(super) fn name_changed(&mut self, path: &RelPath) {
-        if place(path) != Place::Elsewhere {
+        if place(path) != FileRole::Elsewhere {
             self.unsynced_names.insert(path.clone(), thread::current().id());
         }
     }
@@ -126,9 +126,9 @@ impl Ledger {
     /// R3, and R1 and R2 when a manifest is replaced.
     pub(super) fn check_rename(&mut self, from: &RelPath, to: &RelPath) {
         match place(to) {
-            Place::Segment { .. } | Place::Cas | Place::Keyring => {}
-            Place::Manifest { session } => self.check_manifest_write(session, to),
-            Place::Directory | Place::Elsewhere => return,
+            FileRole::Segment { .. } | FileRole::Cas | FileRole::Keyring => {}
+            FileRole::Manifest { session } => self.check_manifest_write(session, to),
+            FileRole::Directory | FileRole::Elsewhere => return,
         }
         match self.data_at(from) {
             Some(Data::Synced) => {}
@@ -158,10 +158,10 @@ impl Ledger {
         }
         self.name_changed(to);
         match place(to) {
-            Place::Segment { .. } | Place::Cas => {
+            FileRole::Segment { .. } | FileRole::Cas => {
                 self.placed.insert(to.clone(), Placed { data, by: thread::current().id() });
             }
-            Place::Manifest { .. } | Place::Keyring | Place::Directory | Place::Elsewhere => {}
+            FileRole::Manifest { .. } | FileRole::Keyring | FileRole::Directory | FileRole::Elsewhere => {}
         }
     }
 
@@ -169,8 +169,12 @@ impl Ledger {
     pub(super) fn check_append(&mut self, id: FileId) {
         let Some(path) = self.files.get(&id).map(|record| record.path.clone()) else { return };
         match place(&path) {
-            Place::Manifest { session } => self.check_manifest_write(session, &path),
-            Place::Segment { .. } | Place::Cas | Place::Keyring | Place::Directory | Place::Elsewhere => {}
+            FileRole::Manifest { session } => self.check_manifest_write(session, &path),
+            FileRole::Segment { .. }
+            | FileRole::Cas
+            | FileRole::Keyring
+            | FileRole::Directory
+            | FileRole::Elsewhere => {}
         }
     }
 
@@ -180,14 +184,14 @@ impl Ledger {
             .placed
             .iter()
             .filter_map(|(path, placed)| match place(path) {
-                Place::Segment { session: of } if of == session => Some((path.clone(), *placed, "R1")),
-                Place::Cas if placed.by == here => Some((path.clone(), *placed, "R2")),
-                Place::Segment { .. }
-                | Place::Manifest { .. }
-                | Place::Cas
-                | Place::Keyring
-                | Place::Directory
-                | Place::Elsewhere => None,
+                FileRole::Segment { session: of } if of == session => Some((path.clone(), *placed, "R1")),
+                FileRole::Cas if placed.by == here => Some((path.clone(), *placed, "R2")),
+                FileRole::Segment { .. }
+                | FileRole::Manifest { .. }
+                | FileRole::Cas
+                | FileRole::Keyring
+                | FileRole::Directory
+                | FileRole::Elsewhere => None,
             })
             .collect();
         for (path, placed, rule) in covered {
@@ -213,7 +217,7 @@ impl Ledger {
             .map(|(path, _)| format!("R4: acknowledged before the sync of the directory of `{path}`"))
             .collect();
         for record in self.files.values() {
-            let is_manifest = matches!(place(&record.path), Place::Manifest { .. });
+            let is_manifest = matches!(place(&record.path), FileRole::Manifest { .. });
             if is_manifest && record.writer == here && !record.is_synced() {
                 found.push(format!("R4: acknowledged before the sync of `{}`", record.path));
             }
@@ -231,7 +235,7 @@ impl Ledger {
     pub(super) fn forget_unacknowledged(&mut self) {
         let here = thread::current().id();
         self.unsynced_names.retain(|_, by| *by != here);
-        self.placed.retain(|path, placed| placed.by != here || place(path) != Place::Cas);
+        self.placed.retain(|path, placed| placed.by != here || place(path) != FileRole::Cas);
         self.files.retain(|_, record| record.writer != here || record.is_synced());
         self.by_path.retain(|_, id| self.files.contains_key(id));
     }

@@ -14,7 +14,7 @@ pub(super) enum Change {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum SyncState {
     /// Not synced yet: a crash may keep it, part of it, or nothing of it.
     Pending,
     /// A sync of it failed: the kernel took it for clean, so no later sync writes it.
@@ -27,7 +27,7 @@ pub(super) enum Standing {
 pub(super) struct Content {
     durable: Arc<Blob>,
     seen: Arc<Blob>,
-    changes: Vec<(Change, Standing)>,
+    changes: Vec<(Change, SyncState)>,
 }
 
 impl Content {
@@ -44,7 +44,7 @@ impl Content {
         &self.durable
     }
 
-    pub(super) fn changes(&self) -> &[(Change, Standing)] {
+    pub(super) fn changes(&self) -> &[(Change, SyncState)] {
         &self.changes
     }
 
@@ -55,7 +55,7 @@ impl Content {
         let seen = Arc::make_mut(&mut self.seen).bytes_mut();
         let change = Change::Write { offset: seen.len(), bytes: bytes.into() };
         seen.extend_from_slice(bytes);
-        self.changes.push((change, Standing::Pending));
+        self.changes.push((change, SyncState::Pending));
     }
 
     pub(super) fn set_len(&mut self, len: u64) {
@@ -65,17 +65,17 @@ impl Content {
             return;
         }
         Arc::make_mut(&mut self.seen).bytes_mut().resize(len, 0);
-        self.changes.push((Change::SetLen(len), Standing::Pending));
+        self.changes.push((Change::SetLen(len), SyncState::Pending));
     }
 
     pub(super) fn sync(&mut self) {
         for (_, standing) in &mut self.changes {
             match standing {
-                Standing::Pending => *standing = Standing::Synced,
-                Standing::Lost | Standing::Synced => {}
+                SyncState::Pending => *standing = SyncState::Synced,
+                SyncState::Lost | SyncState::Synced => {}
             }
         }
-        if self.changes.iter().all(|(_, standing)| *standing == Standing::Synced) {
+        if self.changes.iter().all(|(_, standing)| *standing == SyncState::Synced) {
             self.durable = self.seen.clone();
             self.changes.clear();
         }
@@ -85,8 +85,8 @@ impl Content {
     pub(super) fn lose_pending(&mut self) {
         for (_, standing) in &mut self.changes {
             match standing {
-                Standing::Pending => *standing = Standing::Lost,
-                Standing::Lost | Standing::Synced => {}
+                SyncState::Pending => *standing = SyncState::Lost,
+                SyncState::Lost | SyncState::Synced => {}
             }
         }
     }

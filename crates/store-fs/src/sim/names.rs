@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::content::Standing;
+use super::content::SyncState;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Ino(pub(super) u64);
@@ -105,7 +105,7 @@ impl Table {
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub(super) op: NameOp,
-    pub(super) standing: Standing,
+    pub(super) standing: SyncState,
     /// The directories that must still be synced.
     unsynced: Vec<Ino>,
 }
@@ -117,7 +117,7 @@ pub(super) struct Journal(Vec<Pending>);
 impl Journal {
     pub(super) fn push(&mut self, op: NameOp) {
         let unsynced = op.dirs();
-        self.0.push(Pending { op, standing: Standing::Pending, unsynced });
+        self.0.push(Pending { op, standing: SyncState::Pending, unsynced });
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Pending> {
@@ -126,7 +126,7 @@ impl Journal {
 
     /// How many operations a crash may keep or drop.
     pub(super) fn open_count(&self) -> usize {
-        self.0.iter().filter(|pending| pending.standing != Standing::Synced).count()
+        self.0.iter().filter(|pending| pending.standing != SyncState::Synced).count()
     }
 
     /// Leaves nothing open about one name: a test is about to decide it durably.
@@ -141,8 +141,8 @@ impl Journal {
 
     pub(super) fn lose(&mut self, dir: Ino) {
         for pending in &mut self.0 {
-            if pending.standing == Standing::Pending && pending.unsynced.contains(&dir) {
-                pending.standing = Standing::Lost;
+            if pending.standing == SyncState::Pending && pending.unsynced.contains(&dir) {
+                pending.standing = SyncState::Lost;
             }
         }
     }
@@ -151,11 +151,11 @@ impl Journal {
     pub(super) fn sync(&mut self, dir: Ino, durable: &mut Table) {
         let mut synced = vec![dir];
         while let Some(dir) = synced.pop() {
-            let waiting = self.0.iter_mut().filter(|pending| pending.standing == Standing::Pending);
+            let waiting = self.0.iter_mut().filter(|pending| pending.standing == SyncState::Pending);
             for pending in waiting.filter(|pending| pending.unsynced.contains(&dir)) {
                 pending.unsynced.retain(|waiting| *waiting != dir);
                 if pending.unsynced.is_empty() {
-                    pending.standing = Standing::Synced;
+                    pending.standing = SyncState::Synced;
                     // A directory that is durably gone was empty: nothing can wait for it any more.
                     if let NameOp::Unlink { ino, .. } = pending.op {
                         synced.push(ino);
@@ -171,7 +171,7 @@ impl Journal {
         let mut open = BTreeSet::new();
         self.0.retain(|pending| {
             let keys = pending.op.keys();
-            let settled = pending.standing == Standing::Synced && keys.iter().all(|key| !open.contains(key));
+            let settled = pending.standing == SyncState::Synced && keys.iter().all(|key| !open.contains(key));
             if settled {
                 durable.apply(&pending.op);
             } else {
@@ -187,9 +187,9 @@ impl Journal {
         let mut choices = kept.iter();
         for pending in &self.0 {
             let keep = match pending.standing {
-                Standing::Synced => true,
+                SyncState::Synced => true,
                 // A choice made for another disk may be too short: what is not named is dropped.
-                Standing::Pending | Standing::Lost => choices.next().copied().unwrap_or(false),
+                SyncState::Pending | SyncState::Lost => choices.next().copied().unwrap_or(false),
             };
             if keep {
                 table.apply(&pending.op);

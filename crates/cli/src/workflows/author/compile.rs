@@ -1,7 +1,7 @@
 //! `workrail workflow compile`: the compiled form, its hash, or the prompts.
 
 use camino::Utf8Path;
-use workrail_core::compile::{Bindings, CompileInput, Origin, bindings_for, check, read_source};
+use workrail_core::compile::{Bindings, CompileInput, Origin, authored_id, bindings_for, check};
 use workrail_core::render::prompt::{Lifecycle, render_step_shortened};
 use workrail_host::sources::is_bundled;
 use workrail_host::workspace::default_workspace;
@@ -11,20 +11,22 @@ use workrail_model::snapshot::PendingStep;
 
 use workrail_ports::workflow_source::WorkflowSource;
 
-use super::{Emit, Stop, files, report};
+use super::{Emit, files, report};
+use crate::outcome::Failure;
 use crate::output::{self, Tone};
+use crate::settings;
 
 /// What the workspace chose for the extension points of a file's workflow.
-pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Stop> {
-    let call = |error: &dyn std::fmt::Display| Stop::Call(format!("the workspace's bindings: {error}"));
+pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Failure> {
+    let call = |error: &dyn std::fmt::Display| Failure::Call(format!("the workspace's bindings: {error}"));
     let Some(file) =
-        super::sources()?.bindings(default_workspace().as_ref()).map_err(|error| call(&error))?
+        settings::sources()?.bindings(default_workspace().as_ref()).map_err(|error| call(&error))?
     else {
         return Ok(Bindings::new());
     };
     // A file without a readable id has other problems, which the check reports.
-    let Ok(source) = read_source(bytes, "") else { return Ok(Bindings::new()) };
-    bindings_for(&file.bytes, source.id.as_str()).map_err(|error| call(&error))
+    let Some(id) = authored_id(bytes) else { return Ok(Bindings::new()) };
+    bindings_for(&file.bytes, id.as_str()).map_err(|error| call(&error))
 }
 
 /// A file of ours may use our namespace; everybody else's is checked as part of a project.
@@ -33,7 +35,7 @@ pub(super) fn origin(bytes: &[u8]) -> Origin {
 }
 
 /// Compiles a file; prints its problems when there are errors.
-pub(super) fn compiled(file: &Utf8Path) -> Result<CompiledWorkflow, Stop> {
+pub(super) fn compiled(file: &Utf8Path) -> Result<CompiledWorkflow, Failure> {
     let bytes = files::read(file)?;
     let bindings = bindings(&bytes)?;
     let origin = origin(&bytes);
@@ -41,14 +43,14 @@ pub(super) fn compiled(file: &Utf8Path) -> Result<CompiledWorkflow, Stop> {
         check(CompileInput { bindings: &bindings, origin, ..CompileInput::new(&bytes, file.as_str()) });
     checked.workflow.ok_or_else(|| {
         report::print(&checked.diagnostics, &bytes);
-        Stop::Problems
+        Failure::Problems
     })
 }
 
-pub(super) fn run(file: &Utf8Path, emit: Emit) -> Result<(), Stop> {
+pub(super) fn run(file: &Utf8Path, emit: Emit) -> Result<(), Failure> {
     let workflow = compiled(file)?;
     let internal =
-        |error: &dyn std::fmt::Display| Stop::Call(format!("the compiled form is unusable: {error}"));
+        |error: &dyn std::fmt::Display| Failure::Call(format!("the compiled form is unusable: {error}"));
     match emit {
         Emit::Json => {
             output::json(&serde_json::to_value(&workflow).map_err(|error| internal(&error))?);

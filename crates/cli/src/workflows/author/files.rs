@@ -3,7 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 
-use super::Stop;
+use crate::outcome::Failure;
 
 /// More files than this in one call are a mistake in the path, not a library of workflows.
 const FILES_MAX: usize = 10_000;
@@ -11,12 +11,12 @@ const FILES_MAX: usize = 10_000;
 const DEPTH_MAX: usize = 32;
 
 /// Reads a file as a compiler input: anything up to one byte over the limit, which the compiler reports.
-pub(super) fn read(path: &Utf8Path) -> Result<Vec<u8>, Stop> {
+pub(super) fn read(path: &Utf8Path) -> Result<Vec<u8>, Failure> {
     use std::io::Read as _;
-    let call = |error: std::io::Error| Stop::Call(format!("`{path}` cannot be read: {error}"));
+    let call = |error: std::io::Error| Failure::Call(format!("`{path}` cannot be read: {error}"));
     let metadata = std::fs::metadata(path).map_err(call)?;
     if !metadata.is_file() {
-        return Err(Stop::Call(format!("`{path}` is not a regular file")));
+        return Err(Failure::Call(format!("`{path}` is not a regular file")));
     }
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(call)?;
@@ -25,9 +25,9 @@ pub(super) fn read(path: &Utf8Path) -> Result<Vec<u8>, Stop> {
 }
 
 /// The workflow files that a path names: itself, or those beneath a folder, sorted.
-pub(super) fn workflow_files(path: &Utf8Path) -> Result<Vec<Utf8PathBuf>, Stop> {
-    let metadata =
-        std::fs::metadata(path).map_err(|error| Stop::Call(format!("`{path}` cannot be read: {error}")))?;
+pub(super) fn workflow_files(path: &Utf8Path) -> Result<Vec<Utf8PathBuf>, Failure> {
+    let metadata = std::fs::metadata(path)
+        .map_err(|error| Failure::Call(format!("`{path}` cannot be read: {error}")))?;
     if !metadata.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -37,12 +37,13 @@ pub(super) fn workflow_files(path: &Utf8Path) -> Result<Vec<Utf8PathBuf>, Stop> 
     Ok(found)
 }
 
-fn search(folder: &Utf8Path, depth: usize, found: &mut Vec<Utf8PathBuf>) -> Result<(), Stop> {
+fn search(folder: &Utf8Path, depth: usize, found: &mut Vec<Utf8PathBuf>) -> Result<(), Failure> {
     if depth > DEPTH_MAX {
         return Ok(());
     }
-    let entries =
-        folder.read_dir_utf8().map_err(|error| Stop::Call(format!("`{folder}` cannot be read: {error}")))?;
+    let entries = folder
+        .read_dir_utf8()
+        .map_err(|error| Failure::Call(format!("`{folder}` cannot be read: {error}")))?;
     for entry in entries.filter_map(Result::ok) {
         // A link could lead back up: what it points at is searched only when it is named itself.
         let Ok(kind) = entry.file_type() else { continue };
@@ -53,7 +54,7 @@ fn search(folder: &Utf8Path, depth: usize, found: &mut Vec<Utf8PathBuf>) -> Resu
             found.push(path.to_owned());
         }
         if found.len() > FILES_MAX {
-            return Err(Stop::Call(format!("`{folder}` holds more than {FILES_MAX} workflow files")));
+            return Err(Failure::Call(format!("`{folder}` holds more than {FILES_MAX} workflow files")));
         }
     }
     Ok(())

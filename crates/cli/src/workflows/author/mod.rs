@@ -14,10 +14,8 @@ use std::process::ExitCode;
 
 use camino::Utf8PathBuf;
 use clap::{Subcommand, ValueEnum};
-use workrail_host::sources::Sources;
 
-use crate::outcome::{self, Failure};
-use crate::{output, settings};
+use crate::outcome::{self, Format};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthorCommand {
@@ -79,38 +77,13 @@ pub(crate) enum Emit {
     Prompts,
 }
 
-/// Why a command did not do its job.
-#[derive(Debug)]
-enum Stop {
-    /// The workflow has problems; they are printed already.
-    Problems,
-    /// The call cannot be carried out.
-    Call(String),
-}
-
-/// Where workflows come from; settings that cannot be used stop the command.
-fn sources() -> Result<Sources, Stop> {
-    settings::sources().map_err(|failure| match failure {
-        Failure::Call(message) | Failure::Environment(message) => Stop::Call(message),
-        Failure::Refused(error) | Failure::Stopped(error) => Stop::Call(outcome::described(&error)),
-        Failure::Problems => Stop::Problems,
-    })
-}
-
 pub(crate) fn run(command: AuthorCommand) -> ExitCode {
-    let done = match command {
-        AuthorCommand::Validate { paths, json } => validate::run(&paths, json),
-        AuthorCommand::Compile { file, emit } => compile::run(&file, emit),
-        AuthorCommand::Preview { workflow } => preview::run(&workflow),
-        AuthorCommand::New { id, dir } => new::run(&id, &dir),
-        AuthorCommand::Test { file, script, json } => trial::run(&file, script.as_deref(), json),
+    let (done, json) = match command {
+        AuthorCommand::Validate { paths, json } => (validate::run(&paths, json), json),
+        AuthorCommand::Compile { file, emit } => (compile::run(&file, emit), false),
+        AuthorCommand::Preview { workflow } => (preview::run(&workflow), false),
+        AuthorCommand::New { id, dir } => (new::run(&id, &dir), false),
+        AuthorCommand::Test { file, script, json } => (trial::run(&file, script.as_deref(), json), json),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Stop::Problems) => ExitCode::from(1),
-        Err(Stop::Call(message)) => {
-            output::error(&message);
-            ExitCode::from(2)
-        }
-    }
+    outcome::finish(done, Format::json_if(json))
 }

@@ -3,17 +3,18 @@
 use camino::Utf8Path;
 use workrail_model::name::WorkflowId;
 
-use super::Stop;
+use crate::outcome::Failure;
 use crate::output::{self, Tone};
 
 const WORKFLOW: &str = include_str!("template.json");
 const SCRIPT: &str = include_str!("template.test.toml");
 
-pub(super) fn run(id: &str, dir: &Utf8Path) -> Result<(), Stop> {
+pub(super) fn run(id: &str, dir: &Utf8Path) -> Result<(), Failure> {
     let id = checked(id)?;
     let file = dir.join(format!("{id}.json"));
     let script = dir.join(format!("{id}.test.toml"));
-    std::fs::create_dir_all(dir).map_err(|error| Stop::Call(format!("`{dir}` cannot be made: {error}")))?;
+    std::fs::create_dir_all(dir)
+        .map_err(|error| Failure::Call(format!("`{dir}` cannot be made: {error}")))?;
     write_new(&file, &WORKFLOW.replace("ID", id.as_str()).replace("NAME", &title(&id)))?;
     write_new(&script, SCRIPT)?;
     output::toned(Tone::Good, &format!("wrote {file}"));
@@ -26,15 +27,15 @@ pub(super) fn run(id: &str, dir: &Utf8Path) -> Result<(), Stop> {
     Ok(())
 }
 
-fn checked(text: &str) -> Result<WorkflowId, Stop> {
+fn checked(text: &str) -> Result<WorkflowId, Failure> {
     let id = WorkflowId::parse(text)
-        .map_err(|error| Stop::Call(format!("{error}. Example: team.release_notes")))?;
+        .map_err(|error| Failure::Call(format!("{error}. Example: team.release_notes")))?;
     match id.namespace() {
-        None => Err(Stop::Call(format!(
+        None => Err(Failure::Call(format!(
             "`{id}` has no namespace, and new workflows need one. Use `project.{}`.",
             id.as_str().replace('-', "_")
         ))),
-        Some("wr") => Err(Stop::Call(format!(
+        Some("wr") => Err(Failure::Call(format!(
             "`{id}` is in the namespace `wr`, which is reserved for bundled workflows. Use `project.{}`.",
             id.as_str().trim_start_matches("wr.")
         ))),
@@ -50,9 +51,10 @@ fn title(id: &WorkflowId) -> String {
 }
 
 /// Never overwrites: an author's file is theirs.
-fn write_new(path: &Utf8Path, text: &str) -> Result<(), Stop> {
+fn write_new(path: &Utf8Path, text: &str) -> Result<(), Failure> {
     use std::io::Write as _;
     let mut file = std::fs::File::create_new(path)
-        .map_err(|error| Stop::Call(format!("`{path}` is not written: {error}")))?;
-    file.write_all(text.as_bytes()).map_err(|error| Stop::Call(format!("`{path}` is not written: {error}")))
+        .map_err(|error| Failure::Call(format!("`{path}` is not written: {error}")))?;
+    file.write_all(text.as_bytes())
+        .map_err(|error| Failure::Call(format!("`{path}` is not written: {error}")))
 }

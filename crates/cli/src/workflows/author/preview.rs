@@ -11,10 +11,12 @@ use workrail_model::compiled::{
 };
 use workrail_model::name::WorkflowId;
 
-use super::{Stop, compile};
+use super::compile;
+use crate::outcome::Failure;
 use crate::output::{self, Tone};
+use crate::settings;
 
-pub(super) fn run(workflow: &str) -> Result<(), Stop> {
+pub(super) fn run(workflow: &str) -> Result<(), Failure> {
     let path = Utf8Path::new(workflow);
     let workflow = if path.is_file() { compile::compiled(path)? } else { by_id(workflow)? };
     output::toned(
@@ -29,12 +31,12 @@ pub(super) fn run(workflow: &str) -> Result<(), Stop> {
     Ok(())
 }
 
-fn by_id(text: &str) -> Result<CompiledWorkflow, Stop> {
-    let id = WorkflowId::parse(text).map_err(|error| Stop::Call(format!("{error}; or name a file")))?;
-    let catalog = Catalog::new(Arc::new(super::sources()?));
+fn by_id(text: &str) -> Result<CompiledWorkflow, Failure> {
+    let id = WorkflowId::parse(text).map_err(|error| Failure::Call(format!("{error}; or name a file")))?;
+    let catalog = Catalog::new(Arc::new(settings::sources()?));
     let found = catalog.compiled(&id, default_workspace().as_ref());
     let entry = found.map_err(|error| {
-        Stop::Call(format!("{}\n{} A path to a file works too.", error.message, error.suggestion))
+        Failure::Call(format!("{}\n{} A path to a file works too.", error.message, error.suggestion))
     })?;
     Ok((*entry.workflow).clone())
 }

@@ -3,10 +3,11 @@
 use camino::Utf8Path;
 use workrail_core::trial::{Script, TrialReport, try_workflow};
 
-use super::{Stop, compile, files};
+use super::{compile, files};
+use crate::outcome::Failure;
 use crate::output::{self, Tone};
 
-pub(super) fn run(file: &Utf8Path, script: Option<&Utf8Path>, as_json: bool) -> Result<(), Stop> {
+pub(super) fn run(file: &Utf8Path, script: Option<&Utf8Path>, as_json: bool) -> Result<(), Failure> {
     let workflow = compile::compiled(file)?;
     let beside = file.with_extension("test.toml");
     let path = script.unwrap_or(&beside);
@@ -17,19 +18,19 @@ pub(super) fn run(file: &Utf8Path, script: Option<&Utf8Path>, as_json: bool) -> 
     } else {
         show(&report);
     }
-    if report.passed() { Ok(()) } else { Err(Stop::Problems) }
+    if report.passed() { Ok(()) } else { Err(Failure::Problems) }
 }
 
-fn read_script(path: &Utf8Path) -> Result<Script, Stop> {
+fn read_script(path: &Utf8Path) -> Result<Script, Failure> {
     if !path.exists() {
-        return Err(Stop::Call(format!(
-            "there is no test script `{path}`. Write one, or name it with --script. A script starts like this:\n\n\
+        return Err(Failure::Call(format!(
+            "No test script `{path}`. Write one, or name it with --script. A script starts like this:\n\n\
              [[run]]\nname = \"the ordinary way\"\n\n[[run.step]]\nexpect = \"id-of-the-first-step\""
         )));
     }
     let bytes = files::read(path)?;
-    let text = String::from_utf8(bytes).map_err(|_| Stop::Call(format!("`{path}` is not UTF-8")))?;
-    toml::from_str(&text).map_err(|error| Stop::Call(format!("`{path}`: {error}")))
+    let text = String::from_utf8(bytes).map_err(|_| Failure::Call(format!("`{path}` is not UTF-8")))?;
+    toml::from_str(&text).map_err(|error| Failure::Call(format!("`{path}`: {error}")))
 }
 
 fn show(report: &TrialReport) {

@@ -4,16 +4,17 @@ use camino::Utf8PathBuf;
 use serde_json::json;
 use workrail_core::compile::{CompileInput, Diagnostics, Severity, check};
 
-use super::{Stop, compile, files, report};
+use super::{compile, files, report};
+use crate::outcome::Failure;
 use crate::output::{self, Tone};
 
-pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Stop> {
+pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Failure> {
     let mut found = Vec::new();
     for path in paths {
         found.extend(files::workflow_files(path)?);
     }
     if found.is_empty() {
-        return Err(Stop::Call("no workflow files (*.json, *.jsonc) in the given paths".to_owned()));
+        return Err(Failure::Call("no workflow files (*.json, *.jsonc) in the given paths".to_owned()));
     }
     let mut all: Vec<Diagnostics> = Vec::new();
     for file in &found {
@@ -39,5 +40,5 @@ pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Stop> {
         let files = found.len();
         output::toned(tone, &format!("{files} checked: {errors} errors, {warnings} warnings, {hints} hints"));
     }
-    if errors > 0 { Err(Stop::Problems) } else { Ok(()) }
+    if errors > 0 { Err(Failure::Problems) } else { Ok(()) }
 }

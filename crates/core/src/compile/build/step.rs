@@ -12,7 +12,7 @@ use workrail_model::text::BoundedText;
 use super::super::diagnostic::Code;
 use super::super::expand::Draft;
 use super::super::path::DocPath;
-use super::super::report::{Problem, Report, shown};
+use super::super::report::{DraftDiagnostic, Report, shown};
 use super::super::source::{
     ConfirmationRequest, CriteriaSource, OutputSource, ParallelStep, StandardStep, UserDependencySource,
 };
@@ -94,7 +94,7 @@ impl<'a> Builder<'a> {
         };
         if prompt.len() > PROMPT_BYTES_ADVISED {
             self.report.push(
-                Problem::on(Code::PromptOverBudget, at)
+                DraftDiagnostic::on(Code::PromptOverBudget, at)
                     .message(format!("the prompt of `{}` has {} bytes", shown(&step.id), prompt.len()))
                     .why(format!(
                         "beyond {PROMPT_BYTES_ADVISED} bytes agents lose the instruction in the text"
@@ -109,7 +109,7 @@ impl<'a> Builder<'a> {
         let Some(test) = condition.and_then(|condition| self.conditions.get(condition)) else { return };
         if lint::never_holds_test(test) {
             self.report.push(
-                Problem::on(Code::UnreachableStep, &at.key("runCondition"))
+                DraftDiagnostic::on(Code::UnreachableStep, &at.key("runCondition"))
                     .message(format!("`{}` never runs: its condition can never hold", shown(id)))
                     .why("the step would be skipped in every run")
                     .fix("correct the condition, or remove the step"),
@@ -127,7 +127,7 @@ impl<'a> Builder<'a> {
             let place = at.index(index);
             if !seen.insert(&fragment.id) {
                 self.report.push(
-                    Problem::on(Code::DuplicateId, &place)
+                    DraftDiagnostic::on(Code::DuplicateId, &place)
                         .message(format!(
                             "the fragment id `{}` is used twice in this step",
                             shown(&fragment.id)
@@ -140,7 +140,7 @@ impl<'a> Builder<'a> {
             let when = self.link(fragment.when.as_ref(), &name, &place.key("when"));
             if when.as_ref().and_then(|id| self.conditions.get(id)).is_some_and(lint::never_holds_test) {
                 self.report.push(
-                    Problem::on(Code::FragmentUnused, &place.key("when"))
+                    DraftDiagnostic::on(Code::FragmentUnused, &place.key("when"))
                         .message(format!("the fragment `{}` is never shown", shown(&fragment.id)))
                         .why("its condition can never hold")
                         .fix("correct the condition, or remove the fragment"),
@@ -226,7 +226,7 @@ impl<'a> Builder<'a> {
         let is_choice = source.reason == UserOnlyDependencyReason::NeedsUserChoice;
         if is_choice != source.choice_kind.is_some() {
             self.report.push(
-                Problem::on(Code::UserDependency, at)
+                DraftDiagnostic::on(Code::UserDependency, at)
                     .message("`choiceKind` is needed with `needs_user_choice`, and allowed only with it")
                     .why("a choice blocks a run only if the author says why the agent must not make it")
                     .fix("add or remove \"choiceKind\""),
@@ -236,7 +236,7 @@ impl<'a> Builder<'a> {
             Ok(key) => Some(key),
             Err(error) => {
                 self.report.push(
-                    Problem::on(Code::UserDependency, &at.key("contextKey"))
+                    DraftDiagnostic::on(Code::UserDependency, &at.key("contextKey"))
                         .message(format!("{:?} is not a valid context key", shown(key)))
                         .why("blockers point at it")
                         .fix(error.rule),
@@ -283,7 +283,7 @@ impl<'a> Builder<'a> {
             let place = at.index(index);
             if source.workflow_id == self.source.id {
                 self.report.push(
-                    Problem::on(Code::Delegation, &place.key("workflowId"))
+                    DraftDiagnostic::on(Code::Delegation, &place.key("workflowId"))
                         .message("the workflow delegates to itself")
                         .why("each child would start further children without end")
                         .fix("delegate to another workflow"),

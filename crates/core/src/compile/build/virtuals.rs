@@ -4,7 +4,7 @@ use workrail_model::compiled::{CompiledStep, NotesRule, PlanItem, StepProvenance
 
 use super::super::diagnostic::Code;
 use super::super::path::DocPath;
-use super::super::report::Problem;
+use super::super::report::DraftDiagnostic;
 use super::super::source::{ParallelStep, StandardStep};
 use super::Builder;
 use super::step::blank;
@@ -69,7 +69,7 @@ impl Builder<'_> {
 
     fn empty_request(&mut self, at: &DocPath, what: &str, needed: &str) -> String {
         self.report.push(
-            Problem::on(Code::MissingField, &at.key(what))
+            DraftDiagnostic::on(Code::MissingField, &at.key(what))
                 .message(format!("`{what}` needs {needed}"))
                 .why("the step it adds would have no prompt")
                 .fix(format!("add {needed}, or remove `{what}`")),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::super::diagnostic::Code;
 use super::super::document::{Kind, Node};
 use super::super::nearest::suggestion;
-use super::super::report::{Problem, shown};
+use super::super::report::{DraftDiagnostic, shown};
 use super::{Authored, Reader, Shape};
 
 /// Beyond this a list has not been written by hand.
@@ -310,7 +310,7 @@ impl<T: Authored, const MIN: usize, const MAX: usize, const DISTINCT: bool> Auth
             values.extend(reader.item::<T>(index, item));
             if DISTINCT && !seen.insert(item.to_value().to_string()) {
                 reader.report.push(
-                    Problem::both(Code::RepeatedItem, item.span, reader.at().index(index))
+                    DraftDiagnostic::both(Code::RepeatedItem, item.span, reader.at().index(index))
                         .message("this item occurs twice in the list")
                         .why("the items of this list must be different; a repetition is usually a mistake")
                         .fix("remove one of them"),

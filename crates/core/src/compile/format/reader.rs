@@ -5,7 +5,7 @@ use super::super::diagnostic::Code;
 use super::super::document::{Member, Node};
 use super::super::nearest::suggestion;
 use super::super::path::{DocPath, Segment};
-use super::super::report::{Problem, Report, shown};
+use super::super::report::{DraftDiagnostic, Report, shown};
 use super::{Authored, ObjectShape, Shape};
 
 #[derive(Debug)]
@@ -25,8 +25,8 @@ impl<'r> Reader<'r> {
     }
 
     /// A problem of the value being read.
-    pub(crate) fn problem(&self, code: Code, node: &Node) -> Problem {
-        Problem::both(code, node.span, self.at())
+    pub(crate) fn problem(&self, code: Code, node: &Node) -> DraftDiagnostic {
+        DraftDiagnostic::both(code, node.span, self.at())
     }
 
     pub(crate) fn member<T: Authored>(&mut self, key: &str, node: &Node) -> Option<T::Value> {
@@ -96,7 +96,7 @@ impl<'r> Reader<'r> {
                 // The whole object would underline a page: its first character is enough.
                 let span = Span { start: node.span.start, end: node.span.start + 1 };
                 self.report.push(
-                    Problem::both(Code::MissingField, span, self.at())
+                    DraftDiagnostic::both(Code::MissingField, span, self.at())
                         .message(format!("{} has no `{}`", object.what, field.name))
                         .why(field.doc())
                         .fix(format!("add \"{}\": {}", field.name, (field.shape)().wanted())),
@@ -109,7 +109,7 @@ impl<'r> Reader<'r> {
     fn unknown_field(&mut self, member: &Member, object: &'static ObjectShape) {
         let known: Vec<&str> = object.fields.iter().map(|field| field.name).collect();
         self.report.push(
-            Problem::both(Code::UnknownField, member.key_span, self.at().key(&member.key))
+            DraftDiagnostic::both(Code::UnknownField, member.key_span, self.at().key(&member.key))
                 .message(format!("{} has no field `{}`", object.what, shown(&member.key)))
                 .why("an unknown field would silently do nothing")
                 .fix(suggestion(&member.key, &known)),

@@ -8,7 +8,7 @@ use super::super::format::{
     Any, Authored, Flag, List, Number, Reader, Shape, StepName, Text, Word, authored,
 };
 use super::super::path::DocPath;
-use super::super::report::{Problem, shown};
+use super::super::report::{DraftDiagnostic, shown};
 use super::words::{NamedKind, RefKind};
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 
@@ -109,7 +109,7 @@ impl Authored for NestedCondition {
 
 fn tests_nothing(reader: &mut Reader<'_>, at: &DocPath) -> Expr {
     reader.report.push(
-        Problem::on(Code::ConditionIgnoredPart, at)
+        DraftDiagnostic::on(Code::ConditionIgnoredPart, at)
             .message("this part of the condition tests nothing")
             .why("when evaluation reaches it, the whole condition is false")
             .fix("add \"var\" with an operator, or remove this part"),
@@ -159,7 +159,7 @@ fn present<const N: usize>(tests: [(&'static str, Option<Expr>); N]) -> Vec<Test
 fn ignored(reader: &mut Reader<'_>, winner: &str, tests: &[Test]) {
     for (part, _) in tests {
         reader.report.push(
-            Problem::on(Code::ConditionIgnoredPart, &reader.at().key(part))
+            DraftDiagnostic::on(Code::ConditionIgnoredPart, &reader.at().key(part))
                 .message(format!("`{part}` is ignored beside `{winner}`"))
                 .why("one object is one test: the first operator decides")
                 .fix("write the tests as separate objects inside \"and\""),
@@ -211,7 +211,7 @@ impl Authored for NamedCondition {
         let at = fields.at;
         let Some(id) = fields.id.or(fields.condition_id) else {
             reader.report.push(
-                Problem::on(Code::MissingField, &at)
+                DraftDiagnostic::on(Code::MissingField, &at)
                     .message("a named condition has no `id`")
                     .why("steps and loops refer to it by its id")
                     .fix("add \"id\": \"...\""),
@@ -229,7 +229,7 @@ impl Authored for NamedCondition {
             }
             (NamedKind::Context, None) => {
                 reader.report.push(
-                    Problem::on(Code::MissingField, &at)
+                    DraftDiagnostic::on(Code::MissingField, &at)
                         .message(format!("the condition `{}` has no `condition`", shown(&id)))
                         .why("without a test there is nothing to decide")
                         .fix("add \"condition\": { \"var\": \"...\", \"equals\": ... }"),

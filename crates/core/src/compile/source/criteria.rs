@@ -7,7 +7,7 @@ use workrail_model::reason::{NonAssumableChoiceKind, UserOnlyDependencyReason};
 use super::super::diagnostic::Code;
 use super::super::document::Node;
 use super::super::format::{Any, Authored, Integer, List, Reader, Shape, Text, Word, authored, either};
-use super::super::report::Problem;
+use super::super::report::DraftDiagnostic;
 use super::condition::Condition;
 use super::words::{EffectKind, RuleType};
 use crate::contract::schema_problem;
@@ -92,7 +92,7 @@ impl Authored for Criterion {
         let Composition { and, or, not } = Composition::decode(node, reader)?;
         if usize::from(and.is_some()) + usize::from(or.is_some()) + usize::from(not.is_some()) > 1 {
             reader.report.push(
-                Problem::on(Code::ConflictingFields, &reader.at())
+                DraftDiagnostic::on(Code::ConflictingFields, &reader.at())
                     .message("a composition has more than one of `and`, `or`, `not`")
                     .why("it would be unclear how they combine")
                     .fix("nest one inside the other"),
@@ -125,7 +125,7 @@ impl RuleFields {
                 let schema = self.schema?;
                 if let Some(problem) = schema_problem(&schema) {
                     reader.report.push(
-                        Problem::on(Code::BadSchema, &reader.at().key("schema"))
+                        DraftDiagnostic::on(Code::BadSchema, &reader.at().key("schema"))
                             .message(format!("this JSON Schema cannot be used: {problem}"))
                             .why("the rule could never pass")
                             .fix("correct the schema"),
@@ -141,7 +141,7 @@ impl RuleFields {
 fn needed(found: Option<String>, key: &str, reader: &mut Reader<'_>) -> Option<String> {
     if found.is_none() {
         reader.report.push(
-            Problem::on(Code::MissingField, &reader.at())
+            DraftDiagnostic::on(Code::MissingField, &reader.at())
                 .message(format!("a rule of this type needs `{key}` as text"))
                 .why("without it there is nothing to check")
                 .fix(format!("add \"{key}\": \"...\"")),
@@ -154,7 +154,7 @@ fn check_pattern(pattern: &str, flags: &str, reader: &mut Reader<'_>) {
     let at = reader.at();
     if let Some(unknown) = flags.chars().find(|flag| !"dgimsuvy".contains(*flag)) {
         reader.report.push(
-            Problem::on(Code::BadPattern, &at.key("flags"))
+            DraftDiagnostic::on(Code::BadPattern, &at.key("flags"))
                 .message(format!("unknown flag `{unknown}`"))
                 .why("flags change what a pattern matches")
                 .fix("use i (ignore case), m (lines), s (dot matches line ends)"),
@@ -162,7 +162,7 @@ fn check_pattern(pattern: &str, flags: &str, reader: &mut Reader<'_>) {
     }
     if let Err(error) = pattern_of(pattern, flags) {
         reader.report.push(
-            Problem::on(Code::BadPattern, &at.key("pattern"))
+            DraftDiagnostic::on(Code::BadPattern, &at.key("pattern"))
                 .message(format!("the pattern cannot be read: {error}"))
                 .why("the rule could never pass")
                 .fix("correct the regular expression"),

@@ -9,7 +9,7 @@ use super::super::format::{
     either,
 };
 use super::super::path::DocPath;
-use super::super::report::Problem;
+use super::super::report::DraftDiagnostic;
 use super::condition::{Condition, ConfirmationRequest};
 use super::step::Step;
 use super::words::{DecidedBy, LoopType, StepType};
@@ -227,7 +227,7 @@ impl Authored for LoopStep {
         };
         if max_iterations.is_none() {
             reader.report.push(
-                Problem::on(Code::MissingField, &fields.at)
+                DraftDiagnostic::on(Code::MissingField, &fields.at)
                     .message("a loop has no `maxIterations`")
                     .why("a loop without a limit might never end")
                     .fix("add \"maxIterations\": 3"),
@@ -265,7 +265,7 @@ fn short_control(
         return LoopSource::Until { source: ConditionSource::Condition(condition) };
     }
     reader.report.push(
-        Problem::on(Code::LoopControl, &reader.at())
+        DraftDiagnostic::on(Code::LoopControl, &reader.at())
             .message("the loop does not say how it repeats")
             .why("without `loop`, `while` or `until` nothing decides whether it continues")
             .fix("add \"loop\": { \"type\": \"while\", \"maxIterations\": 3, ... }"),
@@ -304,7 +304,7 @@ impl LoopSettings {
 
 fn missing_control(reader: &mut Reader<'_>, at: &DocPath, field: &str, what: &str) -> LoopSource {
     reader.report.push(
-        Problem::on(Code::LoopControl, at)
+        DraftDiagnostic::on(Code::LoopControl, at)
             .message(format!("this kind of loop needs `{field}`"))
             .why("without it nothing says how often the loop runs")
             .fix(format!("add \"{field}\": {what}")),

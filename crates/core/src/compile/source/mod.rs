@@ -39,7 +39,7 @@ use super::format::{
 };
 use super::nearest::suggestion;
 use super::path::DocPath;
-use super::report::{Problem, shown};
+use super::report::{DraftDiagnostic, shown};
 use crate::builtins::CAPABILITY_NAMES;
 use crate::interpret::capability_name;
 use words::{Need, SlotKind};
@@ -166,7 +166,7 @@ impl Authored for CapabilityNeeds {
             let lists = [&needs.required, &needs.preferred, &needs.disabled];
             if lists.iter().filter(|list| list.contains(&capability)).count() > 1 {
                 reader.report.push(
-                    Problem::on(Code::Capability, &reader.at())
+                    DraftDiagnostic::on(Code::Capability, &reader.at())
                         .message(format!("`{}` is in more than one list", capability_name(capability)))
                         .why("a capability cannot be required and optional, or used and disabled, at once")
                         .fix("keep it in one of `required`, `preferred`, `disabled`"),
@@ -193,7 +193,7 @@ impl Authored for CapabilityText {
         let found = known.into_iter().find(|own| capability_name(*own) == text);
         if found.is_none() {
             reader.report.push(
-                Problem::on(Code::Capability, &reader.at())
+                DraftDiagnostic::on(Code::Capability, &reader.at())
                     .message(format!("unknown capability `{}`", shown(&text)))
                     .why("capabilities are a closed set, so that every tool means the same by them")
                     .fix(suggestion(&text, &CAPABILITY_NAMES)),

@@ -5,7 +5,7 @@ use workrail_model::compiled::Requiredness;
 use super::super::diagnostic::Code;
 use super::super::document::Node;
 use super::super::format::{Authored, Flag, List, Map, Reader, Shape, Text, Word, authored, either};
-use super::super::report::{Problem, shown};
+use super::super::report::{DraftDiagnostic, shown};
 use super::PromptString;
 use super::condition::Condition;
 use super::words::PartKind;
@@ -115,7 +115,7 @@ impl Authored for TemplateArg {
             let name = at.to_string();
             let name = name.rsplit_once("args.").map_or(name.as_str(), |(_, name)| name);
             reader.report.push(
-                Problem::on(Code::TemplateArg, &at)
+                DraftDiagnostic::on(Code::TemplateArg, &at)
                     .message(format!("the argument `{}` must be text, a number or a boolean", shown(name)))
                     .why("arguments become part of the prompt's text")
                     .fix("write the value as text"),

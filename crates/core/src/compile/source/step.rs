@@ -7,7 +7,7 @@ use super::super::document::Node;
 use super::super::format::{
     AssessmentText, Authored, Distinct, Flag, List, Map, Reader, Shape, StepName, Text, Tool, Word, authored,
 };
-use super::super::report::Problem;
+use super::super::report::DraftDiagnostic;
 use super::PromptString;
 use super::condition::{Condition, ConfirmationRequest};
 use super::criteria::{ConsequenceSource, Criteria, UserDependencySource};
@@ -128,7 +128,7 @@ impl StandardStep {
         let presence = self.output.presence.unwrap_or(Requiredness::Required);
         if self.output_contract.is_some() {
             reader.report.push(
-                Problem::on(Code::ConflictingFields, &reader.at().key("output"))
+                DraftDiagnostic::on(Code::ConflictingFields, &reader.at().key("output"))
                     .message("`outputContract` and `output.contractRef` are two spellings of one thing")
                     .why("a step has one output contract")
                     .fix("keep one of them"),

@@ -23,7 +23,7 @@ use workrail_model::config::{CheckedSource, GitProblem, GitSource};
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
-use workrail_ports::workflow_source::{Candidate, SourceError, Stamp, Survey};
+use workrail_ports::workflow_source::{Candidate, SourceError, SourceListing, Stamp};
 
 use super::health::SourceState;
 use super::problem;
@@ -119,7 +119,7 @@ impl Mirror {
     }
 
     /// Adds what was fetched last, and what is wrong with it.
-    pub(super) fn survey(&self, survey: &mut Survey) {
+    pub(super) fn survey(&self, survey: &mut SourceListing) {
         if let Err(refused) = self.source.checked() {
             let own = problem(
                 Precedence::Git,

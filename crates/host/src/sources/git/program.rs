@@ -214,10 +214,10 @@ pub(super) fn disk_bytes(folder: &Utf8Path) -> u64 {
     entries.filter_map(|entry| entry.ok()?.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-type Kept = Arc<Mutex<Vec<u8>>>;
+type OutputBuffer = Arc<Mutex<Vec<u8>>>;
 
-fn collect(mut pipe: impl Read + Send + 'static, max: usize, told: Sender<()>) -> Kept {
-    let kept = Kept::default();
+fn collect(mut pipe: impl Read + Send + 'static, max: usize, told: Sender<()>) -> OutputBuffer {
+    let kept = OutputBuffer::default();
     let own = Arc::clone(&kept);
     std::thread::spawn(move || {
         let mut chunk = vec![0; 64 * 1024];
@@ -244,7 +244,7 @@ fn drained(ended: &Receiver<()>) {
     }
 }
 
-fn taken(kept: &Kept) -> Vec<u8> {
+fn taken(kept: &OutputBuffer) -> Vec<u8> {
     std::mem::take(&mut kept.lock().unwrap_or_else(PoisonError::into_inner))
 }
 

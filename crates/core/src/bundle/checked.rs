@@ -26,11 +26,11 @@ use workrail_model::time::Timestamp;
 
 use super::positions::BundlePositions;
 use super::read::{Item, Part, Reader, read};
-use super::{BundleError, Problem};
+use super::{BundleError, BundleErrorKind};
 
 /// A bundle whose parts all have their digests; what they mean together is not judged yet.
 #[derive(Clone, Debug)]
-pub struct Survey {
+pub struct CheckedBundle {
     pub session: SessionId,
     pub bundle: BundleId,
     pub exported_at: Timestamp,
@@ -52,7 +52,7 @@ pub struct Survey {
     pub(super) blobs: BTreeMap<BlobRef, u64>,
 }
 
-impl Survey {
+impl CheckedBundle {
     /// How many snapshots, workflows and blobs there are.
     pub fn content_count(&self) -> usize {
         self.snapshots.len() + self.workflows.len() + self.blobs.len()
@@ -60,17 +60,26 @@ impl Survey {
 }
 
 /// Reads the whole source once, from its beginning.
-pub fn survey<R: Read + Seek>(source: &mut R) -> Result<Survey, BundleError> {
+pub fn survey<R: Read + Seek>(source: &mut R) -> Result<CheckedBundle, BundleError> {
     source.rewind().map_err(BundleError::Source)?;
     let mut reader = SurveyReader::default();
     let Err(error) = read(&mut *source, &mut reader) else { return reader.judge() };
     // A newer form need not be readable, but its version must be told; it may stand anywhere.
-    if error.problem() == Some(Problem::InvalidFormat) && !reader.version_seen {
+    if error.problem() == Some(BundleErrorKind::InvalidFormat) && !reader.version_seen {
         source.rewind().map_err(BundleError::Source)?;
-        if let Err(BundleError::Refused { problem: Problem::UnsupportedVersion, at, what, position }) =
-            read(source, &mut VersionReader)
+        if let Err(BundleError::Refused {
+            problem: BundleErrorKind::UnsupportedVersion,
+            at,
+            what,
+            position,
+        }) = read(source, &mut VersionReader)
         {
-            return Err(BundleError::Refused { problem: Problem::UnsupportedVersion, at, what, position });
+            return Err(BundleError::Refused {
+                problem: BundleErrorKind::UnsupportedVersion,
+                at,
+                what,
+                position,
+            });
         }
     }
     Err(error)
@@ -94,7 +103,7 @@ fn check_version(value: &Value) -> Result<(), BundleError> {
         Some(SCHEMA_VERSION) => Ok(()),
         Some(version) => {
             let what = format!("is {version}, this build reads version {SCHEMA_VERSION}");
-            Err(BundleError::new(Problem::UnsupportedVersion, Section::SchemaVersion, what))
+            Err(BundleError::new(BundleErrorKind::UnsupportedVersion, Section::SchemaVersion, what))
         }
         None => Err(BundleError::format(Section::SchemaVersion, "must be a version number")),
     }
@@ -170,7 +179,7 @@ impl SurveyReader {
             }
             Ok(ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. }) => {}
             Err(error @ ManifestError::UnknownVersion { .. }) => {
-                self.defer(BundleError::new(Problem::UnsupportedVersion, at, error));
+                self.defer(BundleError::new(BundleErrorKind::UnsupportedVersion, at, error));
             }
             Err(error) => self.defer(BundleError::manifest(index, error)),
         }
@@ -202,7 +211,7 @@ impl SurveyReader {
                 self.positions.add(reference, &snapshot)?;
             }
             Err(error @ SnapshotError::UnknownVersion { .. }) => {
-                self.defer(BundleError::new(Problem::UnsupportedVersion, section, error));
+                self.defer(BundleError::new(BundleErrorKind::UnsupportedVersion, section, error));
             }
             Err(error) => self.defer(BundleError::format(section, error)),
         }
@@ -217,7 +226,7 @@ impl SurveyReader {
                 self.workflows.insert(hash, workflow.workflow_id);
             }
             Err(error @ CompiledError::UnknownVersion { .. }) => {
-                self.defer(BundleError::new(Problem::UnsupportedVersion, section, error));
+                self.defer(BundleError::new(BundleErrorKind::UnsupportedVersion, section, error));
             }
             Err(error) => self.defer(BundleError::format(section, error)),
         }
@@ -248,7 +257,7 @@ impl SurveyReader {
     }
 
     /// Compares what was found with what is attested, then says what it is.
-    fn judge(mut self) -> Result<Survey, BundleError> {
+    fn judge(mut self) -> Result<CheckedBundle, BundleError> {
         let events = std::mem::take(&mut self.events).finish();
         self.found.insert(Section::Events, events);
         self.found.insert(Section::Manifest, std::mem::take(&mut self.manifest).finish());
@@ -267,11 +276,11 @@ impl SurveyReader {
         }
         if let Some(section) = self.entries.keys().find(|section| !self.found.contains_key(section)) {
             let problem = if matches!(section, Section::Snapshot(_)) {
-                Problem::MissingSnapshot
+                BundleErrorKind::MissingSnapshot
             } else if matches!(section, Section::Workflow(_)) {
-                Problem::MissingPinnedWorkflow
+                BundleErrorKind::MissingPinnedWorkflow
             } else {
-                Problem::IntegrityFailed
+                BundleErrorKind::IntegrityFailed
             };
             return Err(BundleError::new(problem, section, "is attested and not in the bundle"));
         }
@@ -281,7 +290,7 @@ impl SurveyReader {
         }
     }
 
-    fn described(mut self, events: Attested) -> Result<Survey, BundleError> {
+    fn described(mut self, events: Attested) -> Result<CheckedBundle, BundleError> {
         let salvage: Option<Salvage> = self.optional(Section::Salvage)?;
         if let Some(salvage) = &salvage
             && !matches!(salvage.health, SessionHealth::CorruptTail { .. })
@@ -289,7 +298,7 @@ impl SurveyReader {
             return Err(BundleError::format(Section::Salvage, "only a corrupt tail is salvaged"));
         }
         let unknown = |section: &Section| matches!(section, Section::Other(_) | Section::OtherOfSession(_));
-        Ok(Survey {
+        Ok(CheckedBundle {
             session: self.required(Section::SessionId)?,
             bundle: self.required(Section::BundleId)?,
             exported_at: self.required(Section::ExportedAt)?,

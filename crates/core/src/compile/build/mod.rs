@@ -18,7 +18,7 @@ use super::expand::{Draft, expand};
 use super::loops::LoopDraft;
 use super::nearest::suggestion;
 use super::path::DocPath;
-use super::report::{Problem, Report, shown};
+use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{
     BodySource, Condition, ConditionBody, StandardStep, Step, TemplateArg, TemplateCall, Workflow,
 };
@@ -170,7 +170,7 @@ impl<'a> Builder<'a> {
         if count != 1 {
             let found = if count == 0 { "no prompt" } else { "several prompts" };
             self.report.push(
-                Problem::on(Code::PromptSource, &step.at)
+                DraftDiagnostic::on(Code::PromptSource, &step.at)
                     .message(format!("the step `{}` has {found}", shown(&step.id)))
                     .why("a step has exactly one source for its prompt")
                     .fix("keep exactly one of `prompt`, `promptBlocks`, `templateCall`"),
@@ -183,7 +183,7 @@ impl<'a> Builder<'a> {
         let Ok(parsed) = StepId::parse(id) else {
             if !id.is_empty() {
                 self.report.push(
-                    Problem::on(Code::StepId, &at.key("id"))
+                    DraftDiagnostic::on(Code::StepId, &at.key("id"))
                         .message(format!("{:?} is not a valid step id", shown(id)))
                         .why("step ids become part of keys and tokens")
                         .fix("use lowercase letters, digits, `-` and `_`"),
@@ -194,7 +194,7 @@ impl<'a> Builder<'a> {
         if let Some(first) = self.ids.get(id) {
             let first = first.to_string();
             self.report.push(
-                Problem::on(Code::DuplicateId, &at.key("id"))
+                DraftDiagnostic::on(Code::DuplicateId, &at.key("id"))
                     .message(format!("the id `{id}` is used twice, first at `{first}`"))
                     .why("a run could not tell which of the two steps is done")
                     .fix("give one of them another id"),
@@ -246,7 +246,7 @@ impl<'a> Builder<'a> {
         let Some(named) = self.source.conditions.iter().find(|named| named.id == *id) else {
             let known: Vec<&str> = self.source.conditions.iter().map(|named| named.id.as_str()).collect();
             self.report.push(
-                Problem::on(Code::UnknownCondition, at)
+                DraftDiagnostic::on(Code::UnknownCondition, at)
                     .message(format!("there is no condition `{}`", shown(id)))
                     .why("there would be nothing to test")
                     .fix(suggestion(id, &known)),
@@ -270,7 +270,7 @@ impl<'a> Builder<'a> {
         let Some(contract) = builtins::contract(id) else {
             let known: Vec<&str> = builtins::contracts().iter().map(|contract| contract.id).collect();
             self.report.push(
-                Problem::on(Code::UnknownContract, at)
+                DraftDiagnostic::on(Code::UnknownContract, at)
                     .message(format!("there is no contract `{}`", shown(id)))
                     .why("contracts are a closed set, so that every tool reads artifacts alike")
                     .fix(suggestion(id, &known)),
@@ -290,16 +290,19 @@ impl<'a> Builder<'a> {
         for (index, point) in self.source.extension_points.iter().enumerate() {
             if !self.used_slots.contains(&point.slot_id) {
                 self.report.push(
-                    Problem::on(Code::BindingUnused, &DocPath::root().key("extensionPoints").index(index))
-                        .message(format!("no prompt uses the slot `{}`", point.slot_id))
-                        .why("a project that binds it would see no effect")
-                        .fix(format!("use {{{{wr.bindings.{}}}}} in a prompt, or remove it", point.slot_id)),
+                    DraftDiagnostic::on(
+                        Code::BindingUnused,
+                        &DocPath::root().key("extensionPoints").index(index),
+                    )
+                    .message(format!("no prompt uses the slot `{}`", point.slot_id))
+                    .why("a project that binds it would see no effect")
+                    .fix(format!("use {{{{wr.bindings.{}}}}} in a prompt, or remove it", point.slot_id)),
                 );
             }
         }
         for named in self.source.conditions.iter().filter(|named| !self.used_conditions.contains(&named.id)) {
             self.report.push(
-                Problem::on(Code::ConditionUnused, &named.at)
+                DraftDiagnostic::on(Code::ConditionUnused, &named.at)
                     .message(format!("nothing uses the condition `{}`", shown(&named.id)))
                     .why("it decides nothing")
                     .fix("remove it, or refer to it with { \"kind\": \"condition_ref\", ... }"),
@@ -307,7 +310,7 @@ impl<'a> Builder<'a> {
         }
         if !self.features.is_empty() && !self.blocks_seen {
             self.report.push(
-                Problem::on(Code::FeatureWithoutEffect, &DocPath::root().key("features"))
+                DraftDiagnostic::on(Code::FeatureWithoutEffect, &DocPath::root().key("features"))
                     .message("no step has promptBlocks, so the features add nothing")
                     .why("features add to the sections of promptBlocks, never to plain prompts")
                     .fix("write a step with promptBlocks, or remove the features"),
@@ -439,7 +442,7 @@ fn bind(
             Some((slot, None)) => {
                 let known: Vec<&str> = slots.keys().copied().collect();
                 report.push(
-                    Problem::on(Code::UnknownBinding, at)
+                    DraftDiagnostic::on(Code::UnknownBinding, at)
                         .message(format!("there is no extension point `{}`", shown(slot)))
                         .why("the prompt would be incomplete")
                         .fix(if known.is_empty() {
@@ -450,7 +453,7 @@ fn bind(
                 );
             }
             None => report.push(
-                Problem::on(Code::UnresolvedToken, at)
+                DraftDiagnostic::on(Code::UnresolvedToken, at)
                     .message(format!("unknown token `{}`", shown(token)))
                     .why("`{{wr.` is reserved for what the compiler fills in")
                     .fix("only {{wr.bindings.slot}} exists; snippets are written as { \"kind\": \"ref\" } parts"),

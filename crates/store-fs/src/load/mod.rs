@@ -1,8 +1,8 @@
 //! Reads a session's log and believes nothing: every byte of the manifest is recomputed from the
 //! segments it attests (G11), and only an interrupted last write is forgiven (G13).
 
+mod group_reader;
 mod manifest;
-mod stretch;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -15,9 +15,9 @@ use workrail_model::manifest::{Cursor, ManifestIndex};
 use workrail_model::plan::RawSegment;
 use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, FsOp};
 
+use self::group_reader::GroupReader;
+pub(crate) use self::group_reader::{NoGroup, events_of, is_damaged_form};
 use self::manifest::{Manifest, manifest_from, newest_segment};
-use self::stretch::Stretch;
-pub(crate) use self::stretch::{Stop, events_of, is_damaged_form};
 use crate::layout;
 use crate::orphan::{self, Pending};
 
@@ -89,7 +89,7 @@ pub(crate) fn load_from<F: FileSystem>(
             Manifest::Failed(error) => return Err(error.clone()),
             Manifest::Unusable(reason) => unreadable(reason.clone()),
             Manifest::Bytes { start, bytes, continues, newest } => {
-                let stretch = Stretch { fs, session, bytes, at: 0, cursor: *start };
+                let stretch = GroupReader { fs, session, bytes, at: 0, cursor: *start };
                 let mut loaded = stretch.walk(*continues)?;
                 let lost = newest.clone().and_then(|newest| newest.beyond(&loaded.cursor));
                 if let (true, Some(reason)) = (loaded.health.is_healthy(), lost) {
@@ -140,7 +140,7 @@ pub(crate) fn each_segment<F: FileSystem>(
         }
         Manifest::Bytes { bytes, newest, .. } => (bytes, newest),
     };
-    let mut stretch = Stretch { fs, session, bytes: &bytes, at: 0, cursor: Cursor::start() };
+    let mut stretch = GroupReader { fs, session, bytes: &bytes, at: 0, cursor: Cursor::start() };
     let stop = loop {
         if until.is_some_and(|until| stretch.cursor.next_event_index >= until.next_event_index) {
             return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
@@ -150,7 +150,7 @@ pub(crate) fn each_segment<F: FileSystem>(
             Err(stop) => break stop,
         };
         let Ok(segment) = RawSegment::parse(group.segment) else {
-            break Stop::Corrupt(CorruptionReason::SegmentDigest { segment: group.name });
+            break NoGroup::Corrupt(CorruptionReason::SegmentDigest { segment: group.name });
         };
         stretch.at += group.bytes.len();
         stretch.cursor = stretch.cursor.after(&group.records, &group.bytes, group.events.len() as u64);
@@ -158,12 +158,12 @@ pub(crate) fn each_segment<F: FileSystem>(
             return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
         }
     };
-    if let Stop::Io(error) = stop {
+    if let NoGroup::Io(error) = stop {
         return Err(error);
     }
     let is_last = newest
         .is_none_or(|newest| !newest.continues(&stretch.cursor) && newest.beyond(&stretch.cursor).is_none());
-    if matches!(stop, Stop::End) && is_last {
+    if matches!(stop, NoGroup::End) && is_last {
         return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
     }
     // Whether this is damage, an interrupted write or a writer at work is for the one judge to say.
@@ -190,13 +190,13 @@ pub(crate) fn is_begun<F: FileSystem>(fs: &F, session: SessionId) -> Result<bool
         return Ok(true);
     }
     let bytes = fs.read(&path, 0, MANIFEST_BYTES_MAX)?;
-    let stretch = Stretch { fs, session, bytes: &bytes, at: 0, cursor: Cursor::start() };
+    let stretch = GroupReader { fs, session, bytes: &bytes, at: 0, cursor: Cursor::start() };
     match stretch.group() {
         Ok(_) => Ok(true),
-        Err(Stop::End) => Ok(false),
-        Err(Stop::Io(error)) => Err(error),
+        Err(NoGroup::End) => Ok(false),
+        Err(NoGroup::Io(error)) => Err(error),
         // An interrupted first write has nothing behind it; later segments show that groups were lost.
-        Err(Stop::UnknownVersion { .. } | Stop::Corrupt(_)) => {
+        Err(NoGroup::UnknownVersion { .. } | NoGroup::Corrupt(_)) => {
             Ok(!stretch.is_interrupted_write(&bytes)? || has_lost_all(fs, session, &bytes)?)
         }
     }

@@ -18,7 +18,7 @@ use super::{Loaded, corrupt_from};
 use crate::{layout, orphan};
 
 /// Why the bytes at the reading position are not a committed group.
-pub(crate) enum Stop {
+pub(crate) enum NoGroup {
     /// Nothing is left.
     End,
     Io(FsError),
@@ -29,7 +29,7 @@ pub(crate) enum Stop {
     Corrupt(CorruptionReason),
 }
 
-pub(super) struct Stretch<'a, F> {
+pub(super) struct GroupReader<'a, F> {
     pub fs: &'a F,
     pub session: SessionId,
     pub bytes: &'a [u8],
@@ -45,7 +45,7 @@ pub(super) struct Group {
     pub bytes: Vec<u8>,
 }
 
-impl<F: FileSystem> Stretch<'_, F> {
+impl<F: FileSystem> GroupReader<'_, F> {
     /// Reads group after group.
     pub(super) fn walk(mut self, continues: bool) -> Result<Loaded, FsError> {
         let mut events = Vec::new();
@@ -59,8 +59,8 @@ impl<F: FileSystem> Stretch<'_, F> {
                     segments.insert(group.name);
                     events.extend(group.events);
                 }
-                Err(Stop::End) => break SessionHealth::Healthy,
-                Err(Stop::Io(error)) => return Err(error),
+                Err(NoGroup::End) => break SessionHealth::Healthy,
+                Err(NoGroup::Io(error)) => return Err(error),
                 Err(stop) => {
                     let rest = &self.bytes[self.at..];
                     if self.is_interrupted_write(rest)? {
@@ -82,29 +82,29 @@ impl<F: FileSystem> Stretch<'_, F> {
         })
     }
 
-    fn verdict(&self, stop: Stop) -> SessionHealth {
+    fn verdict(&self, stop: NoGroup) -> SessionHealth {
         match stop {
-            Stop::End | Stop::Io(_) => SessionHealth::Healthy,
-            Stop::UnknownVersion { record, version } => SessionHealth::UnknownVersion { record, version },
-            Stop::Corrupt(reason) => corrupt_from(&self.cursor, reason),
+            NoGroup::End | NoGroup::Io(_) => SessionHealth::Healthy,
+            NoGroup::UnknownVersion { record, version } => SessionHealth::UnknownVersion { record, version },
+            NoGroup::Corrupt(reason) => corrupt_from(&self.cursor, reason),
         }
     }
 
     /// The committed group at the reading position.
-    pub(super) fn group(&self) -> Result<Group, Stop> {
+    pub(super) fn group(&self) -> Result<Group, NoGroup> {
         let rest = &self.bytes[self.at..];
         if rest.is_empty() {
-            return Err(Stop::End);
+            return Err(NoGroup::End);
         }
         let (name, digest, size) = self.closing_record(rest)?;
         let segment = self.segment(&name, size)?;
         if Sha256::of(&segment) != digest {
-            return Err(Stop::Corrupt(CorruptionReason::SegmentDigest { segment: name }));
+            return Err(NoGroup::Corrupt(CorruptionReason::SegmentDigest { segment: name }));
         }
         let events = events_of(self.session, self.cursor.next_event_index, &name, &segment)?;
         let records = commit_group(self.cursor.next_manifest_index, &events, &segment);
         let mismatch = |position: usize| {
-            Stop::Corrupt(CorruptionReason::ManifestMismatch {
+            NoGroup::Corrupt(CorruptionReason::ManifestMismatch {
                 manifest_index: self.cursor.next_manifest_index.get() + position as u64,
                 segment: name.clone(),
             })
@@ -131,22 +131,22 @@ impl<F: FileSystem> Stretch<'_, F> {
     }
 
     /// Reads the `segment_closed` line and checks all that does not need the segment.
-    fn closing_record(&self, rest: &[u8]) -> Result<(String, Sha256, u64), Stop> {
+    fn closing_record(&self, rest: &[u8]) -> Result<(String, Sha256, u64), NoGroup> {
         let index = self.cursor.next_manifest_index;
         let corrupt = |detail: String| {
             let detail = clip(&detail);
-            Stop::Corrupt(CorruptionReason::ManifestRecord { manifest_index: index.get(), detail })
+            NoGroup::Corrupt(CorruptionReason::ManifestRecord { manifest_index: index.get(), detail })
         };
         let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
         if line.len() == rest.len() {
             let offset = self.cursor.manifest_bytes;
-            return Err(Stop::Corrupt(CorruptionReason::ManifestTail { offset }));
+            return Err(NoGroup::Corrupt(CorruptionReason::ManifestTail { offset }));
         }
         let record = match ManifestRecord::parse(line) {
             Ok(record) => record,
             Err(error) => {
                 let newer = self.newer(0, &error);
-                if newer.is_some() && self.follows_but_for_its_version(line).map_err(Stop::Io)? {
+                if newer.is_some() && self.follows_but_for_its_version(line).map_err(NoGroup::Io)? {
                     return Err(corrupt(error.to_string()));
                 }
                 return Err(newer.unwrap_or_else(|| corrupt(error.to_string())));
@@ -185,39 +185,41 @@ impl<F: FileSystem> Stretch<'_, F> {
     }
 
     /// Whether a record of the group at the reading position was written by a newer build.
-    fn newer(&self, position: usize, error: &ManifestError) -> Option<Stop> {
+    fn newer(&self, position: usize, error: &ManifestError) -> Option<NoGroup> {
         let record = format!("manifest record {}", self.cursor.next_manifest_index.get() + position as u64);
         match error {
             ManifestError::UnknownVersion { version } => {
-                Some(Stop::UnknownVersion { record, version: *version })
+                Some(NoGroup::UnknownVersion { record, version: *version })
             }
             ManifestError::UnknownKind { kind } => {
-                Some(Stop::UnknownVersion { record: clip(&format!("{record} ({kind})")), version: 1 })
+                Some(NoGroup::UnknownVersion { record: clip(&format!("{record} ({kind})")), version: 1 })
             }
             ManifestError::Json(_) | ManifestError::Field { .. } | ManifestError::NotCanonical => None,
         }
     }
 
-    fn segment(&self, name: &str, size: u64) -> Result<Vec<u8>, Stop> {
+    fn segment(&self, name: &str, size: u64) -> Result<Vec<u8>, NoGroup> {
         let segment = || name.to_owned();
         let unreadable = |detail: String| {
-            Stop::Corrupt(CorruptionReason::SegmentUnreadable { segment: segment(), detail })
+            NoGroup::Corrupt(CorruptionReason::SegmentUnreadable { segment: segment(), detail })
         };
         let path = layout::in_session(self.session, name)
             .ok_or_else(|| unreadable("the path leaves the session's folder".to_owned()))?;
         self.fs.read(&path, 0, size.min(SEGMENT_BYTES_MAX)).map_err(|error| match error.kind {
-            FsErrorKind::NotFound => Stop::Corrupt(CorruptionReason::SegmentMissing { segment: segment() }),
+            FsErrorKind::NotFound => {
+                NoGroup::Corrupt(CorruptionReason::SegmentMissing { segment: segment() })
+            }
             FsErrorKind::TooLarge { .. } => {
-                Stop::Corrupt(CorruptionReason::SegmentDigest { segment: segment() })
+                NoGroup::Corrupt(CorruptionReason::SegmentDigest { segment: segment() })
             }
             FsErrorKind::WrongKind => unreadable(error.detail),
-            FsErrorKind::PermissionDenied => Stop::Corrupt(orphan::access_denied(&error)),
+            FsErrorKind::PermissionDenied => NoGroup::Corrupt(orphan::access_denied(&error)),
             FsErrorKind::AlreadyExists
             | FsErrorKind::NoSpace
             | FsErrorKind::Quota
             | FsErrorKind::ReadOnly
             | FsErrorKind::TooManyOpenFiles
-            | FsErrorKind::Io => Stop::Io(error),
+            | FsErrorKind::Io => NoGroup::Io(error),
         })
     }
 
@@ -235,11 +237,11 @@ pub(crate) fn events_of(
     first: EventIndex,
     name: &str,
     segment: &[u8],
-) -> Result<Vec<Event>, Stop> {
+) -> Result<Vec<Event>, NoGroup> {
     let mut events = Vec::new();
     let mut expected = first;
     let corrupt = |index: EventIndex, detail: String| {
-        Stop::Corrupt(CorruptionReason::Event {
+        NoGroup::Corrupt(CorruptionReason::Event {
             segment: name.to_owned(),
             event_index: index.get(),
             detail: clip(&detail),
@@ -251,9 +253,9 @@ pub(crate) fn events_of(
         };
         let event = Event::parse(line).map_err(|error| match error {
             EventError::UnknownVersion { version } => {
-                Stop::UnknownVersion { record: format!("event {}", expected.get()), version }
+                NoGroup::UnknownVersion { record: format!("event {}", expected.get()), version }
             }
-            EventError::UnknownKind { kind } => Stop::UnknownVersion {
+            EventError::UnknownKind { kind } => NoGroup::UnknownVersion {
                 record: clip(&format!("event {} ({kind})", expected.get())),
                 version: 1,
             },
