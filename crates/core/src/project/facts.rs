@@ -31,6 +31,9 @@ pub(super) struct Facts {
     pub(super) assessments: PerNode<Recorded<AssessmentRecorded>>,
     pub(super) consequences: PerNode<Recorded<AssessmentConsequenceApplied>>,
     pub(super) validations: PerNode<Recorded<ValidationPerformed>>,
+    /// Not saved with a state: only reports ask for them, and reports read the whole log. They are more than a third of
+    /// what a long run records.
+    #[serde(skip)]
     pub(super) traces: PerNode<Recorded<DecisionTraceAppended>>,
 }
 
@@ -86,7 +89,8 @@ impl SessionState {
         self.of_node(&self.facts.validations, node)
     }
 
-    /// Why the engine chose what it chose at this node, oldest first.
+    /// Why the engine chose what it chose at this node, oldest first. Complete only in a state that was folded from the
+    /// whole log.
     pub fn trace(&self, node: NodeId) -> &[Recorded<DecisionTraceAppended>] {
         self.of_node(&self.facts.traces, node)
     }
