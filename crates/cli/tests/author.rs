@@ -4,73 +4,59 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
-use serde_json::Value;
+use serde_json::json;
+use workrail_testkit::home::Home;
 
-fn workrail(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_workrail"))
-        .args(arguments)
-        .env_clear()
-        .env("NO_COLOR", "1")
-        .current_dir(folder)
-        .output()
-        .unwrap()
+/// A home of an author, who works in its project.
+fn author() -> Home {
+    Home::new(env!("CARGO_BIN_EXE_workrail"))
 }
 
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+/// Writes a file of the project.
+fn put(home: &Home, name: &str, text: impl AsRef<[u8]>) {
+    fs::write(home.project().join(name), text).unwrap();
 }
 
 #[test]
 fn from_new_to_tested() {
-    let folder = tempfile::tempdir().unwrap();
-    let new = workrail(folder.path(), &["workflow", "new", "team.release_notes"]);
-    assert!(new.status.success(), "{}", stderr(&new));
+    let home = author();
+    let new = home.run(&["workflow", "new", "team.release_notes"]);
+    assert!(new.code == 0, "{}", new.err);
     // What `new` prints next is run literally.
-    let said = stdout(&new);
+    let said = new.out;
     let commands: Vec<&str> = said.lines().filter_map(|line| line.trim().strip_prefix("workrail ")).collect();
     assert_eq!(commands.len(), 3);
     for command in commands {
         let arguments: Vec<&str> = command.split(' ').collect();
-        let done = workrail(folder.path(), &arguments);
-        assert!(done.status.success(), "{command}: {}{}", stdout(&done), stderr(&done));
+        let done = home.run(&arguments);
+        assert!(done.code == 0, "{command}: {}{}", done.out, done.err);
     }
-    let again = workrail(folder.path(), &["workflow", "new", "team.release_notes"]);
-    assert_eq!(again.status.code(), Some(2), "an author's file is never overwritten");
+    let again = home.run(&["workflow", "new", "team.release_notes"]);
+    assert_eq!(again.code, 2, "an author's file is never overwritten");
 }
 
 #[test]
 fn new_refuses_legacy_and_reserved_ids_with_a_better_one() {
-    let folder = tempfile::tempdir().unwrap();
+    let home = author();
     for (id, better) in [("release-notes", "project.release_notes"), ("wr.notes", "project.notes")] {
-        let refused = workrail(folder.path(), &["workflow", "new", id]);
-        assert_eq!(refused.status.code(), Some(2));
-        assert!(stderr(&refused).contains(better), "{}", stderr(&refused));
+        let refused = home.run(&["workflow", "new", id]);
+        assert_eq!(refused.code, 2);
+        assert!(refused.err.contains(better), "{}", refused.err);
     }
-    assert_eq!(workrail(folder.path(), &["workflow", "new", "../x.y"]).status.code(), Some(2));
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is written");
+    assert_eq!(home.run(&["workflow", "new", "../x.y"]).code, 2);
+    assert_eq!(fs::read_dir(home.project()).unwrap().count(), 0, "nothing is written");
 }
 
 #[test]
 fn every_problem_is_shown_at_once_with_place_and_fix() {
-    let folder = tempfile::tempdir().unwrap();
+    let home = author();
     let text = "{ \"id\": \"team.x\", \"name\": \"X\", \"description\": \"d\", \"version\": \"1\",\n  \"steps\": [\n    \
                 { \"id\": \"aaa\", \"title\": \"A\", \"prmpt\": \"x\" },\n    { \"id\": \"aaa\", \"title\": \"B\", \"prompt\": \"y\" }\n  ] }";
-    fs::write(folder.path().join("bad.json"), text).unwrap();
-    let shown = workrail(folder.path(), &["workflow", "validate", "bad.json"]);
-    assert_eq!(shown.status.code(), Some(1));
-    let said = stdout(&shown);
-    for part in ["bad.json:3:", "did you mean `prompt`?", "version", "aaa"] {
-        assert!(said.contains(part), "{part} is missing in\n{said}");
-    }
-    let json = workrail(folder.path(), &["workflow", "validate", "--json", "bad.json"]);
-    assert_eq!(json.status.code(), Some(1));
-    let value: Value = serde_json::from_slice(&json.stdout).unwrap();
+    put(&home, "bad.json", text);
+    let checked = home.run(&["workflow", "validate", "--json", "bad.json"]);
+    assert_eq!(checked.code, 1);
+    let value = checked.json();
     assert!(value["errors"].as_u64().unwrap() >= 3, "{value}");
     let first = &value["files"][0]["problems"][0];
     for member in ["line", "column", "path", "message", "why", "fix", "code", "severity"] {
@@ -80,7 +66,7 @@ fn every_problem_is_shown_at_once_with_place_and_fix() {
 
 #[test]
 fn hostile_files_give_diagnostics_and_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
+    let home = author();
     let many = format!(
         "{{\"id\":\"team.many\",\"name\":\"M\",\"description\":\"d\",\"version\":\"1.0.0\",\"steps\":[{}]}}",
         (0..10_000)
@@ -106,135 +92,105 @@ fn hostile_files_give_diagnostics_and_nothing_else() {
         ("template.json", br#"{"id":"a.b","name":"n","description":"d","version":"1.0.0","steps":[{"id":"aaa","title":"t","templateCall":{"templateId":"wr.templates.nope"}}]}"#.to_vec()),
     ];
     for (name, bytes) in &cases {
-        fs::write(folder.path().join(name), bytes).unwrap();
-        let output = workrail(folder.path(), &["workflow", "validate", name]);
-        let code = output.status.code();
-        assert!(matches!(code, Some(0 | 1)), "{name}: {code:?} {}", stderr(&output));
-        assert!(!stderr(&output).contains("panicked"), "{name}: {}", stderr(&output));
+        put(&home, name, bytes);
+        let output = home.run(&["workflow", "validate", name]);
+        let code = output.code;
+        assert!(matches!(code, 0 | 1), "{name}: {code:?} {}", output.err);
+        assert!(!output.err.contains("panicked"), "{name}: {}", output.err);
         if !["many.json", "regex.json"].contains(name) {
-            assert_eq!(code, Some(1), "{name} has problems");
+            assert_eq!(code, 1, "{name} has problems");
         }
     }
-    std::os::unix::fs::symlink(folder.path(), folder.path().join("loop")).unwrap();
-    let all = workrail(folder.path(), &["workflow", "validate", "--json", "."]);
-    let value: Value = serde_json::from_slice(&all.stdout).unwrap();
+    std::os::unix::fs::symlink(home.project(), home.project().join("loop")).unwrap();
+    let all = home.run(&["workflow", "validate", "--json", "."]);
+    let value = all.json();
     assert_eq!(value["files"].as_array().unwrap().len(), cases.len(), "links are not followed");
-    assert_eq!(workrail(folder.path(), &["workflow", "validate", "absent"]).status.code(), Some(2));
+    assert_eq!(home.run(&["workflow", "validate", "absent"]).code, 2);
 }
 
 #[test]
 fn the_hash_does_not_depend_on_key_order_comments_or_folder() {
-    let one = tempfile::tempdir().unwrap();
-    let two = tempfile::tempdir().unwrap();
+    let (one, two) = (author(), author());
     let plain = r#"{"id":"a.b","name":"n","description":"d","version":"1.0.0","steps":[{"id":"aaa","title":"t","prompt":"p"}]}"#;
     let shuffled = "// a comment\n{ \"steps\": [ { \"prompt\": \"p\", \"title\": \"t\", \"id\": \"aaa\", }, ],\n\"version\": \"1.0.0\", \"description\": \"d\", \"name\": \"n\", \"id\": \"a.b\" }";
-    fs::write(one.path().join("x.json"), plain).unwrap();
-    fs::write(two.path().join("y.jsonc"), shuffled).unwrap();
-    let hash = |folder: &Path, file: &str| {
-        stdout(&workrail(folder, &["workflow", "compile", file, "--emit", "hash"]))
-    };
-    assert_eq!(hash(one.path(), "x.json"), hash(two.path(), "y.jsonc"));
-    assert!(hash(one.path(), "x.json").starts_with("sha256:"));
+    put(&one, "x.json", plain);
+    put(&two, "y.jsonc", shuffled);
+    let hash = |home: &Home, file: &str| home.done(&["workflow", "compile", file, "--emit", "hash"]).out;
+    assert_eq!(hash(&one, "x.json"), hash(&two, "y.jsonc"));
+    assert!(hash(&one, "x.json").starts_with("sha256:"));
 }
 
 #[test]
 fn bindings_of_the_workspace_are_compiled_in() {
-    let folder = tempfile::tempdir().unwrap();
+    let home = author();
     let text = r#"{"id":"team.bound","name":"n","description":"d","version":"1.0.0",
         "extensionPoints":[{"slotId":"style","purpose":"which style guide","default":"the usual one"}],
         "steps":[{"id":"aaa","title":"t","prompt":"Follow {{wr.bindings.style}}."}]}"#;
-    fs::write(folder.path().join("x.json"), text).unwrap();
-    let prompts =
-        |folder: &Path| stdout(&workrail(folder, &["workflow", "compile", "x.json", "--emit", "prompts"]));
-    assert!(prompts(folder.path()).contains("Follow the usual one."));
-    fs::create_dir(folder.path().join(".workrail")).unwrap();
-    fs::write(folder.path().join(".workrail/bindings.json"), r#"{"team.bound":{"style":"house rules"}}"#)
-        .unwrap();
-    assert!(prompts(folder.path()).contains("Follow house rules."));
-    fs::write(folder.path().join(".workrail/bindings.json"), "{").unwrap();
-    let broken = workrail(folder.path(), &["workflow", "compile", "x.json"]);
-    assert_eq!(broken.status.code(), Some(2), "a broken file is never ignored");
+    put(&home, "x.json", text);
+    let prompts = || home.done(&["workflow", "compile", "x.json", "--emit", "prompts"]).out;
+    assert!(prompts().contains("Follow the usual one."), "{}", prompts());
+    fs::create_dir(home.project().join(".workrail")).unwrap();
+    put(&home, ".workrail/bindings.json", r#"{"team.bound":{"style":"house rules"}}"#);
+    assert!(prompts().contains("Follow house rules."), "{}", prompts());
+    put(&home, ".workrail/bindings.json", "{");
+    let broken = home.run(&["workflow", "compile", "x.json"]);
+    assert_eq!(broken.code, 2, "a broken file is never ignored");
 }
 
 #[test]
-fn a_failing_script_says_what_differs_and_what_is_not_covered() {
-    let folder = tempfile::tempdir().unwrap();
-    workrail(folder.path(), &["workflow", "new", "team.x"]);
+fn a_script_that_differs_fails_and_a_wrong_one_is_refused() {
+    let home = author();
+    home.run(&["workflow", "new", "team.x"]);
     let script = "[[run]]\nname = \"wrong\"\n[[run.step]]\nexpect = \"understand\"\nnext = \"report\"\n";
-    fs::write(folder.path().join("wrong.toml"), script).unwrap();
-    let failed =
-        workrail(folder.path(), &["workflow", "test", "workflows/team.x.json", "--script", "wrong.toml"]);
-    assert_eq!(failed.status.code(), Some(1));
-    let said = stdout(&failed);
-    for part in ["FAILED", "leads to `work`, expected `report`", "not tried: step `plan` is never reached"] {
-        assert!(said.contains(part), "{part} is missing in\n{said}");
-    }
-    let missing =
-        workrail(folder.path(), &["workflow", "test", "workflows/team.x.json", "--script", "absent.toml"]);
-    assert_eq!(missing.status.code(), Some(2));
-    assert!(stderr(&missing).contains("[[run.step]]"), "it shows how to start one");
-    fs::write(folder.path().join("typo.toml"), "[[run]]\nname = \"x\"\nstpe = []\n").unwrap();
-    let typo =
-        workrail(folder.path(), &["workflow", "test", "workflows/team.x.json", "--script", "typo.toml"]);
-    assert_eq!(typo.status.code(), Some(2));
-    assert!(stderr(&typo).contains("stpe"), "{}", stderr(&typo));
+    put(&home, "wrong.toml", script);
+    let failed = home.run(&["workflow", "test", "workflows/team.x.json", "--script", "wrong.toml"]);
+    assert_eq!(failed.code, 1);
+    let missing = home.run(&["workflow", "test", "workflows/team.x.json", "--script", "absent.toml"]);
+    assert_eq!(missing.code, 2);
+    put(&home, "typo.toml", "[[run]]\nname = \"x\"\nstpe = []\n");
+    let typo = home.run(&["workflow", "test", "workflows/team.x.json", "--script", "typo.toml"]);
+    assert_eq!(typo.code, 2);
 }
 
 #[test]
 fn preview_shows_the_plan_of_a_bundled_workflow_by_id() {
-    let folder = tempfile::tempdir().unwrap();
-    let shown = workrail(folder.path(), &["workflow", "preview", "wr.small_change"]);
-    assert!(shown.status.success(), "{}", stderr(&shown));
-    for step in ["understand", "change", "verify", "report"] {
-        assert!(stdout(&shown).contains(step));
-    }
-    let unknown = workrail(folder.path(), &["workflow", "preview", "wr.nothing"]);
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(stderr(&unknown).contains("wr.small_change"));
+    let home = author();
+    let shown = home.run(&["workflow", "preview", "wr.small_change"]);
+    assert!(shown.code == 0, "{}", shown.err);
+    let unknown = home.run(&["workflow", "preview", "wr.nothing"]);
+    assert_eq!(unknown.code, 2);
 }
 
 #[test]
 fn bundled_workflows_validate_without_a_word_and_pass_their_trials() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let checked = workrail(&root, &["workflow", "validate", "workflows"]);
-    assert!(checked.status.success(), "{}", stdout(&checked));
-    assert!(stdout(&checked).ends_with("checked: 0 errors, 0 warnings, 0 hints\n"), "{}", stdout(&checked));
-    let tried = workrail(&root, &["workflow", "test", "workflows/wr.bug_investigation.json"]);
-    assert!(tried.status.success(), "{}{}", stdout(&tried), stderr(&tried));
+    let home = author();
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workflows");
+    let checked = home.done(&["workflow", "validate", "--json", bundled.to_str().unwrap()]).json();
+    for count in ["errors", "warnings", "hints"] {
+        assert_eq!(checked[count], json!(0), "{checked:#}");
+    }
+    home.done(&["workflow", "test", bundled.join("wr.bug_investigation.json").to_str().unwrap()]);
 }
 
 #[test]
 fn a_workflow_is_found_by_id_in_every_source_and_the_project_wins() {
-    let folder = tempfile::tempdir().unwrap();
-    let put = |path: &str, name: &str| {
-        let path = folder.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let text = format!(
-            r#"{{ "id": "team.x", "name": "{name}", "description": "d", "version": "1.0.0",
-                 "steps": [{{ "id": "a", "title": "A", "prompt": "Do." }}] }}"#
-        );
-        fs::write(path, text).unwrap();
+    let home = author();
+    let write = |path: &str, name: &str| {
+        let workflow = json!({
+            "id": "team.x", "name": name, "description": "d", "version": "1.0.0",
+            "steps": [{ "id": "a", "title": "A", "prompt": "Do." }],
+        });
+        home.write(&home.root().join(path), &workflow.to_string());
     };
-    let named = || {
-        let output = Command::new(env!("CARGO_BIN_EXE_workrail"))
-            .args(["workflow", "preview", "team.x"])
-            .env_clear()
-            .env("HOME", folder.path().join("home"))
-            .env("WORKFLOW_STORAGE_PATH", folder.path().join("custom"))
-            .env("CLAUDE_PROJECT_DIR", folder.path().join("project"))
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
-        stdout(&output).lines().next().unwrap_or_default().to_owned()
-    };
-    assert_eq!(named(), "");
+    let inspect = || home.run(&["workflow", "inspect", "team.x", "--json"]);
+    assert_eq!(inspect().code, 2);
     for (path, name) in [
         ("home/.workrail/workflows/x.json", "user"),
-        ("custom/deep/x.jsonc", "custom"),
+        ("workflows/deep/x.jsonc", "custom"),
         ("project/workflows/x.json", "project"),
         ("project/.workrail/workflows/x.json", "hidden"),
     ] {
-        put(path, name);
-        assert_eq!(named(), format!("team.x · {name} (1.0.0)"));
+        write(path, name);
+        assert_eq!(inspect().json()["name"], name);
     }
 }

@@ -12,10 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use workrail_testkit::mcp_client::{McpClient, with_own_words};
-use workrail_testkit::terminal;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::with_own_words;
 
 /// What pages may show of other programs.
 const OTHERS: [&str; 7] = [
@@ -83,7 +81,7 @@ fn words(line: &str) -> Vec<String> {
 
 /// A machine with two open runs: one in the middle, one that waits for a person.
 struct Machine {
-    root: tempfile::TempDir,
+    home: Home,
     open: String,
     waiting: String,
     session: String,
@@ -91,9 +89,9 @@ struct Machine {
 
 impl Machine {
     fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let project = root.path().join("project");
-        fs::create_dir_all(project.join("workflows")).unwrap();
+        // What a page shows is run without the folder of workflows that only tests name.
+        let home = Home::new(env!("CARGO_BIN_EXE_workrail")).without("WORKFLOW_STORAGE_PATH");
+        let home = home.with("EDITOR", "true");
         let gated = json!({
             "id": "team.release", "name": "Release", "description": "Waits for a person.", "version": "1.0.0",
             "steps": [
@@ -101,15 +99,15 @@ impl Machine {
                 { "id": "b", "title": "B", "prompt": "Do b." },
             ],
         });
-        fs::write(project.join("workflows/team.release.json"), gated.to_string()).unwrap();
-        let mut machine = Self { root, open: String::new(), waiting: String::new(), session: String::new() };
-        let mut client = machine.client();
+        home.write(&home.project().join("workflows/team.release.json"), &gated.to_string());
+        let mut machine = Self { home, open: String::new(), waiting: String::new(), session: String::new() };
+        let mut client = machine.home.client();
         let goal = json!({ "workflowId": "wr.small_change", "goal": "rename the timeout setting" });
         let first = client.call("start_workflow", goal);
         client.call("continue_workflow", with_own_words(&first.structured["nextCall"]["arguments"]));
         let gate = client.call(
             "start_workflow",
-            json!({ "workflowId": "team.release", "workspacePath": project.to_str().unwrap() }),
+            json!({ "workflowId": "team.release", "workspacePath": machine.home.project() }),
         );
         client.call("continue_workflow", with_own_words(&gate.structured["nextCall"]["arguments"]));
         client.close();
@@ -120,17 +118,9 @@ impl Machine {
         machine
     }
 
-    fn data(&self) -> PathBuf {
-        self.root.path().join("data")
-    }
-
-    fn client(&self) -> McpClient {
-        McpClient::start(Path::new(PROGRAM), &self.data(), &[("HOME", self.root.path())])
-    }
-
     /// A repository on this machine in place of the one on the network that pages name.
     fn repository(&self) -> String {
-        let folder = self.root.path().join("team-workflows");
+        let folder = self.home.root().join("team-workflows");
         if !folder.exists() {
             fs::create_dir_all(folder.join("flows")).unwrap();
             let file = json!({
@@ -141,7 +131,9 @@ impl Machine {
             let author = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
             for arguments in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "m"]]
             {
-                let done = Command::new("git").args(author).args(arguments).current_dir(&folder).status();
+                let mut git = Command::new("git");
+                git.args(author).args(arguments).current_dir(&folder);
+                let done = git.env_clear().envs(self.home.variables()).status();
                 assert!(done.unwrap().success(), "git {arguments:?}");
             }
         }
@@ -159,26 +151,13 @@ impl Machine {
             .replace("sess_4k7q2m9x1c5v8b3n", &self.session)
     }
 
-    fn command(&self, arguments: &[String]) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command
-            .args(arguments)
-            .env_clear()
-            .env("PATH", std::env::var("PATH").unwrap())
-            .env("HOME", self.root.path())
-            .env("EDITOR", "true")
-            .env("WORKRAIL_DATA_DIR", self.data())
-            .current_dir(self.root.path().join("project"))
-            .stdin(Stdio::null());
-        command
-    }
-
     fn run(&self, kind: Kind, line: &str) -> Result<(), String> {
         let line = self.filled(line);
         let (line, _redirected) = line.split_once(" > ").unwrap_or((&line, ""));
-        let mut words = words(line);
-        let program = words.remove(0);
-        if program != "workrail" {
+        let words = words(line);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (program, words) = words.split_first().unwrap();
+        if *program != "workrail" {
             let known = OTHERS.iter().any(|other| line.starts_with(other));
             return if known { Ok(()) } else { Err("is no command that this test knows".to_owned()) };
         }
@@ -187,31 +166,31 @@ impl Machine {
             return Ok(());
         }
         match kind {
-            Kind::Plain => self.run_plain(&words),
+            Kind::Plain => self.run_plain(words),
             Kind::Terminal => {
-                let label = words.last().cloned().unwrap_or_default();
-                let approved = terminal::typed(Path::new(PROGRAM), &self.data(), &words.join(" "), &label);
-                if approved { Ok(()) } else { Err("failed at a terminal".to_owned()) }
+                let label = words.last().unwrap();
+                let approved = self.home.typed(words, label);
+                if approved.code == 0 { Ok(()) } else { Err(format!("failed at a terminal: {approved:?}")) }
             }
-            Kind::Server => self.serve(&words),
+            Kind::Server => self.serve(words),
         }
     }
 
-    fn run_plain(&self, words: &[String]) -> Result<(), String> {
-        let output = self.command(words).output().unwrap();
-        if output.status.success() {
+    fn run_plain(&self, words: &[&str]) -> Result<(), String> {
+        let ran = self.home.run(words);
+        if ran.code == 0 {
             return Ok(());
         }
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Err(format!("ended with {}:\n{}{}", output.status, text(&output.stdout), text(&output.stderr)))
+        Err(format!("ended with {}:\n{}{}", ran.code, ran.out, ran.err))
     }
 
     /// Over standard input it ends by itself; over HTTP it is ended once it listens.
-    fn serve(&self, words: &[String]) -> Result<(), String> {
-        if !words.contains(&"--http".to_owned()) {
+    fn serve(&self, words: &[&str]) -> Result<(), String> {
+        if !words.contains(&"--http") {
             return self.run_plain(words);
         }
-        let mut child = self.command(words).stderr(Stdio::piped()).spawn().unwrap();
+        let mut command = self.home.command(words);
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
         child.kill().unwrap();
@@ -221,9 +200,9 @@ impl Machine {
 }
 
 fn has_browser() -> bool {
-    let path = std::env::var("PATH").unwrap();
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
-    std::env::split_paths(&path).any(|folder| names.iter().any(|name| folder.join(name).exists()))
+    let folders = ["/usr/bin", "/bin"];
+    folders.iter().any(|folder| names.iter().any(|name| Path::new(folder).join(name).exists()))
 }
 
 fn pages(folder: &Path, found: &mut Vec<PathBuf>) {

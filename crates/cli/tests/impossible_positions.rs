@@ -7,37 +7,28 @@ mod forge;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use workrail_model::bundle::BlobText;
 use workrail_model::canonical::value_to_canonical;
-use workrail_testkit::mcp_client::McpClient;
+use workrail_testkit::home::Home;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
-fn run(data: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(PROGRAM);
-    command.args(arguments).env_clear().env("WORKRAIL_DATA_DIR", data).current_dir(data);
-    command.output().unwrap()
-}
-
 /// A run that waits inside two loops, exported.
 fn bundle() -> Value {
-    let (data, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let home = Home::new(PROGRAM);
     let counted = |id: &str, body: Value| {
         json!({ "id": id, "type": "loop", "title": id, "body": body,
                 "loop": { "type": "for", "count": 3, "maxIterations": 3 } })
     };
     let step = |id: &str| json!({ "id": id, "title": id, "prompt": "Do it." });
     let inner = counted("inner", json!([step("read"), step("write")]));
-    let file = json!({
+    home.workflow(&json!({
         "id": "team.loops", "name": "Loops", "description": "d", "version": "1.0.0",
         "steps": [step("begin"), counted("outer", json!([inner, step("review")])), step("end")],
-    });
-    fs::write(files.path().join("loops.json"), file.to_string()).unwrap();
-    let environment = [("WORKFLOW_STORAGE_PATH", files.path())];
-    let mut client = McpClient::start(Path::new(PROGRAM), data.path(), &environment);
+    }));
+    let mut client = home.client();
     let first = client.call("start_workflow", json!({ "workflowId": "team.loops" }));
     let output = json!({ "notesMarkdown": "done" });
     let call = json!({ "ackToken": first.string("ackToken"), "output": output });
@@ -45,9 +36,7 @@ fn bundle() -> Value {
     assert_eq!(second.structured["run"]["stepId"], "read", "{}", second.text);
     client.close();
     let session = second.structured["run"]["sessionId"].as_str().unwrap();
-    let exported = run(data.path(), &["session", "export", session, "-o", "b.json"]);
-    assert!(exported.status.success(), "{exported:?}");
-    serde_json::from_str(&fs::read_to_string(data.path().join("b.json")).unwrap()).unwrap()
+    home.done(&["session", "export", session, "-o", "-"]).json()
 }
 
 /// Changes the newest snapshot and makes every digest fit.
@@ -121,28 +110,24 @@ fn import_and_verify_agree_about_positions() {
     ];
     for (expected, change) in cases {
         let forged = forged(&base, &*change);
-        let data = tempfile::tempdir().unwrap();
-        let file = data.path().join("forged.json");
-        fs::write(&file, forged.to_string()).unwrap();
-        let imported = run(data.path(), &["session", "import", file.to_str().unwrap(), "--json"]);
-        let said: Value = serde_json::from_slice(&imported.stdout).unwrap();
+        let home = Home::new(PROGRAM);
+        home.write(&home.project().join("forged.json"), &forged.to_string());
+        let said = home.run(&["session", "import", "forged.json", "--json"]).json();
         assert_eq!(said["error"]["code"], "BUNDLE_INVALID_FORMAT", "{expected}: {said}");
         assert!(said["error"]["message"].as_str().unwrap().contains(expected), "{expected}: {said}");
-        assert!(!has_files(&data.path().join("snapshots")), "{expected}: something was written");
+        assert!(!has_files(&home.data().join("snapshots")), "{expected}: something was written");
 
-        let store = tempfile::tempdir().unwrap();
-        planted(&forged, store.path());
-        let verified = run(store.path(), &["store", "verify", "--json"]);
-        let said: Value = serde_json::from_slice(&verified.stdout).unwrap();
+        let other = Home::new(PROGRAM);
+        planted(&forged, &other.data());
+        let said = other.run(&["store", "verify", "--json"]).json();
         assert_eq!(said["counts"]["problems"], 1, "{expected}: {said}");
         assert!(said["problems"][0]["problem"].as_str().unwrap().contains(expected), "{expected}: {said}");
     }
 
     // The bundle as it was made is taken, and a store that has it is sound.
-    let data = tempfile::tempdir().unwrap();
-    planted(&forged(&base, &|_| {}), data.path());
-    let verified = run(data.path(), &["store", "verify", "--json"]);
-    let said: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    let home = Home::new(PROGRAM);
+    planted(&forged(&base, &|_| {}), &home.data());
+    let said = home.run(&["store", "verify", "--json"]).json();
     assert_eq!(said["counts"]["problems"], 0, "{said}");
 }
 

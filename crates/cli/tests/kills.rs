@@ -6,11 +6,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-
 use serde_json::{Value, json};
-use workrail_testkit::mcp_client::{McpClient, ToolReply};
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::ToolReply;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 const AGENTS: u64 = 4;
@@ -28,28 +26,9 @@ impl Numbers {
     }
 }
 
-struct Store {
-    data: PathBuf,
-    workflows: PathBuf,
-}
-
-impl Store {
-    fn server(&self) -> McpClient {
-        McpClient::start(Path::new(PROGRAM), &self.data, &[("WORKFLOW_STORAGE_PATH", &self.workflows)])
-    }
-
-    /// One for the start and one for each step.
-    fn segments(&self, session: &str) -> usize {
-        std::fs::read_dir(self.data.join("sessions").join(session).join("events")).unwrap().count()
-    }
-
-    fn run(&self, arguments: &[&str]) -> Value {
-        let mut command = std::process::Command::new(PROGRAM);
-        command.args(arguments).arg("--json").env_clear().env("WORKRAIL_DATA_DIR", &self.data);
-        let output = command.env("HOME", &self.data).stdin(Stdio::null()).output().unwrap();
-        serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))
-    }
+/// One for the start and one for each step.
+fn segments(home: &Home, session: &str) -> usize {
+    std::fs::read_dir(home.data().join("sessions").join(session).join("events")).unwrap().count()
 }
 
 /// What one agent went through.
@@ -69,10 +48,10 @@ fn session(reply: &ToolReply) -> String {
 }
 
 /// Walks until enough servers were killed.
-fn walk(store: &Store, agent: u64, kills: usize) -> Walk {
+fn walk(home: &Home, agent: u64, kills: usize) -> Walk {
     let mut numbers = Numbers(agent * 7_919 + 13);
     let mut done = Walk::default();
-    let mut server = store.server();
+    let mut server = home.client();
     while done.kills < kills {
         let mut at = server
             .call("start_workflow", json!({ "workflowId": "team.long", "goal": format!("agent {agent}") }));
@@ -86,9 +65,9 @@ fn walk(store: &Store, agent: u64, kills: usize) -> Walk {
                 // The kill meets the call at another point each time.
                 (0..numbers.below(4_000)).for_each(|_| std::thread::yield_now());
                 server.kill();
-                server = store.server();
+                server = home.client();
                 done.kills += 1;
-                done.recorded_unheard += usize::from(store.segments(&session(&at)) > steps + 1);
+                done.recorded_unheard += usize::from(segments(home, &session(&at)) > steps + 1);
             }
             let reply = server.call("continue_workflow", call.clone());
             assert!(!reply.is_error, "the same call again succeeds: {}", reply.text);
@@ -106,8 +85,8 @@ fn walk(store: &Store, agent: u64, kills: usize) -> Walk {
 }
 
 /// Steps that the log says were completed.
-fn recorded(store: &Store, session: &str) -> usize {
-    let log = store.run(&["log", session]);
+fn recorded(home: &Home, session: &str) -> usize {
+    let log = home.run(&["log", session, "--json"]).json();
     let advances = log["events"].as_array().unwrap().iter();
     advances
         .filter(|event| event["kind"] == "advance_recorded" && event["data"]["outcome"]["kind"] == "advanced")
@@ -118,30 +97,28 @@ fn recorded(store: &Store, session: &str) -> usize {
 fn figure_servers_killed_under_load() {
     let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|level| level == "full");
     let kills_each = if full { 250 } else { 10 };
-    let place = tempfile::tempdir().unwrap();
-    let store = Store { data: place.path().join("data"), workflows: place.path().join("workflows") };
-    std::fs::create_dir_all(&store.workflows).unwrap();
+    let home = Home::new(PROGRAM);
     let steps: Vec<Value> = (0..STEPS)
         .map(|n| json!({ "id": format!("step-{n}"), "title": format!("Step {n}"), "prompt": format!("Do part {n}.") }))
         .collect();
     let workflow = json!({ "id": "team.long", "name": "Long", "description": "Many steps.", "version": "1.0.0", "steps": steps });
-    std::fs::write(store.workflows.join("long.json"), workflow.to_string()).unwrap();
+    home.workflow(&workflow);
     // Made before all of them start, so that they share its keys.
-    store.server().call("start_workflow", json!({ "workflowId": "team.long" }));
+    home.client().call("start_workflow", json!({ "workflowId": "team.long" }));
     let walks: Vec<Walk> = std::thread::scope(|scope| {
-        let store = &store;
+        let home = &home;
         let agents: Vec<_> =
-            (1..=AGENTS).map(|agent| scope.spawn(move || walk(store, agent, kills_each))).collect();
+            (1..=AGENTS).map(|agent| scope.spawn(move || walk(home, agent, kills_each))).collect();
         agents.into_iter().map(|agent| agent.join().unwrap()).collect()
     });
     let (mut acknowledged, mut found) = (0, 0);
     for (session, steps) in walks.iter().flat_map(|walk| &walk.acknowledged) {
-        let recorded = recorded(&store, session);
+        let recorded = recorded(&home, session);
         assert_eq!(recorded, *steps, "{session}: as many steps are recorded as were acknowledged");
         acknowledged += steps;
         found += recorded;
     }
-    let verified = store.run(&["store", "verify"]);
+    let verified = home.run(&["store", "verify", "--json"]).json();
     let total = |count: fn(&Walk) -> usize| walks.iter().map(count).sum::<usize>();
     let (kills, replays) = (total(|walk| walk.kills), total(|walk| walk.replays));
     let unheard = total(|walk| walk.recorded_unheard);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use workrail_testkit::mcp_client::McpClient;
+use workrail_testkit::home::Home;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -29,11 +29,9 @@ fn figure_a_run_of_100_000_steps() {
     let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|value| value == "full");
     let [outer, middle, inner] = if full { [50, 50, 20] } else { [3, 4, 10] };
     let expected = u64::from(outer * middle * (2 * inner + 1));
-    let (data, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    fs::write(files.path().join("nested.json"), nested([outer, middle, inner]).to_string()).unwrap();
-    let server =
-        || McpClient::start(Path::new(PROGRAM), data.path(), &[("WORKFLOW_STORAGE_PATH", files.path())]);
-    let mut client = server();
+    let home = Home::new(PROGRAM);
+    home.workflow(&nested([outer, middle, inner]));
+    let mut client = home.client();
     let mut at = client.call("start_workflow", json!({ "workflowId": "team.nested" }));
     let mut steps = 0;
     while at.structured["isComplete"] != true {
@@ -45,16 +43,16 @@ fn figure_a_run_of_100_000_steps() {
         if steps == expected / 2 {
             // Another process picks the run up.
             client.close();
-            client = server();
+            client = home.client();
         }
     }
     assert_eq!(steps, expected);
     client.close();
     let session = at.structured["run"]["sessionId"].as_str().unwrap();
     let size = |path: &Path| fs::metadata(path).unwrap().len();
-    let snapshots = fs::read_dir(data.path().join("snapshots")).unwrap();
+    let snapshots = fs::read_dir(home.data().join("snapshots")).unwrap();
     let largest = snapshots.map(|entry| size(&entry.unwrap().path())).max().unwrap();
-    let manifest = size(&data.path().join(format!("sessions/{session}/manifest.jsonl")));
+    let manifest = size(&home.data().join(format!("sessions/{session}/manifest.jsonl")));
     println!(
         "figure: {steps} steps; the largest snapshot has {largest} bytes, the manifest {} bytes a step",
         manifest / steps

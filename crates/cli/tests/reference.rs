@@ -6,15 +6,15 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Command;
+
+use workrail_testkit::home::Home;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
 /// The help of a command, as it looks without a terminal.
 fn help(command: &[String]) -> String {
-    let output = Command::new(PROGRAM).args(command).arg("--help").env_clear().output().unwrap();
-    assert!(output.status.success(), "{command:?}");
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    let words: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+    Home::new(PROGRAM).done(&words).out.trim_end().to_owned()
 }
 
 /// The names of the commands in a help text: the indented lines between the usage and the options.

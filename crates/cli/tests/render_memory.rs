@@ -6,10 +6,9 @@
 mod forge;
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
+use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
@@ -17,51 +16,27 @@ const MIB: u64 = 1024 * 1024;
 /// What rendering may take beyond an idle server.
 const OVER_IDLE_MAX: u64 = 64 * MIB;
 
-struct Scene {
-    data: tempfile::TempDir,
-    files: tempfile::TempDir,
-}
-
-impl Scene {
-    fn new() -> Self {
-        let scene = Self { data: tempfile::tempdir().unwrap(), files: tempfile::tempdir().unwrap() };
-        let step =
-            |id: &str, title: &str, prompt: &str| json!({ "id": id, "title": title, "prompt": prompt });
-        let show = step("show", "Show {{b}}", &"{{b}}".repeat(13_000));
-        scene.file("team.late", json!([step("begin", "Begin", "Begin."), show, step("end", "End", "End.")]));
-        scene.file("team.early", json!([show]));
-        let delegation = |number: u32| {
-            json!({ "workflowId": "wr.other", "goal": format!("Part {number}."),
-                    "contextMapping": { "b": "packet" } })
-        };
-        let fan = json!({ "id": "fan", "type": "parallel", "title": "Fan {{b}}",
-                          "parallelDelegations": (0..100).map(delegation).collect::<Vec<_>>() });
-        scene.file("team.fan", json!([fan]));
-        scene
+/// A home with workflows that show a value many times.
+fn hostile_home() -> Home {
+    let home = Home::new(PROGRAM);
+    let step = |id: &str, title: &str, prompt: &str| json!({ "id": id, "title": title, "prompt": prompt });
+    let show = step("show", "Show {{b}}", &"{{b}}".repeat(13_000));
+    let delegation = |number: u32| {
+        json!({ "workflowId": "wr.other", "goal": format!("Part {number}."),
+                "contextMapping": { "b": "packet" } })
+    };
+    let fan = json!({ "id": "fan", "type": "parallel", "title": "Fan {{b}}",
+                      "parallelDelegations": (0..100).map(delegation).collect::<Vec<_>>() });
+    for (id, steps) in [
+        ("team.late", json!([step("begin", "Begin", "Begin."), show, step("end", "End", "End.")])),
+        ("team.early", json!([show])),
+        ("team.fan", json!([fan])),
+    ] {
+        home.workflow(
+            &json!({ "id": id, "name": id, "description": "d", "version": "1.0.0", "steps": steps }),
+        );
     }
-
-    fn file(&self, id: &str, steps: Value) {
-        let file = json!({ "id": id, "name": id, "description": "d", "version": "1.0.0", "steps": steps });
-        fs::write(self.files.path().join(format!("{id}.json")), file.to_string()).unwrap();
-    }
-
-    fn server(&self) -> McpClient {
-        let files = [("WORKFLOW_STORAGE_PATH", self.files.path())];
-        McpClient::start(Path::new(PROGRAM), self.data.path(), &files)
-    }
-
-    fn run(&self, arguments: &[&str]) -> String {
-        let output = Command::new(PROGRAM)
-            .args(arguments)
-            .current_dir(self.files.path())
-            .env_clear()
-            .env("WORKRAIL_DATA_DIR", self.data.path())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{arguments:?}: {said}");
-        String::from_utf8(output.stdout).unwrap()
-    }
+    home
 }
 
 /// The most memory that a process has had, in bytes.
@@ -93,9 +68,9 @@ fn names_the_variable(reply: &ToolReply, step: &str) {
 }
 
 /// A bundle of a run that waits at `show`, in which somebody enlarged the value that was recorded.
-fn enlarged(scene: &Scene, session: &str) -> String {
-    scene.run(&["session", "export", session, "-o", "bundle.json"]);
-    let path = scene.files.path().join("bundle.json");
+fn enlarged(home: &Home, session: &str) -> String {
+    home.done(&["session", "export", session, "-o", "bundle.json"]);
+    let path = home.project().join("bundle.json");
     let mut bundle: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     let set = *forge::events_of(&bundle, "context_set").last().unwrap();
     bundle["session"]["events"][set]["data"]["context"]["b"] = json!("x".repeat(200_000));
@@ -107,8 +82,8 @@ fn enlarged(scene: &Scene, session: &str) -> String {
 
 #[test]
 fn figure_memory_of_hostile_renders() {
-    let scene = Scene::new();
-    let mut client = scene.server();
+    let home = hostile_home();
+    let mut client = home.client();
     let first = start(&mut client, "team.late", json!({}));
     let idle = peak_bytes(&client);
     for workflow in ["team.early", "team.fan"] {
@@ -123,10 +98,10 @@ fn figure_memory_of_hostile_renders() {
 
     // A recorded value that makes looking too long: the look is shortened, and the run can be ended.
     let session = shown.structured["run"]["sessionId"].as_str().unwrap();
-    let bundle = enlarged(&scene, session);
-    let other = Scene::new();
-    other.run(&["session", "import", &bundle]);
-    let mut client = other.server();
+    let bundle = enlarged(&home, session);
+    let other = hostile_home();
+    other.done(&["session", "import", &bundle]);
+    let mut client = other.client();
     start(&mut client, "team.late", json!({}));
     let idle = peak_bytes(&client);
     let found = client.call("resume_session", json!({ "sessionId": session }));
@@ -142,7 +117,7 @@ fn figure_memory_of_hostile_renders() {
     let while_looking = peak_bytes(&client) - idle;
     client.close();
     for command in [&["report", session, "-o", "r.md"][..], &["session", "list"], &["store", "verify"]] {
-        other.run(command);
+        other.done(command);
     }
 
     println!(

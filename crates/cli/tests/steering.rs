@@ -2,55 +2,26 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
+use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
-use workrail_testkit::terminal;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
-struct Scene {
-    data: tempfile::TempDir,
-    workflows: tempfile::TempDir,
-}
-
-impl Scene {
-    /// A workflow whose first step only a person lets pass.
-    fn new() -> Self {
-        let scene = Self { data: tempfile::tempdir().unwrap(), workflows: tempfile::tempdir().unwrap() };
-        let file = json!({
-            "id": "team.gated", "name": "Gated", "description": "Waits for a person.", "version": "1.0.0",
-            "steps": [
-                { "id": "a", "title": "A", "prompt": "Do a.", "requireConfirmation": { "kind": "human_approval" } },
-                { "id": "b", "title": "B", "prompt": "Do b." },
-            ],
-        });
-        std::fs::write(scene.workflows.path().join("gated.json"), file.to_string()).unwrap();
-        scene
-    }
-
-    fn server(&self, more: &[(&str, &str)]) -> McpClient {
-        let mut env = vec![("WORKFLOW_STORAGE_PATH", self.workflows.path())];
-        env.extend(more.iter().map(|(name, value)| (*name, Path::new(*value))));
-        McpClient::start(Path::new(PROGRAM), self.data.path(), &env)
-    }
-
-    /// Runs a command that is not at a terminal.
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(PROGRAM)
-            .args(arguments)
-            .env("WORKRAIL_DATA_DIR", self.data.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
-    }
-
-    /// Runs a command at a terminal and types a line into it.
-    fn typed(&self, arguments: &str, line: &str) -> bool {
-        terminal::typed(Path::new(PROGRAM), self.data.path(), arguments, line)
-    }
+/// A home with a workflow whose first step needs an approval.
+fn home() -> Home {
+    let home = Home::new(PROGRAM);
+    home.workflow(&json!({
+        "id": "team.gated", "name": "Gated", "description": "Waits for a person.", "version": "1.0.0",
+        "steps": [
+            { "id": "a", "title": "A", "prompt": "Do a.", "requireConfirmation": { "kind": "human_approval" } },
+            { "id": "b", "title": "B", "prompt": "Do b." },
+        ],
+    }));
+    home
 }
 
 fn start(client: &mut McpClient) -> ToolReply {
@@ -69,224 +40,195 @@ fn label(reply: &ToolReply) -> String {
 
 #[test]
 fn an_approval_needs_a_terminal_and_the_typed_label() {
-    let scene = Scene::new();
-    let mut client = scene.server(&[]);
+    let home = home();
+    let mut client = home.client();
     let first = start(&mut client);
     let label = label(&first);
     let blocked = next(&mut client, &first);
     assert_eq!(blocked.structured["kind"], "blocked");
 
-    let refused = scene.run(&["approve", &label]);
-    assert!(!refused.status.success());
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("needs an interactive terminal"));
-    assert!(!scene.typed(&format!("approve {label}"), "yes"), "another word than the label approves nothing");
+    assert_eq!(home.run(&["approve", &label]).code, 1, "an approval needs a terminal");
+    assert!(
+        home.typed(&["approve", &label], "yes").code != 0,
+        "another word than the label approves nothing"
+    );
     let still = next(&mut client, &blocked);
     assert_eq!(still.structured["kind"], "blocked");
 
-    assert!(scene.typed(&format!("reject {label}"), &label));
+    assert_eq!(home.typed(&["reject", &label], &label).code, 0);
     let rejected = next(&mut client, &still);
-    assert!(rejected.text.contains("rejected"), "{}", rejected.text);
-    assert!(scene.typed(&format!("approve {label}"), &label));
+    assert_eq!(rejected.structured["blockers"][0]["code"], "USER_ONLY_DEPENDENCY", "{}", rejected.structured);
+    assert!(home.typed(&["approve", &label], &label).code == 0);
     assert_eq!(next(&mut client, &rejected).step(), "b");
-    assert!(!scene.run(&["approve", "amber-nobody"]).status.success());
+    assert_eq!(home.run(&["approve", "amber-nobody"]).code, 2);
 }
 
 #[test]
 fn a_mode_that_is_chosen_later_is_pending_and_then_applied() {
-    let scene = Scene::new();
-    let mut client = scene.server(&[]);
+    let home = home();
+    let mut client = home.client();
     let first = start(&mut client);
     let run = label(&first);
-    let refused = scene.run(&["session", "prefs", "set", "full_auto_never_stop", "--run", &run]);
-    assert!(!refused.status.success(), "more autonomy needs a terminal");
-    let raise = format!("session prefs set full_auto_never_stop --run {run}");
-    assert!(!scene.typed(&raise, "full_auto_never_stop"), "the run's label is typed");
-    assert!(scene.typed(&raise, &run));
-    let lower = scene.run(&["session", "prefs", "set", "risk_policy=balanced", "--run", &run]);
-    assert!(lower.status.success(), "what does not raise autonomy asks nobody: {lower:?}");
+    let raise = ["session", "prefs", "set", "full_auto_never_stop", "--run", &run];
+    assert_eq!(home.run(&raise).code, 1, "more autonomy needs a terminal");
+    assert_ne!(home.typed(&raise, "full_auto_never_stop").code, 0, "the run's label is typed");
+    assert_eq!(home.typed(&raise, &run).code, 0);
+    // What does not raise autonomy needs no terminal.
+    home.done(&["session", "prefs", "set", "risk_policy=balanced", "--run", &run]);
     let looked = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
     assert_eq!(looked.structured["warnings"][0]["code"], "PREFERENCES_PENDING");
     let second = next(&mut client, &first);
     assert_eq!(second.step(), "b");
     assert_eq!(second.structured["preferences"]["autonomy"], "full_auto_never_stop");
-    let log = String::from_utf8(scene.run(&["log", &run, "--json"]).stdout).unwrap();
-    assert!(log.contains("command_line") || log.contains("command line"), "{log}");
+    let changes = recorded(&home, &run, "preferences_changed");
+    assert!(changes.iter().any(|change| change["data"]["source"] == "command_line"), "{changes:?}");
 }
 
-/// The log of a run, as text.
-fn log(scene: &Scene, run: &str) -> String {
-    String::from_utf8(scene.run(&["log", run]).stdout).unwrap()
+/// The events of one kind in the log of a run.
+fn recorded(home: &Home, run: &str, kind: &str) -> Vec<Value> {
+    let log = home.done(&["log", run, "--json"]).json();
+    let events = log["events"].as_array().unwrap().iter();
+    events.filter(|event| event["kind"] == kind).cloned().collect()
+}
+
+/// Whether the one approval of a run came from below the program that runs the server, as recorded.
+fn recorded_descent(home: &Home, run: &str) -> Value {
+    let decisions = recorded(home, run, "approval_recorded");
+    assert_eq!(decisions.len(), 1, "{decisions:?}");
+    decisions[0]["data"]["descendsFromServer"].clone()
 }
 
 #[test]
 fn an_approval_below_the_program_that_runs_a_server_is_recorded_as_such() {
-    let scene = Scene::new();
+    let home = home();
     // This test starts the server and the terminal alike, as a program that runs an agent does.
-    let mut client = scene.server(&[]);
+    let mut client = home.client();
     let first = start(&mut client);
     let run = label(&first);
     let blocked = next(&mut client, &first);
-    assert!(scene.typed(&format!("approve {run}"), &run));
+    assert!(home.typed(&["approve", &run], &run).code == 0);
     assert_eq!(next(&mut client, &blocked).step(), "b");
-    assert!(
-        log(&scene, &run).contains("from a terminal of the program that runs the agent"),
-        "{}",
-        log(&scene, &run)
-    );
-    let report = String::from_utf8(scene.run(&["report", &run]).stdout).unwrap();
-    assert!(
-        report.contains("someone at a terminal") && report.contains("warning: from a terminal"),
-        "{report}"
-    );
+    assert_eq!(recorded_descent(&home, &run), true);
 }
 
 #[test]
 fn an_approval_while_no_server_runs_does_not_claim_to_know_where_it_came_from() {
-    let scene = Scene::new();
-    let mut client = scene.server(&[]);
+    let home = home();
+    let mut client = home.client();
     let first = start(&mut client);
     let run = label(&first);
     let blocked = next(&mut client, &first);
     client.close();
-    assert!(scene.typed(&format!("approve {run}"), &run));
-    assert!(log(&scene, &run).contains("not known whether"), "{}", log(&scene, &run));
-    assert_eq!(next(&mut scene.server(&[]), &blocked).step(), "b");
+    assert!(home.typed(&["approve", &run], &run).code == 0);
+    assert_eq!(recorded_descent(&home, &run), Value::Null);
+    assert_eq!(next(&mut home.client(), &blocked).step(), "b");
 }
 
 #[test]
 fn an_approval_beside_a_server_on_http_does_not_claim_to_know_where_it_came_from() {
-    let scene = Scene::new();
-    let mut client = scene.server(&[]);
+    let home = home();
+    let mut client = home.client();
     let first = start(&mut client);
     let run = label(&first);
     next(&mut client, &first);
     client.close();
-    let mut http = Command::new(PROGRAM)
-        .args(["mcp", "--http", "127.0.0.1:0"])
-        .env("WORKRAIL_DATA_DIR", scene.data.path())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut told = std::io::BufReader::new(http.stderr.take().unwrap());
-    std::io::BufRead::read_line(&mut told, &mut String::new()).unwrap();
-    let said = terminal::shown(Path::new(PROGRAM), scene.data.path(), &format!("approve {run} --json"), &run);
+    let mut http = home.command(&["mcp", "--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(http.stderr.take().unwrap());
+    stderr.read_line(&mut String::new()).unwrap();
+    let approved = home.typed(&["approve", &run], &run);
     http.kill().unwrap();
     http.wait().unwrap();
-    assert!(said.contains("\"descendsFromServer\": null"), "{said}");
-}
-
-#[test]
-fn raising_autonomy_says_what_is_recorded_of_it() {
-    let scene = Scene::new();
-    let mut client = scene.server(&[]);
-    let run = label(&start(&mut client));
-    let raise = format!("prefs set full_auto_never_stop --run {run}");
-    let said = terminal::shown(Path::new(PROGRAM), scene.data.path(), &raise, &run);
-    assert!(said.contains("only say that the change came from the command line"), "{said}");
+    assert_eq!(approved.code, 0, "{approved:?}");
+    assert_eq!(recorded_descent(&home, &run), Value::Null);
 }
 
 #[test]
 fn another_settings_file_does_not_switch_the_protection_off() {
-    let scene = Scene::new();
-    let home = scene.workflows.path();
-    std::fs::create_dir(home.join("workrail")).unwrap();
-    std::fs::write(home.join("workrail/config.toml"), "[approvals]\nrefuse_descendants = true\n").unwrap();
-    let empty = home.join("empty.toml");
-    std::fs::write(&empty, "").unwrap();
-    let mut client = scene.server(&[]);
+    let home = home();
+    home.write(&home.config(), "[approvals]\nrefuse_descendants = true\n");
+    let empty = home.home().join("empty.toml");
+    home.write(&empty, "");
+    let mut client = home.client();
     let first = start(&mut client);
     let run = label(&first);
     next(&mut client, &first);
-    let with = |more: &str, rest: &str| {
-        let words = format!("XDG_CONFIG_HOME='{}' {more} '{PROGRAM}' {rest} approve {run}", home.display());
-        terminal::shown(Path::new("/usr/bin/env"), scene.data.path(), &words, &run)
-    };
-    let empty = empty.display();
-    for said in [
-        with("", ""),
-        with("", &format!("--config '{empty}'")),
-        with(&format!("WORKRAIL_CONFIG='{empty}'"), ""),
+    for refused in [
+        home.typed(&["approve", &run], &run),
+        home.typed(&["--config", empty.to_str().unwrap(), "approve", &run], &run),
+        home.with("WORKRAIL_CONFIG", &empty).typed(&["approve", &run], &run),
     ] {
-        assert!(said.contains("An approval is refused here"), "{said}");
+        assert_eq!(refused.code, 2, "{refused:?}");
     }
+    assert!(recorded(&home, &run, "approval_recorded").is_empty());
 }
 
 #[test]
 fn a_setting_refuses_approvals_below_the_program_that_runs_a_server() {
-    let scene = Scene::new();
-    let config = scene.workflows.path().join("config.toml");
-    std::fs::write(&config, "[approvals]\nrefuse_descendants = true\n").unwrap();
-    let mut client = scene.server(&[]);
+    let home = home();
+    let config = home.home().join("other.toml");
+    home.write(&config, "[approvals]\nrefuse_descendants = true\n");
+    let with_setting = |arguments: &[&str], line: &str| {
+        home.typed(&[&["--config", config.to_str().unwrap()], arguments].concat(), line).code
+    };
+    let mut client = home.client();
     let first = start(&mut client);
     let run = label(&first);
     let blocked = next(&mut client, &first);
-    let with_setting = format!("--config '{}'", config.display());
-    assert!(!scene.typed(&format!("{with_setting} approve {run}"), &run));
-    assert!(
-        !scene.typed(&format!("{with_setting} session prefs set full_auto_never_stop --run {run}"), &run)
-    );
+    assert_ne!(with_setting(&["approve", &run], &run), 0);
+    assert_ne!(with_setting(&["session", "prefs", "set", "full_auto_never_stop", "--run", &run], &run), 0);
     let still = next(&mut client, &blocked);
     assert_eq!(still.structured["kind"], "blocked", "{}", still.text);
     client.close();
-    assert!(
-        scene.typed(&format!("{with_setting} approve {run}"), &run),
-        "a terminal of one's own is not refused"
-    );
+    assert_eq!(with_setting(&["approve", &run], &run), 0, "a terminal of one's own is not refused");
 }
 
 #[test]
-fn an_approval_of_a_session_in_use_is_told_to_wait() {
-    let scene = Scene::new();
-    let mut client = scene.server(&[]);
+fn an_approval_of_a_session_in_use_is_refused_for_now() {
+    let home = home();
+    let mut client = home.client();
     let first = start(&mut client);
     let run = label(&first);
     next(&mut client, &first);
     let session = first.structured["run"]["sessionId"].as_str().unwrap();
-    let lock = std::fs::File::open(scene.data.path().join(format!("sessions/{session}/.lock"))).unwrap();
+    let lock = std::fs::File::open(home.data().join(format!("sessions/{session}/.lock"))).unwrap();
     lock.lock().unwrap();
-    let said = terminal::shown(Path::new(PROGRAM), scene.data.path(), &format!("approve {run} --json"), &run);
-    assert!(said.contains("\"SESSION_LOCKED\""), "{said}");
+    let refused = home.typed(&["approve", &run, "--json"], &run);
+    assert_eq!(refused.code, 3, "{refused:?}");
 }
 
 #[test]
 fn the_environment_chooses_mode_tokens_and_tools() {
-    let scene = Scene::new();
+    let home = home();
     let names = |client: &mut McpClient| -> Vec<String> {
         let listed = client.request("tools/list", json!({}));
         let tools = listed["result"]["tools"].as_array().unwrap();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     };
-    let mut looking = scene.server(&[("WORKRAIL_ENABLE_V2_TOOLS", "false")]);
+    let mut looking = home.with("WORKRAIL_ENABLE_V2_TOOLS", "false").client();
     assert_eq!(names(&mut looking), ["list_workflows", "inspect_workflow", "resume_session"]);
-    let mut fewer = scene.server(&[("WORKRAIL_ENABLE_CHECKPOINT", "off"), ("WORKRAIL_ENABLE_RESUME", "off")]);
+    let mut fewer =
+        home.with("WORKRAIL_ENABLE_CHECKPOINT", "off").with("WORKRAIL_ENABLE_RESUME", "off").client();
     assert_eq!(
         names(&mut fewer),
         ["list_workflows", "inspect_workflow", "start_workflow", "continue_workflow"]
     );
-    let mut more = scene.server(&[("WORKRAIL_ENABLE_START_SESSION", "true")]);
+    let mut more = home.with("WORKRAIL_ENABLE_START_SESSION", "true").client();
     assert!(names(&mut more).contains(&"start_session".to_owned()));
 
-    let mut long =
-        scene.server(&[("WORKRAIL_TOKEN_ENCODING", "v1"), ("WORKRAIL_DEFAULT_MODE", "full_auto_never_stop")]);
+    let free = home.with("WORKRAIL_DEFAULT_MODE", "full_auto_never_stop");
+    let mut long = free.with("WORKRAIL_TOKEN_ENCODING", "v1").client();
     let first = start(&mut long);
     assert!(first.string("ackToken").starts_with("ack.v1."));
     assert_eq!(first.structured["preferences"]["autonomy"], Value::from("full_auto_never_stop"));
-    let mut short = scene.server(&[]);
+    let mut short = home.client();
     let second = next(&mut short, &first);
     assert_eq!(second.step(), "b", "both encodings are always accepted");
     assert!(second.string("ackToken").starts_with("ack.v2."));
 }
 
 #[test]
-fn a_wrong_word_in_the_environment_is_said_at_once() {
-    let scene = Scene::new();
-    let started = Command::new(PROGRAM)
-        .arg("mcp")
-        .env("WORKRAIL_DATA_DIR", scene.data.path())
-        .env("WORKRAIL_DEFAULT_MODE", "fast")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert!(!started.status.success() && started.stdout.is_empty());
-    assert!(String::from_utf8(started.stderr).unwrap().contains("full_auto_never_stop"));
+fn a_server_does_not_start_with_a_wrong_word_in_the_environment() {
+    let home = home();
+    let started = home.run_with(&["mcp"], &[("WORKRAIL_DEFAULT_MODE", "fast")]);
+    assert_eq!((started.code, started.out.as_str()), (2, ""), "{started:?}");
 }

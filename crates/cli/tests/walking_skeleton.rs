@@ -6,14 +6,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
-fn program() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_workrail"))
-}
-
-fn server(data: &Path) -> McpClient {
-    McpClient::start(&program(), data, &[])
+fn home() -> Home {
+    Home::new(env!("CARGO_BIN_EXE_workrail"))
 }
 
 fn start(client: &mut McpClient) -> ToolReply {
@@ -50,8 +47,8 @@ fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 #[test]
 fn a_run_goes_from_start_to_completion() {
-    let data = tempfile::tempdir().unwrap();
-    let mut client = server(data.path());
+    let home = home();
+    let mut client = home.client();
     let mut reply = start(&mut client);
     let mut steps = Vec::new();
     while reply.structured["isComplete"] != true {
@@ -66,8 +63,8 @@ fn a_run_goes_from_start_to_completion() {
 
 #[test]
 fn both_channels_carry_the_whole_text() {
-    let data = tempfile::tempdir().unwrap();
-    let mut client = server(data.path());
+    let home = home();
+    let mut client = home.client();
     let reply = start(&mut client);
     assert_eq!(reply.text, reply.string("text"));
     for needed in [reply.string("stateToken"), reply.string("ackToken")] {
@@ -80,28 +77,28 @@ fn both_channels_carry_the_whole_text() {
 
 #[test]
 fn the_same_ack_returns_the_same_bytes_across_restart_and_kill() {
-    let data = tempfile::tempdir().unwrap();
-    let mut client = server(data.path());
+    let home = home();
+    let mut client = home.client();
     let first = start(&mut client);
     let call = ack(&first, "looked at it");
     let answer = client.call("continue_workflow", call.clone());
-    let before = contents(data.path());
+    let before = contents(&home.data());
     for _ in 0..20 {
         assert_eq!(client.call("continue_workflow", call.clone()), answer);
     }
     client.kill();
-    let mut client = server(data.path());
+    let mut client = home.client();
     assert_eq!(client.call("continue_workflow", call.clone()), answer);
     client.close();
-    let mut client = server(data.path());
+    let mut client = home.client();
     assert_eq!(client.call("continue_workflow", call), answer);
-    assert_eq!(contents(data.path()), before, "a replay writes nothing");
+    assert_eq!(contents(&home.data()), before, "a replay writes nothing");
 }
 
 #[test]
 fn the_same_ack_with_another_payload_is_told_and_offered_a_branch() {
-    let data = tempfile::tempdir().unwrap();
-    let mut client = server(data.path());
+    let home = home();
+    let mut client = home.client();
     let first = start(&mut client);
     let answer = client.call("continue_workflow", ack(&first, "one"));
     let differs = client.call("continue_workflow", ack(&first, "two"));
@@ -118,11 +115,11 @@ fn the_same_ack_with_another_payload_is_told_and_offered_a_branch() {
 
 #[test]
 fn rehydrating_touches_no_byte_of_the_data_directory() {
-    let data = tempfile::tempdir().unwrap();
-    let mut client = server(data.path());
+    let home = home();
+    let mut client = home.client();
     let first = start(&mut client);
     client.call("continue_workflow", ack(&first, "done"));
-    let before = contents(data.path());
+    let before = contents(&home.data());
     for _ in 0..5 {
         let again = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
         assert_eq!(again.step(), first.step());
@@ -131,13 +128,13 @@ fn rehydrating_touches_no_byte_of_the_data_directory() {
             "each look mints a fresh attempt"
         );
     }
-    assert_eq!(contents(data.path()), before);
+    assert_eq!(contents(&home.data()), before);
 }
 
 #[test]
 fn a_step_without_notes_is_blocked_and_its_retry_advances() {
-    let data = tempfile::tempdir().unwrap();
-    let mut client = server(data.path());
+    let home = home();
+    let mut client = home.client();
     let first = start(&mut client);
     let empty = json!({ "ackToken": first.string("ackToken"), "context": { "ticket": "T-1" } });
     let blocked = client.call("continue_workflow", empty.clone());
@@ -150,8 +147,8 @@ fn a_step_without_notes_is_blocked_and_its_retry_advances() {
 
 #[test]
 fn rewinding_to_every_node_makes_branches_and_loses_nothing() {
-    let data = tempfile::tempdir().unwrap();
-    let mut client = server(data.path());
+    let home = home();
+    let mut client = home.client();
     let mut trunk = vec![start(&mut client)];
     for n in 0..3 {
         let next = client.call("continue_workflow", ack(trunk.last().unwrap(), &format!("trunk {n}")));
@@ -172,9 +169,9 @@ fn rewinding_to_every_node_makes_branches_and_loses_nothing() {
 
 #[test]
 fn two_servers_share_one_session() {
-    let data = tempfile::tempdir().unwrap();
-    let mut one = server(data.path());
-    let mut two = server(data.path());
+    let home = home();
+    let mut one = home.client();
+    let mut two = home.client();
     let mut reply = start(&mut one);
     for n in 0..4 {
         let client = if n % 2 == 0 { &mut two } else { &mut one };
@@ -186,8 +183,8 @@ fn two_servers_share_one_session() {
 
 #[test]
 fn the_tool_list_is_small_and_exact() {
-    let data = tempfile::tempdir().unwrap();
-    let mut client = server(data.path());
+    let home = home();
+    let mut client = home.client();
     let listed = client.request("tools/list", json!({}));
     let names: Vec<_> =
         listed["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();

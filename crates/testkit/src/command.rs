@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use crate::home::Ran;
 
 /// Where a command runs.
 #[derive(Clone, Copy, Debug)]
@@ -11,21 +11,6 @@ pub struct Place<'a> {
     pub home: &'a Path,
     pub data: &'a Path,
     pub folder: &'a Path,
-}
-
-/// How it ended, and what it printed.
-#[derive(Debug)]
-pub struct Ran {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
-}
-
-impl Ran {
-    /// The one JSON document that it printed.
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
 }
 
 /// Runs `program arguments`, with nobody at its keyboard and no variable but the path and these.

@@ -1,14 +1,24 @@
-//! A home of its own for the program: folders, environment, an ordinary user and limits.
+//! A home of its own for the program: folders, environment, user and limits.
+//!
+//! Every test starts the program through a home, so that none sees the settings, the workflows and the sessions of
+//! the developer who runs it: the environment is cleared, and everything that the program looks for is beneath one folder.
 //!
 //! Root may read and write everything, so permission cases prove nothing as root. When the tests run as root, every
-//! command runs as the user `nobody` instead. A command that hangs is killed, and one that wants too much memory fails.
+//! command of a home for [`User::find`] runs as the user `nobody` instead. There a command that hangs is killed, and one
+//! that wants too much memory fails.
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
-use crate::command::Ran;
+use serde_json::Value;
+use tempfile::TempDir;
+
 use crate::mcp_client::McpClient;
 
 /// The user and group `nobody` on every Linux.
@@ -21,7 +31,7 @@ const DATA_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Whom the program runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
-    /// The user who runs the tests, who is not root.
+    /// The user who runs the tests.
     Ourselves,
     /// The tests run as root; commands run as `nobody`.
     Nobody,
@@ -55,16 +65,62 @@ fn as_nobody() -> Vec<String> {
     vec!["--reuid".to_owned(), id.clone(), "--regid".to_owned(), id, "--clear-groups".to_owned()]
 }
 
-/// One home: `home`, `data`, `workflows` and `project` beneath a root that the caller owns.
+/// How a command ended, and what it printed.
+#[derive(Debug)]
+pub struct Ran {
+    /// A killed command has the code that a shell would show.
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    fn from_output(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self { code: output.status.code().unwrap_or(137), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// The one JSON document that it printed.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// Whether commands are stopped when they take too long or too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limits {
+    /// The process that is started is the program itself.
+    Unlimited,
+    TimeAndMemory,
+}
+
+/// One home: `home`, `data`, `workflows` and `project` beneath a root.
 #[derive(Clone, Debug)]
 pub struct Home {
     program: PathBuf,
     root: PathBuf,
     user: User,
+    limits: Limits,
+    /// The whole environment of every command.
+    variables: BTreeMap<String, OsString>,
+    /// Held by an owning home and all that are made from it; removed with the last of them.
+    folder: Option<Arc<TempDir>>,
 }
 
 impl Home {
-    /// Makes the folders.
+    /// A home in a temporary folder of its own, for the user who runs the tests and without limits.
+    pub fn new(program: impl AsRef<Path>) -> Self {
+        let folder = TempDir::new().expect("a temporary folder can be made");
+        // Another user may reach what was given to them.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("the folder is ours");
+        let root = folder.path().join("root");
+        let mut home = Self::create(program.as_ref(), &root, User::Ourselves);
+        home.limits = Limits::Unlimited;
+        home.folder = Some(Arc::new(folder));
+        home
+    }
+
+    /// Makes the folders beneath a root that the caller owns.
     pub fn create(program: &Path, root: &Path, user: User) -> Self {
         let home = Self::existing(program, root, user);
         for folder in [root.to_owned(), home.home(), home.data(), home.workflows(), home.project()] {
@@ -76,7 +132,61 @@ impl Home {
 
     /// A home that was copied from another.
     pub fn existing(program: &Path, root: &Path, user: User) -> Self {
-        Self { program: program.to_owned(), root: root.to_owned(), user }
+        let variables = [
+            // Not the caller's: a WorkRail installed there is not the one under test.
+            ("PATH", OsString::from("/usr/bin:/bin")),
+            ("HOME", root.join("home").into()),
+            ("WORKRAIL_DATA_DIR", root.join("data").into()),
+            ("WORKFLOW_STORAGE_PATH", root.join("workflows").into()),
+            ("CLAUDE_PROJECT_DIR", root.join("project").into()),
+        ];
+        Self {
+            program: program.to_owned(),
+            root: root.to_owned(),
+            user,
+            limits: Limits::TimeAndMemory,
+            variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            folder: None,
+        }
+    }
+
+    /// The same home with a variable in the environment of its commands.
+    pub fn with(&self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        let mut home = self.clone();
+        home.variables.insert(name.to_owned(), value.as_ref().to_owned());
+        home
+    }
+
+    /// The same home without a variable that it has.
+    pub fn without(&self, name: &str) -> Self {
+        let mut home = self.clone();
+        assert!(home.variables.remove(name).is_some(), "{name} is not set");
+        home
+    }
+
+    /// The whole environment of its commands.
+    pub fn variables(&self) -> &BTreeMap<String, OsString> {
+        &self.variables
+    }
+
+    /// The same home with another data directory.
+    pub fn with_data(&self, data: &Path) -> Self {
+        self.with("WORKRAIL_DATA_DIR", data)
+    }
+
+    /// The same home, where everything belongs to a user who runs its commands.
+    pub fn given_to(&self, user: User) -> Self {
+        let home = Self { user, ..self.clone() };
+        if user == User::Nobody {
+            let mut give = Command::new("chown");
+            give.arg("-R").arg(format!("{NOBODY}:{NOBODY}")).arg(&self.root);
+            assert!(give.status().is_ok_and(|status| status.success()), "root may give files away");
+        }
+        home
+    }
+
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     pub fn root(&self) -> &Path {
@@ -88,7 +198,7 @@ impl Home {
     }
 
     pub fn data(&self) -> PathBuf {
-        self.root.join("data")
+        PathBuf::from(&self.variables["WORKRAIL_DATA_DIR"])
     }
 
     pub fn workflows(&self) -> PathBuf {
@@ -97,6 +207,11 @@ impl Home {
 
     pub fn project(&self) -> PathBuf {
         self.root.join("project")
+    }
+
+    /// The user's settings file, which need not exist.
+    pub fn config(&self) -> PathBuf {
+        self.home().join(".config/workrail/config.toml")
     }
 
     pub fn user(&self) -> User {
@@ -123,47 +238,92 @@ impl Home {
         self.give(path);
     }
 
+    /// Adds a workflow to the folder of workflows, in a file that is named after its id.
+    pub fn workflow(&self, workflow: &Value) {
+        let id = workflow["id"].as_str().expect("a workflow has an id");
+        let text = serde_json::to_string_pretty(workflow).expect("a value can be written");
+        self.write(&self.workflows().join(format!("{id}.json")), &text);
+    }
+
     /// A copy of all of it, owners, permissions and links included.
     pub fn copy_to(&self, root: &Path) -> Self {
         let mut copy = Command::new("cp");
         copy.arg("-a").arg(&self.root).arg(root);
         assert!(copy.status().is_ok_and(|status| status.success()), "cp copies {}", self.root.display());
-        Self::existing(&self.program, root, self.user)
+        Self { limits: self.limits, ..Self::existing(&self.program, root, self.user) }
     }
 
-    /// `wrapper program arguments` as the user of this home, with its environment and its limits.
+    /// A command of the program as the user of this home, with its environment and its limits.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        self.command_in(&[], arguments)
+    }
+
+    /// `wrapper program arguments`, the same way.
     pub fn command_in(&self, wrapper: &[&str], arguments: &[&str]) -> Command {
-        let mut words: Vec<String> = Vec::new();
+        let mut words: Vec<OsString> = Vec::new();
         if self.user == User::Nobody {
-            words.push("setpriv".to_owned());
-            words.extend(as_nobody());
+            words.push("setpriv".into());
+            words.extend(as_nobody().into_iter().map(OsString::from));
         }
-        words.extend(["timeout", "--signal=KILL", SECONDS_MAX].map(str::to_owned));
-        words.extend(["prlimit".to_owned(), format!("--data={DATA_BYTES_MAX}")]);
-        words.extend(wrapper.iter().map(|word| (*word).to_owned()));
+        if self.limits == Limits::TimeAndMemory {
+            words.extend(["timeout", "--signal=KILL", SECONDS_MAX, "prlimit"].map(OsString::from));
+            words.push(format!("--data={DATA_BYTES_MAX}").into());
+        }
+        words.extend(wrapper.iter().map(OsString::from));
+        words.push(self.program.clone().into());
+        words.extend(arguments.iter().map(OsString::from));
+        self.prepared(&words)
+    }
+
+    fn prepared(&self, words: &[OsString]) -> Command {
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).arg(&self.program).args(arguments).env_clear();
-        command
-            // Not the caller's: a WorkRail installed there is not the one under test.
-            .env("PATH", "/usr/bin:/bin")
-            .env("HOME", self.home())
-            .env("WORKRAIL_DATA_DIR", self.data())
-            .env("WORKFLOW_STORAGE_PATH", self.workflows())
-            .env("CLAUDE_PROJECT_DIR", self.project())
-            .current_dir(self.project());
+        command.args(&words[1..]).env_clear().envs(&self.variables).current_dir(self.project());
         command
     }
 
-    /// Runs a command to its end; a killed one has the code that a shell would show.
+    /// Runs a command to its end, with nobody at its keyboard.
     pub fn run(&self, arguments: &[&str]) -> Ran {
         self.run_in(&[], arguments)
     }
 
     pub fn run_in(&self, wrapper: &[&str], arguments: &[&str]) -> Ran {
         let output = self.command_in(wrapper, arguments).stdin(Stdio::null()).output();
-        let output = output.expect("the command starts");
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ran { code: output.status.code().unwrap_or(137), out: text(output.stdout), err: text(output.stderr) }
+        Ran::from_output(output.expect("the command starts"))
+    }
+
+    /// Runs a command with more variables in its environment.
+    pub fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+        let more = variables.iter().fold(self.clone(), |home, (name, value)| home.with(name, value));
+        more.run(arguments)
+    }
+
+    /// Runs a command that must succeed.
+    pub fn done(&self, arguments: &[&str]) -> Ran {
+        let ran = self.run(arguments);
+        assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
+        ran
+    }
+
+    /// Runs a command at a terminal and types a line into it; what the terminal showed is its output.
+    pub fn typed(&self, arguments: &[&str], line: &str) -> Ran {
+        let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
+        let program = self.program.to_str().expect("the program's path is UTF-8");
+        let words: Vec<String> = [program].iter().chain(arguments).map(|word| quoted(word)).collect();
+        let script = ["script", "--quiet", "--return", "--command", &words.join(" "), "/dev/null"];
+        let mut command = self.prepared(&script.map(OsString::from));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut terminal = command.spawn().expect("`script` makes a terminal");
+        let mut keyboard = terminal.stdin.take().expect("stdin is piped");
+        writeln!(keyboard, "{line}").expect("the command reads");
+        drop(keyboard);
+        Ran::from_output(terminal.wait_with_output().expect("the command ends"))
+    }
+
+    /// A client of a new server, which must start.
+    pub fn client(&self) -> McpClient {
+        let mut command = self.command(&["mcp"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        McpClient::from_command(command).expect("the server starts")
     }
 
     /// Starts a server and completes the handshake; an error says how it ended.

@@ -37,6 +37,7 @@ impl McpClient {
         command
             .arg("mcp")
             .env_clear()
+            .env("HOME", data)
             .env("WORKRAIL_DATA_DIR", data)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -191,7 +192,6 @@ impl McpClient {
     }
 }
 
-/// The content items in order, joined as the structured text joins them.
 /// The arguments of a suggested call with words of one's own in place of every placeholder.
 pub fn with_own_words(arguments: &Value) -> Value {
     match arguments {
@@ -204,6 +204,7 @@ pub fn with_own_words(arguments: &Value) -> Value {
     }
 }
 
+/// The content items in order, joined as the structured text joins them.
 fn all_text(content: &Value) -> String {
     let items = content.as_array().into_iter().flatten();
     items.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n\n")

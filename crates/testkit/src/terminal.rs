@@ -18,6 +18,9 @@ fn run(program: &Path, data: &Path, arguments: &str, line: &str) -> Output {
     let command = format!("'{}' {arguments}", program.display());
     let mut at_terminal = Command::new("script")
         .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", data)
         .env("WORKRAIL_DATA_DIR", data)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

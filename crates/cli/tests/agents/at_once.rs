@@ -3,15 +3,15 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, ack, plain_workflow};
+use crate::support::{Agent, ack, events_of_kind, home_with, plain_workflow};
 
 const AT_ONCE: usize = 16;
 const ROUNDS: usize = 8;
 
 #[test]
 fn figure_agent_9_does_not_wait_for_answers() {
-    let place = Place::with_workflows(&[plain_workflow("project.walk", ROUNDS + 2)]);
-    let mut agent = place.agent();
+    let home = home_with(&[plain_workflow("project.walk", ROUNDS + 2)]);
+    let mut agent = Agent::of(&home);
     let starts: Vec<(&str, Value)> = (0..AT_ONCE)
         .map(|n| ("start_workflow", json!({ "workflowId": "project.walk", "goal": format!("walk {n}") })))
         .collect();
@@ -61,7 +61,7 @@ fn figure_agent_9_does_not_wait_for_answers() {
             open = left;
         }
     }
-    let advances = place.events_of_kind("advance_recorded").len();
+    let advances = events_of_kind(&home, "advance_recorded").len();
     assert_eq!(advances, writes, "every acknowledged advance is recorded once");
     let seen = agent.close();
     println!(

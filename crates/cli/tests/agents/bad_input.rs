@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use workrail_testkit::mcp_client::ToolReply;
 
 use crate::mangle::renew;
-use crate::support::{Place, ack};
+use crate::support::{Agent, ack, home_with};
 
 const CONTINUE: &str = "continue_workflow";
 const START: &str = "start_workflow";
@@ -209,8 +209,8 @@ fn all_slips(first: &ToolReply) -> Vec<Slip> {
 
 #[test]
 fn figure_agent_5_gets_every_argument_wrong() {
-    let place = Place::new();
-    let mut agent = place.agent();
+    let home = home_with(&[]);
+    let mut agent = Agent::of(&home);
     let (mut refused, mut taken, mut stuck) = (0, 0, Vec::new());
     let model = agent.start("wr.small_change", "try it");
     let slips = all_slips(&model);

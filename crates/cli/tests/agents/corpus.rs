@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
-use workrail_testkit::terminal;
 
-use crate::support::{Agent, Place};
+use crate::support::{Agent, home_with};
 
 const MODES: [&str; 3] = ["guided", "full_auto_stop_on_user_deps", "full_auto_never_stop"];
 const CALLS_MAX: usize = 400;
@@ -130,16 +130,15 @@ fn wanted_words(fix: &str) -> String {
 }
 
 /// Approves the step that waits, as a person does: at a terminal, by the run's label.
-fn approve(place: &Place, waiting: &ToolReply) {
-    assert!(waiting.text.contains("A person must approve this step"), "{}", waiting.text);
+fn approve(home: &Home, waiting: &ToolReply) {
     assert_eq!(waiting.structured["nextIntent"], "await_user_confirmation");
     let label = waiting.structured["run"]["label"].as_str().unwrap();
-    let program = Path::new(env!("CARGO_BIN_EXE_workrail"));
-    assert!(terminal::typed(program, &place.data(), &format!("approve {label}"), label), "{}", waiting.text);
+    let approved = home.typed(&["approve", label], label);
+    assert_eq!(approved.code, 0, "{approved:?}: {}", waiting.text);
 }
 
 /// Runs to the end; gives the last reply and how often a person had to approve.
-fn run(place: &Place, agent: &mut Agent, id: &str, mode: &str) -> (ToolReply, usize) {
+fn run(home: &Home, agent: &mut Agent, id: &str, mode: &str) -> (ToolReply, usize) {
     let mut approvals = 0;
     let context = json!({ "items": ["a", "b", "c"], "status": "pending", "attempts": 0 });
     let start =
@@ -163,7 +162,7 @@ fn run(place: &Place, agent: &mut Agent, id: &str, mode: &str) -> (ToolReply, us
             let helped = blockers.iter().map(|blocker| answer.improve(blocker, &prompt)).collect::<Vec<_>>();
             // A person's word may be missing beside other things: those are put right first.
             if !helped.contains(&true) {
-                approve(place, &reply);
+                approve(home, &reply);
                 approvals += 1;
             }
         }
@@ -174,7 +173,7 @@ fn run(place: &Place, agent: &mut Agent, id: &str, mode: &str) -> (ToolReply, us
 #[test]
 fn figure_agent_8_runs_the_corpus_to_its_end() {
     let Some(files) = corpus() else { return };
-    let place = Place::new();
+    let home = home_with(&[]);
     let mut ids = BTreeSet::new();
     for file in &files {
         let mut workflow: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
@@ -182,15 +181,15 @@ fn figure_agent_8_runs_the_corpus_to_its_end() {
         let id = workflow["id"].as_str().unwrap().to_owned();
         let id = id.strip_prefix("wr.").map_or(id.clone(), |rest| format!("user.{rest}"));
         workflow["id"] = json!(id);
-        place.write_workflow(&file.file_name().unwrap().to_string_lossy(), &workflow.to_string());
+        home.write(&home.workflows().join(file.file_name().unwrap()), &workflow.to_string());
         ids.insert(id);
     }
     assert_eq!(ids.len(), 24);
-    let mut agent = place.agent();
+    let mut agent = Agent::of(&home);
     let mut ends: BTreeMap<String, usize> = BTreeMap::new();
     for mode in MODES {
         for id in &ids {
-            let (last, approvals) = run(&place, &mut agent, id, mode);
+            let (last, approvals) = run(&home, &mut agent, id, mode);
             let found = agent.done("resume_session", json!({ "run": last.structured["run"]["label"] }));
             let status = found.structured["candidates"][0]["status"].as_str().unwrap().to_owned();
             let expected: &[&str] = match mode {
@@ -211,8 +210,8 @@ fn figure_agent_8_runs_the_corpus_to_its_end() {
 /// approve lies on it. Every reply is within its budget, as the agent checks (decision 28).
 #[test]
 fn the_library_runs_to_its_end_in_every_mode() {
-    let place = Place::new();
-    let mut agent = place.agent();
+    let home = home_with(&[]);
+    let mut agent = Agent::of(&home);
     let ids: BTreeSet<String> = workrail_host::sources::bundled()
         .map(|(file, _)| file.trim_end_matches(".json").to_owned())
         .collect();
@@ -221,7 +220,7 @@ fn the_library_runs_to_its_end_in_every_mode() {
     assert_eq!((shown.len(), &listed.structured["isGrouped"]), (ids.len(), &json!(false)), "{}", listed.text);
     for mode in MODES {
         for id in &ids {
-            let (last, approvals) = run(&place, &mut agent, id, mode);
+            let (last, approvals) = run(&home, &mut agent, id, mode);
             assert_eq!(
                 (last.structured["isComplete"].as_bool(), approvals),
                 (Some(true), 0),

@@ -1,13 +1,14 @@
 //! Agent 6 forgets everything after every step: a few words of its goal lead back to where it was.
 
 use serde_json::{Value, json};
+use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
 
-use crate::support::{Place, Seen, label, plain_workflow};
+use crate::support::{Agent, Seen, home_with, label, plain_workflow};
 
 /// What the world knows and the agent has forgotten.
 struct Forgetful {
-    place: Place,
+    home: Home,
     seen: Seen,
     resumed: usize,
 }
@@ -15,7 +16,7 @@ struct Forgetful {
 impl Forgetful {
     /// A new chat on a new server, which knows a few words and nothing else.
     fn resume(&mut self, words: &str) -> ToolReply {
-        let mut agent = self.place.agent();
+        let mut agent = Agent::of(&self.home);
         let found = agent.done("resume_session", json!({ "query": words }));
         let first = &found.structured["candidates"][0];
         assert_eq!(first["nextCall"], found.structured["nextCall"]);
@@ -29,7 +30,7 @@ impl Forgetful {
 
     /// Completes one step in a chat of its own; only what was done is known afterwards, to the test.
     fn complete(&mut self, at: &ToolReply, notes: &str) -> ToolReply {
-        let mut agent = self.place.agent();
+        let mut agent = Agent::of(&self.home);
         let reply = agent.complete(at, notes);
         self.seen = self.seen.and(agent.close());
         reply
@@ -58,9 +59,8 @@ fn notes(words: &str, step: usize) -> String {
 
 #[test]
 fn figure_agent_6_forgets_everything_after_every_step() {
-    let place =
-        Place::with_workflows(&[plain_workflow("project.long", 6), plain_workflow("project.short", 4)]);
-    let mut agent = place.agent();
+    let home = home_with(&[plain_workflow("project.long", 6), plain_workflow("project.short", 4)]);
+    let mut agent = Agent::of(&home);
     for (workflow, goal) in [
         ("project.long", "paint the garden fence green"),
         ("project.short", "repair the kitchen tap"),
@@ -71,12 +71,12 @@ fn figure_agent_6_forgets_everything_after_every_step() {
     let run = agent.start("project.long", "migrate the billing tables to decimals");
     let outer = label(&run);
     let mut seen = agent.close();
-    let mut forgetful = Forgetful { place, seen: Seen::default(), resumed: 0 };
+    let mut forgetful = Forgetful { home, seen: Seen::default(), resumed: 0 };
     let words = "billing decimals";
     forgetful.work_through(words, &outer, 0..3);
     // In the middle of a step it starts another workflow inside the run, and forgets that, too.
     let at = forgetful.resume(words);
-    let mut agent = forgetful.place.agent();
+    let mut agent = Agent::of(&forgetful.home);
     let inner = agent.done(
         "start_workflow",
         json!({ "workflowId": "project.short", "goal": "measure rounding drift", "parent": at.string("stateToken") }),
@@ -87,7 +87,7 @@ fn figure_agent_6_forgets_everything_after_every_step() {
     assert_eq!(ended.structured["isComplete"], true);
     let back = &ended.structured["returnTo"];
     assert_eq!(back["label"], outer);
-    let mut agent = forgetful.place.agent();
+    let mut agent = Agent::of(&forgetful.home);
     let returned = agent.follow_call(&back["nextCall"]);
     assert!(!returned.is_error, "{}", returned.text);
     assert_eq!((label(&returned), returned.step()), (outer.clone(), &json!("step-3")));
@@ -95,7 +95,7 @@ fn figure_agent_6_forgets_everything_after_every_step() {
     let ended = forgetful.work_through(words, &outer, 3..6);
     assert_eq!(ended.structured["isComplete"], true);
     assert!(ended.structured.get("returnTo").is_none_or(Value::is_null));
-    let mut agent = forgetful.place.agent();
+    let mut agent = Agent::of(&forgetful.home);
     let found = agent.done("resume_session", json!({ "query": words }));
     assert_eq!(found.structured["candidates"][0]["status"], "complete");
     seen = seen.and(agent.close()).and(forgetful.seen);
@@ -108,14 +108,14 @@ fn figure_agent_6_forgets_everything_after_every_step() {
 
 #[test]
 fn a_run_of_a_damaged_session_is_said_to_be_damaged_and_not_to_be_unknown() {
-    let place = Place::with_workflows(&[plain_workflow("team.plain", 3)]);
-    let mut agent = place.agent();
+    let home = home_with(&[plain_workflow("team.plain", 3)]);
+    let mut agent = Agent::of(&home);
     let healthy = agent.start("team.plain", "paint the fence");
     let lost = agent.start("team.plain", "mow the lawn");
     agent.complete(&lost, "Half of the lawn.");
     agent.close();
     let session = lost.structured["run"]["sessionId"].as_str().unwrap().to_owned();
-    let folder = place.data().join("sessions").join(&session);
+    let folder = home.data().join("sessions").join(&session);
     let mut segments: Vec<_> =
         std::fs::read_dir(folder.join("events")).unwrap().map(|entry| entry.unwrap().path()).collect();
     segments.sort();
@@ -125,7 +125,7 @@ fn a_run_of_a_damaged_session_is_said_to_be_damaged_and_not_to_be_unknown() {
         bytes[middle] ^= 1;
         std::fs::write(path, bytes).unwrap();
     };
-    let asked = |arguments: Value| place.agent().call("resume_session", arguments);
+    let asked = |arguments: Value| Agent::of(&home).call("resume_session", arguments);
     // Its end is damaged: its beginning still says which runs it has.
     damage(segments.last().unwrap());
     for by in [json!({ "run": label(&lost) }), json!({ "sessionId": session })] {
@@ -135,7 +135,7 @@ fn a_run_of_a_damaged_session_is_said_to_be_damaged_and_not_to_be_unknown() {
     }
     // Nothing of it can be read: then it may be anywhere among the damaged ones.
     damage(segments.first().unwrap());
-    std::fs::remove_dir_all(place.data().join("cache")).unwrap();
+    std::fs::remove_dir_all(home.data().join("cache")).unwrap();
     let refused = asked(json!({ "run": label(&lost) }));
     assert_eq!(refused.code(), "SESSION_NOT_FOUND", "{}", refused.text);
     assert!(refused.text.contains("1 session is damaged or cannot be read"), "{}", refused.text);

@@ -4,16 +4,17 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
 
 use crate::mangle::{cut, slips};
-use crate::support::{Agent, Place, ack, label, plain_workflow};
+use crate::support::{Agent, ack, events_of_kind, home_with, label, plain_workflow, segments};
 
 const TOKENS: [&str; 3] = ["stateToken", "ackToken", "checkpointToken"];
 const CONTINUE: &str = "continue_workflow";
 
 struct Confused {
-    place: Place,
+    home: Home,
     agent: Agent,
     /// The last good reply of each run.
     runs: Vec<ToolReply>,
@@ -26,16 +27,16 @@ impl Confused {
     fn new() -> Self {
         loop {
             let ids = ["project.one", "project.two", "project.three", "project.four"];
-            let place = Place::with_workflows(&ids.map(|id| plain_workflow(id, 40)));
-            let mut agent = place.agent();
+            let home = home_with(&ids.map(|id| plain_workflow(id, 40)));
+            let mut agent = Agent::of(&home);
             let mut runs: Vec<ToolReply> = ids.iter().map(|id| agent.start(id, id)).collect();
             // The fifth is of the same workflow as the fourth, in its session, and at the same step.
             let inside = json!({ "workflowId": "project.four", "parent": runs[3].string("stateToken"), "goal": "again" });
             runs.push(agent.done("start_workflow", inside));
             let labels: BTreeSet<String> = runs.iter().map(label).collect();
             if labels.len() == runs.len() {
-                let committed = place.segments();
-                return Self { place, agent, runs, committed, refused: 0, advanced: 0 };
+                let committed = segments(&home);
+                return Self { home, agent, runs, committed, refused: 0, advanced: 0 };
             }
         }
     }
@@ -54,7 +55,7 @@ impl Confused {
     /// Sends a call that may be wrong, and judges what came of it.
     fn send(&mut self, tool: &str, call: &Value) {
         let reply = self.agent.call(tool, call.clone());
-        let committed = self.place.segments();
+        let committed = segments(&self.home);
         if !reply.is_error {
             self.accepted(call, reply, committed);
             return;
@@ -63,7 +64,7 @@ impl Confused {
         assert_eq!(committed, self.committed, "refused, and yet recorded: {call}: {}", reply.text);
         let back = self.agent.follow(&reply);
         assert!(!back.is_error, "{call}\nled to: {}\nwhich led to: {}", reply.text, back.text);
-        assert_eq!(self.place.segments(), self.committed, "a way back only looks: {}", reply.text);
+        assert_eq!(segments(&self.home), self.committed, "a way back only looks: {}", reply.text);
         let expected = self.readable(call);
         match (reply.structured["nextCall"]["tool"].as_str(), expected.len()) {
             (Some(CONTINUE), 1..) => {
@@ -162,7 +163,7 @@ impl Confused {
     fn send_start(&mut self, call: &Value) {
         let reply = self.agent.call("start_workflow", call.clone());
         assert!(reply.is_error, "{call}");
-        assert_eq!(self.place.segments(), self.committed);
+        assert_eq!(segments(&self.home), self.committed);
         let back = self.agent.follow(&reply);
         assert!(!back.is_error, "{call}\nled to: {}\nwhich led to: {}", reply.text, back.text);
         self.refused += 1;
@@ -221,7 +222,7 @@ impl Confused {
             // The used ack with the step it was for is a replay; with the new step it is a mix-up.
             let replay = self.agent.done(CONTINUE, before.clone());
             assert_eq!(replay.step(), self.runs[run].step());
-            assert_eq!(self.place.segments(), self.committed);
+            assert_eq!(segments(&self.home), self.committed);
             let mut stale = before;
             stale["stepId"] = self.meant(run)["stepId"].clone();
             self.send(CONTINUE, &stale);
@@ -239,8 +240,8 @@ fn figure_agent_3_mixes_up_five_runs() {
         }
         confused.go_on();
     }
-    let Confused { place, agent, refused, advanced, .. } = confused;
-    assert_eq!(place.events_of_kind("advance_recorded").len(), advanced);
+    let Confused { home, agent, refused, advanced, .. } = confused;
+    assert_eq!(events_of_kind(&home, "advance_recorded").len(), advanced);
     let seen = agent.close();
     let found = format!("{refused} refused and led back in one call, {advanced} right and 0 wrong advances");
     println!("{}", seen.figure(3, &found));

@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 use workrail_model::limits::{CONTEXT_BYTES_MAX, NOTES_EVENT_BYTES_MAX, TRUNCATION_MARKER};
 
 use crate::bad_input::nested;
-use crate::support::{Place, ack, plain_workflow};
+use crate::support::{Agent, ack, contents, events_of_kind, home_with, plain_workflow};
 
 const CONTINUE: &str = "continue_workflow";
 
 #[test]
 fn what_was_taken_is_read_again_by_another_server() {
     for depth in [20, 50, 60, 63, 64, 65, 70, 100] {
-        let place = Place::new();
-        let mut agent = place.agent();
+        let home = home_with(&[]);
+        let mut agent = Agent::of(&home);
         let mut first = agent.start("wr.small_change", "go deep");
         for part in ["context", "artifact"] {
             let mut call = ack(&first, "deep");
@@ -24,15 +24,15 @@ fn what_was_taken_is_read_again_by_another_server() {
             let reply = if reply.is_error { agent.follow(&reply) } else { reply };
             assert!(!reply.is_error, "{part} {depth} deep: {}", reply.text);
             agent.close();
-            agent = place.agent();
+            agent = Agent::of(&home);
             first = agent.look(&reply.string("stateToken"));
         }
         agent.close();
     }
     let numbers = [1e15, 9_007_199_254_740_992.0, 1e16, -1e16, 1e19, 1e20, 1e21, 1.5e300, 5e-324, -0.0];
     for number in numbers {
-        let place = Place::new();
-        let mut agent = place.agent();
+        let home = home_with(&[]);
+        let mut agent = Agent::of(&home);
         let first = agent.start("wr.small_change", "count");
         let mut call = ack(&first, "counted");
         call["context"] = json!({ "n": number });
@@ -41,22 +41,22 @@ fn what_was_taken_is_read_again_by_another_server() {
         let reply = if reply.is_error { agent.follow(&reply) } else { reply };
         assert!(!reply.is_error, "{number}: {}", reply.text);
         agent.close();
-        place.agent().look(&reply.string("stateToken"));
+        Agent::of(&home).look(&reply.string("stateToken"));
     }
 }
 
 #[test]
 fn figure_agent_5_writes_long_notes() {
-    let place = Place::new();
-    let mut agent = place.agent();
+    let home = home_with(&[]);
+    let mut agent = Agent::of(&home);
     let first = agent.start("wr.small_change", "write much");
     let notes = "All that I saw, in many words. ".repeat(20 * 1024 / 31);
     agent.complete(&first, &notes);
-    let recorded = place.events_of_kind("node_output_appended");
+    let recorded = events_of_kind(&home, "node_output_appended");
     let kept = recorded[0]["data"]["payload"]["notesMarkdown"].as_str().unwrap();
     assert!(kept.len() <= NOTES_EVENT_BYTES_MAX && kept.ends_with(TRUNCATION_MARKER), "{} bytes", kept.len());
     assert!(notes.starts_with(kept.strip_suffix(TRUNCATION_MARKER).unwrap()));
-    let blobs = place.contents().into_iter().filter(|(path, _)| path.starts_with("blobs"));
+    let blobs = contents(&home).into_iter().filter(|(path, _)| path.starts_with("blobs"));
     let whole = blobs.filter(|(_, bytes)| *bytes == notes.as_bytes()).count();
     assert_eq!(whole, 1, "the whole text is kept once");
     println!("{}", agent.close().figure(5, &format!("{} bytes of notes kept whole", notes.len())));
@@ -64,14 +64,14 @@ fn figure_agent_5_writes_long_notes() {
 
 #[test]
 fn odd_characters_pass_through_and_come_back() {
-    let place = Place::new();
-    let mut agent = place.agent();
+    let home = home_with(&[]);
+    let mut agent = Agent::of(&home);
     let first = agent.start("wr.small_change", "odd \u{0} \u{1b}[31m goal");
     // What looks like a token's mark, a quotation, a control sequence or an instruction is only words.
     let words = "a\u{0}ack\u{0}b \u{0}state@3\u{0} \u{7}\u{1b}[2J\r\n> quoted\u{85}\u{2028}\u{feff}\u{10ffff} \"}]} {{goal}}";
     let next = agent.complete(&first, words);
     agent.close();
-    let mut agent = place.agent();
+    let mut agent = Agent::of(&home);
     let again = agent.look(&next.string("stateToken"));
     let told = again.structured["recap"]["entries"][0]["notes"].as_str().unwrap();
     assert_eq!(told, words.replace('\u{0}', "\u{fffd}"));
@@ -84,8 +84,8 @@ fn odd_characters_pass_through_and_come_back() {
 
 #[test]
 fn a_context_that_is_full_stays_usable() {
-    let place = Place::new();
-    let mut agent = place.agent();
+    let home = home_with(&[]);
+    let mut agent = Agent::of(&home);
     let full = "x".repeat(CONTEXT_BYTES_MAX - 40);
     let first =
         agent.done("start_workflow", json!({ "workflowId": "wr.small_change", "context": { "blob": full } }));
@@ -111,8 +111,8 @@ fn an_odd_workflow_runs_everywhere_or_is_refused_at_once() {
     for odd in [json!(1e16), json!(1e20), json!(1e21), nested(40), nested(55), nested(60)] {
         let mut workflow = plain_workflow("project.odd", 3);
         workflow["steps"][1]["runCondition"] = json!({ "var": "x", "equals": odd });
-        let place = Place::with_workflows(&[workflow]);
-        let mut agent = place.agent();
+        let home = home_with(&[workflow]);
+        let mut agent = Agent::of(&home);
         let first = agent.call("start_workflow", json!({ "workflowId": "project.odd" }));
         if first.is_error {
             assert_eq!(first.code(), "WORKFLOW_INVALID", "{odd}: {}", first.text);
@@ -120,7 +120,7 @@ fn an_odd_workflow_runs_everywhere_or_is_refused_at_once() {
             continue;
         }
         agent.close();
-        let mut agent = place.agent();
+        let mut agent = Agent::of(&home);
         let next = agent.complete(&first, "done");
         assert_eq!(next.step(), "step-2");
         agent.close();
@@ -135,8 +135,8 @@ fn the_call_that_is_offered_for_a_value_recorded_earlier_works() {
         "id": "team.shows", "name": "Shows", "description": "Shows b.", "version": "1.0.0", "steps": steps,
     });
     for value in [json!("x".repeat(150_000)), json!(["x".repeat(100_000), "y".repeat(50_000)])] {
-        let place = Place::with_workflows(std::slice::from_ref(&source));
-        let mut agent = place.agent();
+        let home = home_with(std::slice::from_ref(&source));
+        let mut agent = Agent::of(&home);
         let started = json!({ "workflowId": "team.shows", "context": { "b": value } });
         let first = agent.done("start_workflow", started);
         let refused = agent.follow(&first);

@@ -4,9 +4,10 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
 
-use crate::support::{Agent, Place};
+use crate::support::{Agent, contents, events, home_with};
 
 fn two_steps() -> Value {
     json!({
@@ -27,40 +28,43 @@ fn refused(agent: &mut Agent, arguments: Value) -> ToolReply {
     reply
 }
 
-fn started(place: &Place) -> usize {
-    place.events().iter().filter(|event| event["kind"] == json!("run_started")).count()
+fn started(home: &Home) -> usize {
+    events(&home).iter().filter(|event| event["kind"] == json!("run_started")).count()
 }
 
 #[test]
 fn a_repeated_start_returns_the_recorded_reply_and_starts_nothing() {
-    let place = Place::with_workflows(&[two_steps()]);
-    let first = place.agent().done("start_workflow", call());
-    let before = place.contents();
+    let home = home_with(&[two_steps()]);
+    let first = Agent::of(&home).done("start_workflow", call());
+    let before = contents(&home);
     // Another process, and another file under the same id: the record answers.
-    place.write_workflow("team.two.json", &two_steps().to_string().replace("Do a.", "Do something else."));
-    let again = place.agent().done("start_workflow", call());
+    home.write(
+        &home.workflows().join("team.two.json"),
+        &two_steps().to_string().replace("Do a.", "Do something else."),
+    );
+    let again = Agent::of(&home).done("start_workflow", call());
     assert_eq!(again.raw, first.raw);
-    assert!(place.contents() == before, "a repeated start changed the data directory");
+    assert!(contents(&home) == before, "a repeated start changed the data directory");
     // The run goes on from either reply.
     let ack = json!({ "ackToken": again.string("ackToken"), "output": { "notesMarkdown": "done" } });
-    let next = place.agent().done("continue_workflow", ack);
-    assert_eq!(place.agent().done("start_workflow", call()).raw, first.raw, "also after the run went on");
-    assert_eq!(started(&place), 1);
+    let next = Agent::of(&home).done("continue_workflow", ack);
+    assert_eq!(Agent::of(&home).done("start_workflow", call()).raw, first.raw, "also after the run went on");
+    assert_eq!(started(&home), 1);
     // Inside the run and beside it, the key counts for that session.
     let mut inside = call();
     inside["parent"] = json!(next.string("stateToken"));
     inside["idempotencyKey"] = json!("k-inside");
-    let child = place.agent().done("start_workflow", inside.clone());
-    assert_eq!(place.agent().done("start_workflow", inside).raw, child.raw);
+    let child = Agent::of(&home).done("start_workflow", inside.clone());
+    assert_eq!(Agent::of(&home).done("start_workflow", inside).raw, child.raw);
     assert_ne!(child.structured["run"], first.structured["run"]);
     assert_eq!(child.structured["run"]["sessionId"], first.structured["run"]["sessionId"]);
-    assert_eq!(started(&place), 2);
+    assert_eq!(started(&home), 2);
 }
 
 #[test]
 fn the_same_key_with_other_arguments_is_refused_and_names_the_run() {
-    let place = Place::with_workflows(&[two_steps()]);
-    let mut agent = place.agent();
+    let home = home_with(&[two_steps()]);
+    let mut agent = Agent::of(&home);
     let first = agent.done("start_workflow", call());
     let label = first.structured["run"]["label"].as_str().unwrap();
     for (field, value) in [
@@ -89,13 +93,13 @@ fn the_same_key_with_other_arguments_is_refused_and_names_the_run() {
 #[test]
 fn processes_that_race_with_one_key_start_one_run() {
     const PROCESSES: usize = 6;
-    let place = Place::with_workflows(&[two_steps()]);
+    let home = home_with(&[two_steps()]);
     let barrier = std::sync::Barrier::new(PROCESSES);
     let replies: Vec<String> = std::thread::scope(|threads| {
         let racers: Vec<_> = (0..PROCESSES)
             .map(|_| {
                 threads.spawn(|| {
-                    let mut agent = place.agent();
+                    let mut agent = Agent::of(&home);
                     barrier.wait();
                     agent.done("start_workflow", call()).raw
                 })
@@ -104,24 +108,20 @@ fn processes_that_race_with_one_key_start_one_run() {
         racers.into_iter().map(|racer| racer.join().unwrap()).collect()
     });
     assert!(replies.iter().all(|reply| *reply == replies[0]), "{replies:?}");
-    assert_eq!(started(&place), 1);
+    assert_eq!(started(&home), 1);
 }
 
 /// Runs a server that is killed as it enters the Nth call of a kind, with one start sent to it; whether it answered.
-fn answered(place: &Place, call_kind: &str, when: usize) -> bool {
-    start_traced(place, call_kind, &format!("signal=KILL:when={when}"), &call()).is_some()
+fn answered(home: &Home, call_kind: &str, when: usize) -> bool {
+    start_traced(home, call_kind, &format!("signal=KILL:when={when}"), &call()).is_some()
 }
 
 /// Runs a server in which the Nth call of a kind is tampered with, with one start sent to it; its answer, if any.
-fn start_traced(place: &Place, call_kind: &str, tampered: &str, arguments: &Value) -> Option<Value> {
-    let mut child = Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call_kind}")])
-        .args(["-e", &format!("inject={call_kind}:{tampered}")])
-        .args([env!("CARGO_BIN_EXE_workrail"), "mcp"])
-        .env_clear()
-        .env("PATH", std::env::var("PATH").unwrap())
-        .env("WORKRAIL_DATA_DIR", place.data())
-        .env("WORKFLOW_STORAGE_PATH", place.workflows())
+fn start_traced(home: &Home, call_kind: &str, tampered: &str, arguments: &Value) -> Option<Value> {
+    let (traced, injected) = (format!("trace={call_kind}"), format!("inject={call_kind}:{tampered}"));
+    let tracer = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &traced, "-e", &injected];
+    let mut child = home
+        .command_in(&tracer, &["mcp"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -160,9 +160,10 @@ fn figure_a_start_without_a_key_whose_outcome_is_unknown_is_looked_for_and_not_r
     let mut unkeyed = call();
     unkeyed.as_object_mut().unwrap().remove("idempotencyKey");
     for when in 1.. {
-        let place = Place::with_workflows(&[two_steps()]);
-        place.agent().done("start_workflow", json!({ "workflowId": "team.two", "goal": "the first of all" }));
-        let answer = start_traced(&place, "fsync", &format!("error=EIO:when={when}"), &unkeyed);
+        let home = home_with(&[two_steps()]);
+        Agent::of(&home)
+            .done("start_workflow", json!({ "workflowId": "team.two", "goal": "the first of all" }));
+        let answer = start_traced(&home, "fsync", &format!("error=EIO:when={when}"), &unkeyed);
         // The first ones belong to the start of the server, which then does not serve.
         let Some(answer) = answer else { continue };
         let said = &answer["result"]["structuredContent"];
@@ -170,7 +171,7 @@ fn figure_a_start_without_a_key_whose_outcome_is_unknown_is_looked_for_and_not_r
             break;
         }
         failed += 1;
-        let mut agent = place.agent();
+        let mut agent = Agent::of(&home);
         if said["details"]["outcome"] == "unknown" {
             unknown += 1;
             assert_eq!(
@@ -202,16 +203,16 @@ fn figure_a_start_killed_at_any_moment_and_repeated_is_one_run() {
     let (mut kills, mut recorded) = (0, 0);
     for call_kind in ["fsync", "write", "?renameat2"] {
         for when in 1.. {
-            let place = Place::with_workflows(&[two_steps()]);
-            let got_through = answered(&place, call_kind, when);
+            let home = home_with(&[two_steps()]);
+            let got_through = answered(&home, call_kind, when);
             kills += usize::from(!got_through);
-            recorded += usize::from(!got_through && started(&place) == 1);
-            let first = place.agent().done("start_workflow", call());
-            let again = place.agent().done("start_workflow", call());
+            recorded += usize::from(!got_through && started(&home) == 1);
+            let first = Agent::of(&home).done("start_workflow", call());
+            let again = Agent::of(&home).done("start_workflow", call());
             assert_eq!(first.raw, again.raw, "{call_kind} {when}");
             let ack = json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "done" } });
-            place.agent().done("continue_workflow", ack);
-            assert_eq!(started(&place), 1, "{call_kind} {when}");
+            Agent::of(&home).done("continue_workflow", ack);
+            assert_eq!(started(&home), 1, "{call_kind} {when}");
             if got_through {
                 break;
             }

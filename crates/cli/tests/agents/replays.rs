@@ -1,14 +1,15 @@
 //! Agent 1 sends everything a hundred times, across restarts and crashes, and is told the same each time.
 
 use serde_json::{Value, json};
+use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
 
-use crate::support::{Agent, Place, Seen, ack};
+use crate::support::{Agent, Seen, ack, contents, events, home_with};
 
 const REPLAYS: usize = 100;
 
 struct Repeater {
-    place: Place,
+    home: Home,
     agent: Option<Agent>,
     seen: Seen,
     replays: usize,
@@ -22,13 +23,13 @@ impl Repeater {
     fn restart(&mut self, end: fn(Agent) -> Seen) {
         let ended = end(self.agent.take().unwrap());
         self.seen = self.seen.and(ended);
-        self.agent = Some(self.place.agent());
+        self.agent = Some(Agent::of(&self.home));
     }
 
     /// One call and its hundred repetitions: the same bytes, and not one byte written.
     fn hundredfold(&mut self, tool: &str, arguments: &Value) -> ToolReply {
         let first = self.agent().done(tool, arguments.clone());
-        let before = self.place.contents();
+        let before = contents(&self.home);
         for n in 0..REPLAYS {
             match n {
                 33 => self.restart(Agent::close),
@@ -39,16 +40,16 @@ impl Repeater {
             assert_eq!(again.raw, first.raw, "{tool}, replay {n}");
             self.replays += 1;
         }
-        assert!(self.place.contents() == before, "a replay of {tool} changed the data directory");
+        assert!(contents(&self.home) == before, "a replay of {tool} changed the data directory");
         first
     }
 }
 
 #[test]
 fn figure_agent_1_repeats_everything() {
-    let place = Place::new();
-    let agent = place.agent();
-    let mut repeater = Repeater { place, agent: Some(agent), seen: Seen::default(), replays: 0 };
+    let home = home_with(&[]);
+    let agent = Agent::of(&home);
+    let mut repeater = Repeater { home, agent: Some(agent), seen: Seen::default(), replays: 0 };
     let mut reply = repeater.agent().start("wr.small_change", "say it a hundred times");
     let mut steps = 0;
     while reply.structured["isComplete"] != true {
@@ -68,7 +69,7 @@ fn figure_agent_1_repeats_everything() {
         reply = repeater.hundredfold("continue_workflow", &ack(&refused, &format!("all of step {steps}")));
         steps += 1;
     }
-    let events = repeater.place.events();
+    let events = events(&repeater.home);
     let count = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
     let advanced = |event: &&Value| event["data"]["outcome"]["kind"] == "advanced";
     let advances = events.iter().filter(|event| event["kind"] == "advance_recorded");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::ToolReply;
 
-use crate::support::{Agent, Place, ack};
+use crate::support::{Agent, ack, events_of_kind, home_with};
 
 /// Steps whose prompts show the context of their branch; one is there on a single branch only.
 fn workflow() -> Value {
@@ -128,8 +128,8 @@ fn told(recap: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn figure_agent_2_goes_back_to_every_point() {
-    let place = Place::with_workflows(&[workflow()]);
-    let agent = place.agent();
+    let home = home_with(&[workflow()]);
+    let agent = Agent::of(&home);
     let mut traveller = Traveller { agent, points: Vec::new() };
     let start = json!({ "workflowId": "project.branching", "context": { "flavour": "trunk" } });
     let first = traveller.agent.done("start_workflow", start);
@@ -147,7 +147,7 @@ fn figure_agent_2_goes_back_to_every_point() {
     }
     let extra = traveller.points.iter().filter(|point| point.title.as_deref() == Some("Extra")).count();
     assert_eq!(extra, 1, "the condition holds on one branch and on no other");
-    let nodes = place.events_of_kind("node_created").len();
+    let nodes = events_of_kind(&home, "node_created").len();
     assert_eq!(nodes, traveller.points.len(), "every node is one that the agent made");
     let points = traveller.points.len();
     let found = format!("{trunk} rewinds, {} branches, {points} points as they were left", trunk + 1);

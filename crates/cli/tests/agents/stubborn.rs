@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::ToolReply;
 
-use crate::support::{Agent, Place, plain_workflow};
+use crate::support::{Agent, events_of_kind, home_with, plain_workflow};
 
 const REFUSALS: usize = 12;
 const REFUSALS_BEFORE_WAY_OUT: usize = 5;
@@ -36,8 +36,8 @@ fn way_out(text: &str) -> Option<Value> {
 
 #[test]
 fn figure_agent_7_never_sends_notes() {
-    let place = Place::new();
-    let mut agent = place.agent();
+    let home = home_with(&[]);
+    let mut agent = Agent::of(&home);
     let mut reply = start(&mut agent, "full_auto_never_stop");
     let mut gaps = 0;
     while reply.structured["isComplete"] != true {
@@ -47,7 +47,7 @@ fn figure_agent_7_never_sends_notes() {
         gaps += 1;
     }
     assert_eq!(status(&mut agent, &reply), "complete_with_gaps");
-    let recorded = place.events_of_kind("gap_recorded");
+    let recorded = events_of_kind(&home, "gap_recorded");
     assert_eq!(recorded.iter().filter(|gap| gap["data"]["severity"] == "critical").count(), gaps);
 
     let mut refusals = 0;
@@ -89,8 +89,8 @@ fn the_example_of_a_blocker_passes() {
     for capability in ["web_browsing", "delegation"] {
         let mut workflow = plain_workflow("project.probing", 1);
         workflow["capabilities"] = json!({ "required": [capability] });
-        let place = Place::with_workflows(&[workflow]);
-        let mut agent = place.agent();
+        let home = home_with(&[workflow]);
+        let mut agent = Agent::of(&home);
         let first = agent.start("project.probing", "probe");
         let blocked = agent.complete(&first, "did not look");
         assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.text);

@@ -1,105 +1,67 @@
-//! What all agents share: a place with its own folders, a watched connection, and the recorded events.
+//! What all agents share: a home with workflows, a checked connection, and the recorded events.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
 
 /// A reply's text, the authored prompt aside (G73).
 const TEXT_BYTES_MAX: usize = 9_000;
 const TOKEN_CHARS_MAX: usize = 64;
 
-/// A data directory, a folder of workflow files and an empty project.
-#[derive(Debug)]
-pub(crate) struct Place {
-    root: tempfile::TempDir,
+/// A home with these workflows.
+pub(crate) fn home_with(workflows: &[Value]) -> Home {
+    let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
+    workflows.iter().for_each(|workflow| home.workflow(workflow));
+    home
 }
 
-impl Place {
-    pub(crate) fn new() -> Self {
-        let place = Self { root: tempfile::tempdir().unwrap() };
-        for folder in ["data", "workflows", "project"] {
-            fs::create_dir(place.root.path().join(folder)).unwrap();
+/// Every recorded event, session by session, in order.
+pub(crate) fn events(home: &Home) -> Vec<Value> {
+    let mut events = Vec::new();
+    for (path, bytes) in contents(home) {
+        let path = path.to_string_lossy();
+        if path.starts_with("sessions/") && path.contains("/events/") && path.ends_with(".jsonl") {
+            let lines = String::from_utf8(bytes).unwrap();
+            events.extend(lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
         }
-        place
     }
+    events
+}
 
-    pub(crate) fn with_workflows(workflows: &[Value]) -> Self {
-        let place = Self::new();
-        for workflow in workflows {
-            let name = format!("{}.json", workflow["id"].as_str().unwrap());
-            place.write_workflow(&name, &workflow.to_string());
-        }
-        place
-    }
+pub(crate) fn events_of_kind(home: &Home, kind: &str) -> Vec<Value> {
+    events(home).into_iter().filter(|event| event["kind"] == kind).collect()
+}
 
-    pub(crate) fn write_workflow(&self, name: &str, text: &str) {
-        fs::write(self.root.path().join("workflows").join(name), text).unwrap();
-    }
+/// How many plans were ever committed: one segment file each.
+pub(crate) fn segments(home: &Home) -> usize {
+    let sessions = fs::read_dir(home.data().join("sessions")).unwrap();
+    sessions.map(|session| fs::read_dir(session.unwrap().path().join("events")).unwrap().count()).sum()
+}
 
-    pub(crate) fn workflows(&self) -> PathBuf {
-        self.root.path().join("workflows")
-    }
-
-    pub(crate) fn data(&self) -> PathBuf {
-        self.root.path().join("data")
-    }
-
-    pub(crate) fn agent(&self) -> Agent {
-        let workflows = self.root.path().join("workflows");
-        let project = self.root.path().join("project");
-        let environment =
-            [("WORKFLOW_STORAGE_PATH", workflows.as_path()), ("CLAUDE_PROJECT_DIR", project.as_path())];
-        let program = Path::new(env!("CARGO_BIN_EXE_workrail"));
-        Agent { client: McpClient::start(program, &self.data(), &environment), seen: Seen::default() }
-    }
-
-    /// Every recorded event, session by session, in order.
-    pub(crate) fn events(&self) -> Vec<Value> {
-        let mut events = Vec::new();
-        for (path, bytes) in self.contents() {
-            let path = path.to_string_lossy();
-            if path.starts_with("sessions/") && path.contains("/events/") && path.ends_with(".jsonl") {
-                let lines = String::from_utf8(bytes).unwrap();
-                events.extend(lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+/// Every file of the data directory with its bytes, except what a server notes about itself.
+pub(crate) fn contents(home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
+    let data = home.data();
+    let mut found = BTreeMap::new();
+    let mut folders = vec![data.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(&data).unwrap().to_owned();
+            if name.starts_with("servers") || name.starts_with("logs") {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.insert(name, fs::read(&path).unwrap());
             }
         }
-        events
     }
-
-    pub(crate) fn events_of_kind(&self, kind: &str) -> Vec<Value> {
-        self.events().into_iter().filter(|event| event["kind"] == kind).collect()
-    }
-
-    /// How many plans were ever committed: one segment file each.
-    pub(crate) fn segments(&self) -> usize {
-        let sessions = fs::read_dir(self.data().join("sessions")).unwrap();
-        sessions.map(|session| fs::read_dir(session.unwrap().path().join("events")).unwrap().count()).sum()
-    }
-
-    /// Every file of the data directory with its bytes; what a server notes about itself is no truth.
-    pub(crate) fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let data = self.data();
-        let mut found = BTreeMap::new();
-        let mut folders = vec![data.clone()];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                let name = path.strip_prefix(&data).unwrap().to_owned();
-                if name.starts_with("servers") || name.starts_with("logs") {
-                    continue;
-                }
-                if path.is_dir() {
-                    folders.push(path);
-                } else {
-                    found.insert(name, fs::read(&path).unwrap());
-                }
-            }
-        }
-        found
-    }
+    found
 }
 
 /// What an agent has been through.
@@ -134,6 +96,11 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
+    /// An agent at a server of its own.
+    pub(crate) fn of(home: &Home) -> Self {
+        Self { client: home.client(), seen: Seen::default() }
+    }
+
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> ToolReply {
         let reply = self.client.call(tool, arguments);
         self.check(&reply);

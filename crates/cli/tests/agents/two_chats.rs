@@ -8,7 +8,7 @@ use std::thread;
 use serde_json::Value;
 use workrail_testkit::mcp_client::ToolReply;
 
-use crate::support::{Agent, Place, ack, plain_workflow};
+use crate::support::{Agent, ack, events_of_kind, home_with, plain_workflow};
 
 const ROUNDS: usize = 24;
 const RETRIES_MAX: usize = 50;
@@ -48,8 +48,8 @@ fn take_part(
 
 #[test]
 fn figure_agent_4_resumes_in_two_chats_at_once() {
-    let place = Place::with_workflows(&[plain_workflow("project.walk", ROUNDS + 1)]);
-    let mut chats = [place.agent(), place.agent()];
+    let home = home_with(&[plain_workflow("project.walk", ROUNDS + 1)]);
+    let mut chats = [Agent::of(&home), Agent::of(&home)];
     let mut at = chats[0].start("project.walk", "two at once");
     let mut acknowledged: BTreeMap<String, String> = BTreeMap::new();
     let mut retried = 0;
@@ -88,9 +88,9 @@ fn figure_agent_4_resumes_in_two_chats_at_once() {
         let last = again.structured["recap"]["entries"].as_array().unwrap().last().unwrap();
         assert_eq!(last["notes"], notes.as_str(), "each chat's note stands on its own branch");
     }
-    assert_eq!(acknowledged.len(), 2 * ROUNDS, "every chat got a place of its own in every round");
+    assert_eq!(acknowledged.len(), 2 * ROUNDS, "every chat got a home of its own in every round");
     for notes in acknowledged.values() {
-        let recorded = place.events_of_kind("node_output_appended");
+        let recorded = events_of_kind(&home, "node_output_appended");
         let same =
             recorded.iter().filter(|event| event["data"]["payload"]["notesMarkdown"] == notes.as_str());
         assert_eq!(same.count(), 1, "{notes} is recorded once");

@@ -7,16 +7,17 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use workrail_testkit::home::{Home, Ran};
 
 use crate::killed::{CALLS, copy_tree, may_trace, survives};
-use crate::scene::{Said, Scene, advance, content, label, run, session, start};
+use crate::scene::{advance, content, finished, home, label, run, session, session_dir, start, unfinished};
 
-/// A place beside the data directory.
-struct Place {
+/// A temporary folder in which a backup goes to `backup`.
+struct Destination {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Destination {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
@@ -30,13 +31,13 @@ impl Place {
     }
 }
 
-fn backed_up(scene: &Scene, place: &Place) -> Value {
-    let said = scene.run(&["store", "backup", &place.text(), "--json"]);
+fn backed_up(home: &Home, place: &Destination) -> Value {
+    let said = home.run(&["store", "backup", &place.text(), "--json"]);
     assert_eq!(said.code, 0, "{said:?}");
     said.json()["result"].clone()
 }
 
-fn verified(data: &Path) -> Said {
+fn verified(data: &Path) -> Ran {
     let said = run(data, &["store", "verify", "--json"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert_eq!(said.json()["notes"], json!([]), "{said:?}");
@@ -76,24 +77,24 @@ fn damage(file: &Path) {
 
 #[test]
 fn a_backup_is_a_store_of_its_own_and_copies_only_what_is_new() {
-    let (scene, place) = (Scene::new(), Place::new());
-    let (first, open) = (scene.finished(), scene.unfinished());
-    let made = backed_up(&scene, &place);
+    let (home, place) = (home(), Destination::new());
+    let (first, open) = (finished(&home), unfinished(&home));
+    let made = backed_up(&home, &place);
     assert_eq!((&made["sessions"]["added"], &made["keys"]), (&json!(2), &json!("copied")));
     verified(&place.path());
-    assert_eq!(content(&place.path()), scene.content());
+    assert_eq!(content(&place.path()), content(&home.data()));
     let shown = run(&place.path(), &["show", &label(&first), "--json"]);
     assert_eq!(shown.code, 0, "{shown:?}");
 
-    let again = backed_up(&scene, &place);
+    let again = backed_up(&home, &place);
     assert_eq!(again["sessions"]["unchanged"], json!(2));
     assert_eq!((&again["segmentsCopied"], &again["contentCopied"]), (&json!(0), &json!(0)));
 
-    assert!(!advance(&mut scene.server(), &open).is_error);
-    assert_eq!(scene.run(&["session", "keep", &label(&open)]).code, 0);
-    let third = scene.unfinished();
+    assert!(!advance(&mut home.client(), &open).is_error);
+    assert_eq!(home.run(&["session", "keep", &label(&open)]).code, 0);
+    let third = unfinished(&home);
     let before = files(&place.path());
-    let more = backed_up(&scene, &place);
+    let more = backed_up(&home, &place);
     let counts = &more["sessions"];
     assert_eq!(
         (&counts["extended"], &counts["added"], &counts["unchanged"]),
@@ -112,38 +113,38 @@ fn a_backup_is_a_store_of_its_own_and_copies_only_what_is_new() {
 
 #[test]
 fn keys_are_left_out_on_request_and_folders_that_are_no_backup_are_refused() {
-    let (scene, place) = (Scene::new(), Place::new());
-    scene.unfinished();
-    let said = scene.run(&["store", "backup", &place.text(), "--without-keys"]);
+    let (home, place) = (home(), Destination::new());
+    unfinished(&home);
+    let said = home.run(&["store", "backup", &place.text(), "--without-keys"]);
     assert!(said.code == 0 && said.out.contains("signing keys are not included"), "{said:?}");
     assert!(!place.path().join("keys/keyring.json").exists());
 
-    let data = scene.data.path().to_str().unwrap();
+    let data = home.data().to_str().unwrap().to_owned();
     let other = tempfile::tempdir().unwrap();
     fs::write(other.path().join("my file.txt"), "mine").unwrap();
     for (dest, why) in [
-        (data.to_owned(), "data directory itself"),
+        (data.clone(), "data directory itself"),
         (format!("{data}/inside/it"), "inside the data directory"),
-        (scene.data.path().parent().unwrap().to_str().unwrap().to_owned(), "data directory is inside"),
+        (home.data().parent().unwrap().to_str().unwrap().to_owned(), "data directory is inside"),
         (other.path().to_str().unwrap().to_owned(), "not a backup"),
     ] {
-        let refused = scene.run(&["store", "backup", &dest]);
+        let refused = home.run(&["store", "backup", &dest]);
         assert!(refused.code == 2 && refused.err.contains(why), "{dest}: {refused:?}");
     }
     assert_eq!(files(other.path()).len(), 1, "nothing was written");
     fs::write(place.path().join("backup.json"), "{\"kind\":\"workrail_backup\",\"v\":2}").unwrap();
-    let newer = scene.run(&["store", "backup", &place.text()]);
+    let newer = home.run(&["store", "backup", &place.text()]);
     assert!(newer.code == 2 && newer.err.contains("version 2"), "{newer:?}");
 }
 
 #[test]
 fn a_lost_data_directory_comes_back_whole_with_its_keys() {
-    let (scene, place) = (Scene::new(), Place::new());
-    let (done, open) = (scene.finished(), scene.unfinished());
-    backed_up(&scene, &place);
-    let before = files(scene.data.path());
-    let home = tempfile::tempdir().unwrap();
-    let data = home.path().join("data");
+    let (home, place) = (home(), Destination::new());
+    let (done, open) = (finished(&home), unfinished(&home));
+    backed_up(&home, &place);
+    let before = files(&home.data());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let data = elsewhere.path().join("data");
     let planned = run(&data, &["store", "restore", &place.text(), "--dry-run", "--json"]);
     assert_eq!((planned.code, &planned.json()["result"]["sessions"]["added"]), (0, &json!(2)), "{planned:?}");
     assert!(!data.exists(), "a dry run makes nothing");
@@ -157,9 +158,7 @@ fn a_lost_data_directory_comes_back_whole_with_its_keys() {
         assert_eq!(after.get(path), Some(bytes), "{path:?}");
     }
     // A token from before works: the keys are the same.
-    let env = [("WORKFLOW_STORAGE_PATH", scene.workflows.path())];
-    let mut client =
-        workrail_testkit::mcp_client::McpClient::start(Path::new(crate::scene::PROGRAM), &data, &env);
+    let mut client = home.with_data(&data).client();
     let next = advance(&mut client, &open);
     assert!(!next.is_error, "{}", next.text);
     drop(client);
@@ -171,29 +170,24 @@ fn a_lost_data_directory_comes_back_whole_with_its_keys() {
 
 #[test]
 fn a_restore_replaces_what_is_damaged_and_leaves_what_differs() {
-    let (scene, place) = (Scene::new(), Place::new());
-    let (broken, gone, other) = (scene.finished(), scene.finished(), scene.unfinished());
-    backed_up(&scene, &place);
+    let (home, place) = (home(), Destination::new());
+    let (broken, gone, other) = (finished(&home), finished(&home), unfinished(&home));
+    backed_up(&home, &place);
     // One is damaged, one is deleted, one goes on differently here and in the backup.
-    damage(segments(&scene.session_dir(&broken)).last().unwrap());
-    assert_eq!(scene.run(&["session", "delete", &session(&gone), "--yes"]).code, 0);
+    damage(segments(&session_dir(&home, &broken)).last().unwrap());
+    assert_eq!(home.run(&["session", "delete", &session(&gone), "--yes"]).code, 0);
     let elsewhere = tempfile::tempdir().unwrap();
     let twin = elsewhere.path().join("data");
-    copy_tree(scene.data.path(), &twin);
-    assert!(!advance(&mut scene.server(), &other).is_error);
-    {
-        let env = [("WORKFLOW_STORAGE_PATH", scene.workflows.path())];
-        let program = Path::new(crate::scene::PROGRAM);
-        let mut client = workrail_testkit::mcp_client::McpClient::start(program, &twin, &env);
-        assert!(!advance(&mut client, &other).is_error);
-    }
+    copy_tree(&home.data(), &twin);
+    assert!(!advance(&mut home.client(), &other).is_error);
+    assert!(!advance(&mut home.with_data(&twin).client(), &other).is_error);
     // The twin has the damaged session too, which the backup names; the other one is copied.
     assert_eq!(run(&twin, &["store", "backup", &place.text(), "--json"]).code, 1);
 
-    let planned = scene.run(&["store", "restore", &place.text(), "--dry-run", "--json"]);
-    let before = files(scene.data.path());
+    let planned = home.run(&["store", "restore", &place.text(), "--dry-run", "--json"]);
+    let before = files(&home.data());
     assert_eq!(planned.code, 0, "{planned:?}");
-    let done = scene.run(&["store", "restore", &place.text(), "--json"]);
+    let done = home.run(&["store", "restore", &place.text(), "--json"]);
     assert_eq!(done.code, 0, "{done:?}");
     let result = &done.json()["result"];
     assert_eq!(planned.json()["result"]["sessions"], result["sessions"], "a dry run says what happens");
@@ -203,63 +197,63 @@ fn a_restore_replaces_what_is_damaged_and_leaves_what_differs() {
     let change = |id: &str| changes.iter().find(|change| change["sessionId"] == json!(id)).unwrap().clone();
     assert_eq!(change(&session(&other))["change"], json!("left"));
     let aside = change(&session(&broken))["keptAside"].as_str().unwrap().to_owned();
-    let damaged = files(&scene.data.path().join(&aside));
+    let damaged = files(&home.data().join(&aside));
     let folder = PathBuf::from(format!("sessions/{}", session(&broken)));
     for (path, bytes) in &damaged {
         assert_eq!(before.get(&folder.join(path)), Some(bytes), "the damaged folder is kept whole: {path:?}");
     }
-    verified(scene.data.path());
-    let shown = scene.run(&["store", "restore", &place.text(), &label(&gone)]);
+    verified(&home.data());
+    let shown = home.run(&["store", "restore", &place.text(), &label(&gone)]);
     assert_eq!(shown.code, 0, "{shown:?}");
-    assert_eq!(scene.run(&["store", "restore", &place.text(), "no-such"]).code, 2);
+    assert_eq!(home.run(&["store", "restore", &place.text(), "no-such"]).code, 2);
 }
 
 #[test]
 fn damaged_content_comes_back_from_the_backup() {
-    let (scene, place) = (Scene::new(), Place::new());
-    scene.finished();
-    scene.finished();
-    backed_up(&scene, &place);
-    let names: Vec<_> = scene.content().into_iter().collect();
-    let before = files(scene.data.path());
-    damage(&scene.data.path().join(&names[0]));
-    fs::remove_file(scene.data.path().join(&names[1])).unwrap();
-    assert_eq!(scene.run(&["store", "verify"]).code, 1);
-    let done = scene.run(&["store", "restore", &place.text(), "--json"]);
+    let (home, place) = (home(), Destination::new());
+    finished(&home);
+    finished(&home);
+    backed_up(&home, &place);
+    let names: Vec<_> = content(&home.data()).into_iter().collect();
+    let before = files(&home.data());
+    damage(&home.data().join(&names[0]));
+    fs::remove_file(home.data().join(&names[1])).unwrap();
+    assert_eq!(home.run(&["store", "verify"]).code, 1);
+    let done = home.run(&["store", "restore", &place.text(), "--json"]);
     assert_eq!((done.code, &done.json()["result"]["mendedContent"]), (0, &json!([names[0]])), "{done:?}");
-    verified(scene.data.path());
-    assert_eq!(fs::read(scene.data.path().join(&names[0])).unwrap(), before[Path::new(&names[0])]);
-    assert_eq!(fs::read_dir(scene.data.path().join("backups/content")).unwrap().count(), 1);
-    assert_eq!(scene.run(&["store", "gc"]).code, 0, "what is kept aside does not stop gc");
+    verified(&home.data());
+    assert_eq!(fs::read(home.data().join(&names[0])).unwrap(), before[Path::new(&names[0])]);
+    assert_eq!(fs::read_dir(home.data().join("backups/content")).unwrap().count(), 1);
+    assert_eq!(home.run(&["store", "gc"]).code, 0, "what is kept aside does not stop gc");
     // And the other way round: a damaged backup is seen and mended with --verify.
     damage(&place.path().join(&names[0]));
-    let checked = scene.run(&["store", "backup", &place.text(), "--verify", "--json"]);
+    let checked = home.run(&["store", "backup", &place.text(), "--verify", "--json"]);
     assert_eq!(checked.json()["result"]["mendedContent"], json!([names[0]]), "{checked:?}");
     verified(&place.path());
 }
 
 #[test]
 fn a_longer_copy_in_the_backup_is_never_replaced_by_its_beginning() {
-    let (scene, place) = (Scene::new(), Place::new());
-    let run_here = scene.finished();
-    backed_up(&scene, &place);
+    let (home, place) = (home(), Destination::new());
+    let run_here = finished(&home);
+    backed_up(&home, &place);
     let whole = files(&place.path().join("sessions").join(session(&run_here)));
-    damage(segments(&scene.session_dir(&run_here)).last().unwrap());
+    damage(segments(&session_dir(&home, &run_here)).last().unwrap());
     // Its manifest is as it was: what the backup has is more than what can be trusted here.
     for more in [[].as_slice(), &["--verify"]] {
-        let said = scene.run(&[&["store", "backup", &place.text(), "--json"], more].concat());
+        let said = home.run(&[&["store", "backup", &place.text(), "--json"], more].concat());
         assert_eq!((said.code, &said.json()["result"]["sessions"]["left"]), (1, &json!(1)), "{said:?}");
         assert_eq!(files(&place.path().join("sessions").join(session(&run_here))), whole);
     }
     // Cut by a repair it is healthy, and still only the beginning of what the backup has.
-    assert_eq!(scene.run(&["store", "repair", &session(&run_here), "--yes"]).code, 0);
-    let cut = scene.run(&["store", "backup", &place.text(), "--json"]);
+    assert_eq!(home.run(&["store", "repair", &session(&run_here), "--yes"]).code, 0);
+    let cut = home.run(&["store", "backup", &place.text(), "--json"]);
     let result = &cut.json()["result"];
     assert_eq!((cut.code, &result["sessions"]["left"]), (1, &json!(1)), "{cut:?}");
     assert_eq!(result["problems"][0]["what"], json!(session(&run_here)), "{cut:?}");
     assert_eq!(files(&place.path().join("sessions").join(session(&run_here))), whole);
-    assert_eq!(scene.run(&["store", "restore", &place.text(), &session(&run_here)]).code, 0);
-    assert_eq!(backed_up(&scene, &place)["sessions"]["unchanged"], json!(1));
+    assert_eq!(home.run(&["store", "restore", &place.text(), &session(&run_here)]).code, 0);
+    assert_eq!(backed_up(&home, &place)["sessions"]["unchanged"], json!(1));
     verified(&place.path());
 }
 
@@ -267,15 +261,15 @@ fn a_longer_copy_in_the_backup_is_never_replaced_by_its_beginning() {
 #[test]
 fn a_manifest_that_lost_its_end_costs_the_backup_nothing() {
     for lost in [1, 40] {
-        for run_here in [Scene::unfinished, Scene::finished] {
-            let (scene, place, later) = (Scene::new(), Place::new(), Place::new());
-            let reply = run_here(&scene);
-            backed_up(&scene, &place);
-            let manifest = scene.session_dir(&reply).join("manifest.jsonl");
+        for run_here in [unfinished, finished] {
+            let (home, place, later) = (home(), Destination::new(), Destination::new());
+            let reply = run_here(&home);
+            backed_up(&home, &place);
+            let manifest = session_dir(&home, &reply).join("manifest.jsonl");
             let whole = fs::read(&manifest).unwrap();
             fs::write(&manifest, &whole[..whole.len() - lost]).unwrap();
             for place in [&place, &later] {
-                let made = backed_up(&scene, place);
+                let made = backed_up(&home, place);
                 assert_eq!(made["sessions"]["total"], json!(1), "{made}");
                 let copy = place.path().join("sessions").join(session(&reply)).join("manifest.jsonl");
                 assert_eq!(fs::read(&copy).unwrap(), whole, "{lost}");
@@ -286,19 +280,19 @@ fn a_manifest_that_lost_its_end_costs_the_backup_nothing() {
 }
 
 /// A workflow of many steps, so that one session grows while it is copied.
-fn many_steps(scene: &Scene) {
+fn many_steps(home: &Home) {
     let steps: Vec<Value> = (0..400)
         .map(|step| json!({ "id": format!("s{step}"), "title": format!("Step {step}"), "prompt": "Go on." }))
         .collect();
     let workflow = json!({
         "id": "team.many", "name": "Many", "description": "Many steps.", "version": "1.0.0", "steps": steps,
     });
-    fs::write(scene.workflows.path().join("many.json"), workflow.to_string()).unwrap();
+    home.workflow(&workflow);
 }
 
 /// Advances a long run and starts short ones until told to stop; counts what was acknowledged, in order.
-fn work(scene: &Scene, acknowledged: &AtomicUsize, stop: &AtomicBool) {
-    let mut client = scene.server();
+fn work(home: &Home, acknowledged: &AtomicUsize, stop: &AtomicBool) {
+    let mut client = home.client();
     let mut long = client.call("start_workflow", json!({ "workflowId": "team.many" }));
     while !stop.load(Ordering::SeqCst) {
         let number = acknowledged.load(Ordering::SeqCst);
@@ -326,18 +320,18 @@ fn work(scene: &Scene, acknowledged: &AtomicUsize, stop: &AtomicBool) {
 }
 
 /// Runs `copy` again and again beside a working server; each copy verifies and has all that was acknowledged before.
-fn while_agents_work(times: usize, mut copy: impl FnMut(&Scene, usize) -> PathBuf) -> usize {
-    let scene = Scene::new();
-    many_steps(&scene);
+fn while_agents_work(times: usize, mut copy: impl FnMut(&Home, usize) -> PathBuf) -> usize {
+    let home = home();
+    many_steps(&home);
     let (acknowledged, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|threads| {
-        threads.spawn(|| work(&scene, &acknowledged, &stop));
+        threads.spawn(|| work(&home, &acknowledged, &stop));
         while acknowledged.load(Ordering::SeqCst) < 5 {
             std::thread::yield_now();
         }
         for time in 0..times {
             let before = acknowledged.load(Ordering::SeqCst);
-            let made = copy(&scene, time);
+            let made = copy(&home, time);
             verified(&made);
             let logs: String = files(&made.join("sessions"))
                 .into_iter()
@@ -359,9 +353,9 @@ fn while_agents_work(times: usize, mut copy: impl FnMut(&Scene, usize) -> PathBu
 #[test]
 fn figure_backups_while_agents_work() {
     const TIMES: usize = 12;
-    let place = Place::new();
-    let advances = while_agents_work(TIMES, |scene, _| {
-        backed_up(scene, &place);
+    let place = Destination::new();
+    let advances = while_agents_work(TIMES, |home, _| {
+        backed_up(home, &place);
         place.path()
     });
     println!(
@@ -377,11 +371,11 @@ fn a_plain_copy_in_the_documented_order_is_whole() {
         for s in sessions/sess_*; do flock "$s/.lock" cp -a "$s" "$DEST/sessions/" || exit 1; done
         find snapshots blobs workflows keys -type f ! -name '.*' -exec cp -a --parents -t "$DEST" {} +
     "#;
-    let places: Vec<_> = (0..5).map(|_| Place::new()).collect();
-    while_agents_work(places.len(), |scene, time| {
+    let places: Vec<_> = (0..5).map(|_| Destination::new()).collect();
+    while_agents_work(places.len(), |home, time| {
         let copied = Command::new("flock")
-            .args(["-s", scene.data.path().join("store.lock").to_str().unwrap(), "sh", "-c", SCRIPT])
-            .env("DATA", scene.data.path())
+            .args(["-s", home.data().join("store.lock").to_str().unwrap(), "sh", "-c", SCRIPT])
+            .env("DATA", home.data())
             .env("DEST", places[time].path())
             .status()
             .unwrap();
@@ -396,21 +390,21 @@ fn figure_backup_and_restore_killed_at_system_calls() {
         println!("skipped: strace is not here or may not trace");
         return;
     }
-    let (scene, place) = (Scene::new(), Place::new());
-    let (open, broken) = (scene.unfinished(), scene.finished());
-    backed_up(&scene, &place);
+    let (home, place) = (home(), Destination::new());
+    let (open, broken) = (unfinished(&home), finished(&home));
+    backed_up(&home, &place);
     let old = place.folder.path().join("old");
     copy_tree(&place.path(), &old);
     // The next backup extends one session and adds one; the restore adds, replaces and mends.
-    assert!(!advance(&mut scene.server(), &open).is_error);
-    scene.unfinished();
-    backed_up(&scene, &place);
+    assert!(!advance(&mut home.client(), &open).is_error);
+    unfinished(&home);
+    backed_up(&home, &place);
     let hurt = place.folder.path().join("hurt");
     copy_tree(&old, &hurt);
     fs::remove_file(hurt.join("backup.json")).unwrap();
     damage(segments(&hurt.join("sessions").join(session(&broken))).last().unwrap());
     damage(&hurt.join(content(&hurt).first().unwrap()));
-    let (from, full) = (scene.data.path(), place.text());
+    let (from, full) = (home.data(), place.text());
     let work = place.folder.path().join("work");
     let mut kills = 0;
     for is_backup in [true, false] {
@@ -419,7 +413,7 @@ fn figure_backup_and_restore_killed_at_system_calls() {
                 copy_tree(if is_backup { &old } else { &hurt }, &work);
                 let to = work.to_str().unwrap();
                 let arguments = if is_backup { ["store", "backup", to] } else { ["store", "restore", &full] };
-                let data = if is_backup { from } else { &work };
+                let data = if is_backup { &from } else { &work };
                 let unharmed = survives(data, &arguments, call, when);
                 kills += usize::from(!unharmed);
                 let found = run(&work, &["store", "verify", "--json"]);

@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use crate::scene::{Scene, session};
+use crate::scene::{content, finished, home, session, session_dir, unfinished};
 
 #[test]
 fn a_sound_store_is_verified_with_counts() {
-    let scene = Scene::new();
-    scene.finished();
-    let waiting = scene.unfinished();
-    let verified = scene.run(&["store", "verify", "--json"]);
+    let home = home();
+    finished(&home);
+    let waiting = unfinished(&home);
+    let verified = home.run(&["store", "verify", "--json"]);
     assert_eq!(verified.code, 0, "{verified:?}");
     let report = verified.json();
     let counts = &report["counts"];
@@ -18,21 +18,21 @@ fn a_sound_store_is_verified_with_counts() {
     assert_eq!((&counts["storedReplies"], &counts["problems"]), (&json!(1), &json!(0)), "{counts}");
     assert_eq!(report["problems"], json!([]));
     assert_eq!(report["notes"], json!([]), "nothing lies around");
-    assert_eq!(scene.run(&["store", "verify", "--all", "--json"]).json(), report);
+    assert_eq!(home.run(&["store", "verify", "--all", "--json"]).json(), report);
 
-    let one = scene.run(&["store", "verify", &session(&waiting), "--json"]);
+    let one = home.run(&["store", "verify", &session(&waiting), "--json"]);
     assert_eq!(one.json()["counts"]["sessions"], json!(1));
-    let shown = scene.run(&["store", "verify"]);
+    let shown = home.run(&["store", "verify"]);
     assert!(shown.out.contains("No problems found."), "{shown:?}");
-    assert_eq!(scene.run(&["store", "verify", "sess_0000000000000000"]).code, 2);
-    assert_eq!(scene.run(&["store", "verify", "--all", &session(&waiting)]).code, 2);
+    assert_eq!(home.run(&["store", "verify", "sess_0000000000000000"]).code, 2);
+    assert_eq!(home.run(&["store", "verify", "--all", &session(&waiting)]).code, 2);
 }
 
 #[test]
 fn every_kind_of_damage_is_named_with_what_to_do() {
-    let scene = Scene::new();
-    let (first, second) = (scene.finished(), scene.unfinished());
-    let data = scene.data.path();
+    let home = home();
+    let (first, second) = (finished(&home), unfinished(&home));
+    let data = home.data();
     for (folder, problem) in [
         ("snapshots", "does not have its digest"),
         ("blobs", "is missing"),
@@ -44,7 +44,7 @@ fn every_kind_of_damage_is_named_with_what_to_do() {
             "is missing" => std::fs::remove_file(&path).unwrap(),
             _ => std::fs::write(&path, "{}").unwrap(),
         }
-        let said = scene.run(&["store", "verify", "--json"]);
+        let said = home.run(&["store", "verify", "--json"]);
         assert_eq!(said.code, 1, "{folder}: {said:?}");
         let problems = said.json()["problems"].clone();
         let told = problems.as_array().unwrap().iter().any(|told| {
@@ -56,26 +56,26 @@ fn every_kind_of_damage_is_named_with_what_to_do() {
         std::fs::write(&path, sound).unwrap();
     }
     std::fs::write(data.join("blobs/.tmp-left-0"), "x").unwrap();
-    let noted = scene.run(&["store", "verify", "--json"]);
+    let noted = home.run(&["store", "verify", "--json"]);
     assert_eq!(noted.code, 0, "a leftover is no problem");
     assert_eq!(noted.json()["notes"][0]["path"], "blobs/.tmp-left-0");
 
-    let manifest = scene.session_dir(&second).join("manifest.jsonl");
+    let manifest = session_dir(&home, &second).join("manifest.jsonl");
     let mut bytes = std::fs::read(&manifest).unwrap();
     bytes[5] ^= 1;
     std::fs::write(&manifest, bytes).unwrap();
-    let said = scene.run(&["store", "verify"]);
+    let said = home.run(&["store", "verify"]);
     assert_eq!(said.code, 1);
     assert!(said.out.contains(&session(&second)) && said.out.contains("from its beginning"), "{said:?}");
-    assert_eq!(scene.run(&["store", "verify", &session(&first)]).code, 0, "the other one is sound");
+    assert_eq!(home.run(&["store", "verify", &session(&first)]).code, 0, "the other one is sound");
 }
 
 #[test]
 fn gc_takes_what_is_old_and_finished_and_says_why_the_rest_stays() {
-    let scene = Scene::new();
-    let (old, kept, open) = (scene.finished(), scene.finished(), scene.unfinished());
-    assert_eq!(scene.run(&["session", "keep", &session(&kept)]).code, 0);
-    let young = scene.run(&["store", "gc", "--json"]);
+    let home = home();
+    let (old, kept, open) = (finished(&home), finished(&home), unfinished(&home));
+    assert_eq!(home.run(&["session", "keep", &session(&kept)]).code, 0);
+    let young = home.run(&["store", "gc", "--json"]);
     assert_eq!(young.code, 0, "{young:?}");
     let report = young.json();
     assert_eq!(report["removed"], json!([]));
@@ -84,30 +84,33 @@ fn gc_takes_what_is_old_and_finished_and_says_why_the_rest_stays() {
         json!({ "kept": 1, "unfinished": 1, "young": 1, "timeless": 0, "clockBehind": 0, "inUse": 0 })
     );
 
-    let before = scene.content();
-    let planned = scene.run(&["store", "gc", "--ttl", "0d", "--dry-run", "--json"]).json();
+    let before = content(&home.data());
+    let planned = home.run(&["store", "gc", "--ttl", "0d", "--dry-run", "--json"]).json();
     assert_eq!((&planned["dryRun"], &planned["ttl"]), (&json!(true), &json!("0d")));
-    assert!(scene.session_dir(&old).exists() && scene.content() == before, "a dry run changes nothing");
-    let done = scene.run(&["store", "gc", "--ttl", "0d", "--json"]);
+    assert!(
+        session_dir(&home, &old).exists() && content(&home.data()) == before,
+        "a dry run changes nothing"
+    );
+    let done = home.run(&["store", "gc", "--ttl", "0d", "--json"]);
     assert_eq!(done.code, 0);
     let done = done.json();
     assert_eq!(done["removed"][0]["sessionId"], json!(session(&old)));
     assert_eq!((&done["removed"], &done["freed"]), (&planned["removed"], &planned["freed"]));
     assert_eq!(done["freed"]["blobs"]["files"], json!(1), "its stored reply");
     assert_eq!(done["freed"]["snapshots"]["files"], json!(0), "the others need them");
-    assert!(!scene.session_dir(&old).exists());
-    assert!(scene.session_dir(&kept).exists() && scene.session_dir(&open).exists());
-    assert_eq!(scene.run(&["store", "verify"]).code, 0);
+    assert!(!session_dir(&home, &old).exists());
+    assert!(session_dir(&home, &kept).exists() && session_dir(&home, &open).exists());
+    assert_eq!(home.run(&["store", "verify"]).code, 0);
 
-    assert_eq!(scene.run(&["session", "unkeep", &session(&kept)]).code, 0);
-    let text = scene.run(&["store", "gc", "--ttl", "0d"]);
+    assert_eq!(home.run(&["session", "unkeep", &session(&kept)]).code, 0);
+    let text = home.run(&["store", "gc", "--ttl", "0d"]);
     assert!(
         text.out.contains(&session(&kept)) && text.out.contains("1 session is kept: 1 unfinished"),
         "{text:?}"
     );
-    assert!(scene.session_dir(&open).exists(), "an unfinished run never goes by age");
+    assert!(session_dir(&home, &open).exists(), "an unfinished run never goes by age");
     for wrong in ["90", "a lot", "-1d"] {
-        let said = scene.run(&["store", "gc", &format!("--ttl={wrong}")]);
+        let said = home.run(&["store", "gc", &format!("--ttl={wrong}")]);
         assert_eq!(said.code, 2, "{wrong}");
         assert!(said.err.contains("90d"), "{wrong}: {said:?}");
     }
@@ -118,10 +121,10 @@ fn gc_removes_nothing_by_age_while_the_clock_is_behind() {
     use workrail_model::event::Event;
     use workrail_model::manifest::{ManifestIndex, commit_group, group_bytes, segment_bytes};
     use workrail_model::time::Timestamp;
-    let scene = Scene::new();
-    let (old, ahead) = (scene.finished(), scene.unfinished());
+    let home = home();
+    let (old, ahead) = (finished(&home), unfinished(&home));
     // One session from a day that the clock of this machine has not reached.
-    let folder = scene.session_dir(&ahead);
+    let folder = session_dir(&home, &ahead);
     let segment = std::fs::read_dir(folder.join("events")).unwrap().next().unwrap().unwrap().path();
     let lines = std::fs::read(&segment).unwrap();
     let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -131,40 +134,40 @@ fn gc_removes_nothing_by_age_while_the_clock_is_behind() {
     std::fs::write(&segment, &bytes).unwrap();
     let group = group_bytes(&commit_group(ManifestIndex::ZERO, &events, &bytes)).unwrap();
     std::fs::write(folder.join("manifest.jsonl"), group).unwrap();
-    let said = scene.run(&["store", "gc", "--ttl", "0d", "--json"]).json();
+    let said = home.run(&["store", "gc", "--ttl", "0d", "--json"]).json();
     assert_eq!(said["removed"], json!([]));
     assert_eq!((&said["stayed"]["clockBehind"], &said["stayed"]["unfinished"]), (&json!(1), &json!(1)));
-    assert!(scene.session_dir(&old).exists());
+    assert!(session_dir(&home, &old).exists());
     let ahead = session(&ahead);
     assert_eq!(said["aheadOfClock"], json!({ "sessionId": ahead, "at": "9998-01-01T00:00:00.000Z" }));
-    let shown = scene.run(&["store", "gc", "--ttl", "0d"]).out;
+    let shown = home.run(&["store", "gc", "--ttl", "0d"]).out;
     assert!(shown.contains(&ahead) && shown.contains("9998-01-01T00:00:00.000Z"), "{shown}");
 }
 
 #[test]
 fn gc_removes_nothing_when_it_could_not_sweep() {
-    let scene = Scene::new();
-    let old = scene.finished();
-    let lock = std::fs::File::open(scene.data.path().join("store.lock")).unwrap();
+    let home = home();
+    let old = finished(&home);
+    let lock = std::fs::File::open(home.data().join("store.lock")).unwrap();
     lock.try_lock_shared().unwrap();
-    let said = scene.run(&["store", "gc", "--ttl", "0d", "--json"]);
+    let said = home.run(&["store", "gc", "--ttl", "0d", "--json"]);
     assert_eq!((said.code, &said.json()["error"]["code"]), (3, &json!("STORE_BUSY")), "{said:?}");
-    assert!(scene.session_dir(&old).exists(), "busy is said before anything goes");
+    assert!(session_dir(&home, &old).exists(), "busy is said before anything goes");
 }
 
 #[test]
 fn what_gc_removed_is_told_when_it_fails_later() {
     for as_json in [true, false] {
-        let scene = Scene::new();
-        let old = session(&scene.finished());
+        let home = home();
+        let old = session(&finished(&home));
         // Whether anybody is at work in this leftover cannot be asked: its lock is a folder.
-        let leftover = scene.data.path().join("sessions/.tmp-import-1/.lock");
+        let leftover = home.data().join("sessions/.tmp-import-1/.lock");
         std::fs::create_dir_all(&leftover).unwrap();
         let mut call = vec!["store", "gc", "--ttl", "0d"];
         call.extend(as_json.then_some("--json"));
-        let said = scene.run(&call);
+        let said = home.run(&call);
         assert_eq!(said.code, 3, "{said:?}");
-        assert!(!scene.data.path().join("sessions").join(&old).exists());
+        assert!(!home.data().join("sessions").join(&old).exists());
         assert!(said.out.contains(&old) && said.out.contains("STORE_IO"), "{said:?}");
         assert!(!said.out.contains("token") && said.out.contains("run the same command again"), "{said:?}");
         if as_json {
@@ -177,23 +180,23 @@ fn what_gc_removed_is_told_when_it_fails_later() {
 
 #[test]
 fn a_foreign_folder_among_the_sessions_is_a_problem_that_says_what_to_do() {
-    let scene = Scene::new();
-    let old = scene.finished();
-    let foreign = scene.data.path().join("sessions/copy-of-yesterday");
+    let home = home();
+    let old = finished(&home);
+    let foreign = home.data().join("sessions/copy-of-yesterday");
     std::fs::create_dir(&foreign).unwrap();
-    let verified = scene.run(&["store", "verify", "--json"]);
+    let verified = home.run(&["store", "verify", "--json"]);
     assert_eq!(verified.code, 1, "{verified:?}");
     let problem = &verified.json()["problems"][0];
     assert_eq!(problem["what"], "sessions/copy-of-yesterday");
     assert!(problem["fix"].as_str().unwrap().contains("Move it out of sessions/"), "{problem}");
-    let content = scene.content();
-    let said = scene.run(&["store", "gc", "--ttl", "0d", "--json"]);
+    let before = content(&home.data());
+    let said = home.run(&["store", "gc", "--ttl", "0d", "--json"]);
     assert_eq!(said.code, 1);
     let warning = said.json()["safeMode"]["message"].clone();
     assert!(warning.as_str().unwrap().contains("sessions/copy-of-yesterday"), "{warning}");
-    assert!(!scene.session_dir(&old).exists(), "an old session goes all the same");
-    assert_eq!(scene.content(), content, "content stays while the folder is there");
+    assert!(!session_dir(&home, &old).exists(), "an old session goes all the same");
+    assert_eq!(content(&home.data()), before, "content stays while the folder is there");
     std::fs::remove_dir(&foreign).unwrap();
-    assert_eq!(scene.run(&["store", "gc", "--ttl", "0d"]).code, 0);
-    assert!(scene.content().is_empty());
+    assert_eq!(home.run(&["store", "gc", "--ttl", "0d"]).code, 0);
+    assert!(content(&home.data()).is_empty());
 }

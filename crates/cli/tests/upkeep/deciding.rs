@@ -4,53 +4,53 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::scene::{Scene, advance, label, session, start};
+use crate::scene::{advance, content, finished, home, label, session, session_dir, start, unfinished};
 
 #[test]
 fn deleting_asks_at_a_terminal_and_obeys_a_typed_label() {
-    let scene = Scene::new();
-    let run = scene.unfinished();
-    let refused = scene.run(&["session", "delete", &label(&run)]);
+    let home = home();
+    let run = unfinished(&home);
+    let refused = home.run(&["session", "delete", &label(&run)]);
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains("--yes"), "{refused:?}");
     for part in [&session(&run), &label(&run), "tidy the shed", "in_progress", "events"] {
         assert!(refused.out.contains(part), "{part}: {refused:?}");
     }
-    assert!(!scene.typed(&format!("session delete {}", label(&run)), "yes"));
-    assert!(scene.session_dir(&run).exists());
-    assert!(scene.typed(&format!("session delete {}", session(&run)), &label(&run)));
-    assert!(!scene.session_dir(&run).exists());
-    assert_eq!(scene.run(&["session", "delete", &session(&run), "--yes"]).code, 2, "it is gone");
+    assert!(home.typed(&["session", "delete", &label(&run)], "yes").code != 0);
+    assert!(session_dir(&home, &run).exists());
+    assert_eq!(home.typed(&["session", "delete", &session(&run)], &label(&run)).code, 0);
+    assert!(!session_dir(&home, &run).exists());
+    assert_eq!(home.run(&["session", "delete", &session(&run), "--yes"]).code, 2, "it is gone");
 }
 
 #[test]
 fn a_kept_session_is_not_deleted_by_anybody() {
-    let scene = Scene::new();
-    let run = scene.finished();
-    let kept = scene.run(&["session", "keep", &label(&run), "--json"]);
+    let home = home();
+    let run = finished(&home);
+    let kept = home.run(&["session", "keep", &label(&run), "--json"]);
     assert_eq!(kept.json(), json!({ "sessionId": session(&run), "isKept": true }));
-    let refused = scene.run(&["session", "delete", &label(&run), "--yes", "--json"]);
+    let refused = home.run(&["session", "delete", &label(&run), "--yes", "--json"]);
     assert_eq!((refused.code, &refused.json()["error"]["code"]), (2, &json!("VALIDATION_ERROR")));
-    assert!(scene.session_dir(&run).exists());
-    let free = scene.run(&["session", "unkeep", &label(&run), "--json"]);
+    assert!(session_dir(&home, &run).exists());
+    let free = home.run(&["session", "unkeep", &label(&run), "--json"]);
     assert_eq!(free.json(), json!({ "sessionId": session(&run), "isKept": false }));
-    let deleted = scene.run(&["session", "delete", &label(&run), "--yes", "--json"]);
+    let deleted = home.run(&["session", "delete", &label(&run), "--yes", "--json"]);
     assert_eq!(deleted.code, 0, "{deleted:?}");
     let told = deleted.json();
     assert_eq!((&told["sessionId"], &told["deleted"]), (&json!(session(&run)), &json!(true)));
     assert!(told["files"].as_u64().unwrap() >= 3 && told["bytes"].as_u64().unwrap() > 1000, "{told}");
-    assert!(!scene.content().is_empty(), "content goes with gc");
-    assert_eq!(scene.run(&["store", "gc", "--json"]).json()["freed"]["workflows"]["files"], json!(1));
-    assert!(scene.content().is_empty());
+    assert!(!content(&home.data()).is_empty(), "content goes with gc");
+    assert_eq!(home.run(&["store", "gc", "--json"]).json()["freed"]["workflows"]["files"], json!(1));
+    assert!(content(&home.data()).is_empty());
 }
 
 #[test]
 fn a_server_that_knows_a_deleted_session_says_so_and_brings_nothing_back() {
-    let scene = Scene::new();
-    let mut client = scene.server();
+    let home = home();
+    let mut client = home.client();
     let (gone, stays) = (start(&mut client), start(&mut client));
-    assert_eq!(scene.run(&["session", "delete", &session(&gone), "--yes"]).code, 0);
-    assert_eq!(scene.run(&["store", "gc", "--ttl", "0d"]).code, 0);
+    assert_eq!(home.run(&["session", "delete", &session(&gone), "--yes"]).code, 0);
+    assert_eq!(home.run(&["store", "gc", "--ttl", "0d"]).code, 0);
     for _ in 0..2 {
         let ack = advance(&mut client, &gone);
         assert_eq!(ack.code(), "TOKEN_UNKNOWN_NODE", "{}", ack.text);
@@ -59,19 +59,19 @@ fn a_server_that_knows_a_deleted_session_says_so_and_brings_nothing_back() {
     }
     let asked = client.call("resume_session", json!({ "sessionId": session(&gone) }));
     assert_eq!(asked.code(), "SESSION_NOT_FOUND", "{}", asked.text);
-    assert!(!scene.session_dir(&gone).exists());
+    assert!(!session_dir(&home, &gone).exists());
     assert!(!advance(&mut client, &stays).is_error, "the other one goes on");
     assert!(!start(&mut client).is_error, "and so does the store");
-    assert_eq!(scene.run(&["store", "verify"]).code, 0);
+    assert_eq!(home.run(&["store", "verify"]).code, 0);
 }
 
 #[test]
 fn a_damaged_session_can_be_deleted_by_its_id() {
-    let scene = Scene::new();
-    let run = scene.finished();
-    fs::write(scene.session_dir(&run).join("manifest.jsonl"), "damage").unwrap();
-    let deleted = scene.run(&["session", "delete", &session(&run), "--yes"]);
+    let home = home();
+    let run = finished(&home);
+    fs::write(session_dir(&home, &run).join("manifest.jsonl"), "damage").unwrap();
+    let deleted = home.run(&["session", "delete", &session(&run), "--yes"]);
     assert_eq!(deleted.code, 0, "{deleted:?}");
     assert!(deleted.out.contains("cannot be read whole"));
-    assert!(!scene.session_dir(&run).exists());
+    assert!(!session_dir(&home, &run).exists());
 }

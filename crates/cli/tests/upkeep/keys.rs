@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, advance, start};
+use crate::scene::{advance, home, start, unfinished};
 
 #[test]
 fn keys_are_shown_by_fingerprint_and_never_themselves() {
-    let scene = Scene::new();
-    scene.unfinished();
-    let shown = scene.run(&["store", "keys", "show", "--json"]);
+    let home = home();
+    unfinished(&home);
+    let shown = home.run(&["store", "keys", "show", "--json"]);
     assert_eq!(shown.code, 0, "{shown:?}");
     let first = shown.json();
     let current = first["keys"]["current"]["fingerprint"].as_str().unwrap().to_owned();
@@ -22,19 +22,19 @@ fn keys_are_shown_by_fingerprint_and_never_themselves() {
             "file": "keys/keyring.json", "onlyForYou": true, "keys": { "current": { "fingerprint": current } },
         })
     );
-    assert_eq!(scene.run(&["store", "keys", "rotate"]).code, 2, "rotation asks a person");
-    assert!(!scene.typed("store keys rotate", "no"));
-    assert_eq!(scene.run(&["store", "keys", "show", "--json"]).json(), first);
+    assert_eq!(home.run(&["store", "keys", "rotate"]).code, 2, "rotation asks a person");
+    assert!(home.typed(&["store", "keys", "rotate"], "no").code != 0);
+    assert_eq!(home.run(&["store", "keys", "show", "--json"]).json(), first);
 
-    let rotated = scene.run(&["store", "keys", "rotate", "--yes", "--json"]).json();
+    let rotated = home.run(&["store", "keys", "rotate", "--yes", "--json"]).json();
     assert_eq!(rotated["keys"]["previous"]["fingerprint"], json!(current));
     assert_eq!(rotated["noLongerAccepted"], Value::Null);
-    assert!(scene.typed("store keys rotate", "rotate"));
-    let last = scene.run(&["store", "keys", "rotate", "--yes", "--json"]).json();
+    assert!(home.typed(&["store", "keys", "rotate"], "rotate").code == 0);
+    let last = home.run(&["store", "keys", "rotate", "--yes", "--json"]).json();
     assert!(last["noLongerAccepted"]["fingerprint"].is_string());
     let written: Value =
-        serde_json::from_slice(&fs::read(scene.data.path().join("keys/keyring.json")).unwrap()).unwrap();
-    let said = scene.run(&["store", "keys", "show"]);
+        serde_json::from_slice(&fs::read(home.data().join("keys/keyring.json")).unwrap()).unwrap();
+    let said = home.run(&["store", "keys", "show"]);
     for key in ["current", "previous"] {
         assert!(!said.out.contains(written[key].as_str().unwrap()), "a key was printed");
     }
@@ -42,62 +42,62 @@ fn keys_are_shown_by_fingerprint_and_never_themselves() {
 
 #[test]
 fn keys_that_others_may_use_are_refused() {
-    let scene = Scene::new();
-    scene.unfinished();
-    let keys = scene.data.path().join("keys");
+    let home = home();
+    unfinished(&home);
+    let keys = home.data().join("keys");
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o755)).unwrap();
     for command in [&["store", "keys", "show", "--json"][..], &["store", "keys", "rotate", "--yes", "--json"]]
     {
-        let refused = scene.run(command);
+        let refused = home.run(command);
         assert_eq!((refused.code, &refused.json()["error"]["code"]), (1, &json!("STORE_KEYRING_UNUSABLE")));
         assert!(refused.json()["error"]["suggestion"].as_str().unwrap().contains("0700"), "{refused:?}");
     }
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o700)).unwrap();
-    assert_eq!(scene.run(&["store", "keys", "show"]).code, 0);
+    assert_eq!(home.run(&["store", "keys", "show"]).code, 0);
 }
 
 #[test]
 fn a_damaged_key_is_named_and_an_older_keyring_is_accepted() {
-    let scene = Scene::new();
-    scene.unfinished();
-    let file = scene.data.path().join("keys/keyring.json");
+    let home = home();
+    unfinished(&home);
+    let file = home.data().join("keys/keyring.json");
     let mut keyring: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     let key = keyring["current"].as_str().unwrap().to_owned();
     let first = if key.starts_with('A') { "B" } else { "A" };
     keyring["current"] = json!(format!("{first}{}", &key[1..]));
     fs::write(&file, keyring.to_string()).unwrap();
-    let refused = scene.run(&["store", "keys", "show", "--json"]);
+    let refused = home.run(&["store", "keys", "show", "--json"]);
     assert_eq!((refused.code, &refused.json()["error"]["code"]), (1, &json!("STORE_KEYRING_UNUSABLE")));
-    assert!(scene.run(&["doctor"]).out.contains("do not match its `check`"));
+    assert!(home.run(&["doctor"]).out.contains("do not match its `check`"));
 
     keyring["current"] = json!(key);
     keyring.as_object_mut().unwrap().remove("check");
     fs::write(&file, keyring.to_string()).unwrap();
-    assert_eq!(scene.run(&["store", "keys", "show"]).code, 0);
+    assert_eq!(home.run(&["store", "keys", "show"]).code, 0);
 }
 
 #[test]
 fn a_damaged_http_secret_is_named_and_replaced() {
-    let scene = Scene::new();
-    scene.unfinished();
-    let file = scene.data.path().join("keys/http-secret");
+    let home = home();
+    unfinished(&home);
+    let file = home.data().join("keys/http-secret");
     fs::create_dir(&file).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o700)).unwrap();
-    assert!(scene.run(&["doctor"]).out.contains("HTTP secret"));
-    assert_eq!(scene.run(&["store", "keys", "http-secret"]).code, 1);
-    assert_eq!(scene.run(&["store", "keys", "http-secret", "--new", "--yes"]).code, 0);
-    assert_eq!(scene.run(&["store", "keys", "http-secret"]).code, 0);
-    assert!(scene.data.path().join("keys/http-secret.unusable-1").is_dir());
+    assert!(home.run(&["doctor"]).out.contains("HTTP secret"));
+    assert_eq!(home.run(&["store", "keys", "http-secret"]).code, 1);
+    assert_eq!(home.run(&["store", "keys", "http-secret", "--new", "--yes"]).code, 0);
+    assert_eq!(home.run(&["store", "keys", "http-secret"]).code, 0);
+    assert!(home.data().join("keys/http-secret.unusable-1").is_dir());
 }
 
 #[test]
 fn servers_of_before_and_after_a_rotation_take_each_others_tokens() {
-    let scene = Scene::new();
-    let mut before = scene.server();
+    let home = home();
+    let mut before = home.client();
     let old = start(&mut before);
     let other = start(&mut before);
-    assert_eq!(scene.run(&["store", "keys", "rotate", "--yes"]).code, 0);
-    let mut after = scene.server();
+    assert_eq!(home.run(&["store", "keys", "rotate", "--yes"]).code, 0);
+    let mut after = home.client();
     let new = start(&mut after);
     let look =
         |reply: &workrail_testkit::mcp_client::ToolReply| json!({ "stateToken": reply.string("stateToken") });
@@ -111,15 +111,15 @@ fn servers_of_before_and_after_a_rotation_take_each_others_tokens() {
 
     // What the running server mints now is of the new key: it outlives one more rotation.
     let minted = before.call("continue_workflow", look(&other));
-    assert_eq!(scene.run(&["store", "keys", "rotate", "--yes"]).code, 0);
-    let mut last = scene.server();
+    assert_eq!(home.run(&["store", "keys", "rotate", "--yes"]).code, 0);
+    let mut last = home.client();
     assert!(!last.call("continue_workflow", look(&minted)).is_error);
     let ended = last.call("continue_workflow", look(&other));
     assert_eq!(ended.code(), "TOKEN_BAD_SIGNATURE", "two rotations end a token: {}", ended.text);
     let ended = before.call("continue_workflow", look(&other));
     assert_eq!(ended.code(), "TOKEN_BAD_SIGNATURE", "for a server of before as well: {}", ended.text);
     let started = start(&mut before);
-    assert_eq!(scene.run(&["store", "keys", "rotate", "--yes"]).code, 0);
+    assert_eq!(home.run(&["store", "keys", "rotate", "--yes"]).code, 0);
     let taken = last.call("continue_workflow", look(&started));
     assert!(!taken.is_error, "it was signed with the key of its time: {}", taken.text);
     let forged = format!("{}0", &other.string("stateToken")[..other.string("stateToken").len() - 1]);
@@ -156,8 +156,8 @@ fn unsigned(reply: &workrail_testkit::mcp_client::ToolReply) -> (String, Vec<Str
 #[test]
 fn a_replay_after_a_rotation_differs_in_the_signatures_of_its_tokens_only() {
     for encoding in ["v1", "v2"] {
-        let scene = Scene::with(&[("WORKRAIL_TOKEN_ENCODING", encoding)]);
-        let mut client = scene.server();
+        let home = home().with("WORKRAIL_TOKEN_ENCODING", encoding);
+        let mut client = home.client();
         let first = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
         let call =
             json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "looked at it" } });
@@ -166,8 +166,8 @@ fn a_replay_after_a_rotation_differs_in_the_signatures_of_its_tokens_only() {
         let (recorded, old) = unsigned(&answer);
         assert!(old.len() >= 3, "{encoding}: {old:?}");
 
-        assert_eq!(scene.run(&["store", "keys", "rotate", "--yes"]).code, 0);
-        let mut later = scene.server();
+        assert_eq!(home.run(&["store", "keys", "rotate", "--yes"]).code, 0);
+        let mut later = home.client();
         for client in [&mut client, &mut later] {
             let replayed = client.call("continue_workflow", call.clone());
             let (again, new) = unsigned(&replayed);
@@ -179,7 +179,7 @@ fn a_replay_after_a_rotation_differs_in_the_signatures_of_its_tokens_only() {
         }
         // The tokens that are signed again outlive the next rotation, the ones of before do not.
         let replayed = later.call("continue_workflow", call.clone());
-        assert_eq!(scene.run(&["store", "keys", "rotate", "--yes"]).code, 0);
+        assert_eq!(home.run(&["store", "keys", "rotate", "--yes"]).code, 0);
         let state = |reply: &workrail_testkit::mcp_client::ToolReply| json!({ "stateToken": reply.string("stateToken") });
         assert!(!later.call("continue_workflow", state(&replayed)).is_error, "{encoding}");
         assert_eq!(later.call("continue_workflow", state(&answer)).code(), "TOKEN_BAD_SIGNATURE");

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
+use workrail_testkit::home::Home;
 
-use crate::scene::{PROGRAM, Scene, run, session};
+use crate::scene::{PROGRAM, finished, home, run, session, session_dir, unfinished};
 
 /// A `?` forgives a name that this kernel lacks.
 pub(crate) const CALLS: [&str; 5] = ["?renameat", "?renameat2", "unlinkat", "fsync", "mkdirat"];
@@ -33,18 +34,9 @@ pub(crate) fn copy_tree(from: &Path, to: &Path) {
 
 /// Runs a command that is killed at the Nth call of a kind; whether it got through unharmed.
 pub(crate) fn survives(data: &Path, arguments: &[&str], call: &str, when: usize) -> bool {
-    let status = Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
-        .args(["-e", &format!("inject={call}:signal=KILL:when={when}")])
-        .arg(PROGRAM)
-        .args(arguments)
-        .env("WORKRAIL_DATA_DIR", data)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .unwrap();
-    status.success()
+    let (traced, injected) = (format!("trace={call}"), format!("inject={call}:signal=KILL:when={when}"));
+    let tracer = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &traced, "-e", &injected];
+    Home::new(PROGRAM).with_data(data).run_in(&tracer, arguments).code == 0
 }
 
 #[test]
@@ -53,10 +45,10 @@ fn figure_upkeep_killed_at_system_calls() {
         println!("skipped: strace is not here or may not trace");
         return;
     }
-    let scene = Scene::new();
-    let (old, open, broken) = (scene.finished(), scene.unfinished(), scene.finished());
-    let template = scene.data.path();
-    let events = scene.session_dir(&broken).join("events");
+    let home = home();
+    let (old, open, broken) = (finished(&home), unfinished(&home), finished(&home));
+    let template = home.data();
+    let events = session_dir(&home, &broken).join("events");
     let mut segments: Vec<_> = fs::read_dir(events).unwrap().map(|entry| entry.unwrap().path()).collect();
     segments.sort();
     let last = segments.pop().unwrap();
@@ -73,7 +65,7 @@ fn figure_upkeep_killed_at_system_calls() {
         fs::write(&last, if is_damaged { &sound[..sound.len() - 9] } else { &sound[..] }).unwrap();
         for call in CALLS {
             for when in 1.. {
-                copy_tree(template, &data);
+                copy_tree(&template, &data);
                 let unharmed = survives(&data, arguments, call, when);
                 kills += usize::from(!unharmed);
                 check(&data, &id, &damaged, is_damaged, &format!("{arguments:?}, {call} {when}"));

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::scene::{Scene, advance, session, start};
+use crate::scene::{advance, finished, home, session, session_dir, start, unfinished};
 
 /// Every file of a folder, by its name relative to it.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -27,18 +27,18 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn a_damaged_end_is_cut_after_a_backup_and_the_run_goes_on() {
-    let scene = Scene::new();
+    let home = home();
     let run = {
-        let mut client = scene.server();
+        let mut client = home.client();
         let first = start(&mut client);
         assert!(!advance(&mut client, &first).is_error);
         first
     };
     let id = session(&run);
-    let healthy = scene.run(&["store", "repair", &id, "--json"]);
+    let healthy = home.run(&["store", "repair", &id, "--json"]);
     assert_eq!((healthy.code, &healthy.json()["outcome"]), (0, &json!("healthy")), "nothing to do");
 
-    let folder = scene.session_dir(&run);
+    let folder = session_dir(&home, &run);
     let segments = files(&folder.join("events"));
     let (name, mut bytes) = segments.into_iter().next_back().unwrap();
     let kept: u64 = name[..8].parse().unwrap();
@@ -47,7 +47,7 @@ fn a_damaged_end_is_cut_after_a_backup_and_the_run_goes_on() {
     fs::write(folder.join("events").join(&name), bytes).unwrap();
     let damaged = files(&folder);
 
-    let planned = scene.run(&["store", "repair", &id, "--dry-run", "--json"]);
+    let planned = home.run(&["store", "repair", &id, "--dry-run", "--json"]);
     assert_eq!(planned.code, 0, "{planned:?}");
     let plan = planned.json();
     assert_eq!((&plan["outcome"], &plan["eventsKept"]), (&json!("would_repair"), &json!(kept)));
@@ -55,18 +55,18 @@ fn a_damaged_end_is_cut_after_a_backup_and_the_run_goes_on() {
     assert_eq!(plan["givesUp"]["segments"][0]["path"], json!(format!("events/{name}")));
     assert_eq!(plan["givesUp"]["segments"][0]["firstEvent"], json!(kept));
     assert_eq!(plan["givesUp"]["readableNotes"], json!(1));
-    let unasked = scene.run(&["store", "repair", &id]);
+    let unasked = home.run(&["store", "repair", &id]);
     assert_eq!(unasked.code, 2, "repair asks a person");
     assert!(unasked.out.contains("node_output_appended") && unasked.out.contains(&format!("backups/{id}-1")));
     assert_eq!(files(&folder), damaged, "nothing was changed");
-    assert!(!scene.typed(&format!("store repair {id}"), "yes"));
+    assert!(home.typed(&["store", "repair", &id], "yes").code != 0);
 
-    let done = scene.run(&["store", "repair", &id, "--yes", "--json"]);
+    let done = home.run(&["store", "repair", &id, "--yes", "--json"]);
     assert_eq!((done.code, &done.json()["outcome"]), (0, &json!("repaired")), "{done:?}");
-    assert_eq!(files(&scene.data.path().join(format!("backups/{id}-1"))), damaged);
-    assert_eq!(scene.run(&["store", "verify"]).code, 0);
-    assert_eq!(scene.run(&["store", "gc"]).code, 0);
-    let mut client = scene.server();
+    assert_eq!(files(&home.data().join(format!("backups/{id}-1"))), damaged);
+    assert_eq!(home.run(&["store", "verify"]).code, 0);
+    assert_eq!(home.run(&["store", "gc"]).code, 0);
+    let mut client = home.client();
     let again = advance(&mut client, &run);
     assert!(!again.is_error, "the step that was lost is done again: {}", again.text);
 }
@@ -74,41 +74,41 @@ fn a_damaged_end_is_cut_after_a_backup_and_the_run_goes_on() {
 /// Cutting one byte off a manifest made the last acknowledged step vanish, while `verify` said that all was well.
 #[test]
 fn a_step_whose_commit_was_cut_is_named_and_recovered_by_the_same_ack() {
-    let scene = Scene::new();
+    let home = home();
     let (run, recorded) = {
-        let mut client = scene.server();
+        let mut client = home.client();
         let run = start(&mut client);
         let recorded = advance(&mut client, &run);
         (run, recorded)
     };
-    let manifest = scene.session_dir(&run).join("manifest.jsonl");
+    let manifest = session_dir(&home, &run).join("manifest.jsonl");
     let whole = fs::read(&manifest).unwrap();
     fs::write(&manifest, &whole[..whole.len() - 1]).unwrap();
 
-    let verified = scene.run(&["store", "verify"]);
+    let verified = home.run(&["store", "verify"]);
     assert!(verified.code == 0 && verified.out.contains("one completed write"), "{verified:?}");
-    let doctor = scene.run(&["doctor"]);
+    let doctor = home.run(&["doctor"]);
     assert!(doctor.out.contains("waits to be rolled forward"), "{doctor:?}");
-    let planned = scene.run(&["store", "repair", &session(&run), "--dry-run", "--json"]);
+    let planned = home.run(&["store", "repair", &session(&run), "--dry-run", "--json"]);
     assert_eq!(planned.json()["outcome"], json!("would_roll_forward"));
     assert_eq!(fs::read(&manifest).unwrap(), &whole[..whole.len() - 1], "looking changes nothing");
 
-    let again = advance(&mut scene.server(), &run);
+    let again = advance(&mut home.client(), &run);
     assert_eq!(again.text, recorded.text, "the ack gives the recorded answer");
     assert_eq!(fs::read(&manifest).unwrap(), whole);
-    assert!(!scene.run(&["store", "verify"]).out.contains("completed write"));
+    assert!(!home.run(&["store", "verify"]).out.contains("completed write"));
 
     fs::write(&manifest, &whole[..whole.len() - 1]).unwrap();
-    let repaired = scene.run(&["store", "repair", &session(&run), "--json"]);
+    let repaired = home.run(&["store", "repair", &session(&run), "--json"]);
     assert_eq!((repaired.code, &repaired.json()["outcome"]), (0, &json!("rolled_forward")), "{repaired:?}");
     assert_eq!(fs::read(&manifest).unwrap(), whole);
 }
 
 #[test]
 fn a_damaged_or_lost_manifest_is_rebuilt_and_nothing_is_given_up() {
-    let scene = Scene::new();
-    let run = scene.finished();
-    let (id, manifest) = (session(&run), scene.session_dir(&run).join("manifest.jsonl"));
+    let home = home();
+    let run = finished(&home);
+    let (id, manifest) = (session(&run), session_dir(&home, &run).join("manifest.jsonl"));
     let sound = fs::read_to_string(&manifest).unwrap();
     let damages = [
         Some(sound.replacen("bytes", "bites", 1)),
@@ -123,42 +123,42 @@ fn a_damaged_or_lost_manifest_is_rebuilt_and_nothing_is_given_up() {
         if let Some(text) = &damage {
             fs::write(&manifest, text).unwrap();
         }
-        assert_eq!(scene.run(&["store", "verify"]).code, 1, "{damage:?}");
-        let planned = scene.run(&["store", "repair", &id, "--dry-run"]);
+        assert_eq!(home.run(&["store", "verify"]).code, 1, "{damage:?}");
+        let planned = home.run(&["store", "repair", &id, "--dry-run"]);
         assert!(planned.out.contains("Nothing would be lost."), "{damage:?}: {planned:?}");
-        let done = scene.run(&["store", "repair", &id, "--yes", "--json"]);
+        let done = home.run(&["store", "repair", &id, "--yes", "--json"]);
         assert_eq!((done.code, &done.json()["outcome"]), (0, &json!("repaired")), "{damage:?}: {done:?}");
         assert_eq!(fs::read_to_string(&manifest).unwrap(), sound, "{damage:?}");
-        assert_eq!(scene.run(&["store", "verify"]).code, 0, "{damage:?}");
+        assert_eq!(home.run(&["store", "verify"]).code, 0, "{damage:?}");
     }
 }
 
 #[test]
 fn what_is_in_the_way_of_the_activity_counter_is_named_and_stops_nobody() {
-    let scene = Scene::new();
-    let run = scene.unfinished();
+    let home = home();
+    let run = unfinished(&home);
     for name in ["activity", "activity.lock"] {
-        fs::remove_file(scene.data.path().join(name)).unwrap();
-        fs::create_dir(scene.data.path().join(name)).unwrap();
+        fs::remove_file(home.data().join(name)).unwrap();
+        fs::create_dir(home.data().join(name)).unwrap();
     }
-    fs::write(scene.session_dir(&run).join("events/notes.txt"), "of the user").unwrap();
-    let advanced = advance(&mut scene.server(), &run);
+    fs::write(session_dir(&home, &run).join("events/notes.txt"), "of the user").unwrap();
+    let advanced = advance(&mut home.client(), &run);
     assert!(!advanced.is_error, "{}", advanced.text);
-    let again = advance(&mut scene.server(), &run);
+    let again = advance(&mut home.client(), &run);
     assert_eq!(again.text, advanced.text);
-    assert!(scene.session_dir(&run).join("events/notes.txt").exists(), "a foreign file stays");
-    let doctor = scene.run(&["doctor"]);
+    assert!(session_dir(&home, &run).join("events/notes.txt").exists(), "a foreign file stays");
+    let doctor = home.run(&["doctor"]);
     assert!(doctor.out.contains("activity is in the way"), "{doctor:?}");
-    let verified = scene.run(&["store", "verify", "--json"]);
+    let verified = home.run(&["store", "verify", "--json"]);
     let notes = verified.json()["notes"].to_string();
     assert!(verified.code == 0 && notes.contains("\"activity\"") && notes.contains("notes.txt"), "{notes}");
 }
 
 #[test]
 fn what_a_repair_cannot_mend_it_refuses() {
-    let scene = Scene::new();
-    let run = scene.unfinished();
-    let folder = scene.session_dir(&run);
+    let home = home();
+    let run = unfinished(&home);
+    let folder = session_dir(&home, &run);
     let (manifest, events) = (folder.join("manifest.jsonl"), folder.join("events"));
     let segment = fs::read_dir(&events).unwrap().next().unwrap().unwrap().path();
     let (sound, first) = (fs::read_to_string(&manifest).unwrap(), fs::read_to_string(&segment).unwrap());
@@ -170,10 +170,10 @@ fn what_a_repair_cannot_mend_it_refuses() {
     ] {
         fs::write(&manifest, &manifest_text).unwrap();
         fs::write(&segment, &segment_text).unwrap();
-        let refused = scene.run(&["store", "repair", &session(&run), "--yes", "--json"]);
+        let refused = home.run(&["store", "repair", &session(&run), "--yes", "--json"]);
         assert_eq!((refused.code, &refused.json()["error"]["code"]), (1, &json!(code)), "{refused:?}");
         assert_eq!(fs::read_to_string(&manifest).unwrap(), manifest_text);
-        assert!(!scene.data.path().join("backups").exists());
+        assert!(!home.data().join("backups").exists());
     }
-    assert_eq!(scene.run(&["store", "repair", "sess_0000000000000000"]).code, 2);
+    assert_eq!(home.run(&["store", "repair", "sess_0000000000000000"]).code, 2);
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Command;
 
 use serde_json::{Value, json};
+use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
-use crate::scene::{PROGRAM, Said, Scene, label, session};
+use crate::scene::{label, session, unfinished};
 
 /// Steps, then a loop that an artifact ends, then one more step.
 fn looping() -> Value {
@@ -31,27 +31,10 @@ fn looping() -> Value {
     })
 }
 
-fn scene() -> Scene {
-    let scene = Scene::new();
-    fs::write(scene.workflows.path().join("looping.json"), looping().to_string()).unwrap();
-    scene
-}
-
-/// Runs a command that finds the workflow files, as in the project they belong to.
-fn run_here(scene: &Scene, arguments: &[&str]) -> Said {
-    let output = Command::new(PROGRAM)
-        .args(arguments)
-        .env_clear()
-        .env("WORKRAIL_DATA_DIR", scene.data.path())
-        .env("WORKFLOW_STORAGE_PATH", scene.workflows.path())
-        .env("HOME", scene.data.path())
-        .output()
-        .unwrap();
-    Said {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+fn home() -> Home {
+    let home = crate::scene::home();
+    home.workflow(&looping());
+    home
 }
 
 fn step(client: &mut McpClient, reply: &ToolReply, notes: &str, artifacts: Value) -> ToolReply {
@@ -64,8 +47,8 @@ fn step(client: &mut McpClient, reply: &ToolReply, notes: &str, artifacts: Value
 }
 
 /// A run with a loop, long notes, a checkpoint and a branch, which waits at its last step.
-fn long_run(scene: &Scene) -> ToolReply {
-    let mut client = scene.server();
+fn long_run(home: &Home) -> ToolReply {
+    let mut client = home.client();
     let start = json!({ "workflowId": "team.looping", "goal": "round and round", "idempotencyKey": "one" });
     let start = client.call("start_workflow", start);
     assert!(!start.is_error, "{}", start.text);
@@ -79,12 +62,12 @@ fn long_run(scene: &Scene) -> ToolReply {
     assert!(!kept.is_error, "{}", kept.text);
     let again = step(&mut client, &first, "once more", turn("continue"));
     let last = step(&mut client, &again, "enough", turn("stop"));
-    assert_eq!(last.structured["pending"]["stepId"].as_str().or(Some("last")), Some("last"));
+    assert_eq!(last.step(), "last", "{}", last.text);
     last
 }
 
-fn content_files(scene: &Scene, folder: &str) -> BTreeMap<String, Vec<u8>> {
-    let path = scene.data.path().join(folder);
+fn content_files(home: &Home, folder: &str) -> BTreeMap<String, Vec<u8>> {
+    let path = home.data().join(folder);
     let entries = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap());
     entries
         .map(|entry| {
@@ -98,98 +81,95 @@ fn content_files(scene: &Scene, folder: &str) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn every_snapshot_and_workflow_is_computed_again_byte_for_byte() {
-    let scene = scene();
-    let last = long_run(&scene);
-    let mut wanted = content_files(&scene, "snapshots");
-    wanted.extend(content_files(&scene, "workflows/pinned"));
+    let home = home();
+    let last = long_run(&home);
+    let mut wanted = content_files(&home, "snapshots");
+    wanted.extend(content_files(&home, "workflows/pinned"));
     assert!(wanted.len() >= 5, "{:?}", wanted.keys());
     for (number, (path, bytes)) in wanted.iter().enumerate() {
-        let file = scene.data.path().join(path);
+        let file = home.data().join(path);
         match number % 3 {
             0 => fs::remove_file(&file).unwrap(),
             1 => fs::write(&file, &bytes[..bytes.len() / 2]).unwrap(),
             _ => fs::write(&file, b"{}").unwrap(),
         }
     }
-    let planned = run_here(&scene, &["store", "repair", &label(&last), "--dry-run", "--json"]);
+    let planned = home.run(&["store", "repair", &label(&last), "--dry-run", "--json"]);
     assert_eq!(planned.json()["outcome"], json!("healthy"), "the log is fine: {planned:?}");
-    assert_eq!(scene.run(&["store", "verify"]).code, 1, "a dry run changes nothing");
-    let done = run_here(&scene, &["store", "repair", "--all", "--json"]);
+    assert_eq!(home.run(&["store", "verify"]).code, 1, "a dry run changes nothing");
+    let done = home.run(&["store", "repair", "--all", "--json"]);
     assert_eq!((done.code, &done.json()["content"]["lost"]), (0, &json!([])), "{done:?}");
     assert_eq!(done.json()["content"]["restored"].as_array().unwrap().len(), wanted.len());
     for (path, bytes) in &wanted {
-        assert_eq!(&fs::read(scene.data.path().join(path)).unwrap(), bytes, "{path}");
+        assert_eq!(&fs::read(home.data().join(path)).unwrap(), bytes, "{path}");
     }
-    let verified = scene.run(&["store", "verify", "--json"]);
+    let verified = home.run(&["store", "verify", "--json"]);
     assert_eq!((verified.code, &verified.json()["notes"]), (0, &json!([])), "{verified:?}");
-    assert_eq!(scene.run(&["store", "gc"]).code, 0);
-    step(&mut scene.server(), &last, "the end", json!([]));
-    assert!(run_here(&scene, &["store", "repair", "--all"]).out.contains("No damaged content."));
+    assert_eq!(home.run(&["store", "gc"]).code, 0);
+    step(&mut home.client(), &last, "the end", json!([]));
+    let again = home.run(&["store", "repair", "--all", "--json"]);
+    assert_eq!((again.code, &again.json()["content"]["restored"]), (0, &json!([])), "{again:?}");
 }
 
 #[test]
 fn damaged_shared_content_is_named_with_everybody_who_needs_it() {
-    let scene = scene();
-    let (one, two) = (scene.unfinished(), scene.unfinished());
-    let (path, bytes) = content_files(&scene, "workflows/pinned").pop_first().unwrap();
-    fs::write(scene.data.path().join(&path), b"{}").unwrap();
+    let home = home();
+    let (one, two) = (unfinished(&home), unfinished(&home));
+    let (path, bytes) = content_files(&home, "workflows/pinned").pop_first().unwrap();
+    fs::write(home.data().join(&path), b"{}").unwrap();
 
-    let verified = scene.run(&["store", "verify", "--json"]).json();
+    let verified = home.run(&["store", "verify", "--json"]).json();
     let problem = &verified["problems"][0];
     assert_eq!(problem["what"], json!(path));
     for run in [&one, &two] {
         assert!(problem["problem"].as_str().unwrap().contains(&session(run)), "{problem}");
     }
-    let mut client = scene.server();
+    let mut client = home.client();
     let refused = client.call("continue_workflow", json!({ "stateToken": one.string("stateToken") }));
     assert_eq!(refused.structured["code"], json!("STORE_CONTENT_DAMAGED"), "{}", refused.text);
-    assert!(
-        refused.text.contains(&path) && refused.text.contains("workrail store repair --all"),
-        "{}",
-        refused.text
-    );
+    assert!(refused.text.contains(&path), "{}", refused.text);
     assert_eq!(refused.structured["details"]["runs"], json!([label(&one)]), "{}", refused.text);
     let found = client.call("resume_session", json!({ "run": label(&two) }));
     assert!(found.structured["candidates"][0]["problem"].as_str().unwrap().contains(&path), "{}", found.text);
     assert!(!found.is_error, "{}", found.text);
-    assert!(found.text.contains(&label(&two)) && found.text.contains("Cannot continue: "), "{}", found.text);
+    assert!(found.text.contains(&label(&two)), "{}", found.text);
 
     // Without its source the workflow cannot be compiled; with it, it is restored.
-    let lost = scene.run(&["store", "repair", "--all", "--json"]);
+    let lost = home.without("WORKFLOW_STORAGE_PATH").run(&["store", "repair", "--all", "--json"]);
     assert_eq!((lost.code, &lost.json()["content"]["lost"][0]["path"]), (1, &json!(path)), "{lost:?}");
-    assert_eq!(run_here(&scene, &["store", "repair", &label(&one)]).code, 0);
-    assert_eq!(fs::read(scene.data.path().join(&path)).unwrap(), bytes);
+    assert_eq!(home.run(&["store", "repair", &label(&one)]).code, 0);
+    assert_eq!(fs::read(home.data().join(&path)).unwrap(), bytes);
     let looked = client.call("continue_workflow", json!({ "stateToken": one.string("stateToken") }));
     assert!(!looked.is_error, "the server that ran meanwhile goes on: {}", looked.text);
 }
 
 #[test]
 fn a_folder_in_the_place_of_a_pinned_workflow_does_not_stop_a_start() {
-    let scene = scene();
-    scene.unfinished();
-    let (path, bytes) = content_files(&scene, "workflows/pinned").pop_first().unwrap();
-    let file = scene.data.path().join(&path);
+    let home = home();
+    unfinished(&home);
+    let (path, bytes) = content_files(&home, "workflows/pinned").pop_first().unwrap();
+    let file = home.data().join(&path);
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
     fs::write(file.join("mine.txt"), "kept").unwrap();
-    scene.unfinished();
+    unfinished(&home);
     assert_eq!(fs::read(&file).unwrap(), bytes);
-    let aside = fs::read_dir(scene.data.path().join("backups/content")).unwrap().next().unwrap().unwrap();
+    let aside = fs::read_dir(home.data().join("backups/content")).unwrap().next().unwrap().unwrap();
     assert_eq!(fs::read_to_string(aside.path().join("mine.txt")).unwrap(), "kept");
 }
 
 #[test]
 fn what_cannot_be_computed_again_is_named_and_comes_from_a_backup() {
-    let (scene, place) = (scene(), tempfile::tempdir().unwrap());
-    let last = long_run(&scene);
+    let (home, place) = (home(), tempfile::tempdir().unwrap());
+    let last = long_run(&home);
     let backup = place.path().join("backup");
     let backup = backup.to_str().unwrap();
-    assert_eq!(scene.run(&["store", "backup", backup]).code, 0);
-    let blobs = content_files(&scene, "blobs");
+    assert_eq!(home.run(&["store", "backup", backup]).code, 0);
+    let blobs = content_files(&home, "blobs");
     for path in blobs.keys() {
-        fs::remove_file(scene.data.path().join(path)).unwrap();
+        fs::remove_file(home.data().join(path)).unwrap();
     }
-    let found = run_here(&scene, &["store", "repair", "--all", "--json"]);
+    let found = home.run(&["store", "repair", "--all", "--json"]);
     let report = found.json();
     assert_eq!(
         (found.code, report["content"]["lost"].as_array().unwrap().len()),
@@ -197,11 +177,11 @@ fn what_cannot_be_computed_again_is_named_and_comes_from_a_backup() {
         "{found:?}"
     );
     // The run itself can go on: a lost reply is never rendered again, and looking works.
-    let looked = scene.server().call("continue_workflow", json!({ "stateToken": last.string("stateToken") }));
+    let looked = home.client().call("continue_workflow", json!({ "stateToken": last.string("stateToken") }));
     assert!(!looked.is_error, "{}", looked.text);
-    let done = run_here(&scene, &["store", "repair", "--all", "--from", backup, "--json"]);
+    let done = home.run(&["store", "repair", "--all", "--from", backup, "--json"]);
     assert_eq!((done.code, done.json()["content"]["restored"].as_array().unwrap().len()), (0, blobs.len()));
-    assert_eq!(content_files(&scene, "blobs"), blobs);
-    assert_eq!(scene.run(&["store", "verify"]).code, 0);
-    assert_eq!(run_here(&scene, &["store", "repair", "--all", "--from", "/nowhere"]).code, 2);
+    assert_eq!(content_files(&home, "blobs"), blobs);
+    assert_eq!(home.run(&["store", "verify"]).code, 0);
+    assert_eq!(home.run(&["store", "repair", "--all", "--from", "/nowhere"]).code, 2);
 }

@@ -5,9 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use workrail_testkit::home::Ran;
 
 use crate::reading::{Copied, unprivileged};
-use crate::scene::{Said, Scene, session};
+use crate::scene::{finished, home, session, session_dir, unfinished};
 
 fn deny(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
@@ -19,7 +20,7 @@ fn allow(path: &Path) {
 }
 
 /// The problem that `verify` reports about a path.
-fn problem(verified: &Said, what: &str) -> Value {
+fn problem(verified: &Ran, what: &str) -> Value {
     assert_eq!(verified.code, 1, "{verified:?}");
     let problems = verified.json()["problems"].as_array().unwrap().clone();
     let found = problems.iter().find(|problem| problem["what"] == what);
@@ -29,11 +30,11 @@ fn problem(verified: &Said, what: &str) -> Value {
 /// Broke: `mcp` exited, `verify` stopped and `doctor` found no problem.
 #[test]
 fn a_folder_that_cannot_be_used_is_named_and_stops_no_other_check() {
-    let scene = Scene::new();
-    scene.finished();
+    let home = home();
+    finished(&home);
     for folder in ["blobs", "snapshots", "workflows", "sessions"] {
         for is_denied in [true, false] {
-            let copy = Copied::of(&scene);
+            let copy = Copied::of(&home);
             let path = copy.data().join(folder);
             if is_denied {
                 deny(&path);
@@ -60,11 +61,11 @@ fn a_folder_that_cannot_be_used_is_named_and_stops_no_other_check() {
 /// Broke: every write failed, and neither `verify` nor `doctor` said why.
 #[test]
 fn a_lock_that_cannot_be_taken_is_named() {
-    let scene = Scene::new();
-    let run = scene.finished();
+    let home = home();
+    let run = finished(&home);
     let session_lock = format!("sessions/{}/.lock", session(&run));
     for (lock, is_denied) in [("store.lock", false), (&session_lock, true), (&session_lock, false)] {
-        let copy = Copied::of(&scene);
+        let copy = Copied::of(&home);
         let path = copy.data().join(lock);
         if is_denied {
             deny(&path);
@@ -83,16 +84,16 @@ fn a_lock_that_cannot_be_taken_is_named() {
 /// Broke: `repair --dry-run` offered to give up what only could not be read, and `doctor` sent people to it.
 #[test]
 fn files_that_may_not_be_read_need_a_permission_and_no_repair() {
-    let scene = Scene::new();
-    let run = scene.finished();
+    let home = home();
+    let run = finished(&home);
     let id = session(&run);
-    let folder = scene.session_dir(&run);
+    let folder = session_dir(&home, &run);
     let segments = fs::read_dir(folder.join("events")).unwrap().map(|entry| entry.unwrap().file_name());
     let mut denied: Vec<String> =
         segments.map(|name| format!("events/{}", name.into_string().unwrap())).collect();
     denied.extend(["events".to_owned(), "manifest.jsonl".to_owned()]);
     for name in denied {
-        let copy = Copied::of(&scene);
+        let copy = Copied::of(&home);
         let path = copy.data().join("sessions").join(&id).join(&name);
         deny(&path);
         let found = problem(&unprivileged(&copy.data(), &["store", "verify", "--json"]), &id);
@@ -111,18 +112,18 @@ fn files_that_may_not_be_read_need_a_permission_and_no_repair() {
 /// Broke: a segment that was damaged after its session had been indexed made the session vanish without a word.
 #[test]
 fn resume_counts_a_session_that_was_damaged_since_it_was_indexed() {
-    let scene = Scene::new();
-    let (damaged, sound) = (scene.unfinished(), scene.unfinished());
-    assert_eq!(scene.run(&["session", "list"]).code, 0);
-    let before = scene.server().call("resume_session", json!({}));
+    let home = home();
+    let (damaged, sound) = (unfinished(&home), unfinished(&home));
+    assert_eq!(home.run(&["session", "list"]).code, 0);
+    let before = home.client().call("resume_session", json!({}));
     assert_eq!(before.structured["candidates"].as_array().map(Vec::len), Some(2), "{}", before.text);
-    let events = fs::read_dir(scene.session_dir(&damaged).join("events")).unwrap();
+    let events = fs::read_dir(session_dir(&home, &damaged).join("events")).unwrap();
     let segment = events.map(|entry| entry.unwrap().path()).max().unwrap();
     let mut bytes = fs::read(&segment).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&segment, bytes).unwrap();
-    let after = scene.server().call("resume_session", json!({}));
+    let after = home.client().call("resume_session", json!({}));
     let offered = after.structured["candidates"].as_array().unwrap();
     assert!(offered.len() == 1 && offered[0]["sessionId"] == json!(session(&sound)), "{}", after.text);
     assert_eq!(after.structured["unhealthySessions"], json!(1), "{}", after.text);

@@ -1,12 +1,11 @@
-//! A data directory with runs in it, and commands run on it.
+//! A home with runs in it, and what its data directory holds.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use workrail_testkit::home::{Home, Ran};
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
-use workrail_testkit::terminal;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -18,87 +17,37 @@ pub(crate) fn one_step() -> Value {
     })
 }
 
-pub(crate) struct Scene {
-    pub(crate) data: tempfile::TempDir,
-    pub(crate) workflows: tempfile::TempDir,
-    variables: Vec<(&'static str, &'static str)>,
+/// A home with that workflow.
+pub(crate) fn home() -> Home {
+    let home = Home::new(PROGRAM);
+    home.workflow(&one_step());
+    home
 }
 
-/// What a command said and how it ended.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) code: i32,
-    pub(crate) out: String,
-    pub(crate) err: String,
+/// A run that is finished.
+pub(crate) fn finished(home: &Home) -> ToolReply {
+    let mut client = home.client();
+    let first = start(&mut client);
+    let last = advance(&mut client, &first);
+    assert_eq!(last.structured["isComplete"], Value::from(true), "{}", last.text);
+    client.close();
+    first
 }
 
-impl Said {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
+/// A run that waits at its step.
+pub(crate) fn unfinished(home: &Home) -> ToolReply {
+    let mut client = home.client();
+    let first = start(&mut client);
+    // No file of the server remains to vanish while a test looks at the files.
+    client.close();
+    first
 }
 
-impl Scene {
-    pub(crate) fn new() -> Self {
-        Self::with(&[])
-    }
-
-    /// The same, with variables in the environment of its servers.
-    pub(crate) fn with(variables: &[(&'static str, &'static str)]) -> Self {
-        let scene = Self {
-            data: tempfile::tempdir().unwrap(),
-            workflows: tempfile::tempdir().unwrap(),
-            variables: variables.to_vec(),
-        };
-        std::fs::write(scene.workflows.path().join("one.json"), one_step().to_string()).unwrap();
-        scene
-    }
-
-    pub(crate) fn server(&self) -> McpClient {
-        let mut env = vec![("WORKFLOW_STORAGE_PATH", self.workflows.path())];
-        env.extend(self.variables.iter().map(|(name, value)| (*name, Path::new(*value))));
-        McpClient::start(Path::new(PROGRAM), self.data.path(), &env)
-    }
-
-    /// Runs a command that is not at a terminal.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
-        run(self.data.path(), arguments)
-    }
-
-    /// Runs a command at a terminal and types a line into it.
-    pub(crate) fn typed(&self, arguments: &str, line: &str) -> bool {
-        terminal::typed(Path::new(PROGRAM), self.data.path(), arguments, line)
-    }
-
-    /// A run that is finished.
-    pub(crate) fn finished(&self) -> ToolReply {
-        let mut client = self.server();
-        let first = start(&mut client);
-        let last = advance(&mut client, &first);
-        assert_eq!(last.structured["isComplete"], Value::from(true), "{}", last.text);
-        client.close();
-        first
-    }
-
-    /// A run that waits at its step.
-    pub(crate) fn unfinished(&self) -> ToolReply {
-        let mut client = self.server();
-        let first = start(&mut client);
-        // Nothing of it is left to vanish while somebody looks at the files.
-        client.close();
-        first
-    }
-
-    pub(crate) fn session_dir(&self, reply: &ToolReply) -> PathBuf {
-        self.data.path().join("sessions").join(session(reply))
-    }
-
-    /// The names of all content files.
-    pub(crate) fn content(&self) -> BTreeSet<String> {
-        content(self.data.path())
-    }
+pub(crate) fn session_dir(home: &Home, reply: &ToolReply) -> PathBuf {
+    home.data().join("sessions").join(session(reply))
 }
 
+/// The names of all content files.
 pub(crate) fn content(data: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for folder in ["snapshots", "blobs", "workflows/pinned"] {
@@ -109,20 +58,9 @@ pub(crate) fn content(data: &Path) -> BTreeSet<String> {
     names
 }
 
-pub(crate) fn run(data: &Path, arguments: &[&str]) -> Said {
-    let output = Command::new(PROGRAM)
-        .args(arguments)
-        .env_clear()
-        .env("WORKRAIL_DATA_DIR", data)
-        .env("HOME", data)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    Said {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+/// Runs a command on a data directory, in a home of its own.
+pub(crate) fn run(data: &Path, arguments: &[&str]) -> Ran {
+    Home::new(PROGRAM).with_data(data).run(arguments)
 }
 
 pub(crate) fn start(client: &mut McpClient) -> ToolReply {
