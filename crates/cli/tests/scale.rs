@@ -262,7 +262,7 @@ fn an_unreadable_session_is_listed_and_harms_no_other() {
     assert_eq!(code, Some(0), "{list}");
     assert!(list.contains(&label(&good)) && list.contains(&bad_id), "{list}");
     let row = list.lines().find(|line| line.contains(&bad_id)).unwrap_or_default();
-    assert!(row.contains("unreadable: ") && row.contains("Permission denied"), "{list}");
+    assert!(row.contains("may not be read") && row.contains("Permission denied"), "{list}");
     let (code, found) = scene.command_as_nobody(&["resume", "good", "work"]);
     assert_eq!(code, Some(0), "{found}");
     assert!(found.contains(&label(&good)), "{found}");

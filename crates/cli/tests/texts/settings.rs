@@ -33,7 +33,7 @@ fn explain_and_usage() {
     let stage = Stage::new();
     stage.say(&["explain", "token_bad_signature"]);
     stage.say(&["explain", "NO_SUCH_CODE"]);
-    stage.say(&["store", "verify"]);
+    stage.say(&["verify"]);
     stage.say(&["session", "list", "--no-such"]);
     stage.say(&["session", "list", "--no-such", "--json"]);
     stage.compare("explain_and_usage");
