@@ -77,13 +77,13 @@ impl Stage {
     pub(crate) fn say(&self, arguments: &[&str]) {
         let ran = self.home.run(arguments);
         let mut said = self.transcript.borrow_mut();
-        write!(said, "$ workrail {}\n", arguments.join(" ")).unwrap();
+        writeln!(said, "$ workrail {}", arguments.join(" ")).unwrap();
         said.push_str(&ran.out);
         for line in ran.err.lines() {
-            write!(said, "! {line}\n").unwrap();
+            writeln!(said, "! {line}").unwrap();
         }
         if ran.code != 0 {
-            write!(said, "[exit code {}]\n", ran.code).unwrap();
+            writeln!(said, "[exit code {}]", ran.code).unwrap();
         }
         said.push('\n');
     }
