@@ -8,14 +8,13 @@
 //! printed and not judged, because starting a process dominates them.
 #![expect(clippy::print_stdout, reason = "a benchmark reports")]
 
-use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use workrail_core::label::RunLabel;
+use workrail_testkit::home::Home;
 use workrail_testkit::large_store::Template;
-use workrail_testkit::mcp_client::McpClient;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 const REPETITIONS: usize = 7;
@@ -35,57 +34,35 @@ fn main() -> ExitCode {
     }
 }
 
-/// A data directory and a folder of workflows.
-struct Scene {
-    data: tempfile::TempDir,
-    workflows: tempfile::TempDir,
+/// A home with a workflow of three steps.
+fn home() -> Home {
+    let home = Home::new(PROGRAM);
+    let step = |id: &str| json!({ "id": id, "title": format!("Step {id}"), "prompt": "Do it." });
+    write(&home, "bench.flow", &json!([step("one"), step("two"), step("three")]));
+    home
 }
 
-impl Scene {
-    fn new() -> Self {
-        let (data, workflows) = (tempfile::tempdir(), tempfile::tempdir());
-        let scene = Self { data: data.expect("a folder"), workflows: workflows.expect("a folder") };
-        let step = |id: &str| json!({ "id": id, "title": format!("Step {id}"), "prompt": "Do it." });
-        scene.write("bench.flow", &json!([step("one"), step("two"), step("three")]));
-        scene
-    }
+fn write(home: &Home, id: &str, steps: &serde_json::Value) {
+    home.workflow(&json!({
+        "id": id, "name": "Bench", "version": "1.0.0", "description": "Measured.", "steps": steps,
+    }));
+}
 
-    fn write(&self, id: &str, steps: &serde_json::Value) {
-        let text = json!({
-            "id": id, "name": "Bench", "version": "1.0.0", "description": "Measured.", "steps": steps,
-        });
-        std::fs::write(self.workflows.path().join(format!("{id}.json")), text.to_string()).expect("a file");
-    }
-
-    fn server(&self) -> McpClient {
-        let sources = [("WORKFLOW_STORAGE_PATH", self.workflows.path())];
-        McpClient::start(Path::new(PROGRAM), self.data.path(), &sources)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Duration {
-        let mut command = Command::new(PROGRAM);
-        command.args(arguments).env_clear();
-        command.env("WORKRAIL_DATA_DIR", self.data.path()).env("HOME", self.data.path());
-        timed(&mut command)
-    }
-
-    /// A run that completed its first steps; the last state token.
-    fn run(&self, workflow: &str, steps: usize) -> String {
-        let mut client = self.server();
-        let goal = "Give the login form xxxxxxx a retry budget";
-        let mut reply = client.call("start_workflow", json!({ "workflowId": workflow, "goal": goal }));
-        for step in 0..steps {
-            assert!(!reply.is_error, "{}", reply.text);
-            let notes =
-                format!("Step {step} of xxxxxxx: the parser, the lexer and their tests were changed.");
-            let output = json!({ "notesMarkdown": notes });
-            let ack = reply.string("ackToken");
-            reply = client.call("continue_workflow", json!({ "ackToken": ack, "output": output }));
-        }
+/// A run that completed its first steps; the last state token.
+fn run(home: &Home, workflow: &str, steps: usize) -> String {
+    let mut client = home.client();
+    let goal = "Give the login form xxxxxxx a retry budget";
+    let mut reply = client.call("start_workflow", json!({ "workflowId": workflow, "goal": goal }));
+    for step in 0..steps {
         assert!(!reply.is_error, "{}", reply.text);
-        client.close();
-        reply.string("stateToken")
+        let notes = format!("Step {step} of xxxxxxx: the parser, the lexer and their tests were changed.");
+        let output = json!({ "notesMarkdown": notes });
+        let ack = reply.string("ackToken");
+        reply = client.call("continue_workflow", json!({ "ackToken": ack, "output": output }));
     }
+    assert!(!reply.is_error, "{}", reply.text);
+    client.close();
+    reply.string("stateToken")
 }
 
 fn timed(command: &mut Command) -> Duration {
@@ -104,19 +81,19 @@ fn middle(measure: impl FnMut() -> Duration) -> Duration {
 
 /// The worst ratio to a plain listing.
 fn large_store(sessions: u64) -> f64 {
-    let scene = Scene::new();
-    scene.run("bench.flow", 2);
-    let data = scene.data.path();
-    let runs = Template::of(data).multiply(data, sessions - 1, "xxxxxxx");
+    let home = home();
+    run(&home, "bench.flow", 2);
+    let data = home.data();
+    let runs = Template::of(&data).multiply(&data, sessions - 1, "xxxxxxx");
     let label = RunLabel::of(runs[runs.len() / 2].1).to_string();
-    let first = scene.command(&["session", "list"]);
+    let first = timed(&mut home.command(&["session", "list"]));
     println!("{sessions} sessions; the first listing, which builds the index: {first:.0?}");
     let folder = data.join("sessions");
     let listing = middle(|| timed(Command::new("ls").args(["-U", "-s"]).arg(&folder)));
     println!("{:<28} {listing:>10.1?}", "ls -U -s");
     let resume = middle(|| {
         let begin = Instant::now();
-        let mut client = scene.server();
+        let mut client = home.client();
         let found = client.call("resume_session", json!({ "query": "login 0000500" }));
         assert!(!found.is_error, "{}", found.text);
         client.close();
@@ -124,9 +101,9 @@ fn large_store(sessions: u64) -> f64 {
     });
     let rows = [
         ("resume_session", resume),
-        ("sessions list", middle(|| scene.command(&["session", "list"]))),
-        ("sessions show LABEL", middle(|| scene.command(&["show", &label]))),
-        ("report LABEL", middle(|| scene.command(&["report", &label]))),
+        ("sessions list", middle(|| timed(&mut home.command(&["session", "list"])))),
+        ("sessions show LABEL", middle(|| timed(&mut home.command(&["show", &label])))),
+        ("report LABEL", middle(|| timed(&mut home.command(&["report", &label])))),
     ];
     let mut worst: f64 = 0.0;
     for (name, taken) in rows {
@@ -134,14 +111,14 @@ fn large_store(sessions: u64) -> f64 {
         worst = worst.max(ratio);
         println!("{name:<28} {taken:>10.1?}  {ratio:>6.1} times (at most {LISTING_RATIO_MAX})");
     }
-    println!("{:<28} {:>10.1?}", "doctor", scene.command(&["doctor"]));
+    println!("{:<28} {:>10.1?}", "doctor", timed(&mut home.command(&["doctor"])));
     worst
 }
 
 /// The first rehydrate of a long run in a new process, compared with that of a short one.
 fn long_session(steps: usize) -> f64 {
     let rehydrate = |steps: usize| {
-        let scene = Scene::new();
+        let home = home();
         let round = json!({ "id": "round", "title": "Round", "prompt": "Do the next one." });
         let repeated = |id: &str, count: usize, body: serde_json::Value| {
             let times = json!({ "type": "for", "count": count, "maxIterations": count });
@@ -149,10 +126,10 @@ fn long_session(steps: usize) -> f64 {
         };
         // One loop alone may not have so many rounds.
         let inner = repeated("inner", 100, round);
-        scene.write("bench.long", &json!([repeated("outer", steps / 100 + 1, inner)]));
-        let state = scene.run("bench.long", steps);
+        write(&home, "bench.long", &json!([repeated("outer", steps / 100 + 1, inner)]));
+        let state = run(&home, "bench.long", steps);
         middle(|| {
-            let mut client = scene.server();
+            let mut client = home.client();
             let begin = Instant::now();
             let looked = client.call("continue_workflow", json!({ "stateToken": state }));
             let taken = begin.elapsed();

@@ -1,7 +1,5 @@
 //! No test sees what the developer who runs it has: settings, workflows, sessions.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
 use std::process::Command;
 
 use serde_json::json;

@@ -260,11 +260,7 @@ impl Home {
 
     /// `wrapper program arguments`, the same way.
     pub fn command_in(&self, wrapper: &[&str], arguments: &[&str]) -> Command {
-        let mut words: Vec<OsString> = Vec::new();
-        if self.user == User::Nobody {
-            words.push("setpriv".into());
-            words.extend(as_nobody().into_iter().map(OsString::from));
-        }
+        let mut words = self.user_words();
         if self.limits == Limits::TimeAndMemory {
             words.extend(["timeout", "--signal=KILL", SECONDS_MAX, "prlimit"].map(OsString::from));
             words.push(format!("--data={DATA_BYTES_MAX}").into());
@@ -273,6 +269,16 @@ impl Home {
         words.push(self.program.clone().into());
         words.extend(arguments.iter().map(OsString::from));
         self.prepared(&words)
+    }
+
+    /// What makes the rest of a command run as the user of this home.
+    fn user_words(&self) -> Vec<OsString> {
+        match self.user {
+            User::Nobody => {
+                ["setpriv".to_owned()].into_iter().chain(as_nobody()).map(OsString::from).collect()
+            }
+            User::Ourselves | User::OnlyRoot => Vec::new(),
+        }
     }
 
     fn prepared(&self, words: &[OsString]) -> Command {
@@ -309,8 +315,12 @@ impl Home {
         let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
         let program = self.program.to_str().expect("the program's path is UTF-8");
         let words: Vec<String> = [program].iter().chain(arguments).map(|word| quoted(word)).collect();
-        let script = ["script", "--quiet", "--return", "--command", &words.join(" "), "/dev/null"];
-        let mut command = self.prepared(&script.map(OsString::from));
+        let mut whole = self.user_words();
+        // Without an echo: whether it comes before or after the question is chance.
+        let options = ["script", "--quiet", "--return", "--echo", "never", "--command"];
+        whole.extend(options.map(OsString::from));
+        whole.extend([words.join(" "), "/dev/null".to_owned()].map(OsString::from));
+        let mut command = self.prepared(&whole);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut terminal = command.spawn().expect("`script` makes a terminal");
         let mut keyboard = terminal.stdin.take().expect("stdin is piped");

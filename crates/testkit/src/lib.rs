@@ -3,7 +3,6 @@
 //!
 //! A dev-dependency only: nothing here is shipped.
 
-pub mod command;
 pub mod conformance;
 pub mod fixed;
 pub mod history;
@@ -11,4 +10,4 @@ pub mod home;
 pub mod large_store;
 pub mod mcp_client;
 pub mod memory;
-pub mod terminal;
+pub mod volatile;

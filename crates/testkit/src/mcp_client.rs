@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -31,23 +30,6 @@ pub struct ToolReply {
 }
 
 impl McpClient {
-    /// Starts `program mcp` on a data directory and completes the handshake.
-    pub fn start(program: &Path, data: &Path, extra_env: &[(&str, &Path)]) -> Self {
-        let mut command = Command::new(program);
-        command
-            .arg("mcp")
-            .env_clear()
-            .env("HOME", data)
-            .env("WORKRAIL_DATA_DIR", data)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit());
-        for (name, value) in extra_env {
-            command.env(name, value);
-        }
-        Self::from_command(command).expect("the server starts")
-    }
-
     /// Starts a server by a command whose input and output are piped, and completes the handshake.
     pub fn from_command(mut command: Command) -> Result<Self, String> {
         let mut child = command.spawn().map_err(|error| error.to_string())?;

@@ -29,7 +29,7 @@ fn refused(agent: &mut Agent, arguments: Value) -> ToolReply {
 }
 
 fn started(home: &Home) -> usize {
-    events(&home).iter().filter(|event| event["kind"] == json!("run_started")).count()
+    events(home).iter().filter(|event| event["kind"] == json!("run_started")).count()
 }
 
 #[test]

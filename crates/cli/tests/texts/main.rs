@@ -11,5 +11,7 @@ mod replies;
 mod runs;
 mod sessions;
 mod settings;
+#[path = "../snapshot/mod.rs"]
+mod snapshot;
 mod stage;
 mod store;

@@ -85,3 +85,15 @@ fn approve_and_reject() {
     stage.say_both(&["reject", &label]);
     stage.compare("approve_and_reject");
 }
+
+#[test]
+fn decisions_at_a_terminal() {
+    let (stage, _, waiting) = with_runs();
+    stage.type_line(&["approve", &waiting], "yes");
+    stage.type_line(&["reject", &waiting], &waiting);
+    stage.type_line(&["session", "prefs", "set", "full_auto_never_stop", "--run", &waiting], &waiting);
+    stage.type_line(&["approve", &waiting], &waiting);
+    stage.say(&["log", &waiting, "--limit", "3"]);
+    stage.say(&["report", &waiting]);
+    stage.compare("decisions_at_a_terminal");
+}
