@@ -178,11 +178,26 @@ impl<'a> Group<'a> {
         violations
     }
 
+    /// Prints an answer, for whoever looks at one part of the matrix.
+    #[expect(clippy::print_stdout, reason = "answers are for people to read")]
+    fn show(&self, command: &Command, answer: &Answer) {
+        if std::env::var_os("WORKRAIL_DAMAGE_SHOW").is_some() {
+            let (target, damage) = (self.target.name, self.damage.name());
+            println!(
+                "cell: {target} / {damage} / {}: {:?}: {}",
+                command.name,
+                answer.end,
+                short(&answer.said)
+            );
+        }
+    }
+
     /// What is wrong in one cell, and whether the store is still as it was.
     fn cell(&self, case: &Case<'_>, command: &Command, home: &Home) -> (Vec<String>, bool) {
         let before = tree::read(&home.data());
         let answer = command.run(home);
         let after = tree::read(&home.data());
+        self.show(command, &answer);
         let mut found = case.judge(command, &answer);
         if command.name.starts_with("export") && answer.end == End::Done {
             let taken = home.run(&["session", "import", "../out.json", "--dry-run", "--json"]);
@@ -195,13 +210,16 @@ impl<'a> Group<'a> {
             Effect::Looks if differences.is_empty() => {}
             Effect::Looks => {
                 // The same ack again is a writer, which rolls forward what waits.
-                let rolled = command.name.starts_with("replay") && case.pending;
+                let is_replay = command.name.starts_with("replay");
+                let rolled = is_replay && case.pending;
+                // It takes the session's lock, and makes it where it is missing.
+                let locked = is_replay && differences.iter().all(|name| name.ends_with("/.lock created"));
                 // A server makes the folders that it needs.
                 let made = self.target.role == Role::Base
                     && self.damage == Damage::Missing
                     && matches!(command.call, Call::Tool(..))
                     && differences.iter().all(|difference| difference.ends_with(" created"));
-                if !rolled && !made {
+                if !rolled && !locked && !made {
                     found.push(format!("a look wrote: {}", differences.join(", ")));
                 }
             }
@@ -225,6 +243,7 @@ impl<'a> Group<'a> {
         home: &Home,
         (before, after): (&Tree, &Tree),
     ) -> Vec<String> {
+        // Content without sessions is what deleted sessions leave.
         if case.is_gone() && command.name == "gc" {
             return Vec::new();
         }
@@ -332,7 +351,8 @@ impl<'a> Group<'a> {
 
     /// With the backup everything is what it was, as far as rights allow.
     fn after_restore(&self, case: &Case<'_>, answer: &Answer, home: &Home) -> Vec<String> {
-        let truth = matches!(self.target.role, Role::Log | Role::Content) && case.harms;
+        let is_lost_folder = self.target.role == Role::Base && case.is_emptied();
+        let truth = matches!(self.target.role, Role::Log | Role::Content) && case.harms || is_lost_folder;
         if !truth || case.is_forbidden() {
             return Vec::new();
         }
@@ -360,6 +380,7 @@ impl<'a> Group<'a> {
     ) -> Vec<String> {
         let replaceable = match command.name.as_str() {
             "new http secret" => self.target.role == Role::HttpSecret,
+            _ if self.target.name == "keys folder" => matches!(self.damage, Damage::Missing | Damage::Empty),
             _ => self.target.name == "keyring" && case.harms && !case.has_usable_keys,
         };
         match (replaceable, &answer.end) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::{Home, User};
@@ -41,6 +42,7 @@ pub(crate) struct Template {
     pub(crate) repaired: String,
     /// Which sessions refer to a digest.
     pub(crate) referrers: BTreeMap<String, Vec<String>>,
+    known_commands: Mutex<BTreeMap<String, bool>>,
 }
 
 fn workflow(id: &str, steps: usize) -> Value {
@@ -115,7 +117,16 @@ impl Template {
         // A server that was killed leaves what it said about itself.
         kill_server(&home);
         drop(client);
-        let template = Self { home, victim, sharing, apart, finished, repaired, referrers: BTreeMap::new() };
+        let template = Self {
+            home,
+            victim,
+            sharing,
+            apart,
+            finished,
+            repaired,
+            referrers: BTreeMap::new(),
+            known_commands: Mutex::default(),
+        };
         template.repair_one();
         template.wish();
         template.bundle();
@@ -129,6 +140,13 @@ impl Template {
     fn run(&self, arguments: &[&str]) {
         let ran = self.home.run(arguments);
         assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
+    }
+
+    /// Whether the program has such a command, or such a group of commands; words behind it are its arguments.
+    pub(crate) fn has_command(&self, path: &[&str]) -> bool {
+        let mut known = self.known_commands.lock().unwrap();
+        let asked = path.join(" ");
+        *known.entry(asked).or_insert_with(|| self.home.run(&[path, &["--help"]].concat()).code == 0)
     }
 
     fn repair_one(&self) {

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
-use crate::scene::{PROGRAM, Said, Scene, label, session};
+use crate::scene::{PROGRAM, Said, Scene, advance, label, session};
 
 /// Steps, then a loop that an artifact ends, then one more step.
 fn looping() -> Value {
@@ -204,4 +204,37 @@ fn what_cannot_be_computed_again_is_named_and_comes_from_a_backup() {
     assert_eq!(content_files(&scene, "blobs"), blobs);
     assert_eq!(scene.run(&["store", "verify"]).code, 0);
     assert_eq!(run_here(&scene, &["store", "repair", "--all", "--from", "/nowhere"]).code, 2);
+}
+
+#[test]
+fn a_repeated_call_whose_stored_reply_is_lost_leads_to_the_step_that_followed() {
+    let scene = Scene::new();
+    let first = scene.unfinished();
+    let mut client = scene.server();
+    let done = advance(&mut client, &first);
+    assert!(!done.is_error, "{}", done.text);
+    fs::remove_dir_all(scene.data.path().join("blobs")).unwrap();
+    fs::create_dir(scene.data.path().join("blobs")).unwrap();
+    let again = advance(&mut client, &first);
+    assert_eq!(again.structured["code"], "STORE_CONTENT_DAMAGED", "{}", again.text);
+    assert!(!again.text.contains("store repair"), "no repair computes a reply again: {}", again.text);
+    let next = &again.structured["nextCall"];
+    let shown = client.call(next["tool"].as_str().unwrap(), next["arguments"].clone());
+    assert_eq!((shown.is_error, &shown.structured["isComplete"]), (false, &json!(true)), "{}", shown.text);
+    client.close();
+}
+
+#[test]
+fn preferences_that_were_asked_for_and_cannot_be_read_are_said() {
+    let scene = Scene::new();
+    let id = session(&scene.unfinished());
+    let show = ["session", "prefs", "show", "--session", &id, "--json"];
+    let set = ["session", "prefs", "set", "risk_policy=balanced", "--session", &id, "--json"];
+    assert_eq!(scene.run(&set).code, 0);
+    assert_eq!(scene.run(&show).json()["runs"][0]["pendingProblem"], Value::Null);
+    fs::write(scene.data.path().join("sessions").join(&id).join("control.json"), "{").unwrap();
+    let said = scene.run(&show).json();
+    assert!(said["runs"][0]["pendingProblem"].as_str().unwrap().contains("control.json"), "{said}");
+    assert_eq!(scene.run(&set).code, 0);
+    assert_eq!(scene.run(&show).json()["runs"][0]["pending"]["riskPolicy"], "balanced");
 }
