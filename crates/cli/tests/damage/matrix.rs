@@ -44,15 +44,34 @@ fn is_chosen(target: usize, damage: usize, command: usize) -> bool {
     full || (target * 29 + damage * 13 + command * 7).is_multiple_of(SAMPLED_ONE_IN)
 }
 
+/// Checkpoints after which a session has enough events for its caches.
+const CHECKPOINTS_OF_A_LONG_SESSION: usize = 220;
+
 #[test]
 fn figure_damage_matrix() {
+    try_cells("damage matrix", 1, &|_| true);
+}
+
+#[test]
+fn figure_damage_matrix_of_a_long_session() {
+    let of_long_sessions = ["session cache", "cached projection", "cached keys"];
+    let tried = try_cells("damage matrix of a long session", CHECKPOINTS_OF_A_LONG_SESSION, &|target| {
+        of_long_sessions.contains(&target.name)
+    });
+    assert_eq!(tried, of_long_sessions.len(), "kinds of files that only a long session has");
+}
+
+/// Tries the cells of some targets and prints what was found. How many of the targets there are.
+#[expect(clippy::print_stdout, reason = "figures are for people to read")]
+fn try_cells(figure: &str, checkpoints: usize, is_wanted: &dyn Fn(&Target) -> bool) -> usize {
     let user = User::find();
     if !user.respects_permissions() {
         println!("skipped: permission cases, because setpriv cannot give up root here");
     }
     let place = scratch();
-    let template = Template::build(&place.path().join("template"), user);
-    let (targets, commands) = (targets(&template), commands(&template));
+    let template = Template::build(&place.path().join("template"), user, checkpoints);
+    let (mut targets, commands) = (targets(&template), commands(&template));
+    targets.retain(is_wanted);
     let baseline = baseline(&template, &commands, place.path());
     let only = std::env::var("WORKRAIL_DAMAGE_ONLY").unwrap_or_default();
     let mut groups = Vec::new();
@@ -91,13 +110,14 @@ fn figure_damage_matrix() {
     let violations = violations.into_inner().unwrap();
     print_table(&targets, &groups, &violations);
     println!(
-        "figure: damage matrix: {} kinds of files, {} kinds of damage, {} commands, {cells} cells tried: {} violations",
+        "figure: {figure}: {} kinds of files, {} kinds of damage, {} commands, {cells} cells tried: {} violations",
         targets.len(),
         damages::ALL.len(),
         commands.len(),
         violations.len()
     );
     assert!(violations.is_empty(), "{} violations, listed above", violations.len());
+    targets.len()
 }
 
 #[expect(clippy::print_stdout, reason = "figures are for people to read")]

@@ -90,7 +90,8 @@ fn kill_server(home: &Home) {
 }
 
 impl Template {
-    pub(crate) fn build(root: &Path, user: User) -> Self {
+    /// `checkpoints` of the victim make its log longer.
+    pub(crate) fn build(root: &Path, user: User, checkpoints: usize) -> Self {
         let home = Home::create(&program(), root, user);
         for (id, steps) in [("team.walk", 6), ("team.apart", 4), ("team.short", 1)] {
             home.write(&home.workflows().join(format!("{id}.json")), &workflow(id, steps).to_string());
@@ -108,8 +109,12 @@ impl Template {
                 json!({ "notesMarkdown": "with a list", "artifacts": [{ "kind": "team.list", "items": [1, 2, 3] }] }),
             ],
         );
-        let checkpoint = json!({ "checkpointToken": victim.checkpoint, "output": notes("half of the weir") });
-        victim.checkpoint = done(&mut client, "checkpoint_workflow", checkpoint).string("checkpointToken");
+        for _ in 0..checkpoints {
+            let checkpoint =
+                json!({ "checkpointToken": victim.checkpoint, "output": notes("half of the weir") });
+            victim.checkpoint =
+                done(&mut client, "checkpoint_workflow", checkpoint).string("checkpointToken");
+        }
         let sharing = walk(&mut client, "team.walk", "otters", &[notes("two otters")]);
         let apart = walk(&mut client, "team.apart", "swifts", &[notes("a cloud of swifts")]);
         let finished = walk(&mut client, "team.short", "newts", &[notes("three newts")]).session;
@@ -172,6 +177,8 @@ impl Template {
         let exported =
             other.run(&["session", "export", &guest.session, "-o", self.bundle_path().to_str().unwrap()]);
         assert_eq!(exported.code, 0, "{exported:?}");
+        // An import leaves its lock, but no trace of a session that was deleted since.
+        self.home.write(&self.home.data().join("import.lock"), "");
     }
 
     pub(crate) fn bundle_path(&self) -> PathBuf {

@@ -238,3 +238,22 @@ fn preferences_that_were_asked_for_and_cannot_be_read_are_said() {
     assert_eq!(scene.run(&set).code, 0);
     assert_eq!(scene.run(&show).json()["runs"][0]["pending"]["riskPolicy"], "balanced");
 }
+
+#[test]
+fn a_session_whose_stored_reply_is_lost_can_be_moved_with_a_backup() {
+    let scene = Scene::new();
+    let id = session(&scene.finished());
+    let outside = tempfile::tempdir().unwrap();
+    let (bundle, backup) = (outside.path().join("out.json"), outside.path().join("backup"));
+    for path in content_files(&scene, "blobs").keys() {
+        fs::remove_file(scene.data.path().join(path)).unwrap();
+    }
+    let refused = scene.run(&["session", "export", &id, "-o", bundle.to_str().unwrap(), "--json"]).json();
+    assert!(refused["error"]["suggestion"].as_str().unwrap().contains("workrail store backup"), "{refused}");
+    assert_eq!(scene.run(&["store", "backup", backup.to_str().unwrap()]).code, 1, "it says what it lacks");
+    let elsewhere = Scene::new();
+    let restored = elsewhere.run(&["store", "restore", backup.to_str().unwrap(), "--json"]);
+    assert!(restored.code < 2, "{restored:?}");
+    let shown = elsewhere.run(&["show", &id, "--json"]);
+    assert_eq!(shown.code, 0, "{shown:?}");
+}

@@ -33,6 +33,18 @@ pub(crate) fn lost_reply(cause: ContentError, look: NextCall) -> Boxed {
     error
 }
 
+/// A bundle is complete or is not made; a backup takes what is there.
+pub(crate) fn unexportable_content(cause: ContentError) -> Boxed {
+    let mut error = content(cause);
+    if error.code == ErrorCode::StoreContentDamaged {
+        error.suggestion = "Run `workrail store repair --all`, which computes the file again or, with `--from BACKUP`, takes \
+                            it from a backup. If neither has it, move the session with `workrail store backup FOLDER` and \
+                            `workrail store restore`: they copy everything but this file."
+            .to_owned();
+    }
+    error
+}
+
 /// Content that was stored once and that a new event refers to again.
 pub(crate) fn lost_content(kind: AttachmentKind, digest: &str) -> Boxed {
     let kind = match kind {
