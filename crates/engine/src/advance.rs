@@ -7,11 +7,12 @@ use workrail_core::decide::advance::{Advance, AdvanceRequest, Decision, advance,
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::{AdvanceRecord, SessionState};
+use workrail_core::reply::look_call;
 use workrail_core::token::{NodeFacts, VerifiedToken, check_scope};
 use workrail_model::digest::BlobRef;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{AdvanceOutcome, Context};
-use workrail_model::id::AttemptId;
+use workrail_model::id::{AttemptId, RunId};
 use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::strict_json;
 use workrail_model::token::TokenKind;
@@ -125,21 +126,23 @@ impl<S: Store> Engine<S> {
             error::internal("a recorded attempt has no recorded reply; it is not recomputed")
         })?;
         let tokens = self.outcome_tokens(facts, at, record)?;
-        let reply = self.recorded_reply(facts, reference, &tokens)?;
+        let reply = self.recorded_reply(facts, at.run, reference, &tokens)?;
         match other_input {
             None => Ok(reply),
             Some(request) => self.with_fork(facts, at, record, request, reply),
         }
     }
 
-    /// A stored reply, signed again.
+    /// A stored reply, signed again. Without it, the error holds the call that shows where the run is.
     pub(crate) fn recorded_reply(
         &self,
         facts: &SessionState,
+        run: RunId,
         reference: BlobRef,
         tokens: &Tokens,
     ) -> Result<Reply, Box<ErrorEnvelope>> {
-        let bytes = self.store.blob(reference).map_err(error::content)?;
+        let lost = |cause| error::lost_reply(cause, look_call(&tokens.state, RunLabel::of(run)));
+        let bytes = self.store.blob(reference).map_err(lost)?;
         let value = strict_json::parse(&bytes).map_err(|cause| error::internal(&cause.to_string()))?;
         sign_stored(value, tokens, self.signer.bookmarks(facts))
     }

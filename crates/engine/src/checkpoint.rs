@@ -104,7 +104,7 @@ impl<S: Store> Engine<S> {
         before: Recorded,
     ) -> Result<Reply, Box<ErrorEnvelope>> {
         let tokens = self.checkpoint_tokens(facts, at, attempt);
-        let mut reply = self.recorded_reply(facts, before.record.reply_ref, &tokens)?;
+        let mut reply = self.recorded_reply(facts, at.run, before.record.reply_ref, &tokens)?;
         if before.input_differs {
             let next = tokens.checkpoint.unwrap_or_default();
             let message = format!(

@@ -213,7 +213,7 @@ impl<S: Store> Engine<S> {
 
     fn raw(&self, kind: AttachmentKind, blob: BlobRef) -> Result<Vec<u8>, Box<ErrorEnvelope>> {
         workrail_ports::archive::SessionArchive::content(&*self.store, kind, blob.digest())
-            .map_err(error::content)
+            .map_err(error::unexportable_content)
     }
 }
 
@@ -388,7 +388,7 @@ impl<S: Store> Export<'_, S> {
         let json = |kind, digest| {
             let store = &*self.engine.store;
             let bytes = workrail_ports::archive::SessionArchive::content(store, kind, digest);
-            let bytes = bytes.map_err(error::content)?;
+            let bytes = bytes.map_err(error::unexportable_content)?;
             // Only canonical JSON has the same digest as a JSON value and as a file.
             match canonical(&parsed(&bytes)?)? == bytes {
                 true => Ok(bytes),

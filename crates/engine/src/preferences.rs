@@ -26,7 +26,13 @@ pub struct RunPreferences {
     /// What the next completed step applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<Preferences>,
+    /// Why what was asked for the next step is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_problem: Option<&'static str>,
 }
+
+const UNREADABLE_WISHES: &str = "The session's `control.json` cannot be read, so the next step applies no change. Set \
+                                 the preferences again.";
 
 impl<S: Store> Engine<S> {
     /// What holds for runs that nobody chose anything for.
@@ -60,6 +66,10 @@ impl<S: Store> Engine<S> {
             applied: facts.preferences(tip.node_id),
             applied_at: tip.node_id,
             pending: self.store.wished_preferences(facts.session_id(), run),
+            pending_problem: self
+                .store
+                .has_unreadable_wishes(facts.session_id())
+                .then_some(UNREADABLE_WISHES),
         })
     }
 
@@ -94,7 +104,7 @@ impl<S: Store> Engine<S> {
             // Kept also when it is what holds at the tip: the next completed step may be another one.
             let kept = self.store.wish_preferences(run.session_id, run.run_id, wish);
             kept.map_err(|cause| error::io(&cause))?;
-            asked.push(RunPreferences { pending: Some(wish), ..run });
+            asked.push(RunPreferences { pending: Some(wish), pending_problem: None, ..run });
         }
         if asked.is_empty() { Err(error::no_open_run()) } else { Ok(asked) }
     }

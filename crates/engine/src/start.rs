@@ -234,7 +234,7 @@ impl<S: Store> Engine<S> {
             let root = run.root.ok_or_else(|| error::internal("a started run has a root"))?;
             let at = token::node_facts(facts, root)?;
             let tokens = self.signer.tokens(session, at, Attempts::both(derive::root_attempt(root), true));
-            self.recorded_reply(facts, recorded.reply_ref, &tokens).map(Some)
+            self.recorded_reply(facts, id, recorded.reply_ref, &tokens).map(Some)
         });
         match recorded {
             // Only the first write was begun: whoever creates the session finds it and rolls it forward (G13).

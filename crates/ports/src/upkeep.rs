@@ -191,6 +191,9 @@ pub trait Upkeep: SessionReader {
     /// Folders and locks that cannot be used, though something is there. What is only missing is made when it is needed.
     fn obstacles(&self) -> Vec<Obstacle>;
 
+    /// Whether the folder of all sessions is missing while content that only sessions refer to is there.
+    fn has_lost_sessions(&self) -> bool;
+
     /// Removes content that no session and no backup needs. Any doubt about any session, and nothing goes.
     fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError>;
 

@@ -22,9 +22,14 @@ struct Wishes {
 
 impl<F: FileSystem> LocalStore<F> {
     fn wishes(&self, session: SessionId) -> BTreeMap<RunId, Preferences> {
-        let bytes = self.fs().read(&layout::control(session), 0, CONTROL_BYTES_MAX).unwrap_or_default();
+        self.readable_wishes(session).unwrap_or_default()
+    }
+
+    /// The wishes of a session; `None` when there is no file, or none that can be read.
+    fn readable_wishes(&self, session: SessionId) -> Option<BTreeMap<RunId, Preferences>> {
+        let bytes = self.fs().read(&layout::control(session), 0, CONTROL_BYTES_MAX).ok()?;
         let wishes = serde_json::from_slice::<Wishes>(&bytes).ok().filter(|wishes| wishes.v == 1);
-        wishes.map(|wishes| wishes.preferences).unwrap_or_default()
+        wishes.map(|wishes| wishes.preferences)
     }
 
     fn write_wishes(
@@ -44,6 +49,12 @@ impl<F: FileSystem> LocalStore<F> {
 impl<F: FileSystem> WishReader for LocalStore<F> {
     fn wished_preferences(&self, session: SessionId, run: RunId) -> Option<Preferences> {
         self.wishes(session).remove(&run)
+    }
+
+    fn has_unreadable_wishes(&self, session: SessionId) -> bool {
+        let is_missing =
+            self.fs().stat(&layout::control(session)).is_err_and(|error| error.kind == FsErrorKind::NotFound);
+        !is_missing && self.readable_wishes(session).is_none()
     }
 }
 

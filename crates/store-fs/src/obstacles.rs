@@ -17,6 +17,15 @@ pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
             found.extend(in_place_of_folder(fs, &folder));
         }
     }
+    if has_lost_sessions(fs) {
+        found.push(Obstacle {
+            path: layout::sessions().to_string(),
+            problem: "this folder is missing, but the store holds content of sessions",
+            fix: "Move the folder back into the data directory, or run `workrail store restore BACKUP`. Start no run and \
+                  no server before that: they create an empty folder, and then `workrail store gc` deletes the content."
+                .to_owned(),
+        });
+    }
     let sessions = fs.list(&layout::sessions()).unwrap_or_default();
     let sessions = sessions.iter().filter(|entry| entry.kind == FileKind::Directory);
     let session_locks =
@@ -24,6 +33,17 @@ pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
     let locks = [layout::store_lock(), layout::import_lock(), layout::backup_lock()];
     found.extend(locks.into_iter().chain(session_locks).filter_map(|lock| in_place_of_lock(fs, &lock)));
     found
+}
+
+/// Whether the folder of all sessions is missing beside content. Once it exists again, empty, nothing tells it from
+/// one whose sessions were all deleted.
+pub(crate) fn has_lost_sessions<F: FileSystem>(fs: &F) -> bool {
+    let is_missing = fs.stat(&layout::sessions()).is_err_and(|error| error.kind == FsErrorKind::NotFound);
+    let holds_content = |kind| {
+        let entries = fs.list(&layout::content_dir(kind)).unwrap_or_default();
+        entries.iter().any(|entry| layout::content_digest(kind, &entry.name).is_some())
+    };
+    is_missing && layout::CONTENT_KINDS.into_iter().any(holds_content)
 }
 
 /// Whether something is there that is no folder of ours, or one that this user may not look into.

@@ -111,6 +111,10 @@ impl<F: FileSystem> Upkeep for LocalStore<F> {
         obstacles::all(self.fs())
     }
 
+    fn has_lost_sessions(&self) -> bool {
+        obstacles::has_lost_sessions(self.fs())
+    }
+
     fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError> {
         self.sweep_content(sweep)
     }

@@ -430,6 +430,10 @@ impl WishReader for MemoryStore {
     fn wished_preferences(&self, session: SessionId, run: RunId) -> Option<Preferences> {
         self.data().wishes.get(&(session, run)).copied()
     }
+
+    fn has_unreadable_wishes(&self, _session: SessionId) -> bool {
+        false
+    }
 }
 
 impl ServerDirectory for MemoryStore {

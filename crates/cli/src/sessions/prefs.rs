@@ -183,5 +183,8 @@ fn show_runs(runs: &[RunPreferences], format: Format) {
             let text = format!("  pending: {}; applied by the next completed step", described(pending));
             output::toned(Tone::Warning, &text);
         }
+        if let Some(problem) = run.pending_problem {
+            output::toned(Tone::Warning, &format!("  {problem}"));
+        }
     }
 }

@@ -14,8 +14,13 @@ const SHOWN_MAX: usize = 20;
 
 pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     let default_ttl = Ttl::of_days(settings::current()?.settings.retention_days());
-    let engine = wiring::change_default()?;
     let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
+    let looking = wiring::look_default()?;
+    // A dry run creates nothing; and an empty folder in the place of lost sessions would hide their loss.
+    let engine = match mode == Mode::DryRun || looking.has_lost_sessions() {
+        true => looking,
+        false => wiring::change_default()?,
+    };
     let cleaned = {
         let mut watched = Watched::new("Looking at sessions");
         let ttl = arguments.ttl.unwrap_or(default_ttl);

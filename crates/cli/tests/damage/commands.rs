@@ -75,6 +75,11 @@ pub(crate) enum End {
 }
 
 impl Command {
+    /// Whether the call carries a token that was signed before the damage.
+    pub(crate) fn presents_token(&self) -> bool {
+        ["look ", "replay ", "advance ", "checkpoint "].iter().any(|name| self.name.starts_with(name))
+    }
+
     pub(crate) fn run(&self, home: &Home) -> Answer {
         self.run_in(home, &[])
     }

@@ -87,6 +87,33 @@ impl Damage {
         matches!(self, Self::Unreadable | Self::WrongOwner)
     }
 
+    /// Whether nobody can lock such a file: it is no plain file, or may not be opened for writing.
+    pub(crate) fn blocks_a_lock(self) -> bool {
+        match self {
+            Self::OtherKind
+            | Self::LinkToNothing
+            | Self::LinkToItself
+            | Self::LinkToEndless
+            | Self::LinkToOriginal
+            | Self::Unreadable
+            | Self::ReadOnly
+            | Self::WrongOwner
+            | Self::Pipe => true,
+            Self::Missing
+            | Self::Empty
+            | Self::CutByOne
+            | Self::CutHalf
+            | Self::Flipped(_)
+            | Self::Garbage
+            | Self::Zeros
+            | Self::Swapped
+            | Self::Huge
+            | Self::Appended
+            | Self::DuplicatedLine
+            | Self::ForeignBeside => false,
+        }
+    }
+
     /// Whether this can be done to such a target on this machine.
     pub(crate) fn fits(self, target: &Target, home: &Home) -> bool {
         let path = home.root().join(&target.path);

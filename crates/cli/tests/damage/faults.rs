@@ -123,7 +123,7 @@ fn tried(template: &Template) -> Vec<Command> {
 #[test]
 fn figure_faults_at_system_calls() {
     let place = scratch();
-    let template = Template::build(&place.path().join("template"), User::find());
+    let template = Template::build(&place.path().join("template"), User::find(), 1);
     if !may_trace(&template.home) {
         println!("skipped: strace is not here or may not trace");
         return;

@@ -93,6 +93,9 @@ pub(crate) fn targets(template: &Template) -> Vec<Target> {
     add("activity reservation", Role::Disposable, data.join("activity.reserved"), None);
     add("cache folder", Role::Disposable, data.join("cache"), None);
     add("session cache", Role::Disposable, of(victim, "cache"), None);
+    let cached = |name: &str| of(victim, "cache").join(name);
+    add("cached projection", Role::Disposable, cached("projection"), Some(cached("keys")));
+    add("cached keys", Role::Disposable, cached("keys"), Some(cached("projection")));
     for (name, role, folder) in [
         ("server record", Role::Disposable, "servers"),
         ("log", Role::Disposable, "logs"),

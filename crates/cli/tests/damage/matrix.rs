@@ -44,15 +44,34 @@ fn is_chosen(target: usize, damage: usize, command: usize) -> bool {
     full || (target * 29 + damage * 13 + command * 7).is_multiple_of(SAMPLED_ONE_IN)
 }
 
+/// Checkpoints after which a session has enough events for its caches.
+const CHECKPOINTS_OF_A_LONG_SESSION: usize = 220;
+
 #[test]
 fn figure_damage_matrix() {
+    try_cells("damage matrix", 1, &|_| true);
+}
+
+#[test]
+fn figure_damage_matrix_of_a_long_session() {
+    let of_long_sessions = ["session cache", "cached projection", "cached keys"];
+    let tried = try_cells("damage matrix of a long session", CHECKPOINTS_OF_A_LONG_SESSION, &|target| {
+        of_long_sessions.contains(&target.name)
+    });
+    assert_eq!(tried, of_long_sessions.len(), "kinds of files that only a long session has");
+}
+
+/// Tries the cells of some targets and prints what was found. How many of the targets there are.
+#[expect(clippy::print_stdout, reason = "figures are for people to read")]
+fn try_cells(figure: &str, checkpoints: usize, is_wanted: &dyn Fn(&Target) -> bool) -> usize {
     let user = User::find();
     if !user.respects_permissions() {
         println!("skipped: permission cases, because setpriv cannot give up root here");
     }
     let place = scratch();
-    let template = Template::build(&place.path().join("template"), user);
-    let (targets, commands) = (targets(&template), commands(&template));
+    let template = Template::build(&place.path().join("template"), user, checkpoints);
+    let (mut targets, commands) = (targets(&template), commands(&template));
+    targets.retain(is_wanted);
     let baseline = baseline(&template, &commands, place.path());
     let only = std::env::var("WORKRAIL_DAMAGE_ONLY").unwrap_or_default();
     let mut groups = Vec::new();
@@ -91,13 +110,14 @@ fn figure_damage_matrix() {
     let violations = violations.into_inner().unwrap();
     print_table(&targets, &groups, &violations);
     println!(
-        "figure: damage matrix: {} kinds of files, {} kinds of damage, {} commands, {cells} cells tried: {} violations",
+        "figure: {figure}: {} kinds of files, {} kinds of damage, {} commands, {cells} cells tried: {} violations",
         targets.len(),
         damages::ALL.len(),
         commands.len(),
         violations.len()
     );
     assert!(violations.is_empty(), "{} violations, listed above", violations.len());
+    targets.len()
 }
 
 #[expect(clippy::print_stdout, reason = "figures are for people to read")]
@@ -178,11 +198,26 @@ impl<'a> Group<'a> {
         violations
     }
 
+    /// Prints an answer, for whoever looks at one part of the matrix.
+    #[expect(clippy::print_stdout, reason = "answers are for people to read")]
+    fn show(&self, command: &Command, answer: &Answer) {
+        if std::env::var_os("WORKRAIL_DAMAGE_SHOW").is_some() {
+            let (target, damage) = (self.target.name, self.damage.name());
+            println!(
+                "cell: {target} / {damage} / {}: {:?}: {}",
+                command.name,
+                answer.end,
+                short(&answer.said)
+            );
+        }
+    }
+
     /// What is wrong in one cell, and whether the store is still as it was.
     fn cell(&self, case: &Case<'_>, command: &Command, home: &Home) -> (Vec<String>, bool) {
         let before = tree::read(&home.data());
         let answer = command.run(home);
         let after = tree::read(&home.data());
+        self.show(command, &answer);
         let mut found = case.judge(command, &answer);
         if command.name.starts_with("export") && answer.end == End::Done {
             let taken = home.run(&["session", "import", "../out.json", "--dry-run", "--json"]);
@@ -195,13 +230,16 @@ impl<'a> Group<'a> {
             Effect::Looks if differences.is_empty() => {}
             Effect::Looks => {
                 // The same ack again is a writer, which rolls forward what waits.
-                let rolled = command.name.starts_with("replay") && case.pending;
+                let is_replay = command.name.starts_with("replay");
+                let rolled = is_replay && case.pending;
+                // It takes the session's lock, and makes it where it is missing.
+                let locked = is_replay && differences.iter().all(|name| name.ends_with("/.lock created"));
                 // A server makes the folders that it needs.
                 let made = self.target.role == Role::Base
                     && self.damage == Damage::Missing
                     && matches!(command.call, Call::Tool(..))
                     && differences.iter().all(|difference| difference.ends_with(" created"));
-                if !rolled && !made {
+                if !rolled && !locked && !made {
                     found.push(format!("a look wrote: {}", differences.join(", ")));
                 }
             }
@@ -225,6 +263,7 @@ impl<'a> Group<'a> {
         home: &Home,
         (before, after): (&Tree, &Tree),
     ) -> Vec<String> {
+        // Content without sessions is what deleted sessions leave.
         if case.is_gone() && command.name == "gc" {
             return Vec::new();
         }
@@ -332,7 +371,8 @@ impl<'a> Group<'a> {
 
     /// With the backup everything is what it was, as far as rights allow.
     fn after_restore(&self, case: &Case<'_>, answer: &Answer, home: &Home) -> Vec<String> {
-        let truth = matches!(self.target.role, Role::Log | Role::Content) && case.harms;
+        let is_lost_folder = self.target.role == Role::Base && case.is_emptied();
+        let truth = matches!(self.target.role, Role::Log | Role::Content) && case.harms || is_lost_folder;
         if !truth || case.is_forbidden() {
             return Vec::new();
         }
@@ -360,6 +400,7 @@ impl<'a> Group<'a> {
     ) -> Vec<String> {
         let replaceable = match command.name.as_str() {
             "new http secret" => self.target.role == Role::HttpSecret,
+            _ if self.target.name == "keys folder" => matches!(self.damage, Damage::Missing | Damage::Empty),
             _ => self.target.name == "keyring" && case.harms && !case.has_usable_keys,
         };
         match (replaceable, &answer.end) {

@@ -54,8 +54,10 @@ impl<'a> Case<'a> {
         let harms = damage.harms(target, template, home);
         let needed_by = if harms { target.needed_by(template) } else { BTreeSet::new() };
         let pending = target.name == "manifest" && harms && only_last_group_is_lost(template, target, home);
+        // Tokens are not stored, so nothing in a store tells its own keyring from another store's.
         let has_usable_keys = target.name == "keyring"
             && harms
+            && !damage.is_forbidden()
             && (damage == Damage::Swapped || is_same_keyring(template, target, home));
         let has_usable_secret =
             target.role == Role::HttpSecret && !damage.is_forbidden() && is_well_formed_secret(target, home);
@@ -77,10 +79,18 @@ impl<'a> Case<'a> {
     }
 
     /// Whether nobody can see that a session was there: it is as if it had been deleted, or as if its start had been
-    /// interrupted before anything was recorded.
+    /// interrupted before anything was recorded. No list of sessions is kept beside their folders, except in caches.
     pub(crate) fn is_gone(&self) -> bool {
-        let is_emptied = matches!(self.damage, Damage::Missing | Damage::Empty);
-        is_emptied && matches!(self.target.name, "session folder" | "sessions folder")
+        match self.target.name {
+            "session folder" => self.is_emptied(),
+            // Missing, it shows: a store has had it since its first session.
+            "sessions folder" => self.damage == Damage::Empty,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn is_emptied(&self) -> bool {
+        matches!(self.damage, Damage::Missing | Damage::Empty)
     }
 
     /// Whether only a change of rights brings the file back.
@@ -111,14 +121,22 @@ impl<'a> Case<'a> {
         self.target.path.file_name()?.to_str()?.split('-').next()?.parse().ok()
     }
 
-    fn mentions_harm(&self, said: &str) -> bool {
+    fn mentions_harm(&self, answer: &Answer) -> bool {
         let name = self.target.path.file_name().unwrap().to_string_lossy();
+        if self.target.role == Role::Base {
+            // The names of these folders are ordinary words.
+            let problems = answer.value["problems"].as_array().cloned().unwrap_or_default();
+            return problems
+                .iter()
+                .any(|problem| problem["what"].as_str().unwrap_or_default().contains(&*name));
+        }
+        let said = &answer.said;
         said.contains(&self.template.victim.session) || said.contains(name.trim_end_matches(".json"))
     }
 
     /// Judges an answer alone.
     pub(crate) fn judge(&self, command: &Command, answer: &Answer) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found = self.next_steps(answer);
         match &answer.end {
             End::Broken(what) => return vec![format!("broke: {}", short(what))],
             End::Refused(code) => found.extend(self.complete_error(code, answer)),
@@ -132,6 +150,22 @@ impl<'a> Case<'a> {
             Compare::Verdict => found.extend(self.verdict(command, answer)),
             Compare::Whole | Compare::Success | Compare::PerSession => {
                 found.extend(self.compared(command, answer));
+            }
+        }
+        found
+    }
+
+    /// Every command that an answer tells people to run is a command of this program.
+    fn next_steps(&self, answer: &Answer) -> Vec<String> {
+        let mut found = Vec::new();
+        for (at, _) in answer.said.match_indices("`workrail ") {
+            let rest = &answer.said[at + "`workrail ".len()..];
+            let words: Vec<&str> = rest.split('`').next().unwrap_or_default().split_whitespace().collect();
+            let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '-';
+            let is_word = |word: &&&str| !word.starts_with('-') && word.chars().all(is_letter);
+            let path: Vec<&str> = words.iter().take_while(is_word).copied().collect();
+            if !self.template.has_command(&path) {
+                found.push(format!("names a command that does not exist: {}", words.join(" ")));
             }
         }
         found
@@ -152,6 +186,9 @@ impl<'a> Case<'a> {
 
     /// Settings that do not fit are refused with their place, never half-used (G82).
     fn settings(&self, command: &Command, answer: &Answer) -> Option<String> {
+        if command.name == "doctor" && matches!(answer.end, End::Refused(_)) {
+            return Some(format!("doctor gives up: {}", short(&answer.said)));
+        }
         let told = answer.said.contains("config.toml");
         let as_before = answer.end == self.baseline[&command.name].end;
         (!told && !as_before).then(|| format!("the settings are not named: {}", short(&answer.said)))
@@ -163,24 +200,28 @@ impl<'a> Case<'a> {
         let about_victim = command.about == About::Session(self.template.victim.session.clone());
         let file = self.target.path.file_name().unwrap().to_string_lossy().into_owned();
         match self.target.role {
+            // Another store's keys sign as well as ours: only tokens that ours have signed are refused.
+            Role::Keys if self.has_usable_keys => command.presents_token() && answer.said.contains("key"),
             Role::Keys => self.harms && command.signs && answer.said.contains("key"),
             Role::Lock => {
                 let may = self.target.name != "session lock" || about_victim;
                 // The same ack again first makes sure, under the lock, that what it repeats is durable.
                 // `verify` names a lock that nobody can take.
                 let locks = ["replay", "verify"].iter().any(|name| command.name.starts_with(name)) || writes;
-                locks && may && self.damage != Damage::Missing && answer.said.contains(&file)
+                locks && may && self.damage.blocks_a_lock() && answer.said.contains(&file)
             }
             Role::Wish => self.harms && command.name.starts_with("prefs show") && about_victim,
-            Role::Backup => command.name.starts_with("gc"),
+            // A backup that cannot be read may need any content.
+            Role::Backup => self.harms && command.name.starts_with("gc"),
             // A log that cannot be written is readable.
             Role::Log if self.damage == Damage::ReadOnly => {
                 // The same ack again first makes sure that what it repeats is durable.
                 (writes || command.name.starts_with("replay")) && about_victim
             }
-            Role::Base => self.harms || writes,
+            Role::Base => self.harms || writes && self.damage == Damage::ReadOnly,
+            // A session that cannot be read may need any content.
             Role::Log | Role::Content => self.harms && command.name.starts_with("gc"),
-            Role::HttpSecret => command.name.contains("http secret"),
+            Role::HttpSecret => self.harms && command.name.contains("http secret"),
             Role::Settings | Role::Disposable => false,
         }
     }
@@ -202,10 +243,18 @@ impl<'a> Case<'a> {
         // What a wish asks for, and what a lost key signs, may be missing from an answer.
         let is_part = match self.target.role {
             Role::Keys => self.harms && command.signs,
-            Role::Wish => command.about == About::Session(self.template.victim.session.clone()),
+            Role::Wish => self.harms && command.about == About::Session(self.template.victim.session.clone()),
             Role::Log | Role::Content | Role::Base | Role::Settings => false,
             Role::HttpSecret | Role::Lock | Role::Backup | Role::Disposable => false,
         };
+        // A wish that is there and cannot be read is said to the person who asks for it.
+        let is_lost = self.target.name == "control" && self.harms && !self.is_emptied();
+        if is_lost && command.name.starts_with("prefs show") && answer.value != before.value {
+            let said = answer.said.to_lowercase();
+            if !LABELS.iter().any(|label| said.contains(label)) {
+                return vec![format!("a wish is lost without a word: {}", short(&answer.said))];
+            }
+        }
         if answer.end != before.end {
             return vec![format!("was {:?}, is {:?}: {}", before.end, answer.end, short(&answer.said))];
         }
@@ -233,6 +282,22 @@ impl<'a> Case<'a> {
             if answer.end != End::Done || shown < left {
                 return vec![format!("{left} events can be read and are not shown: {}", short(&answer.said))];
             }
+        }
+        // The log is whole: what it holds is shown, whatever content is lost.
+        let has_log = self.target.role == Role::Content
+            || self.target.role == Role::Base && self.target.name != "sessions folder";
+        let reads_log = ["sessions log", "sessions show", "sessions tree", "report"]
+            .iter()
+            .any(|name| command.name.starts_with(name));
+        if has_log && reads_log && answer.end != End::Done {
+            return vec![format!("the log is whole and is not shown: {}", short(&answer.said))];
+        }
+        // Notes, artifacts and earlier replies are the past of a run: without one of them it continues.
+        let is_past = ["notes blob", "artifact blob", "stored reply"].contains(&self.target.name);
+        let continues =
+            ["look", "resume", "advance", "checkpoint"].iter().any(|name| command.name.starts_with(name));
+        if is_past && continues && answer.end != End::Done {
+            return vec![format!("the run does not continue: {}", short(&answer.said))];
         }
         match &answer.end {
             End::Done if self.pending || command.compare == Compare::Success => Vec::new(),
@@ -299,6 +364,7 @@ impl<'a> Case<'a> {
             (_, "verify") => self.verify_verdict(truth, answer),
             (_, "doctor") => self.doctor_verdict(answer),
             (_, "keys") => Vec::new(),
+            (_, "backup") => self.backup_verdict(answer),
             (About::Session(session), _) if self.is_sound(session) => {
                 match answer.end == End::Done || self.may_refuse(command, answer) {
                     true => Vec::new(),
@@ -317,7 +383,7 @@ impl<'a> Case<'a> {
             return vec![format!("verify gives up: {}", short(&answer.said))];
         }
         let mut found = Vec::new();
-        if truth && !self.is_gone() && !self.mentions_harm(&answer.said) {
+        if truth && !self.is_gone() && !self.mentions_harm(answer) {
             found.push(format!("does not name the damage: {}", short(&answer.said)));
         }
         let may_be_named = match self.target.role {
@@ -336,6 +402,25 @@ impl<'a> Case<'a> {
             }
         }
         found
+    }
+
+    /// A backup of a sound store succeeds; one of a damaged store says what it lacks.
+    fn backup_verdict(&self, answer: &Answer) -> Vec<String> {
+        let truth = matches!(self.target.role, Role::Log | Role::Content | Role::Base) && self.harms;
+        let said = answer.said.to_lowercase();
+        let is_labelled = LABELS.iter().any(|label| said.contains(label));
+        match &answer.end {
+            End::Done if truth && !self.is_gone() && !self.pending && !is_labelled => {
+                vec![format!("a backup of a damaged store says nothing: {}", short(&answer.said))]
+            }
+            End::Refused(_) | End::Problems if self.target.role == Role::Disposable || !self.harms => {
+                match self.damage.blocks_a_lock() && self.target.role == Role::Lock {
+                    true => Vec::new(),
+                    false => vec![format!("a sound store was not backed up: {}", short(&answer.said))],
+                }
+            }
+            End::Done | End::Refused(_) | End::Problems | End::Broken(_) => Vec::new(),
+        }
     }
 
     fn doctor_verdict(&self, answer: &Answer) -> Vec<String> {

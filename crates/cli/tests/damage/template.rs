@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::{Home, User};
@@ -41,6 +42,7 @@ pub(crate) struct Template {
     pub(crate) repaired: String,
     /// Which sessions refer to a digest.
     pub(crate) referrers: BTreeMap<String, Vec<String>>,
+    known_commands: Mutex<BTreeMap<String, bool>>,
 }
 
 fn workflow(id: &str, steps: usize) -> Value {
@@ -88,7 +90,8 @@ fn kill_server(home: &Home) {
 }
 
 impl Template {
-    pub(crate) fn build(root: &Path, user: User) -> Self {
+    /// `checkpoints` of the victim make its log longer.
+    pub(crate) fn build(root: &Path, user: User, checkpoints: usize) -> Self {
         let home = Home::create(&program(), root, user);
         for (id, steps) in [("team.walk", 6), ("team.apart", 4), ("team.short", 1)] {
             home.write(&home.workflows().join(format!("{id}.json")), &workflow(id, steps).to_string());
@@ -106,8 +109,12 @@ impl Template {
                 json!({ "notesMarkdown": "with a list", "artifacts": [{ "kind": "team.list", "items": [1, 2, 3] }] }),
             ],
         );
-        let checkpoint = json!({ "checkpointToken": victim.checkpoint, "output": notes("half of the weir") });
-        victim.checkpoint = done(&mut client, "checkpoint_workflow", checkpoint).string("checkpointToken");
+        for _ in 0..checkpoints {
+            let checkpoint =
+                json!({ "checkpointToken": victim.checkpoint, "output": notes("half of the weir") });
+            victim.checkpoint =
+                done(&mut client, "checkpoint_workflow", checkpoint).string("checkpointToken");
+        }
         let sharing = walk(&mut client, "team.walk", "otters", &[notes("two otters")]);
         let apart = walk(&mut client, "team.apart", "swifts", &[notes("a cloud of swifts")]);
         let finished = walk(&mut client, "team.short", "newts", &[notes("three newts")]).session;
@@ -115,7 +122,16 @@ impl Template {
         // A server that was killed leaves what it said about itself.
         kill_server(&home);
         drop(client);
-        let template = Self { home, victim, sharing, apart, finished, repaired, referrers: BTreeMap::new() };
+        let template = Self {
+            home,
+            victim,
+            sharing,
+            apart,
+            finished,
+            repaired,
+            referrers: BTreeMap::new(),
+            known_commands: Mutex::default(),
+        };
         template.repair_one();
         template.wish();
         template.bundle();
@@ -129,6 +145,13 @@ impl Template {
     fn run(&self, arguments: &[&str]) {
         let ran = self.home.run(arguments);
         assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
+    }
+
+    /// Whether the program has such a command, or such a group of commands; words behind it are its arguments.
+    pub(crate) fn has_command(&self, path: &[&str]) -> bool {
+        let mut known = self.known_commands.lock().unwrap();
+        let asked = path.join(" ");
+        *known.entry(asked).or_insert_with(|| self.home.run(&[path, &["--help"]].concat()).code == 0)
     }
 
     fn repair_one(&self) {
@@ -154,6 +177,8 @@ impl Template {
         let exported =
             other.run(&["session", "export", &guest.session, "-o", self.bundle_path().to_str().unwrap()]);
         assert_eq!(exported.code, 0, "{exported:?}");
+        // An import leaves its lock, but no trace of a session that was deleted since.
+        self.home.write(&self.home.data().join("import.lock"), "");
     }
 
     pub(crate) fn bundle_path(&self) -> PathBuf {

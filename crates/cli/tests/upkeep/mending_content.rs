@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
-use crate::scene::{label, session, unfinished};
+use crate::scene::{advance, finished, label, session, unfinished};
 
 /// Steps, then a loop that an artifact ends, then one more step.
 fn looping() -> Value {
@@ -184,4 +184,56 @@ fn what_cannot_be_computed_again_is_named_and_comes_from_a_backup() {
     assert_eq!(content_files(&home, "blobs"), blobs);
     assert_eq!(home.run(&["store", "verify"]).code, 0);
     assert_eq!(home.run(&["store", "repair", "--all", "--from", "/nowhere"]).code, 2);
+}
+
+#[test]
+fn a_repeated_call_whose_stored_reply_is_lost_leads_to_the_step_that_followed() {
+    let home = crate::scene::home();
+    let first = unfinished(&home);
+    let mut client = home.client();
+    let done = advance(&mut client, &first);
+    assert!(!done.is_error, "{}", done.text);
+    fs::remove_dir_all(home.data().join("blobs")).unwrap();
+    fs::create_dir(home.data().join("blobs")).unwrap();
+    let again = advance(&mut client, &first);
+    assert_eq!(again.structured["code"], "STORE_CONTENT_DAMAGED", "{}", again.text);
+    assert!(!again.text.contains("store repair"), "no repair computes a reply again: {}", again.text);
+    let next = &again.structured["nextCall"];
+    let shown = client.call(next["tool"].as_str().unwrap(), next["arguments"].clone());
+    assert_eq!((shown.is_error, &shown.structured["isComplete"]), (false, &json!(true)), "{}", shown.text);
+    client.close();
+}
+
+#[test]
+fn preferences_that_were_asked_for_and_cannot_be_read_are_said() {
+    let home = crate::scene::home();
+    let id = session(&unfinished(&home));
+    let show = ["session", "prefs", "show", "--session", &id, "--json"];
+    let set = ["session", "prefs", "set", "risk_policy=balanced", "--session", &id, "--json"];
+    assert_eq!(home.run(&set).code, 0);
+    assert_eq!(home.run(&show).json()["runs"][0]["pendingProblem"], Value::Null);
+    fs::write(home.data().join("sessions").join(&id).join("control.json"), "{").unwrap();
+    let said = home.run(&show).json();
+    assert!(said["runs"][0]["pendingProblem"].as_str().unwrap().contains("control.json"), "{said}");
+    assert_eq!(home.run(&set).code, 0);
+    assert_eq!(home.run(&show).json()["runs"][0]["pending"]["riskPolicy"], "balanced");
+}
+
+#[test]
+fn a_session_whose_stored_reply_is_lost_can_be_moved_with_a_backup() {
+    let home = crate::scene::home();
+    let id = session(&finished(&home));
+    let outside = tempfile::tempdir().unwrap();
+    let (bundle, backup) = (outside.path().join("out.json"), outside.path().join("backup"));
+    for path in content_files(&home, "blobs").keys() {
+        fs::remove_file(home.data().join(path)).unwrap();
+    }
+    let refused = home.run(&["session", "export", &id, "-o", bundle.to_str().unwrap(), "--json"]).json();
+    assert!(refused["error"]["suggestion"].as_str().unwrap().contains("workrail store backup"), "{refused}");
+    assert_eq!(home.run(&["store", "backup", backup.to_str().unwrap()]).code, 1, "it says what it lacks");
+    let elsewhere = crate::scene::home();
+    let restored = elsewhere.run(&["store", "restore", backup.to_str().unwrap(), "--json"]);
+    assert!(restored.code < 2, "{restored:?}");
+    let shown = elsewhere.run(&["show", &id, "--json"]);
+    assert_eq!(shown.code, 0, "{shown:?}");
 }

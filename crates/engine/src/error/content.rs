@@ -5,6 +5,7 @@ use workrail_core::label::RunLabel;
 use workrail_core::project::{RunState, SessionState};
 use workrail_model::error::{ErrorCode, Retry};
 use workrail_model::plan::AttachmentKind;
+use workrail_model::reply::NextCall;
 use workrail_ports::content::ContentError;
 
 use super::{Boxed, chain, envelope, io, sentence};
@@ -17,6 +18,31 @@ pub(crate) fn content(cause: ContentError) -> Boxed {
         return io(error);
     }
     damaged(&sentence(&chain(&cause)))
+}
+
+/// The recorded reply to a repeated call. Nothing computes it again, but the run continues without it.
+pub(crate) fn lost_reply(cause: ContentError, look: NextCall) -> Boxed {
+    let mut error = content(cause);
+    if error.code == ErrorCode::StoreContentDamaged {
+        error.suggestion = "Do not start over: this call was recorded before, only its stored reply is lost. Call \
+                            continue_workflow as below: it shows the step that followed with new tokens and changes \
+                            nothing."
+            .to_owned();
+    }
+    error.next_call = Some(look);
+    error
+}
+
+/// A bundle is complete or is not made; a backup takes what is there.
+pub(crate) fn unexportable_content(cause: ContentError) -> Boxed {
+    let mut error = content(cause);
+    if error.code == ErrorCode::StoreContentDamaged {
+        error.suggestion = "Run `workrail store repair --all`, which computes the file again or, with `--from BACKUP`, takes \
+                            it from a backup. If neither has it, move the session with `workrail store backup FOLDER` and \
+                            `workrail store restore`: they copy everything but this file."
+            .to_owned();
+    }
+    error
 }
 
 /// Content that was stored once and that a new event refers to again.

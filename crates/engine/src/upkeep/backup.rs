@@ -10,6 +10,7 @@ use workrail_ports::backup::{
     BackupOptions, CopyReport, KeysCopy, LeftReason, Replicate, RestoreOptions, SessionChange, SessionCopy,
 };
 use workrail_ports::session_store::SessionReader;
+use workrail_ports::upkeep::Upkeep;
 
 use super::{Watch, told};
 use crate::error;
@@ -77,14 +78,26 @@ enum Way {
 }
 
 /// Brings a backup up to date with a store that may be in use.
-pub fn back_up<S: Replicate>(
+pub fn back_up<S: Replicate + Upkeep>(
     store: &S,
     backup: &S,
     options: BackupOptions,
     watch: Watch<'_>,
 ) -> Result<CopySummary, Box<ErrorEnvelope>> {
+    let has_lost_sessions = store.has_lost_sessions();
     let report = store.back_up_to(backup, options, watch).map_err(error::copy)?;
-    Ok(summary(report, Way::Backup))
+    let mut summary = summary(report, Way::Backup);
+    if has_lost_sessions {
+        summary.problem_count += 1;
+        summary.problems.push(CopyProblem {
+            what: "sessions".to_owned(),
+            problem: "this folder is missing, so no session was copied; what the backup had, it keeps"
+                .to_owned(),
+            fix: "Move the folder back into the data directory, or run `workrail store restore BACKUP`."
+                .to_owned(),
+        });
+    }
+    Ok(summary)
 }
 
 /// Takes over from a backup what a store lacks.

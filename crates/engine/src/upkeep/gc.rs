@@ -204,6 +204,11 @@ impl<S: Store + Upkeep> Engine<S> {
             stayed: StayCounts::default(),
             freed: Freed::default(),
         };
+        if self.has_lost_sessions() {
+            let why = "the folder is missing, but the store holds content of sessions".to_owned();
+            cleaned.stop(UpkeepError::InDoubt(vec![Doubt { what: "sessions".to_owned(), why }]));
+            return Ok(cleaned);
+        }
         let Judged { seen, doubts } = self.see_all(watch)?;
         if mode == Mode::Real {
             self.store.may_sweep().map_err(error::upkeep)?;
@@ -225,6 +230,11 @@ impl<S: Store + Upkeep> Engine<S> {
             Err(cause) => cleaned.stop(cause),
         }
         Ok(cleaned)
+    }
+
+    /// Whether the folder of all sessions is missing, so that no content may be removed.
+    pub fn has_lost_sessions(&self) -> bool {
+        self.store.has_lost_sessions()
     }
 
     /// Every session. One that cannot be read keeps all content, and no other session (G20).
