@@ -14,11 +14,11 @@ use workrail_host::clock::SystemClock;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::processes;
 use workrail_host::sources::{Sources, refresh_in_background};
-use workrail_mcp::catalogue::ToolName;
 use workrail_mcp::{Authentication, Execution, LoopbackAddress};
 use workrail_model::config::Settings;
 use workrail_model::id::ServerId;
 use workrail_model::server::{LoggedCall, ServerRecord, Transport};
+use workrail_model::tool::ToolName;
 use workrail_ports::environment::{Clock, Entropy};
 use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::keyring::KeyringError;
@@ -48,7 +48,7 @@ impl Served {
                 Ok(reply) => (reply.string("kind").unwrap_or("ok").to_owned(), reply.run_label()),
                 Err(error) => (error.code.as_str().to_owned(), None),
             };
-            registered.log(&LoggedCall { at, tool: tool.as_str().to_owned(), duration_us, outcome, run });
+            registered.log(&LoggedCall { at, tool, duration_us, outcome, run });
         }
         answered
     }

@@ -13,6 +13,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::StepId;
 use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
+use workrail_model::tool::ToolName;
 
 use crate::cards::{Named, tip_of};
 use crate::error;
@@ -66,7 +67,7 @@ impl Reading<'_> {
                 );
             }
             Some((_, Named::Nobody)) | None => {
-                refused.next_call = Some(NextCall::new("resume_session", []));
+                refused.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
                 refused
                     .suggestion
                     .push_str(" If you do not have it any more, find the run with resume_session.");
@@ -77,8 +78,10 @@ impl Reading<'_> {
 
     /// When nothing else said which run was meant, the tokens of the call may: all that can be read agree.
     pub(crate) fn led_by_tokens(&self, refused: Boxed, label: Option<RunLabel>) -> Boxed {
-        let lost =
-            refused.next_call.as_ref().is_some_and(|call| *call == NextCall::new("resume_session", []));
+        let lost = refused
+            .next_call
+            .as_ref()
+            .is_some_and(|call| *call == NextCall::new(ToolName::ResumeSession, []));
         if lost && label.is_some() { self.leading_back(refused, label) } else { refused }
     }
 
@@ -173,5 +176,5 @@ fn shortened(text: &str) -> String {
 }
 
 fn search_call(query: &str) -> NextCall {
-    NextCall::new("resume_session", [("query", Value::from(query))])
+    NextCall::new(ToolName::ResumeSession, [("query", Value::from(query))])
 }

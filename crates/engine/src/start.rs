@@ -20,6 +20,7 @@ use workrail_model::name::WorkflowId;
 use workrail_model::preferences::{Mode, PreferenceSource};
 use workrail_model::reply::{NextCall, ReferenceInfo, StoredReply, Warning, WarningCode};
 use workrail_model::token::TokenKind;
+use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceFile;
 use workrail_ports::workspace::WorkspacePath;
 
@@ -369,7 +370,7 @@ impl<S: Store> Engine<S> {
 
 /// A start without a key cannot be repeated safely once it may have been recorded.
 fn unkeyed_start_failed(failed: Box<ErrorEnvelope>, label: &str) -> Box<ErrorEnvelope> {
-    let look = NextCall::new("resume_session", [("run", Value::from(label))]);
+    let look = NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]);
     let repeat = "start the workflow again, with an `idempotencyKey`: such a start can be repeated safely.";
     error::look_before_repeating(failed, &format!("run {label}"), repeat, look)
 }

@@ -10,13 +10,13 @@ use workrail_engine::request::{
 use workrail_engine::{Answer, Reply};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::reply::NextCall;
+use workrail_model::tool::ToolName;
 
 use crate::acceptable::{acceptable, shortened};
 use crate::arguments::{
     CheckpointArguments, ContinueArguments, InspectArguments, ListArguments, OutputArguments,
     ResumeArguments, StartArguments, StartSessionArguments,
 };
-use crate::catalogue::ToolName;
 use crate::repair;
 
 /// What the server needs of the engine; implemented by the engine over any store.
@@ -73,12 +73,14 @@ fn leading_on(error: &ErrorEnvelope, tool: ToolName, again: Map<String, Value>) 
         | ErrorCode::BundleMissingPinnedWorkflow
         | ErrorCode::BundleEventOrderInvalid
         | ErrorCode::BundleManifestOrderInvalid => None,
-        ErrorCode::WorkflowInvalid | ErrorCode::WorkflowNotFound => Some(NextCall::new("list_workflows", [])),
+        ErrorCode::WorkflowInvalid | ErrorCode::WorkflowNotFound => {
+            Some(NextCall::new(ToolName::ListWorkflows, []))
+        }
         ErrorCode::TokenSessionLocked
         | ErrorCode::SessionLocked
         | ErrorCode::StoreBusy
         | ErrorCode::StoreIo
-        | ErrorCode::InternalInvariant => Some(NextCall { tool: tool.as_str().to_owned(), arguments: again }),
+        | ErrorCode::InternalInvariant => Some(NextCall { tool, arguments: again }),
         ErrorCode::TokenInvalidFormat
         | ErrorCode::TokenUnsupportedVersion
         | ErrorCode::TokenBadSignature
@@ -88,7 +90,7 @@ fn leading_on(error: &ErrorEnvelope, tool: ToolName, again: Map<String, Value>) 
         | ErrorCode::SessionNotFound
         | ErrorCode::SessionCorrupt
         | ErrorCode::SessionUnknownVersion
-        | ErrorCode::StoreContentDamaged => Some(NextCall::new("resume_session", [])),
+        | ErrorCode::StoreContentDamaged => Some(NextCall::new(ToolName::ResumeSession, [])),
     }
 }
 
@@ -190,7 +192,7 @@ fn failed(error: &ErrorEnvelope) -> CallToolResult {
     let mut text = format!("{}: {}\n\n{}", error.code.as_str(), error.message, error.suggestion);
     if let Some(call) = &error.next_call {
         // The structured call is whole; the words name what is too long to be read.
-        let shown = NextCall { tool: call.tool.clone(), arguments: shortened(call.arguments.clone()) };
+        let shown = NextCall { tool: call.tool, arguments: shortened(call.arguments.clone()) };
         text.push_str(&format!("\n\nCall {} with:\n{}", shown.tool, shown.arguments_text()));
     }
     // The envelope is strings, numbers and plain JSON: it always serialises.
@@ -209,7 +211,7 @@ pub(crate) fn refused(tool: ToolName, arguments: Map<String, Value>, reason: &st
         code: ErrorCode::ValidationError,
         message: format!(
             "The arguments of {} are not taken as they are: {reason}. Nothing was recorded.",
-            tool.as_str()
+            tool
         ),
         retry: Retry::RetryableImmediate,
         suggestion: "Send each key once, integers beyond 2^53-1 as strings, and flatter values; as below."

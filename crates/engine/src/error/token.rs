@@ -7,6 +7,7 @@ use workrail_model::id::SessionId;
 use workrail_model::limits::LOCK_RETRY_AFTER_MS;
 use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
+use workrail_model::tool::ToolName;
 
 use super::{Boxed, envelope, invalid, sentence};
 use crate::request::ContinueWorkflow;
@@ -97,7 +98,7 @@ pub(crate) fn output_without_ack(state_token: &str, request: &ContinueWorkflow) 
     );
     let mut arguments = vec![("stateToken", Value::from(state_token))];
     arguments.extend(request.echo.run.clone().map(|run| ("run", Value::from(run))));
-    error.next_call = Some(NextCall::new("continue_workflow", arguments));
+    error.next_call = Some(NextCall::new(ToolName::ContinueWorkflow, arguments));
     error
 }
 
