@@ -14,7 +14,8 @@ use crate::token::FirstKeys;
 use crate::{Answer, Engine, Store, error};
 
 impl<S: Store> Engine<S> {
-    pub(crate) fn open_session(&self, request: StartSession) -> Answer {
+    /// Opens a session that can hold notes without a run.
+    pub fn start_session(&self, request: StartSession) -> Answer {
         self.signer.refresh(FirstKeys::Make)?;
         let id = self.fresh_session()?;
         let notes = request.goal.map(|goal| format!("Goal: {goal}"));

@@ -7,16 +7,15 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
+use workrail_engine::request::{
+    CheckpointWorkflow, ContinueWorkflow, InspectWorkflow, ListWorkflows, ResumeSession, StartSession,
+    StartWorkflow,
+};
 use workrail_model::discovery::{WorkflowInspection, WorkflowList};
 use workrail_model::reply::ReplyBody;
 use workrail_model::resume::ResumeBody;
 use workrail_model::session::SessionBody;
 use workrail_model::tool::ToolName;
-
-use crate::arguments::{
-    CheckpointArguments, ContinueArguments, InspectArguments, ListArguments, ResumeArguments, StartArguments,
-    StartSessionArguments,
-};
 
 /// Whether the tool can be told which folder it is about.
 pub(crate) fn takes_workspace(tool: ToolName) -> bool {
@@ -101,13 +100,13 @@ pub(crate) fn input_schema(tool: ToolName) -> &'static JsonObject {
 
 fn made_input_schema(tool: ToolName) -> JsonObject {
     match tool {
-        ToolName::ListWorkflows => schema_of::<ListArguments>(),
-        ToolName::InspectWorkflow => schema_of::<InspectArguments>(),
-        ToolName::StartWorkflow => schema_of::<StartArguments>(),
-        ToolName::ContinueWorkflow => schema_of::<ContinueArguments>(),
-        ToolName::CheckpointWorkflow => schema_of::<CheckpointArguments>(),
-        ToolName::ResumeSession => schema_of::<ResumeArguments>(),
-        ToolName::StartSession => schema_of::<StartSessionArguments>(),
+        ToolName::ListWorkflows => schema_of::<ListWorkflows>(),
+        ToolName::InspectWorkflow => schema_of::<InspectWorkflow>(),
+        ToolName::StartWorkflow => schema_of::<StartWorkflow>(),
+        ToolName::ContinueWorkflow => schema_of::<ContinueWorkflow>(),
+        ToolName::CheckpointWorkflow => schema_of::<CheckpointWorkflow>(),
+        ToolName::ResumeSession => schema_of::<ResumeSession>(),
+        ToolName::StartSession => schema_of::<StartSession>(),
     }
 }
 
@@ -201,12 +200,12 @@ fn schema_of<T: JsonSchema>() -> JsonObject {
     }
 }
 
-/// Removes what the generator writes and clients misread: a free member as `true` instead of an object, a
-/// null default that its own type refuses, and permission for what is permitted anyway.
+/// Removes what the generator writes and clients misread or need not read: a free member as `true` instead of an
+/// object, the value of an argument that is left out, and permission for what is permitted anyway.
 fn simplify(schema: &mut Value) {
     let Value::Object(members) = schema else { return };
     members.retain(|keyword, value| match keyword.as_str() {
-        "default" => !value.is_null() && *value != Value::Array(Vec::new()),
+        "default" => false,
         "additionalProperties" => *value != Value::Bool(true),
         _ => true,
     });

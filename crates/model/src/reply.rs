@@ -56,6 +56,15 @@ pub enum ReplyKind {
     Blocked,
 }
 
+impl ReplyKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
 /// Which run this is about; shown first, so that several runs in one chat are not mixed up (G35).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

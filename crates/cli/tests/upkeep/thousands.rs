@@ -157,9 +157,9 @@ fn session(engine: &Engine<LocalStore<Unsynced>>, end: End) -> String {
         goal: Some("one of many".to_owned()),
         ..StartWorkflow::default()
     };
-    let first = engine.start_workflow(request).unwrap();
-    let ack = first.string("ackToken").unwrap().to_owned();
-    let id = first.into_structured()["run"]["sessionId"].as_str().unwrap().to_owned();
+    let first = engine.start_workflow(request).unwrap().into_structured();
+    let ack = first["ackToken"].as_str().unwrap().to_owned();
+    let id = first["run"]["sessionId"].as_str().unwrap().to_owned();
     if matches!(end, End::Finished) {
         let mut request = ContinueWorkflow { ack_token: Some(ack), ..ContinueWorkflow::default() };
         request.output.notes_markdown = Some("done".to_owned());

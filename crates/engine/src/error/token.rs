@@ -97,7 +97,7 @@ pub(crate) fn output_without_ack(state_token: &str, request: &ContinueWorkflow) 
         "Call as below to see the step with a fresh ackToken, then send output and context with that.",
     );
     let mut arguments = vec![("stateToken", Value::from(state_token))];
-    arguments.extend(request.echo.run.clone().map(|run| ("run", Value::from(run))));
+    arguments.extend(request.run.clone().map(|run| ("run", Value::from(run))));
     error.next_call = Some(NextCall::new(ToolName::ContinueWorkflow, arguments));
     error
 }

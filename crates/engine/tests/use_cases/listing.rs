@@ -231,6 +231,6 @@ fn arguments_out_of_bounds_are_refused() {
     assert_eq!(refused(long), ErrorCode::ValidationError);
     let many = ListWorkflows { tags: vec!["t".to_owned(); 21], ..ListWorkflows::default() };
     assert_eq!(refused(many), ErrorCode::ValidationError);
-    let relative = ListWorkflows { workspace: Some("work".to_owned()), ..ListWorkflows::default() };
+    let relative = ListWorkflows { workspace_path: Some("work".to_owned()), ..ListWorkflows::default() };
     assert_eq!(refused(relative), ErrorCode::ValidationError);
 }
