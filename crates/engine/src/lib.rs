@@ -59,7 +59,7 @@ use catalog::Catalog;
 use contents::{Content, Contents};
 pub use error::{for_people, io as disk_error};
 pub use export::{ExportFailure, Exported, RunSummary};
-pub use find::Found;
+pub use find::SessionOrRun;
 use folded::FoldedSessions;
 use gate::Reading;
 pub use health::{StoreHealth, Unwell};
@@ -102,7 +102,7 @@ impl<S> Store for S where
 }
 
 /// What is around the engine.
-pub struct Surroundings {
+pub struct Environment {
     pub clock: Box<dyn Clock>,
     pub entropy: Box<dyn Entropy>,
     pub workflows: Arc<dyn WorkflowSource>,
@@ -124,9 +124,9 @@ pub struct Producer {
     pub applied_config_hash: Option<Sha256>,
 }
 
-impl std::fmt::Debug for Surroundings {
+impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").field("token_encoding", &self.token_encoding).finish_non_exhaustive()
+        f.debug_struct("Environment").field("token_encoding", &self.token_encoding).finish_non_exhaustive()
     }
 }
 
@@ -136,7 +136,7 @@ pub type Answer = Result<Reply, Box<ErrorEnvelope>>;
 /// The use cases over one store.
 pub struct Engine<S: Store> {
     store: Arc<S>,
-    around: Surroundings,
+    around: Environment,
     signer: Signer,
     folded: FoldedSessions,
     contents: Contents,
@@ -155,7 +155,7 @@ impl<S: Store> std::fmt::Debug for Engine<S> {
 
 impl<S: Store> Engine<S> {
     /// Touches nothing: the signing keys are read by the first call that needs them.
-    pub fn new(store: Arc<S>, around: Surroundings) -> Self {
+    pub fn new(store: Arc<S>, around: Environment) -> Self {
         let keys = Arc::clone(&store) as Arc<dyn KeyringStore>;
         let sessions = Arc::clone(&store) as Arc<dyn SessionReader>;
         let signer = Signer::new(keys, sessions, around.token_encoding);

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+use workrail_model::nearest::nearest;
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
@@ -241,20 +242,18 @@ impl Checking {
     }
 }
 
-/// The known name that a wrong one is closest to, if any is close.
-pub(crate) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+/// The known name that a wrong one is closest to, if any is close. How a name separates its words does not count.
+fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let plain = |text: &str| text.replace(['_', '-', ' '], "").to_ascii_lowercase();
     let wanted = plain(name);
-    let known: Vec<&str> = known.collect();
+    let known: Vec<(String, &str)> = known.map(|other| (plain(other), other)).collect();
     // The beginning of exactly one name is that name: `notes` for `notesMarkdown`.
-    let mut longer = known.iter().filter(|other| wanted.len() >= 4 && plain(other).starts_with(&wanted));
-    if let (Some(only), None) = (longer.next(), longer.next()) {
+    let mut longer = known.iter().filter(|(other, _)| wanted.len() >= 4 && other.starts_with(&wanted));
+    if let (Some((_, only)), None) = (longer.next(), longer.next()) {
         return Some((*only).to_owned());
     }
-    let scored = known.into_iter().map(|other| (strsim::damerau_levenshtein(&wanted, &plain(other)), other));
-    let best = scored.min_by_key(|(distance, other)| (*distance, *other));
-    // A third of the letters may be wrong: beyond that it is another word.
-    best.filter(|(distance, other)| *distance * 3 <= other.len()).map(|(_, other)| other.to_owned())
+    let near = nearest(&wanted, known.iter().map(|(other, _)| other.as_str()))?;
+    known.iter().find(|(other, _)| other == near).map(|(_, other)| (*other).to_owned())
 }
 
 fn path(place: &str, name: &str) -> String {

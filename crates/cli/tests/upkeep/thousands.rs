@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use workrail_engine::request::{ContinueWorkflow, StartWorkflow};
-use workrail_engine::{Engine, Producer, Surroundings};
+use workrail_engine::{Engine, Environment, Producer};
 use workrail_host::clock::SystemClock;
 use workrail_host::workspace::GitObserver;
 use workrail_model::compiled::ReferenceDeclaration;
@@ -133,7 +133,7 @@ impl WorkflowSource for Shelf {
 fn engine(data: &Path, clock: Box<dyn Clock>, seed: u64) -> Engine<LocalStore<Unsynced>> {
     let disk = Unsynced(Disk::open(camino::Utf8Path::from_path(data).unwrap()).unwrap());
     let store = LocalStore::open(disk, Box::new(SeededEntropy::new(seed)), "boot".to_owned()).unwrap();
-    let around = Surroundings {
+    let around = Environment {
         clock,
         entropy: Box::new(SeededEntropy::new(seed + 1)),
         workflows: Arc::new(Shelf),
