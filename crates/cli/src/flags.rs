@@ -1,7 +1,7 @@
 //! Which tools a server offers: each can be switched, and one switch leaves only looking.
 
-use workrail_mcp::catalogue::ToolName;
 use workrail_model::config::{Key, Settings};
+use workrail_model::tool::ToolName;
 
 /// Whether the settings let a server offer the tool.
 pub(crate) fn offers(settings: &Settings, tool: ToolName) -> bool {

@@ -5,20 +5,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use workrail_engine::request::{
-    CheckpointWorkflow, ContinueWorkflow, InspectWorkflow, ListWorkflows, ResumeSession, StartSession,
-    StartWorkflow,
-};
-use workrail_engine::{Answer, Reply};
+use workrail_engine::Answer;
+use workrail_engine::request::Request;
 use workrail_host::clock::SystemClock;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::processes;
 use workrail_host::sources::{Sources, refresh_in_background};
-use workrail_mcp::catalogue::ToolName;
 use workrail_mcp::{Authentication, Execution, LoopbackAddress};
 use workrail_model::config::Settings;
 use workrail_model::id::ServerId;
 use workrail_model::server::{LoggedCall, ServerRecord, Transport};
+use workrail_model::tool::ToolName;
 use workrail_ports::environment::{Clock, Entropy};
 use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::keyring::KeyringError;
@@ -37,54 +34,23 @@ struct Served {
     registered: Option<Registered<Disk>>,
 }
 
-impl Served {
-    /// Answers a call and keeps how it went.
-    fn logged(&self, tool: ToolName, answer: impl FnOnce(&LocalEngine) -> Answer) -> Answer {
-        let (at, begun) = (SystemClock.now(), Instant::now());
-        let answered = answer(&self.engine);
-        if let Some(registered) = &self.registered {
-            let duration_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-            let (outcome, run) = match &answered {
-                Ok(reply) => (reply.string("kind").unwrap_or("ok").to_owned(), reply.run_label()),
-                Err(error) => (error.code.as_str().to_owned(), None),
-            };
-            registered.log(&LoggedCall { at, tool: tool.as_str().to_owned(), duration_us, outcome, run });
-        }
-        answered
-    }
-}
-
 impl Execution for Served {
-    fn list_workflows(&self, request: ListWorkflows) -> Answer {
-        self.logged(ToolName::ListWorkflows, |engine| Reply::plain(&engine.list_workflows(request)?))
-    }
-
-    fn inspect_workflow(&self, request: InspectWorkflow) -> Answer {
-        self.logged(ToolName::InspectWorkflow, |engine| Reply::plain(&engine.inspect_workflow(request)?))
-    }
-
-    fn start_workflow(&self, request: StartWorkflow) -> Answer {
-        self.logged(ToolName::StartWorkflow, |engine| engine.start_workflow(request))
-    }
-
-    fn continue_workflow(&self, request: ContinueWorkflow) -> Answer {
-        self.logged(ToolName::ContinueWorkflow, |engine| engine.continue_workflow(request))
-    }
-
-    fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer {
-        self.logged(ToolName::CheckpointWorkflow, |engine| engine.checkpoint_workflow(request))
-    }
-
-    fn resume_session(&self, request: ResumeSession) -> Answer {
-        self.logged(ToolName::ResumeSession, |engine| engine.resume_session(request))
-    }
-
-    fn start_session(&self, request: StartSession) -> Answer {
-        self.logged(ToolName::StartSession, |engine| engine.start_session(request))
-    }
-
     fn offers(&self, tool: ToolName) -> bool {
         flags::offers(&self.settings, tool)
+    }
+
+    /// Answers a call and logs how it went.
+    fn answer(&self, request: Request) -> Answer {
+        let Some(registered) = &self.registered else { return self.engine.answer(request) };
+        let (at, begun, tool) = (SystemClock.now(), Instant::now(), request.tool());
+        let answered = self.engine.answer(request);
+        let duration_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let (outcome, run) = match &answered {
+            Ok(reply) => (reply.kind().as_str().to_owned(), reply.run_label().map(str::to_owned)),
+            Err(error) => (error.code.as_str().to_owned(), None),
+        };
+        registered.log(&LoggedCall { at, tool, duration_us, outcome, run });
+        answered
     }
 }
 

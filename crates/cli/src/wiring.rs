@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use workrail_engine::{Engine, Producer, Surroundings};
+use workrail_engine::{Engine, Environment, Producer};
 use workrail_host::boot::boot_id;
 use workrail_host::clock::SystemClock;
 use workrail_host::data_dir::data_dir;
@@ -66,7 +66,7 @@ fn unusable(error: &FsError) -> Failure {
 
 fn opened(current: &Current, sources: Sources, store: LocalStore<Disk>) -> Opened {
     let store = Arc::new(store);
-    let around = Surroundings {
+    let around = Environment {
         clock: Box::new(SystemClock),
         entropy: Box::new(OsEntropy),
         workflows: Arc::new(sources),

@@ -7,7 +7,7 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
-use workrail_engine::{Engine, ImportMode, Producer, Surroundings};
+use workrail_engine::{Engine, Environment, ImportMode, Producer};
 use workrail_host::sources::Sources;
 use workrail_host::workspace::GitObserver;
 use workrail_model::preferences::Preferences;
@@ -22,7 +22,7 @@ fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
     let disk = Disk::open(camino::Utf8Path::from_path(root).unwrap()).unwrap();
     let store = LocalStore::open(disk, Box::new(SeededEntropy::new(1)), "boot".to_owned()).unwrap();
     let store = Arc::new(store);
-    let around = Surroundings {
+    let around = Environment {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(1)),
         workflows: Arc::new(Sources::new(None, Vec::new())),

@@ -18,14 +18,15 @@ use workrail_model::strict_json;
 use workrail_model::token::TokenKind;
 
 use crate::reply::{Reply, Tokens, sign, sign_stored};
-use crate::request::{ContinueWorkflow, Echo};
+use crate::request::{ContinueWorkflow, Echo, Output};
 use crate::token::Attempts;
 use crate::{Answer, Engine, Store, error, rescue, token};
 
 impl<S: Store> Engine<S> {
     pub(crate) fn advance(&self, ack: &str, request: ContinueWorkflow) -> Answer {
         let reading = self.reading();
-        let refused = |cause| reading.refused(cause, &request.echo);
+        let echo = Echo { run: request.run.as_deref(), step_id: request.step_id.as_deref() };
+        let refused = |cause| reading.refused(cause, echo);
         let ack = self.signer.verify(ack, TokenKind::Ack).map_err(refused)?;
         let bookmark = request
             .state_token
@@ -34,18 +35,16 @@ impl<S: Store> Engine<S> {
             .transpose()?;
         if let Some(bookmark) = bookmark.filter(|bookmark| bookmark.session() != ack.session()) {
             let cause = error::other_session(bookmark.session(), ack.session());
-            return Err(reading.leading_back(cause, rescue::echoed_label(&request.echo)));
+            return Err(reading.leading_back(cause, rescue::echoed_label(echo)));
         }
-        let workspace = self.workspace(request.workspace.as_deref())?;
-        let sent = AdvanceRequest {
-            notes: request.output.notes_markdown,
-            artifacts: request.output.artifacts,
-            context: Context::new(request.context).map_err(|cause| error::context(&cause))?,
-        };
+        let workspace = self.workspace(request.workspace_path.as_deref())?;
+        let Output { notes_markdown: notes, artifacts } = request.output;
+        let context = Context::new(request.context).map_err(|cause| error::context(&cause))?;
+        let sent = AdvanceRequest { notes, artifacts, context };
         let session = ack.session();
         let observed = self.observed(session, workspace.as_ref());
         self.hold(session, |held| {
-            let (at, attempt) = self.checked(held.state(), &ack, bookmark.as_ref(), &request.echo)?;
+            let (at, attempt) = self.checked(held.state(), &ack, bookmark.as_ref(), echo)?;
             // Asked first: a replay mints nothing and decides nothing.
             let before =
                 recorded(held.state(), at.node, attempt, &sent).map_err(|cause| error::decide(&cause))?;
@@ -97,7 +96,7 @@ impl<S: Store> Engine<S> {
         facts: &SessionState,
         ack: &VerifiedToken,
         bookmark: Option<&VerifiedToken>,
-        echo: &Echo,
+        echo: Echo<'_>,
     ) -> Result<(NodeFacts, AttemptId), Box<ErrorEnvelope>> {
         let reading = self.reading();
         let refused = |cause: workrail_core::token::TokenError| reading.refused(cause.into(), echo);

@@ -30,11 +30,11 @@ const RECORDS_PER_WRITE: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Cards {
-    known: Mutex<Known>,
+    known: Mutex<SessionSummaries>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct SessionSummaries {
     sessions: BTreeMap<SessionId, Summarised>,
     /// Damaged and unreadable sessions with their health: counted, never offered (G20).
     pub unhealthy: BTreeMap<SessionId, SessionHealth>,
@@ -51,7 +51,7 @@ struct Summarised {
     summary: SessionSummary,
 }
 
-impl Known {
+impl SessionSummaries {
     pub(crate) fn runs(&self) -> impl Iterator<Item = &RunCard> {
         self.sessions.values().flat_map(|session| session.summary.cards.iter())
     }
@@ -76,7 +76,7 @@ pub(crate) enum Named {
 
 impl<'a> Reading<'a> {
     /// All summaries as the store is now.
-    pub(crate) fn cards(&self) -> Result<MutexGuard<'a, Known>, Box<ErrorEnvelope>> {
+    pub(crate) fn cards(&self) -> Result<MutexGuard<'a, SessionSummaries>, Box<ErrorEnvelope>> {
         self.cards_at(StampDepth::Manifest, &mut |_, _| {})
     }
 
@@ -86,7 +86,7 @@ impl<'a> Reading<'a> {
         &self,
         depth: StampDepth,
         heard: &mut dyn FnMut(u64, u64),
-    ) -> Result<MutexGuard<'a, Known>, Box<ErrorEnvelope>> {
+    ) -> Result<MutexGuard<'a, SessionSummaries>, Box<ErrorEnvelope>> {
         let mut known = self.cards.known.lock().unwrap_or_else(PoisonError::into_inner);
         let found = self.sessions.stamped_sessions(depth).map_err(error::store)?;
         let present: BTreeSet<SessionId> = found.iter().map(|found| found.session).collect();
@@ -115,7 +115,7 @@ impl<'a> Reading<'a> {
 
     /// Reads those of the sessions again of which a segment changed since they were summarised; whether one of them is
     /// damaged, which is a summary less.
-    pub(crate) fn drop_damaged(&self, known: &mut Known, sessions: &[SessionId]) -> bool {
+    pub(crate) fn drop_damaged(&self, known: &mut SessionSummaries, sessions: &[SessionId]) -> bool {
         let before = known.sessions.len();
         for session in sessions {
             let seen = known.sessions.get(session).and_then(|session| session.stamp);
@@ -128,7 +128,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads a session that may have changed; returns what the index should hold of it from now on.
-    fn refresh(&self, known: &mut Known, session: SessionId) -> Option<IndexRecord> {
+    fn refresh(&self, known: &mut SessionSummaries, session: SessionId) -> Option<IndexRecord> {
         // Looked at before it is read: whatever is written in between shows in the next stamp.
         let stamp = self.sessions.stamp(session);
         let segments = |stamp: Option<LogStamp>| stamp.map(|stamp| stamp.segments);
@@ -192,7 +192,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-impl Known {
+impl SessionSummaries {
     /// Takes over what other processes have summarised. What does not decode is read instead.
     fn take_index(&mut self, records: Vec<IndexRecord>) {
         for IndexRecord { session, stamp, cursor, summary } in records {

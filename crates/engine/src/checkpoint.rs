@@ -37,7 +37,7 @@ impl<S: Store> Engine<S> {
 
     fn checkpoint_step(&self, text: &str, request: &CheckpointWorkflow, sent: &AdvanceRequest) -> Answer {
         let reading = self.reading();
-        let refused = |cause| reading.refused(cause, &request.echo);
+        let refused = |cause| reading.refused(cause, request.echo());
         let verified = self.signer.verify(text, TokenKind::Checkpoint).map_err(refused)?;
         let bookmark = request
             .state_token
@@ -46,9 +46,9 @@ impl<S: Store> Engine<S> {
             .transpose()?;
         if let Some(bookmark) = bookmark.filter(|bookmark| bookmark.session() != verified.session()) {
             let cause = error::other_session(bookmark.session(), verified.session());
-            return Err(reading.leading_back(cause, rescue::echoed_label(&request.echo)));
+            return Err(reading.leading_back(cause, rescue::echoed_label(request.echo())));
         }
-        let refused = |cause: TokenError| reading.refused(cause.into(), &request.echo);
+        let refused = |cause: TokenError| reading.refused(cause.into(), request.echo());
         self.hold(verified.session(), |held| {
             let facts = held.state();
             let resolved = token::resolve(facts, &verified).map_err(refused)?;
@@ -56,11 +56,11 @@ impl<S: Store> Engine<S> {
             if let Some(bookmark) = &bookmark {
                 let bookmark = token::resolve(facts, bookmark).map_err(refused)?;
                 check_scope(&bookmark, &resolved).map_err(|cause| {
-                    let label = rescue::echoed_label(&request.echo).unwrap_or_else(|| RunLabel::of(at.run));
+                    let label = rescue::echoed_label(request.echo()).unwrap_or_else(|| RunLabel::of(at.run));
                     reading.leading_back(error::token(&cause), Some(label))
                 })?;
             }
-            reading.check_echo(facts, at, &request.echo)?;
+            reading.check_echo(facts, at, request.echo())?;
             let before = recorded(facts, at.node, attempt, sent).map_err(|cause| error::decide(&cause))?;
             if let Some(before) = before {
                 return self.replay_checkpoint(facts, at, attempt, before);
@@ -120,7 +120,7 @@ impl<S: Store> Engine<S> {
     /// Notes on a session without a run: the same words twice are one note.
     fn checkpoint_session(&self, text: &str, request: &CheckpointWorkflow, sent: &AdvanceRequest) -> Answer {
         let reading = self.reading();
-        let refused = |cause| reading.refused(cause, &request.echo);
+        let refused = |cause| reading.refused(cause, request.echo());
         let verified = self.signer.verify(text, TokenKind::Session).map_err(refused)?;
         let id = verified.session();
         self.hold(id, |held| {

@@ -74,7 +74,7 @@ pub struct Exported {
 }
 
 /// What the first reading found.
-struct Found {
+struct ExportContent {
     state: SessionState,
     end: Cursor,
     salvage: Option<Salvage>,
@@ -85,7 +85,7 @@ struct Found {
     artifacts: BTreeSet<BlobRef>,
 }
 
-impl Found {
+impl ExportContent {
     fn see(&mut self, event: &Event) {
         self.snapshots.extend(event.data.snapshot_ref());
         if let EventData::RunStarted(started) = &event.data {
@@ -132,8 +132,8 @@ impl<S: Store> Engine<S> {
         &self,
         session: SessionId,
         mut gathering: Option<&mut Gathering>,
-    ) -> Result<Found, Box<ErrorEnvelope>> {
-        let mut found = Found {
+    ) -> Result<ExportContent, Box<ErrorEnvelope>> {
+        let mut found = ExportContent {
             state: SessionState::new(session),
             end: Cursor::start(),
             salvage: None,
@@ -195,7 +195,7 @@ impl<S: Store> Engine<S> {
     /// The replies that hold a dropped value, and what they are called without it.
     fn redacted_replies(
         &self,
-        found: &Found,
+        found: &ExportContent,
         redactor: Option<&Redactor>,
     ) -> Result<BTreeMap<BlobRef, BlobRef>, Box<ErrorEnvelope>> {
         let mut renamed = BTreeMap::new();
@@ -227,7 +227,7 @@ fn canonical(value: &Value) -> Result<Vec<u8>, Box<ErrorEnvelope>> {
 
 struct Export<'e, S: Store> {
     engine: &'e Engine<S>,
-    found: Found,
+    found: ExportContent,
     redactor: Option<Redactor>,
     replies: BTreeMap<BlobRef, BlobRef>,
     notes_with_values: u64,

@@ -10,7 +10,7 @@ use crate::{Engine, Store, error};
 
 /// A session of this store, and one of its runs when that is what was named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct SessionOrRun {
     pub session: SessionId,
     pub run: Option<RunId>,
 }
@@ -18,7 +18,7 @@ pub struct Found {
 impl<S: Store> Engine<S> {
     /// The one session or run that `text` names. Of a damaged session, the runs of its sound beginning have
     /// names, too: what mends, reports or saves it is called with them.
-    pub fn find(&self, text: &str) -> Result<Found, Box<ErrorEnvelope>> {
+    pub fn find(&self, text: &str) -> Result<SessionOrRun, Box<ErrorEnvelope>> {
         let wanted = text.trim().to_ascii_lowercase();
         let candidates = match () {
             () if wanted.starts_with(SessionId::PREFIX) => self.sessions_beginning(&wanted)?,
@@ -32,13 +32,13 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    fn sessions_beginning(&self, prefix: &str) -> Result<BTreeSet<Found>, Box<ErrorEnvelope>> {
+    fn sessions_beginning(&self, prefix: &str) -> Result<BTreeSet<SessionOrRun>, Box<ErrorEnvelope>> {
         let sessions = self.store.sessions().map_err(error::store)?;
         let fits = |session: &SessionId| session.to_string().starts_with(prefix);
-        Ok(sessions.into_iter().filter(fits).map(|session| Found { session, run: None }).collect())
+        Ok(sessions.into_iter().filter(fits).map(|session| SessionOrRun { session, run: None }).collect())
     }
 
-    fn runs_called(&self, wanted: &str) -> Result<BTreeSet<Found>, Box<ErrorEnvelope>> {
+    fn runs_called(&self, wanted: &str) -> Result<BTreeSet<SessionOrRun>, Box<ErrorEnvelope>> {
         let label = RunLabel::parse(wanted).ok();
         if label.is_none() && !wanted.starts_with(RunId::PREFIX) {
             return Ok(BTreeSet::new());
@@ -59,7 +59,7 @@ impl<S: Store> Engine<S> {
         Ok(healthy
             .chain(damaged)
             .filter(|(_, run)| fits(run))
-            .map(|(session, run)| Found { session, run: Some(run) })
+            .map(|(session, run)| SessionOrRun { session, run: Some(run) })
             .collect())
     }
 }

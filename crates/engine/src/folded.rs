@@ -19,11 +19,11 @@ const SESSIONS_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct FoldedSessions {
-    sessions: Mutex<Kept>,
+    sessions: Mutex<RecentSessions>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct RecentSessions {
     clock: u64,
     sessions: BTreeMap<SessionId, (u64, Arc<Mutex<Folded>>)>,
 }

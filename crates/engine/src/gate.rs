@@ -18,7 +18,7 @@ use crate::catalog::Catalog;
 use crate::contents::Content;
 use crate::folded::{Folded, FoldedSessions, locked};
 use crate::token::Signer;
-use crate::{Engine, Store, Surroundings, error};
+use crate::{Engine, Environment, Store, error};
 
 /// Appenders index sessions up to this length with every append. A summary of a longer one takes the words of
 /// hundreds of notes, which an advance should not wait for: the next reader indexes it.
@@ -31,7 +31,7 @@ pub(crate) struct Reading<'a> {
     pub content: Content<'a>,
     pub wishes: &'a dyn WishReader,
     pub entropy: &'a dyn Entropy,
-    pub around: &'a Surroundings,
+    pub around: &'a Environment,
     pub signer: &'a Signer,
     pub folded: &'a FoldedSessions,
     pub projections: &'a dyn ProjectionCache,

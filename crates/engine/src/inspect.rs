@@ -2,21 +2,14 @@
 
 use workrail_core::discover::{Inspected, inspect};
 use workrail_model::compiled::ReferenceDeclaration;
-use workrail_model::discovery::{InspectMode, InspectedReference, WorkflowInspection};
+use workrail_model::discovery::{InspectedReference, WorkflowInspection};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::WorkflowId;
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::catalog::{CatalogEntry, Claimant};
+use crate::request::InspectWorkflow;
 use crate::{Engine, Store, error, references};
-
-#[derive(Clone, Debug, Default)]
-pub struct InspectWorkflow {
-    pub workflow_id: String,
-    pub mode: InspectMode,
-    /// An absolute path; the default workspace without one.
-    pub workspace: Option<String>,
-}
 
 impl<S: Store> Engine<S> {
     /// What a workflow is and needs; its whole plan in mode `preview`.
@@ -25,7 +18,7 @@ impl<S: Store> Engine<S> {
         request: InspectWorkflow,
     ) -> Result<WorkflowInspection, Box<ErrorEnvelope>> {
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
-        let workspace = self.workspace(request.workspace.as_deref())?;
+        let workspace = self.workspace(request.workspace_path.as_deref())?;
         let entry = self.catalog.compiled(&id, workspace.as_ref())?;
         let declared = entry.workflow.references.iter();
         let references = declared.map(|own| self.reference(own, &entry, workspace.as_ref())).collect();

@@ -59,14 +59,14 @@ use catalog::Catalog;
 use contents::{Content, Contents};
 pub use error::{for_people, io as disk_error};
 pub use export::{ExportFailure, Exported, RunSummary};
-pub use find::Found;
+pub use find::SessionOrRun;
 use folded::FoldedSessions;
 use gate::Reading;
 pub use health::{StoreHealth, Unwell};
 pub use import::{ImportMode, Imported};
 pub use preferences::RunPreferences;
 pub use reply::Reply;
-use request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartSession, StartWorkflow};
+use request::{CheckpointWorkflow, ContinueWorkflow, Request, ResumeSession};
 use token::{FirstKeys, Signer};
 use workspace::Workspaces;
 
@@ -102,7 +102,7 @@ impl<S> Store for S where
 }
 
 /// What is around the engine.
-pub struct Surroundings {
+pub struct Environment {
     pub clock: Box<dyn Clock>,
     pub entropy: Box<dyn Entropy>,
     pub workflows: Arc<dyn WorkflowSource>,
@@ -124,9 +124,9 @@ pub struct Producer {
     pub applied_config_hash: Option<Sha256>,
 }
 
-impl std::fmt::Debug for Surroundings {
+impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").field("token_encoding", &self.token_encoding).finish_non_exhaustive()
+        f.debug_struct("Environment").field("token_encoding", &self.token_encoding).finish_non_exhaustive()
     }
 }
 
@@ -136,7 +136,7 @@ pub type Answer = Result<Reply, Box<ErrorEnvelope>>;
 /// The use cases over one store.
 pub struct Engine<S: Store> {
     store: Arc<S>,
-    around: Surroundings,
+    around: Environment,
     signer: Signer,
     folded: FoldedSessions,
     contents: Contents,
@@ -155,7 +155,7 @@ impl<S: Store> std::fmt::Debug for Engine<S> {
 
 impl<S: Store> Engine<S> {
     /// Touches nothing: the signing keys are read by the first call that needs them.
-    pub fn new(store: Arc<S>, around: Surroundings) -> Self {
+    pub fn new(store: Arc<S>, around: Environment) -> Self {
         let keys = Arc::clone(&store) as Arc<dyn KeyringStore>;
         let sessions = Arc::clone(&store) as Arc<dyn SessionReader>;
         let signer = Signer::new(keys, sessions, around.token_encoding);
@@ -173,9 +173,17 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Starts a run and returns its first step.
-    pub fn start_workflow(&self, request: StartWorkflow) -> Answer {
-        self.start(request)
+    /// Answers one call of a tool.
+    pub fn answer(&self, request: Request) -> Answer {
+        match request {
+            Request::ListWorkflows(request) => Reply::plain(&self.list_workflows(request)?),
+            Request::InspectWorkflow(request) => Reply::plain(&self.inspect_workflow(request)?),
+            Request::StartWorkflow(request) => self.start_workflow(request),
+            Request::ContinueWorkflow(request) => self.continue_workflow(request),
+            Request::CheckpointWorkflow(request) => self.checkpoint_workflow(request),
+            Request::ResumeSession(request) => self.resume_session(request),
+            Request::StartSession(request) => self.start_session(request),
+        }
     }
 
     /// Completes the pending step with an ack, or returns it again without one.
@@ -190,7 +198,7 @@ impl<S: Store> Engine<S> {
     fn advance_or_look(&self, mut request: ContinueWorkflow) -> Answer {
         if let Some(text) = request.continue_token.take() {
             if request.ack_token.is_some() || request.state_token.is_some() {
-                let label = rescue::echoed_label(&request.echo);
+                let label = rescue::echoed_label(request.echo());
                 return Err(self.reading().leading_back(error::too_many_tokens(), label));
             }
             // Another name for whichever one token the caller has; its own prefix says which.
@@ -202,11 +210,11 @@ impl<S: Store> Engine<S> {
         match (request.ack_token.take(), request.state_token.clone()) {
             (Some(ack), _) => self.advance(&ack, request),
             (None, Some(state)) => {
-                let workspace = self.workspace(request.workspace.as_deref())?;
+                let workspace = self.workspace(request.workspace_path.as_deref())?;
                 self.reading().rehydrate(&state, &request, workspace.as_ref())
             }
             (None, None) => {
-                Err(self.reading().leading_back(error::no_token(), rescue::echoed_label(&request.echo)))
+                Err(self.reading().leading_back(error::no_token(), rescue::echoed_label(request.echo())))
             }
         }
     }
@@ -221,7 +229,7 @@ impl<S: Store> Engine<S> {
     /// Finds runs again without any token.
     pub fn resume_session(&self, request: ResumeSession) -> Answer {
         self.signer.refresh(FirstKeys::Look)?;
-        let workspace = self.workspace(request.workspace.as_deref())?;
+        let workspace = self.workspace(request.workspace_path.as_deref())?;
         Reply::plain(&self.reading().resume(&request, workspace.as_ref())?)
     }
 
@@ -230,18 +238,13 @@ impl<S: Store> Engine<S> {
     pub fn find_runs(&self, request: ResumeSession) -> Result<ResumeBody, Box<ErrorEnvelope>> {
         // What is wrong with the keys is asked for by `keys_problem`.
         let _ = self.signer.refresh(FirstKeys::Look);
-        let workspace = self.workspace(request.workspace.as_deref())?;
+        let workspace = self.workspace(request.workspace_path.as_deref())?;
         self.reading().resume(&request, workspace.as_ref())
     }
 
     /// Why no token can be signed or checked now; `None` when the keys are usable or the store is new.
     pub fn keys_problem(&self) -> Option<Box<ErrorEnvelope>> {
         self.signer.refresh(FirstKeys::Look).err()
-    }
-
-    /// Opens a session that can hold notes without a run.
-    pub fn start_session(&self, request: StartSession) -> Answer {
-        self.open_session(request)
     }
 
     /// Everything a read-only use case gets; no way to append is among it (G36).

@@ -4,24 +4,17 @@ use workrail_core::discover::Filter;
 use workrail_model::discovery::WorkflowList;
 use workrail_model::error::ErrorEnvelope;
 
+use crate::request::ListWorkflows;
 use crate::{Engine, Store, error};
 
 /// A search is a few words.
 const QUERY_BYTES_MAX: usize = 1_000;
 const TAGS_MAX: usize = 20;
 
-#[derive(Clone, Debug, Default)]
-pub struct ListWorkflows {
-    /// An absolute path; the default workspace without one.
-    pub workspace: Option<String>,
-    pub tags: Vec<String>,
-    pub query: Option<String>,
-}
-
 impl<S: Store> Engine<S> {
     /// Every workflow and routine of the workspace, and every file that cannot be used.
     pub fn list_workflows(&self, request: ListWorkflows) -> Result<WorkflowList, Box<ErrorEnvelope>> {
-        let workspace = self.workspace(request.workspace.as_deref())?;
+        let workspace = self.workspace(request.workspace_path.as_deref())?;
         let ListWorkflows { tags, query, .. } = request;
         if let Some(query) = query.as_ref().filter(|query| query.len() > QUERY_BYTES_MAX) {
             return Err(error::query("query", query.len(), QUERY_BYTES_MAX));

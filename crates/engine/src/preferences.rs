@@ -8,7 +8,7 @@ use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::name::WorkflowId;
 use workrail_model::preferences::{PreferenceChange, Preferences, RunStatus};
 
-use crate::find::Found;
+use crate::find::SessionOrRun;
 use crate::{Engine, Store, error};
 
 /// A run and its preferences.
@@ -41,7 +41,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// The preferences of a run, or of all runs of a session, oldest first.
-    pub fn preferences_of(&self, found: Found) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
+    pub fn preferences_of(&self, found: SessionOrRun) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
         self.reading().look(found.session, |facts| {
             let runs = facts.runs().filter(|run| found.run.is_none_or(|wanted| wanted == run.run_id));
             runs.map(|run| self.run_preferences(facts, run.run_id)).collect()
@@ -76,7 +76,7 @@ impl<S: Store> Engine<S> {
     /// The open runs whose autonomy the changes would raise above what holds or is asked for already.
     pub fn raised_by(
         &self,
-        found: Found,
+        found: SessionOrRun,
         changes: &[PreferenceChange],
     ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
         let mut runs = self.preferences_of(found)?;
@@ -91,7 +91,7 @@ impl<S: Store> Engine<S> {
     /// Asks for changes on top of what holds or is asked for already. Runs that are complete are left alone.
     pub fn ask_preferences(
         &self,
-        found: Found,
+        found: SessionOrRun,
         changes: &[PreferenceChange],
     ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
         let mut asked = Vec::new();

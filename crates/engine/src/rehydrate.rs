@@ -33,13 +33,13 @@ impl Reading<'_> {
         request: &ContinueWorkflow,
         workspace: Option<&WorkspacePath>,
     ) -> Answer {
-        let refused = |cause| self.refused(cause, &request.echo);
+        let refused = |cause| self.refused(cause, request.echo());
         let verified = self.signer.verify(state_token, TokenKind::State).map_err(refused)?;
         let session = verified.session();
         self.look(session, |facts| {
             let resolved = token::resolve(facts, &verified).map_err(|cause| refused(cause.into()))?;
             let at = *resolved.at().ok_or_else(|| error::internal("a state token names a node"))?;
-            self.check_echo(facts, at, &request.echo)?;
+            self.check_echo(facts, at, request.echo())?;
             // Only now: the call that is offered instead has to work.
             if !request.output.is_empty() || !request.context.is_empty() {
                 return Err(error::output_without_ack(state_token, request));
@@ -153,9 +153,9 @@ impl Reading<'_> {
         &self,
         facts: &SessionState,
         at: NodeFacts,
-        echo: &Echo,
+        echo: Echo<'_>,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        if *echo == Echo::default() {
+        if echo == Echo::default() {
             return Ok(());
         }
         let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;

@@ -1,10 +1,12 @@
 //! Puts freshly signed tokens into a rendered reply, stored or new.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::EventIndex;
 use workrail_model::reply::{
-    ACK_TOKEN_MARK, CHECKPOINT_TOKEN_MARK, STATE_TOKEN_MARK, StoredReply, Warning, replace_state_marks,
+    ACK_TOKEN_MARK, CHECKPOINT_TOKEN_MARK, ReplyKind, STATE_TOKEN_MARK, StoredReply, Warning,
+    replace_state_marks,
 };
 
 use crate::error;
@@ -14,14 +16,16 @@ use crate::error;
 pub struct Reply {
     parts: Vec<String>,
     body: Map<String, Value>,
+    kind: ReplyKind,
+    run_label: Option<String>,
 }
 
 impl Reply {
     /// An answer that is one text and its data.
-    pub fn plain<T: serde::Serialize>(body: &T) -> Result<Self, Box<ErrorEnvelope>> {
+    pub fn plain<T: Serialize>(body: &T) -> Result<Self, Box<ErrorEnvelope>> {
         let body = object(body)?;
         let text = body.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Self { parts: vec![text], body })
+        Ok(Self { parts: vec![text], body, kind: ReplyKind::Ok, run_label: None })
     }
 
     /// The content items, in order.
@@ -35,14 +39,14 @@ impl Reply {
         Value::Object(self.body)
     }
 
-    /// A member of the reply as text, such as `stateToken`.
-    pub fn string(&self, member: &str) -> Option<&str> {
-        self.body.get(member).and_then(Value::as_str)
+    /// Whether the call was blocked; a reply that is not about a run never is.
+    pub fn kind(&self) -> ReplyKind {
+        self.kind
     }
 
     /// The label of the run that the reply is about.
-    pub fn run_label(&self) -> Option<String> {
-        self.body.get("run")?.get("label")?.as_str().map(str::to_owned)
+    pub fn run_label(&self) -> Option<&str> {
+        self.run_label.as_deref()
     }
 
     /// Adds a warning in both channels, in front: what follows is not what the caller expects.
@@ -64,12 +68,24 @@ impl Reply {
     }
 }
 
-fn object<T: serde::Serialize>(value: &T) -> Result<Map<String, Value>, Box<ErrorEnvelope>> {
+fn object<T: Serialize>(value: &T) -> Result<Map<String, Value>, Box<ErrorEnvelope>> {
     match serde_json::to_value(value) {
         Ok(Value::Object(members)) => Ok(members),
         Ok(_) => Err(error::internal("a reply is an object")),
         Err(cause) => Err(error::internal(&cause.to_string())),
     }
+}
+
+/// What a server's log keeps of a reply about a run.
+#[derive(Deserialize)]
+struct RunReply {
+    kind: ReplyKind,
+    run: LabelledRun,
+}
+
+#[derive(Deserialize)]
+struct LabelledRun {
+    label: String,
 }
 
 /// The tokens of one reply.
@@ -103,7 +119,10 @@ pub(crate) fn sign_stored(
     match (members.remove("parts"), members.remove("body")) {
         (Some(Value::Array(parts)), Some(Value::Object(body))) => {
             let parts = parts.iter().map(|part| part.as_str().unwrap_or_default().to_owned()).collect();
-            Ok(Reply { parts, body })
+            // What another version wrote is returned as it is, also when the log cannot say what it was.
+            let (kind, run_label) = RunReply::deserialize(&body)
+                .map_or((ReplyKind::Ok, None), |reply| (reply.kind, Some(reply.run.label)));
+            Ok(Reply { parts, body, kind, run_label })
         }
         _ => Err(error::internal("a stored reply has parts and a body")),
     }

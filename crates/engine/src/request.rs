@@ -1,78 +1,233 @@
-//! What an edge hands to the engine: parsed shapes, unchecked meanings.
+//! What agents send: one struct per tool, from which parsing, the served schema and the engine's request all come.
+//!
+//! Shapes are parsed here; what they mean is checked by the use case. Comments on fields are served to agents.
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value};
+use workrail_model::discovery::InspectMode;
 use workrail_model::preferences::Mode;
+use workrail_model::tool::ToolName;
 
-pub use crate::inspect::InspectWorkflow;
-pub use crate::list::ListWorkflows;
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ListWorkflows {
+    /// Only workflows with all of these tags.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Words that the id, name or description must contain.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub query: Option<String>,
+    /// Absolute path of the folder you work in.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub workspace_path: Option<String>,
+}
 
-#[derive(Clone, Debug, Default)]
-pub struct StartWorkflow {
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InspectWorkflow {
     pub workflow_id: String,
+    /// `preview` adds the whole plan.
+    #[serde(default)]
+    pub mode: InspectMode,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub workspace_path: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StartWorkflow {
+    /// As `list_workflows` shows it, such as `wr.small_change`.
+    pub workflow_id: String,
+    /// The work in a few words; by them it is found again.
+    #[serde(default)]
+    #[schemars(with = "String")]
     pub goal: Option<String>,
+    /// External inputs: ticket ids, paths, parameters.
+    #[serde(default)]
     pub context: Map<String, Value>,
+    /// Default: guided. Choose another only when the user asked for it.
+    #[serde(default)]
+    #[schemars(with = "Mode")]
     pub mode: Option<Mode>,
-    /// A state or ack token of the run inside which this one is started.
+    /// stateToken or ackToken of the run inside whose step this one is started.
+    #[serde(default)]
+    #[schemars(with = "String")]
     pub parent: Option<String>,
+    /// A session to start in, where there is one.
+    #[serde(default)]
+    #[schemars(with = "String")]
     pub session_token: Option<String>,
-    pub workspace: Option<String>,
-    /// Makes the call repeatable: the same key starts one run, however often it is sent.
+    /// Absolute path of the folder you work in.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub workspace_path: Option<String>,
+    /// Any text unique to this start: repeating the call with it starts nothing twice.
+    #[serde(default)]
+    #[schemars(with = "String")]
     pub idempotency_key: Option<String>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContinueWorkflow {
-    pub state_token: Option<String>,
+    /// The right to complete the pending step once.
+    #[serde(default)]
+    #[schemars(with = "String")]
     pub ack_token: Option<String>,
+    /// The bookmark; alone it returns the pending step again.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub state_token: Option<String>,
+    /// Another name for whichever one of them you send.
+    #[serde(default)]
+    #[schemars(with = "String")]
     pub continue_token: Option<String>,
-    pub echo: Echo,
+    /// The run's label, copied from `nextCall`.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub run: Option<String>,
+    /// The step, copied from `nextCall`.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub step_id: Option<String>,
+    /// Context keys to set; `null` removes a key.
+    #[serde(default)]
     pub context: Map<String, Value>,
+    /// The result of this step.
+    #[serde(default)]
     pub output: Output,
-    pub workspace: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub workspace_path: Option<String>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Output {
+    /// What you did in this step only, for a human reader.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub notes_markdown: Option<String>,
+    /// Structured results, each an object with a `kind`.
+    #[serde(default)]
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub artifacts: Vec<Value>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CheckpointWorkflow {
+    /// Of the run's last reply; good for one checkpoint.
+    #[serde(default)]
+    #[schemars(with = "String")]
     pub checkpoint_token: Option<String>,
+    /// Optional; checked against the checkpointToken.
+    #[serde(default)]
+    #[schemars(with = "String")]
     pub state_token: Option<String>,
+    /// Instead of a checkpointToken: notes without a run.
+    #[serde(default)]
+    #[schemars(with = "String")]
     pub session_token: Option<String>,
-    pub echo: Echo,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub run: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub step_id: Option<String>,
+    /// What is done so far, what is next.
+    #[serde(default)]
     pub output: Output,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResumeSession {
+    /// A few words of the goal or the notes, or an id or label.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub query: Option<String>,
+    /// The run's two-word label.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub run: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub run_id: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub session_id: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub git_branch: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub git_head_sha: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub workspace_path: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StartSession {
+    /// The work in a few words.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub goal: Option<String>,
+}
+
+/// One call of a tool.
+#[derive(Clone, Debug)]
+pub enum Request {
+    ListWorkflows(ListWorkflows),
+    InspectWorkflow(InspectWorkflow),
+    StartWorkflow(StartWorkflow),
+    ContinueWorkflow(ContinueWorkflow),
+    CheckpointWorkflow(CheckpointWorkflow),
+    ResumeSession(ResumeSession),
+    StartSession(StartSession),
+}
+
+impl Request {
+    pub fn tool(&self) -> ToolName {
+        match self {
+            Self::ListWorkflows(_) => ToolName::ListWorkflows,
+            Self::InspectWorkflow(_) => ToolName::InspectWorkflow,
+            Self::StartWorkflow(_) => ToolName::StartWorkflow,
+            Self::ContinueWorkflow(_) => ToolName::ContinueWorkflow,
+            Self::CheckpointWorkflow(_) => ToolName::CheckpointWorkflow,
+            Self::ResumeSession(_) => ToolName::ResumeSession,
+            Self::StartSession(_) => ToolName::StartSession,
+        }
+    }
 }
 
 /// Which run and step the caller believes to be at; checked against the token (G35).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Echo {
-    pub run: Option<String>,
-    pub step_id: Option<String>,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Echo<'a> {
+    pub(crate) run: Option<&'a str>,
+    pub(crate) step_id: Option<&'a str>,
 }
 
-/// The durable result of a step.
-#[derive(Clone, Debug, Default)]
-pub struct Output {
-    pub notes_markdown: Option<String>,
-    pub artifacts: Vec<Value>,
+impl ContinueWorkflow {
+    pub(crate) fn echo(&self) -> Echo<'_> {
+        Echo { run: self.run.as_deref(), step_id: self.step_id.as_deref() }
+    }
+}
+
+impl CheckpointWorkflow {
+    pub(crate) fn echo(&self) -> Echo<'_> {
+        Echo { run: self.run.as_deref(), step_id: self.step_id.as_deref() }
+    }
 }
 
 impl Output {
     pub(crate) fn is_empty(&self) -> bool {
         self.notes_markdown.is_none() && self.artifacts.is_empty()
     }
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct ResumeSession {
-    pub query: Option<String>,
-    pub session_id: Option<String>,
-    pub run_id: Option<String>,
-    /// A run's label.
-    pub run: Option<String>,
-    pub git_branch: Option<String>,
-    pub git_head_sha: Option<String>,
-    pub workspace: Option<String>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct StartSession {
-    pub goal: Option<String>,
 }

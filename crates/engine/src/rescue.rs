@@ -13,6 +13,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::StepId;
 use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
+use workrail_model::tool::ToolName;
 
 use crate::cards::{Named, tip_of};
 use crate::error;
@@ -24,7 +25,7 @@ type Boxed = Box<ErrorEnvelope>;
 
 impl Reading<'_> {
     /// The error for a refused token, with the call that leads back to its run.
-    pub(crate) fn refused(&self, cause: Refused, echo: &Echo) -> Boxed {
+    pub(crate) fn refused(&self, cause: Refused, echo: Echo<'_>) -> Boxed {
         match cause {
             Refused::Kind { found, wanted } => self.wrong_kind(&found, wanted, echo),
             Refused::Token(cause) => {
@@ -66,7 +67,7 @@ impl Reading<'_> {
                 );
             }
             Some((_, Named::Nobody)) | None => {
-                refused.next_call = Some(NextCall::new("resume_session", []));
+                refused.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
                 refused
                     .suggestion
                     .push_str(" If you do not have it any more, find the run with resume_session.");
@@ -77,12 +78,14 @@ impl Reading<'_> {
 
     /// When nothing else said which run was meant, the tokens of the call may: all that can be read agree.
     pub(crate) fn led_by_tokens(&self, refused: Boxed, label: Option<RunLabel>) -> Boxed {
-        let lost =
-            refused.next_call.as_ref().is_some_and(|call| *call == NextCall::new("resume_session", []));
+        let lost = refused
+            .next_call
+            .as_ref()
+            .is_some_and(|call| *call == NextCall::new(ToolName::ResumeSession, []));
         if lost && label.is_some() { self.leading_back(refused, label) } else { refused }
     }
 
-    fn wrong_kind(&self, found: &VerifiedToken, wanted: TokenKind, echo: &Echo) -> Boxed {
+    fn wrong_kind(&self, found: &VerifiedToken, wanted: TokenKind, echo: Echo<'_>) -> Boxed {
         let mut refused = error::wrong_token_kind(found.kind(), wanted);
         let node = self.look(found.session(), |facts| {
             let resolved = token::resolve(facts, found).map_err(|cause| error::token(&cause))?;
@@ -104,7 +107,7 @@ impl Reading<'_> {
 
     /// Leads to the run that the caller names; when there is none of that name, to the token's own, which is
     /// the one thing that is certain then.
-    fn back_to_echoed(&self, refused: Boxed, echo: &Echo, own: NextCall) -> Boxed {
+    fn back_to_echoed(&self, refused: Boxed, echo: Echo<'_>, own: NextCall) -> Boxed {
         let refused = self.leading_back(refused, echoed_label(echo));
         if refused.next_call.as_ref().is_some_and(|call| call.tool == own.tool) {
             return refused;
@@ -118,7 +121,7 @@ impl Reading<'_> {
         facts: &SessionState,
         at: NodeFacts,
         step: Option<&StepId>,
-        echo: &Echo,
+        echo: Echo<'_>,
     ) -> Boxed {
         let label = RunLabel::of(at.run);
         let step = step.map_or_else(|| "no step".to_owned(), |step| format!("step `{step}`"));
@@ -139,16 +142,15 @@ impl Reading<'_> {
 }
 
 /// Checks what the caller believes against the token (G35).
-pub(crate) fn fits(echo: &Echo, at: NodeFacts, step: Option<&StepId>) -> bool {
+pub(crate) fn fits(echo: Echo<'_>, at: NodeFacts, step: Option<&StepId>) -> bool {
     let run_fits = echo.run.is_none() || names(echo, at);
-    let step_fits =
-        echo.step_id.as_deref().is_none_or(|echoed| step.is_some_and(|step| step.as_str() == echoed));
+    let step_fits = echo.step_id.is_none_or(|echoed| step.is_some_and(|step| step.as_str() == echoed));
     run_fits && step_fits
 }
 
 /// Whether the echoed run, by label or id, is the token's.
-fn names(echo: &Echo, at: NodeFacts) -> bool {
-    let run = echo.run.as_deref().map(str::trim).unwrap_or_default();
+fn names(echo: Echo<'_>, at: NodeFacts) -> bool {
+    let run = echo.run.map(str::trim).unwrap_or_default();
     run.eq_ignore_ascii_case(&RunLabel::of(at.run).to_string()) || run == at.run.to_string()
 }
 
@@ -158,13 +160,13 @@ pub(crate) fn said_by<'a>(tokens: impl IntoIterator<Item = &'a Option<String>>) 
     readable_label(&tokens.join(" "))
 }
 
-pub(crate) fn echoed_label(echo: &Echo) -> Option<RunLabel> {
-    echo.run.as_deref().and_then(|run| RunLabel::parse(&run.trim().to_ascii_lowercase()).ok())
+pub(crate) fn echoed_label(echo: Echo<'_>) -> Option<RunLabel> {
+    echo.run.and_then(|run| RunLabel::parse(&run.trim().to_ascii_lowercase()).ok())
 }
 
-fn claimed(echo: &Echo) -> String {
-    let run = echo.run.as_deref().map(|run| format!("run {}", shortened(run)));
-    let step = echo.step_id.as_deref().map(|step| format!("step `{}`", shortened(step)));
+fn claimed(echo: Echo<'_>) -> String {
+    let run = echo.run.map(|run| format!("run {}", shortened(run)));
+    let step = echo.step_id.map(|step| format!("step `{}`", shortened(step)));
     [run, step].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
@@ -173,5 +175,5 @@ fn shortened(text: &str) -> String {
 }
 
 fn search_call(query: &str) -> NextCall {
-    NextCall::new("resume_session", [("query", Value::from(query))])
+    NextCall::new(ToolName::ResumeSession, [("query", Value::from(query))])
 }

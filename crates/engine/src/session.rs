@@ -6,6 +6,7 @@ use workrail_core::decide::checkpoint::open_session;
 use workrail_model::id::SessionId;
 use workrail_model::reply::NextCall;
 use workrail_model::session::SessionBody;
+use workrail_model::tool::ToolName;
 
 use crate::reply::Reply;
 use crate::request::StartSession;
@@ -13,14 +14,15 @@ use crate::token::FirstKeys;
 use crate::{Answer, Engine, Store, error};
 
 impl<S: Store> Engine<S> {
-    pub(crate) fn open_session(&self, request: StartSession) -> Answer {
+    /// Opens a session that can hold notes without a run.
+    pub fn start_session(&self, request: StartSession) -> Answer {
         self.signer.refresh(FirstKeys::Make)?;
         let id = self.fresh_session()?;
         let notes = request.goal.map(|goal| format!("Goal: {goal}"));
         let sent = AdvanceRequest { notes, ..AdvanceRequest::default() };
         let plan = open_session(id, &sent, self.minting()?).map_err(|cause| error::decide(&cause))?;
         self.create(id, plan).map_err(|failed| {
-            let look = NextCall::new("resume_session", [("sessionId", Value::from(id.to_string()))]);
+            let look = NextCall::new(ToolName::ResumeSession, [("sessionId", Value::from(id.to_string()))]);
             error::look_before_repeating(failed, &format!("session {id}"), "open a session again.", look)
         })?;
         Reply::plain(&body(id, self.signer.session(id), "The session is open."))
@@ -29,7 +31,7 @@ impl<S: Store> Engine<S> {
 
 pub(crate) fn body(id: SessionId, session_token: String, said: &str) -> SessionBody {
     let next_call = NextCall::new(
-        "checkpoint_workflow",
+        ToolName::CheckpointWorkflow,
         [
             ("sessionToken", Value::from(session_token.clone())),
             ("output", json!({ "notesMarkdown": workrail_model::placeholder::SESSION_NOTES })),

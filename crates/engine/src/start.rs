@@ -20,6 +20,7 @@ use workrail_model::name::WorkflowId;
 use workrail_model::preferences::{Mode, PreferenceSource};
 use workrail_model::reply::{NextCall, ReferenceInfo, StoredReply, Warning, WarningCode};
 use workrail_model::token::TokenKind;
+use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceFile;
 use workrail_ports::workspace::WorkspacePath;
 
@@ -58,7 +59,8 @@ struct Keyed {
 }
 
 impl<S: Store> Engine<S> {
-    pub(crate) fn start(&self, request: StartWorkflow) -> Answer {
+    /// Starts a run and returns its first step.
+    pub fn start_workflow(&self, request: StartWorkflow) -> Answer {
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
         self.signer.refresh(FirstKeys::Make)?;
         let keyed = keyed(&request)?;
@@ -75,7 +77,7 @@ impl<S: Store> Engine<S> {
         if let Some(keyed) = &keyed {
             self.refuse_key_of_another_session(&home, keyed)?;
         }
-        let workspace = self.workspace(request.workspace.as_deref())?;
+        let workspace = self.workspace(request.workspace_path.as_deref())?;
         let prepared = self.prepared(&id, &request, workspace.as_ref(), &home, keyed.as_ref())?;
         let label = RunLabel::of(prepared.run).to_string();
         let recorded = self.record_start(&home, &prepared, keyed.as_ref());
@@ -87,7 +89,7 @@ impl<S: Store> Engine<S> {
             // Another process was faster with the same key.
             return self.start_again(&home, keyed.as_ref());
         };
-        if request.workspace.is_some() {
+        if request.workspace_path.is_some() {
             self.remember_workspace(session, workspace);
         }
         self.contents.keep_workflow(begun.workflow_hash, Arc::clone(&prepared.workflow));
@@ -188,7 +190,7 @@ impl<S: Store> Engine<S> {
         parent: &workrail_core::token::VerifiedToken,
     ) -> Result<Option<ParentLink>, Box<ErrorEnvelope>> {
         let refused =
-            |cause: workrail_core::token::TokenError| self.reading().refused(cause.into(), &Echo::default());
+            |cause: workrail_core::token::TokenError| self.reading().refused(cause.into(), Echo::default());
         let resolved = token::resolve(facts, parent).map_err(refused)?;
         let at = resolved.at().ok_or_else(|| error::internal("a parent token names a node"))?;
         Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))
@@ -244,7 +246,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn home(&self, request: &StartWorkflow) -> Result<Home, Box<ErrorEnvelope>> {
-        let refused = |cause: Refused| self.reading().refused(cause, &Echo::default());
+        let refused = |cause: Refused| self.reading().refused(cause, Echo::default());
         match (&request.parent, &request.session_token) {
             (None, None) => Ok(Home::New),
             (Some(_), Some(_)) => Err(error::two_homes()),
@@ -369,7 +371,7 @@ impl<S: Store> Engine<S> {
 
 /// A start without a key cannot be repeated safely once it may have been recorded.
 fn unkeyed_start_failed(failed: Box<ErrorEnvelope>, label: &str) -> Box<ErrorEnvelope> {
-    let look = NextCall::new("resume_session", [("run", Value::from(label))]);
+    let look = NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]);
     let repeat = "start the workflow again, with an `idempotencyKey`: such a start can be repeated safely.";
     error::look_before_repeating(failed, &format!("run {label}"), repeat, look)
 }
@@ -394,7 +396,7 @@ fn keyed(request: &StartWorkflow) -> Result<Option<Keyed>, Box<ErrorEnvelope>> {
     }
     let asked = json!({
         "workflowId": request.workflow_id, "goal": request.goal, "context": request.context, "mode": request.mode,
-        "parent": request.parent, "sessionToken": request.session_token, "workspacePath": request.workspace,
+        "parent": request.parent, "sessionToken": request.session_token, "workspacePath": request.workspace_path,
     });
     let request_digest = canonical_digest(&asked).map_err(|cause| error::decide(&cause.into()))?;
     Ok(Some(Keyed { key, request_digest }))

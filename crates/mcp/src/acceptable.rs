@@ -7,8 +7,8 @@ use workrail_model::canonical::value_to_canonical;
 use workrail_model::limits::{GOAL_BYTES_MAX, JSON_DEPTH_MAX};
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
+use workrail_model::tool::ToolName;
 
-use crate::catalogue::ToolName;
 use crate::repair::is_nothing;
 
 /// A corrected call is shown whole up to this size; beyond it, long texts are named instead.
@@ -78,7 +78,7 @@ pub(crate) fn acceptable(
     if sent.saturating_sub(kept) < context_excess(details) {
         arguments.remove("context");
     }
-    NextCall { tool: tool.as_str().to_owned(), arguments }
+    NextCall { tool, arguments }
 }
 
 /// The context key whose value, sent now or recorded before, makes a step's text too long; and what to set it to.

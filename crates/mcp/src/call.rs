@@ -3,33 +3,20 @@
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use workrail_engine::request::{
-    CheckpointWorkflow, ContinueWorkflow, Echo, InspectWorkflow, ListWorkflows, Output, ResumeSession,
-    StartSession, StartWorkflow,
-};
+use workrail_engine::request::Request;
 use workrail_engine::{Answer, Reply};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::reply::NextCall;
+use workrail_model::tool::ToolName;
 
 use crate::acceptable::{acceptable, shortened};
-use crate::arguments::{
-    CheckpointArguments, ContinueArguments, InspectArguments, ListArguments, OutputArguments,
-    ResumeArguments, StartArguments, StartSessionArguments,
-};
-use crate::catalogue::ToolName;
 use crate::repair;
 
 /// What the server needs of the engine; implemented by the engine over any store.
 pub trait Execution: Send + Sync + 'static {
     /// Whether a tool is switched on.
     fn offers(&self, tool: ToolName) -> bool;
-    fn list_workflows(&self, request: ListWorkflows) -> Answer;
-    fn inspect_workflow(&self, request: InspectWorkflow) -> Answer;
-    fn start_workflow(&self, request: StartWorkflow) -> Answer;
-    fn continue_workflow(&self, request: ContinueWorkflow) -> Answer;
-    fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer;
-    fn resume_session(&self, request: ResumeSession) -> Answer;
-    fn start_session(&self, request: StartSession) -> Answer;
+    fn answer(&self, request: Request) -> Answer;
 }
 
 /// Answers a call; whatever goes wrong is an answer too (G70).
@@ -48,7 +35,7 @@ pub(crate) fn run(
 
 fn answer(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Value>) -> Answer {
     let again = arguments.clone();
-    let answered = dispatched(execution, tool, arguments);
+    let answered = request(tool, arguments).and_then(|request| execution.answer(request));
     answered.map_err(|mut error| {
         if error.next_call.is_none() {
             error.next_call = leading_on(&error, tool, again);
@@ -73,12 +60,14 @@ fn leading_on(error: &ErrorEnvelope, tool: ToolName, again: Map<String, Value>) 
         | ErrorCode::BundleMissingPinnedWorkflow
         | ErrorCode::BundleEventOrderInvalid
         | ErrorCode::BundleManifestOrderInvalid => None,
-        ErrorCode::WorkflowInvalid | ErrorCode::WorkflowNotFound => Some(NextCall::new("list_workflows", [])),
+        ErrorCode::WorkflowInvalid | ErrorCode::WorkflowNotFound => {
+            Some(NextCall::new(ToolName::ListWorkflows, []))
+        }
         ErrorCode::TokenSessionLocked
         | ErrorCode::SessionLocked
         | ErrorCode::StoreBusy
         | ErrorCode::StoreIo
-        | ErrorCode::InternalInvariant => Some(NextCall { tool: tool.as_str().to_owned(), arguments: again }),
+        | ErrorCode::InternalInvariant => Some(NextCall { tool, arguments: again }),
         ErrorCode::TokenInvalidFormat
         | ErrorCode::TokenUnsupportedVersion
         | ErrorCode::TokenBadSignature
@@ -88,78 +77,20 @@ fn leading_on(error: &ErrorEnvelope, tool: ToolName, again: Map<String, Value>) 
         | ErrorCode::SessionNotFound
         | ErrorCode::SessionCorrupt
         | ErrorCode::SessionUnknownVersion
-        | ErrorCode::StoreContentDamaged => Some(NextCall::new("resume_session", [])),
+        | ErrorCode::StoreContentDamaged => Some(NextCall::new(ToolName::ResumeSession, [])),
     }
 }
 
-fn dispatched(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Value>) -> Answer {
-    match tool {
-        ToolName::ListWorkflows => {
-            let ListArguments { tags, query, workspace_path } = parse(arguments)?;
-            execution.list_workflows(ListWorkflows { workspace: workspace_path, tags, query })
-        }
-        ToolName::InspectWorkflow => {
-            let InspectArguments { workflow_id, mode, workspace_path } = parse(arguments)?;
-            let mode = mode.unwrap_or_default();
-            execution.inspect_workflow(InspectWorkflow { workflow_id, mode, workspace: workspace_path })
-        }
-        ToolName::StartWorkflow => {
-            let given: StartArguments = parse(arguments)?;
-            execution.start_workflow(StartWorkflow {
-                workflow_id: given.workflow_id,
-                goal: given.goal,
-                context: given.context.unwrap_or_default(),
-                mode: given.mode,
-                parent: given.parent,
-                session_token: given.session_token,
-                workspace: given.workspace_path,
-                idempotency_key: given.idempotency_key,
-            })
-        }
-        ToolName::ContinueWorkflow => {
-            let given: ContinueArguments = parse(arguments)?;
-            execution.continue_workflow(ContinueWorkflow {
-                state_token: given.state_token,
-                ack_token: given.ack_token,
-                continue_token: given.continue_token,
-                echo: Echo { run: given.run, step_id: given.step_id },
-                context: given.context.unwrap_or_default(),
-                output: output(given.output),
-                workspace: given.workspace_path,
-            })
-        }
-        ToolName::CheckpointWorkflow => {
-            let given: CheckpointArguments = parse(arguments)?;
-            execution.checkpoint_workflow(CheckpointWorkflow {
-                checkpoint_token: given.checkpoint_token,
-                state_token: given.state_token,
-                session_token: given.session_token,
-                echo: Echo { run: given.run, step_id: given.step_id },
-                output: output(given.output),
-            })
-        }
-        ToolName::ResumeSession => {
-            let given: ResumeArguments = parse(arguments)?;
-            execution.resume_session(ResumeSession {
-                query: given.query,
-                session_id: given.session_id,
-                run_id: given.run_id,
-                run: given.run,
-                git_branch: given.git_branch,
-                git_head_sha: given.git_head_sha,
-                workspace: given.workspace_path,
-            })
-        }
-        ToolName::StartSession => {
-            let given: StartSessionArguments = parse(arguments)?;
-            execution.start_session(StartSession { goal: given.goal })
-        }
-    }
-}
-
-fn output(given: Option<OutputArguments>) -> Output {
-    let given = given.unwrap_or_default();
-    Output { notes_markdown: given.notes_markdown, artifacts: given.artifacts }
+fn request(tool: ToolName, arguments: Map<String, Value>) -> Result<Request, Box<ErrorEnvelope>> {
+    Ok(match tool {
+        ToolName::ListWorkflows => Request::ListWorkflows(parse(arguments)?),
+        ToolName::InspectWorkflow => Request::InspectWorkflow(parse(arguments)?),
+        ToolName::StartWorkflow => Request::StartWorkflow(parse(arguments)?),
+        ToolName::ContinueWorkflow => Request::ContinueWorkflow(parse(arguments)?),
+        ToolName::CheckpointWorkflow => Request::CheckpointWorkflow(parse(arguments)?),
+        ToolName::ResumeSession => Request::ResumeSession(parse(arguments)?),
+        ToolName::StartSession => Request::StartSession(parse(arguments)?),
+    })
 }
 
 /// Reads arguments that fit the schema; what is left to fail is named by its place.
@@ -190,7 +121,7 @@ fn failed(error: &ErrorEnvelope) -> CallToolResult {
     let mut text = format!("{}: {}\n\n{}", error.code.as_str(), error.message, error.suggestion);
     if let Some(call) = &error.next_call {
         // The structured call is whole; the words name what is too long to be read.
-        let shown = NextCall { tool: call.tool.clone(), arguments: shortened(call.arguments.clone()) };
+        let shown = NextCall { tool: call.tool, arguments: shortened(call.arguments.clone()) };
         text.push_str(&format!("\n\nCall {} with:\n{}", shown.tool, shown.arguments_text()));
     }
     // The envelope is strings, numbers and plain JSON: it always serialises.
@@ -209,7 +140,7 @@ pub(crate) fn refused(tool: ToolName, arguments: Map<String, Value>, reason: &st
         code: ErrorCode::ValidationError,
         message: format!(
             "The arguments of {} are not taken as they are: {reason}. Nothing was recorded.",
-            tool.as_str()
+            tool
         ),
         retry: Retry::RetryableImmediate,
         suggestion: "Send each key once, integers beyond 2^53-1 as strings, and flatter values; as below."

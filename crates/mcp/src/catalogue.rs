@@ -7,184 +7,133 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
+use workrail_engine::request::{
+    CheckpointWorkflow, ContinueWorkflow, InspectWorkflow, ListWorkflows, ResumeSession, StartSession,
+    StartWorkflow,
+};
 use workrail_model::discovery::{WorkflowInspection, WorkflowList};
 use workrail_model::reply::ReplyBody;
 use workrail_model::resume::ResumeBody;
 use workrail_model::session::SessionBody;
+use workrail_model::tool::ToolName;
 
-use crate::arguments::{
-    CheckpointArguments, ContinueArguments, InspectArguments, ListArguments, ResumeArguments, StartArguments,
-    StartSessionArguments,
-};
-
-/// The closed set of tools; no tool shows projections, those are the console's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ToolName {
-    ListWorkflows,
-    InspectWorkflow,
-    StartWorkflow,
-    ContinueWorkflow,
-    CheckpointWorkflow,
-    ResumeSession,
-    StartSession,
+/// Whether the tool can be told which folder it is about.
+pub(crate) fn takes_workspace(tool: ToolName) -> bool {
+    let properties = input_schema(tool).get("properties").and_then(Value::as_object);
+    properties.is_some_and(|known| known.contains_key("workspacePath"))
 }
 
-impl ToolName {
-    pub const ALL: [Self; 7] = [
-        Self::ListWorkflows,
-        Self::InspectWorkflow,
-        Self::StartWorkflow,
-        Self::ContinueWorkflow,
-        Self::CheckpointWorkflow,
-        Self::ResumeSession,
-        Self::StartSession,
-    ];
+fn title(tool: ToolName) -> &'static str {
+    match tool {
+        ToolName::ListWorkflows => "List workflows",
+        ToolName::InspectWorkflow => "Inspect a workflow",
+        ToolName::StartWorkflow => "Start a workflow",
+        ToolName::ContinueWorkflow => "Continue a workflow",
+        ToolName::CheckpointWorkflow => "Save progress",
+        ToolName::ResumeSession => "Find work again",
+        ToolName::StartSession => "Open a session",
+    }
+}
 
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ListWorkflows => "list_workflows",
-            Self::InspectWorkflow => "inspect_workflow",
-            Self::StartWorkflow => "start_workflow",
-            Self::ContinueWorkflow => "continue_workflow",
-            Self::CheckpointWorkflow => "checkpoint_workflow",
-            Self::ResumeSession => "resume_session",
-            Self::StartSession => "start_session",
+fn description(tool: ToolName) -> &'static str {
+    match tool {
+        ToolName::ListWorkflows => {
+            "Lists the workflows and routines that can be started here, one line each, and every file that cannot \
+             be used with what is wrong. Narrow it with `query` or `tags`. Changes nothing."
+        }
+        ToolName::InspectWorkflow => {
+            "Shows what a workflow is for and what it needs before you start it; with mode `preview` its whole plan. \
+             Changes nothing."
+        }
+        ToolName::StartWorkflow => {
+            "Starts a run of a workflow and returns its first step. Do what the step says, then call \
+             `continue_workflow` exactly as `nextCall` shows. You see one step at a time: do not guess \
+             or plan later steps."
+        }
+        ToolName::ContinueWorkflow => {
+            "With `ackToken`: completes the pending step and returns the next one. Send \
+             `output.notesMarkdown` with what you did in THIS step only (not cumulative): decisions, \
+             files, commands and results. Sending the same `ackToken` again returns the recorded \
+             answer and changes nothing. With `stateToken` alone: returns the pending step again, \
+             without any change; use it after a rewind, a restart or lost context. Copy tokens, `run` and \
+             `stepId` exactly from the last `nextCall` of that run."
+        }
+        ToolName::CheckpointWorkflow => {
+            "Saves notes and artifacts inside a long step without completing it, so that a rewind or a lost \
+             chat does not lose them. Each `checkpointToken` records once; the reply has the next one."
+        }
+        ToolName::ResumeSession => {
+            "Finds earlier runs when you have no token: in a new chat or after lost context. Give a few words \
+             of the goal or notes, a run label or an id; without anything, the latest runs. Then call the \
+             `nextCall` of the run you mean. Changes nothing."
+        }
+        ToolName::StartSession => {
+            "Opens a session that keeps notes before any workflow runs. Returns a `sessionToken` for \
+             `checkpoint_workflow` and `start_workflow`."
         }
     }
+}
 
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tool| tool.as_str() == name)
+fn annotations(tool: ToolName) -> ToolAnnotations {
+    let idempotent = match tool {
+        ToolName::StartWorkflow | ToolName::StartSession => false,
+        ToolName::ListWorkflows
+        | ToolName::InspectWorkflow
+        | ToolName::ContinueWorkflow
+        | ToolName::CheckpointWorkflow
+        | ToolName::ResumeSession => true,
+    };
+    ToolAnnotations::with_title(title(tool))
+        .read_only(tool.is_read_only())
+        .destructive(false)
+        .idempotent(idempotent)
+        .open_world(false)
+}
+
+/// What the tool takes, as it is served and as every call is checked against; made once.
+pub(crate) fn input_schema(tool: ToolName) -> &'static JsonObject {
+    static MADE: LazyLock<BTreeMap<ToolName, JsonObject>> =
+        LazyLock::new(|| ToolName::ALL.into_iter().map(|tool| (tool, made_input_schema(tool))).collect());
+    static NONE: LazyLock<JsonObject> = LazyLock::new(JsonObject::new);
+    MADE.get(&tool).unwrap_or(&NONE)
+}
+
+fn made_input_schema(tool: ToolName) -> JsonObject {
+    match tool {
+        ToolName::ListWorkflows => schema_of::<ListWorkflows>(),
+        ToolName::InspectWorkflow => schema_of::<InspectWorkflow>(),
+        ToolName::StartWorkflow => schema_of::<StartWorkflow>(),
+        ToolName::ContinueWorkflow => schema_of::<ContinueWorkflow>(),
+        ToolName::CheckpointWorkflow => schema_of::<CheckpointWorkflow>(),
+        ToolName::ResumeSession => schema_of::<ResumeSession>(),
+        ToolName::StartSession => schema_of::<StartSession>(),
     }
+}
 
-    /// Whether the tool cannot change anything.
-    pub fn is_read_only(self) -> bool {
-        match self {
-            Self::ListWorkflows | Self::InspectWorkflow | Self::ResumeSession => true,
-            Self::StartWorkflow | Self::ContinueWorkflow | Self::CheckpointWorkflow | Self::StartSession => {
-                false
-            }
+/// What the tool answers with, in full; too large to be served, kept in `schemas/mcp`.
+fn answer_schema(tool: ToolName) -> JsonObject {
+    match tool {
+        ToolName::ListWorkflows => schema_of::<WorkflowList>(),
+        ToolName::InspectWorkflow => schema_of::<WorkflowInspection>(),
+        ToolName::StartWorkflow | ToolName::ContinueWorkflow | ToolName::CheckpointWorkflow => {
+            schema_of::<ReplyBody>()
         }
+        ToolName::ResumeSession => schema_of::<ResumeBody>(),
+        ToolName::StartSession => schema_of::<SessionBody>(),
     }
+}
 
-    /// Whether the tool can be told which folder it is about.
-    pub(crate) fn takes_workspace(self) -> bool {
-        let properties = self.input_schema().get("properties").and_then(Value::as_object);
-        properties.is_some_and(|known| known.contains_key("workspacePath"))
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::ListWorkflows => "List workflows",
-            Self::InspectWorkflow => "Inspect a workflow",
-            Self::StartWorkflow => "Start a workflow",
-            Self::ContinueWorkflow => "Continue a workflow",
-            Self::CheckpointWorkflow => "Save progress",
-            Self::ResumeSession => "Find work again",
-            Self::StartSession => "Open a session",
-        }
-    }
-
-    fn description(self) -> &'static str {
-        match self {
-            Self::ListWorkflows => {
-                "Lists the workflows and routines that can be started here, one line each, and every file that cannot \
-                 be used with what is wrong. Narrow it with `query` or `tags`. Changes nothing."
-            }
-            Self::InspectWorkflow => {
-                "Shows what a workflow is for and what it needs before you start it; with mode `preview` its whole plan. \
-                 Changes nothing."
-            }
-            Self::StartWorkflow => {
-                "Starts a run of a workflow and returns its first step. Do what the step says, then call \
-                 `continue_workflow` exactly as `nextCall` shows. You see one step at a time: do not guess \
-                 or plan later steps."
-            }
-            Self::ContinueWorkflow => {
-                "With `ackToken`: completes the pending step and returns the next one. Send \
-                 `output.notesMarkdown` with what you did in THIS step only (not cumulative): decisions, \
-                 files, commands and results. Sending the same `ackToken` again returns the recorded \
-                 answer and changes nothing. With `stateToken` alone: returns the pending step again, \
-                 without any change; use it after a rewind, a restart or lost context. Copy tokens, `run` and \
-                 `stepId` exactly from the last `nextCall` of that run."
-            }
-            Self::CheckpointWorkflow => {
-                "Saves notes and artifacts inside a long step without completing it, so that a rewind or a lost \
-                 chat does not lose them. Each `checkpointToken` records once; the reply has the next one."
-            }
-            Self::ResumeSession => {
-                "Finds earlier runs when you have no token: in a new chat or after lost context. Give a few words \
-                 of the goal or notes, a run label or an id; without anything, the latest runs. Then call the \
-                 `nextCall` of the run you mean. Changes nothing."
-            }
-            Self::StartSession => {
-                "Opens a session that keeps notes before any workflow runs. Returns a `sessionToken` for \
-                 `checkpoint_workflow` and `start_workflow`."
-            }
-        }
-    }
-
-    fn annotations(self) -> ToolAnnotations {
-        let idempotent = match self {
-            Self::StartWorkflow | Self::StartSession => false,
-            Self::ListWorkflows
-            | Self::InspectWorkflow
-            | Self::ContinueWorkflow
-            | Self::CheckpointWorkflow
-            | Self::ResumeSession => true,
-        };
-        ToolAnnotations::with_title(self.title())
-            .read_only(self.is_read_only())
-            .destructive(false)
-            .idempotent(idempotent)
-            .open_world(false)
-    }
-
-    /// What the tool takes, as it is served and as every call is checked against; made once.
-    pub(crate) fn input_schema(self) -> &'static JsonObject {
-        static MADE: LazyLock<BTreeMap<ToolName, JsonObject>> = LazyLock::new(|| {
-            ToolName::ALL.into_iter().map(|tool| (tool, tool.made_input_schema())).collect()
-        });
-        static NONE: LazyLock<JsonObject> = LazyLock::new(JsonObject::new);
-        MADE.get(&self).unwrap_or(&NONE)
-    }
-
-    fn made_input_schema(self) -> JsonObject {
-        match self {
-            Self::ListWorkflows => schema_of::<ListArguments>(),
-            Self::InspectWorkflow => schema_of::<InspectArguments>(),
-            Self::StartWorkflow => schema_of::<StartArguments>(),
-            Self::ContinueWorkflow => schema_of::<ContinueArguments>(),
-            Self::CheckpointWorkflow => schema_of::<CheckpointArguments>(),
-            Self::ResumeSession => schema_of::<ResumeArguments>(),
-            Self::StartSession => schema_of::<StartSessionArguments>(),
-        }
-    }
-
-    /// What the tool answers with, in full; too large to be served, kept in `schemas/mcp`.
-    fn answer_schema(self) -> JsonObject {
-        match self {
-            Self::ListWorkflows => schema_of::<WorkflowList>(),
-            Self::InspectWorkflow => schema_of::<WorkflowInspection>(),
-            Self::StartWorkflow | Self::ContinueWorkflow | Self::CheckpointWorkflow => {
-                schema_of::<ReplyBody>()
-            }
-            Self::ResumeSession => schema_of::<ResumeBody>(),
-            Self::StartSession => schema_of::<SessionBody>(),
-        }
-    }
-
-    /// The tool as `tools/list` shows it.
-    pub fn definition(self) -> Tool {
-        Tool::new(self.as_str(), self.description(), Arc::new(self.input_schema().clone()))
-            .with_title(self.title())
-            .with_annotations(self.annotations())
-            .with_raw_output_schema(Arc::new(output_schema(&self.answer_schema())))
-    }
+/// The tool as `tools/list` shows it.
+pub fn definition(tool: ToolName) -> Tool {
+    Tool::new(tool.as_str(), description(tool), Arc::new(input_schema(tool).clone()))
+        .with_title(title(tool))
+        .with_annotations(annotations(tool))
+        .with_raw_output_schema(Arc::new(output_schema(&answer_schema(tool))))
 }
 
 /// The tools that are switched on, in their one order.
 pub fn tools(offered: impl Fn(ToolName) -> bool) -> Vec<Tool> {
-    ToolName::ALL.into_iter().filter(|tool| offered(*tool)).map(ToolName::definition).collect()
+    ToolName::ALL.into_iter().filter(|tool| offered(*tool)).map(definition).collect()
 }
 
 /// The members that clients are told about; the others are for readers who know `schemas/mcp`.
@@ -251,12 +200,12 @@ fn schema_of<T: JsonSchema>() -> JsonObject {
     }
 }
 
-/// Removes what the generator writes and clients misread: a free member as `true` instead of an object, a
-/// null default that its own type refuses, and permission for what is permitted anyway.
+/// Removes what the generator writes and clients misread or need not read: a free member as `true` instead of an
+/// object, the value of an argument that is left out, and permission for what is permitted anyway.
 fn simplify(schema: &mut Value) {
     let Value::Object(members) = schema else { return };
     members.retain(|keyword, value| match keyword.as_str() {
-        "default" => !value.is_null() && *value != Value::Array(Vec::new()),
+        "default" => false,
         "additionalProperties" => *value != Value::Bool(true),
         _ => true,
     });

@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::call::Execution;
-use crate::loopback::{AllowList, Authentication, LoopbackAddress, Stranger};
+use crate::loopback::{AdmissionError, AllowList, Authentication, LoopbackAddress};
 use crate::message::{self, MESSAGE_BYTES_MAX, Refused};
 use crate::runtime;
 use crate::server::Server;
@@ -110,8 +110,10 @@ async fn admit(State(allowed): State<Arc<AllowList>>, mut request: Request, next
             tracing::warn!(?stranger, "a request was refused");
             let reason = stranger.reason();
             match stranger {
-                Stranger::Host | Stranger::Origin => (StatusCode::FORBIDDEN, reason).into_response(),
-                Stranger::Secret => {
+                AdmissionError::Host | AdmissionError::Origin => {
+                    (StatusCode::FORBIDDEN, reason).into_response()
+                }
+                AdmissionError::Secret => {
                     let scheme = [(header::WWW_AUTHENTICATE, "Bearer realm=\"workrail\"")];
                     (StatusCode::UNAUTHORIZED, scheme, reason).into_response()
                 }

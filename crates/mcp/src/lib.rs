@@ -4,7 +4,6 @@
 //! server.
 
 mod acceptable;
-mod arguments;
 mod call;
 pub mod catalogue;
 pub mod http;

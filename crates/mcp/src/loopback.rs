@@ -72,14 +72,14 @@ pub(crate) struct AllowList {
 
 /// A request that is not answered, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stranger {
+pub(crate) enum AdmissionError {
     Host,
     Origin,
     /// No secret, or not the right one.
     Secret,
 }
 
-impl Stranger {
+impl AdmissionError {
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Host => "Forbidden: the Host header is not the loopback address of this server\n",
@@ -113,22 +113,22 @@ impl AllowList {
     }
 
     /// Compares whole values: parsing them first is where such checks have been outwitted.
-    pub(crate) fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Stranger> {
-        let host = only(headers, header::HOST).ok_or(Stranger::Host)?.ok_or(Stranger::Host)?;
+    pub(crate) fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), AdmissionError> {
+        let host = only(headers, header::HOST).ok_or(AdmissionError::Host)?.ok_or(AdmissionError::Host)?;
         if !known(&self.hosts, host) {
-            return Err(Stranger::Host);
+            return Err(AdmissionError::Host);
         }
         if uri.authority().is_some_and(|authority| !known(&self.hosts, authority.as_str())) {
-            return Err(Stranger::Host);
+            return Err(AdmissionError::Host);
         }
         match only(headers, header::ORIGIN) {
-            None => Err(Stranger::Origin),
-            Some(Some(origin)) if !known(&self.origins, origin) => Err(Stranger::Origin),
+            None => Err(AdmissionError::Origin),
+            Some(Some(origin)) if !known(&self.origins, origin) => Err(AdmissionError::Origin),
             Some(_) => self.authenticated(headers),
         }
     }
 
-    fn authenticated(&self, headers: &HeaderMap) -> Result<(), Stranger> {
+    fn authenticated(&self, headers: &HeaderMap) -> Result<(), AdmissionError> {
         let secret = match &self.authentication {
             Authentication::Bearer(secret) => secret,
             Authentication::None => return Ok(()),
@@ -136,7 +136,7 @@ impl AllowList {
         let sent = only(headers, header::AUTHORIZATION).flatten().and_then(|value| value.split_once(' '));
         match sent {
             Some((scheme, sent)) if scheme.eq_ignore_ascii_case("bearer") && secret.is(sent.trim()) => Ok(()),
-            Some(_) | None => Err(Stranger::Secret),
+            Some(_) | None => Err(AdmissionError::Secret),
         }
     }
 }
@@ -159,7 +159,7 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Option<Option<&str>> {
 mod tests {
     use super::*;
 
-    fn admit(address: &str, uri: &str, headers: &[(&str, &str)]) -> Result<(), Stranger> {
+    fn admit(address: &str, uri: &str, headers: &[(&str, &str)]) -> Result<(), AdmissionError> {
         admit_with(Authentication::None, address, uri, headers)
     }
 
@@ -168,7 +168,7 @@ mod tests {
         address: &str,
         uri: &str,
         headers: &[(&str, &str)],
-    ) -> Result<(), Stranger> {
+    ) -> Result<(), AdmissionError> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
@@ -204,12 +204,12 @@ mod tests {
             ("", false),
         ];
         for (host, admitted) in table {
-            let expected = if admitted { Ok(()) } else { Err(Stranger::Host) };
+            let expected = if admitted { Ok(()) } else { Err(AdmissionError::Host) };
             assert_eq!(admit("127.0.0.1:4000", "/mcp", &[("host", host)]), expected, "{host:?}");
         }
-        assert_eq!(admit("127.0.0.1:4000", "/mcp", &[]), Err(Stranger::Host));
+        assert_eq!(admit("127.0.0.1:4000", "/mcp", &[]), Err(AdmissionError::Host));
         let twice = [("host", "127.0.0.1:4000"), ("host", "evil.example")];
-        assert_eq!(admit("127.0.0.1:4000", "/mcp", &twice), Err(Stranger::Host));
+        assert_eq!(admit("127.0.0.1:4000", "/mcp", &twice), Err(AdmissionError::Host));
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
             ("", false),
         ];
         for (origin, admitted) in table {
-            let expected = if admitted { Ok(()) } else { Err(Stranger::Origin) };
+            let expected = if admitted { Ok(()) } else { Err(AdmissionError::Origin) };
             let headers = [("host", "localhost:4000"), ("origin", origin)];
             assert_eq!(admit("127.0.0.1:4000", "/mcp", &headers), expected, "{origin:?}");
         }
@@ -238,7 +238,7 @@ mod tests {
             ("origin", "http://localhost:4000"),
             ("origin", "http://evil.example"),
         ];
-        assert_eq!(admit("127.0.0.1:4000", "/mcp", &twice), Err(Stranger::Origin));
+        assert_eq!(admit("127.0.0.1:4000", "/mcp", &twice), Err(AdmissionError::Origin));
     }
 
     #[test]
@@ -263,28 +263,28 @@ mod tests {
             admit_with(Authentication::Bearer(secret.clone()), "127.0.0.1:4000", "/mcp", headers)
         };
         for (value, admitted) in &table {
-            let expected = if *admitted { Ok(()) } else { Err(Stranger::Secret) };
+            let expected = if *admitted { Ok(()) } else { Err(AdmissionError::Secret) };
             assert_eq!(admit(&[host, ("authorization", value)]), expected, "{value:?}");
         }
-        assert_eq!(admit(&[host]), Err(Stranger::Secret));
+        assert_eq!(admit(&[host]), Err(AdmissionError::Secret));
         let right = format!("Bearer {own}");
         assert_eq!(
             admit(&[host, ("authorization", &right), ("authorization", &right)]),
-            Err(Stranger::Secret),
+            Err(AdmissionError::Secret),
             "a repeated header is refused"
         );
         // The secret does not make a foreign page or a rebound name welcome.
         let foreign = ("origin", "http://evil.example");
-        assert_eq!(admit(&[host, foreign, ("authorization", &right)]), Err(Stranger::Origin));
+        assert_eq!(admit(&[host, foreign, ("authorization", &right)]), Err(AdmissionError::Origin));
         let rebound = ("host", "evil.example:4000");
-        assert_eq!(admit(&[rebound, ("authorization", &right)]), Err(Stranger::Host));
+        assert_eq!(admit(&[rebound, ("authorization", &right)]), Err(AdmissionError::Host));
     }
 
     #[test]
     fn the_address_in_the_request_line_counts_as_well() {
         let host = [("host", "127.0.0.1:4000")];
         assert_eq!(admit("127.0.0.1:4000", "http://127.0.0.1:4000/mcp", &host), Ok(()));
-        assert_eq!(admit("127.0.0.1:4000", "http://evil.example/mcp", &host), Err(Stranger::Host));
+        assert_eq!(admit("127.0.0.1:4000", "http://evil.example/mcp", &host), Err(AdmissionError::Host));
     }
 
     #[test]

@@ -5,20 +5,22 @@
 
 use serde_json::{Map, Value, json};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+use workrail_model::nearest::nearest;
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
+use workrail_model::tool::ToolName;
 
 use crate::acceptable::whole_or_shortened;
-use crate::catalogue::ToolName;
+use crate::catalogue::input_schema;
 
 /// No label is as long as this.
 const LABEL_BYTES_MAX: usize = 64;
 /// More than this many slips teach nothing.
 const PROBLEMS_MAX: usize = 8;
 
-struct Checking<'a> {
+struct Checking {
     problems: Vec<String>,
-    tool: &'a str,
+    tool: ToolName,
 }
 
 /// The arguments when they fit the tool's schema; otherwise the error that shows how they would.
@@ -26,8 +28,8 @@ pub(crate) fn checked(
     tool: ToolName,
     arguments: Map<String, Value>,
 ) -> Result<Map<String, Value>, Box<ErrorEnvelope>> {
-    let schema = tool.input_schema();
-    let mut checking = Checking { problems: Vec::new(), tool: tool.as_str() };
+    let schema = input_schema(tool);
+    let mut checking = Checking { problems: Vec::new(), tool };
     let mut fitted = checking.object("", schema, arguments);
     if checking.problems.is_empty() {
         return Ok(fitted);
@@ -45,7 +47,7 @@ pub(crate) fn checked(
         fitted.insert("output".to_owned(), json!({ "notesMarkdown": placeholder::CHECKPOINT_NOTES }));
     }
     let next_call = if complete {
-        NextCall { tool: tool.as_str().to_owned(), arguments: whole_or_shortened(fitted) }
+        NextCall { tool, arguments: whole_or_shortened(fitted) }
     } else {
         way_back(tool, &fitted)
     };
@@ -88,13 +90,13 @@ fn way_back(tool: ToolName, fitted: &Map<String, Value>) -> NextCall {
     match tool {
         ToolName::ContinueWorkflow | ToolName::CheckpointWorkflow => {
             let run = fitted.get("run").and_then(Value::as_str).filter(|run| run.len() <= LABEL_BYTES_MAX);
-            NextCall::new("resume_session", run.map(|run| ("query", Value::from(run))))
+            NextCall::new(ToolName::ResumeSession, run.map(|run| ("query", Value::from(run))))
         }
         ToolName::ListWorkflows
         | ToolName::InspectWorkflow
         | ToolName::StartWorkflow
         | ToolName::ResumeSession
-        | ToolName::StartSession => NextCall::new("list_workflows", []),
+        | ToolName::StartSession => NextCall::new(ToolName::ListWorkflows, []),
     }
 }
 
@@ -107,7 +109,7 @@ fn is_prose(place: &str) -> bool {
     place == "goal" || place == "query" || place.starts_with("tags[") || place.ends_with("notesMarkdown")
 }
 
-impl Checking<'_> {
+impl Checking {
     fn object(
         &mut self,
         place: &str,
@@ -240,20 +242,18 @@ impl Checking<'_> {
     }
 }
 
-/// The known name that a wrong one is closest to, if any is close.
-pub(crate) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+/// The known name that a wrong one is closest to, if any is close. How a name separates its words does not count.
+fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let plain = |text: &str| text.replace(['_', '-', ' '], "").to_ascii_lowercase();
     let wanted = plain(name);
-    let known: Vec<&str> = known.collect();
+    let known: Vec<(String, &str)> = known.map(|other| (plain(other), other)).collect();
     // The beginning of exactly one name is that name: `notes` for `notesMarkdown`.
-    let mut longer = known.iter().filter(|other| wanted.len() >= 4 && plain(other).starts_with(&wanted));
-    if let (Some(only), None) = (longer.next(), longer.next()) {
+    let mut longer = known.iter().filter(|(other, _)| wanted.len() >= 4 && other.starts_with(&wanted));
+    if let (Some((_, only)), None) = (longer.next(), longer.next()) {
         return Some((*only).to_owned());
     }
-    let scored = known.into_iter().map(|other| (strsim::damerau_levenshtein(&wanted, &plain(other)), other));
-    let best = scored.min_by_key(|(distance, other)| (*distance, *other));
-    // A third of the letters may be wrong: beyond that it is another word.
-    best.filter(|(distance, other)| *distance * 3 <= other.len()).map(|(_, other)| other.to_owned())
+    let near = nearest(&wanted, known.iter().map(|(other, _)| other.as_str()))?;
+    known.iter().find(|(other, _)| other == near).map(|(_, other)| (*other).to_owned())
 }
 
 fn path(place: &str, name: &str) -> String {
@@ -295,7 +295,7 @@ mod tests {
         let error = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap_err();
         assert!(error.message.contains(expected), "{}", error.message);
         let call = error.next_call.unwrap();
-        assert_eq!(call.tool, "continue_workflow");
+        assert_eq!(call.tool, ToolName::ContinueWorkflow);
         assert!(checked(ToolName::ContinueWorkflow, call.arguments.clone()).is_ok(), "{call:?}");
         assert!(call.arguments.contains_key("ackToken"));
     }
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn a_missing_workflow_leads_to_the_list() {
         let error = checked(ToolName::StartWorkflow, Map::new()).unwrap_err();
-        assert_eq!(error.next_call.unwrap().tool, "list_workflows");
+        assert_eq!(error.next_call.unwrap().tool, ToolName::ListWorkflows);
     }
 
     #[test]
@@ -326,6 +326,6 @@ mod tests {
     #[test_case(json!({ "notes": "n" }), json!({}); "no token at all")]
     fn a_token_is_never_made_up_but_looked_for(arguments: Value, expected: Value) {
         let call = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap_err().next_call.unwrap();
-        assert_eq!((call.tool.as_str(), Value::Object(call.arguments)), ("resume_session", expected));
+        assert_eq!((call.tool, Value::Object(call.arguments)), (ToolName::ResumeSession, expected));
     }
 }

@@ -13,9 +13,10 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::{Map, Value};
+use workrail_model::tool::ToolName;
 
 use crate::call::{self, Execution};
-use crate::catalogue::{self, ToolName};
+use crate::catalogue;
 use crate::message;
 use crate::roots::Roots;
 
@@ -85,7 +86,7 @@ impl ServerHandler for Server {
         if let Some(reason) = arguments.as_mut().and_then(message::refusal_of) {
             return Ok(call::refused(tool, arguments.unwrap_or_default(), &reason).into());
         }
-        if tool.takes_workspace()
+        if catalogue::takes_workspace(tool)
             && !arguments.as_ref().is_some_and(|given| given.contains_key("workspacePath"))
             && let Some(folder) = self.roots.first(&context.peer).await
         {

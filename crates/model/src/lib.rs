@@ -38,3 +38,4 @@ pub mod strict_json;
 pub mod text;
 pub mod time;
 pub mod token;
+pub mod tool;

@@ -13,6 +13,7 @@ use crate::event::EventIndex;
 use crate::id::{RunId, SessionId};
 use crate::name::{StepId, WorkflowId};
 use crate::preferences::{NextIntent, Preferences, RunStatus};
+use crate::tool::ToolName;
 
 /// Stands for a token in a stored reply. Authored text cannot contain one: NUL is replaced there.
 pub const STATE_TOKEN_MARK: &str = "\u{0}state\u{0}";
@@ -55,6 +56,15 @@ pub enum ReplyKind {
     Blocked,
 }
 
+impl ReplyKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
 /// Which run this is about; shown first, so that several runs in one chat are not mixed up (G35).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -85,14 +95,15 @@ pub struct PendingBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NextCall {
-    pub tool: String,
+    #[schemars(with = "String")]
+    pub tool: ToolName,
     pub arguments: Map<String, Value>,
 }
 
 impl NextCall {
-    pub fn new(tool: &str, arguments: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
+    pub fn new(tool: ToolName, arguments: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
         let arguments = arguments.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Self { tool: tool.to_owned(), arguments }
+        Self { tool, arguments }
     }
 
     /// The arguments as one line of JSON, marks intact.
@@ -317,9 +328,12 @@ mod tests {
     #[test]
     fn only_marks_are_written_as_they_are() {
         let mark = state_mark_of(EventIndex::new(17).unwrap());
-        let call = NextCall::new("t", [("a", Value::from(ACK_TOKEN_MARK)), ("b", Value::from(mark.clone()))]);
+        let call = NextCall::new(
+            ToolName::ContinueWorkflow,
+            [("a", Value::from(ACK_TOKEN_MARK)), ("b", Value::from(mark.clone()))],
+        );
         assert_eq!(call.arguments_text(), format!(r#"{{"a":"{ACK_TOKEN_MARK}","b":"{mark}"}}"#));
-        let call = NextCall::new("t", [("a", Value::from("x\u{0}y"))]);
+        let call = NextCall::new(ToolName::ContinueWorkflow, [("a", Value::from("x\u{0}y"))]);
         assert_eq!(call.arguments_text(), r#"{"a":"x\u0000y"}"#);
     }
 

@@ -7,6 +7,7 @@ use crate::config::Settings;
 use crate::digest::Sha256;
 use crate::id::ServerId;
 use crate::time::Timestamp;
+use crate::tool::ToolName;
 
 /// How agents reach a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -52,7 +53,8 @@ impl ServerRecord {
 #[serde(rename_all = "camelCase")]
 pub struct LoggedCall {
     pub at: Timestamp,
-    pub tool: String,
+    #[schemars(with = "String")]
+    pub tool: ToolName,
     pub duration_us: u64,
     /// `ok`, `blocked`, or the error's code.
     pub outcome: String,

@@ -4,8 +4,8 @@ use serde_json::json;
 use workrail_core::link::NodeLink;
 use workrail_core::report::markdown::{counts, damage_text, render_node, span};
 use workrail_core::report::{ContextValues, GapStanding, RunReport, Standing, words};
-use workrail_engine::Found;
-use workrail_engine::sessions::GoingOn;
+use workrail_engine::SessionOrRun;
+use workrail_engine::sessions::RunContinuation;
 
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
@@ -46,7 +46,7 @@ pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
 
 fn point(engine: &LocalEngine, link: NodeLink, json: bool) -> Result<(), Failure> {
     let found = engine.find(&link.session.to_string())?;
-    let report = engine.report(Found { run: None, ..found }, ContextValues::NotShown)?;
+    let report = engine.report(SessionOrRun { run: None, ..found }, ContextValues::NotShown)?;
     let absent = || Failure::Call(format!("Session {} has no node {}.", link.session, link.node));
     if json {
         let mut nodes = report.runs.iter().flat_map(|run| &run.nodes);
@@ -75,7 +75,7 @@ fn fact(name: &str, value: &str) {
     }
 }
 
-fn print(run: &RunReport, going_on: Option<&GoingOn>) {
+fn print(run: &RunReport, going_on: Option<&RunContinuation>) {
     output::line("");
     output::toned(Tone::Heading, &format!("Run {} · {}", run.label, words::status(run)));
     fact("goal", run.goal.as_deref().unwrap_or_default());
@@ -130,7 +130,7 @@ fn gaps(run: &RunReport) {
     }
 }
 
-fn recap(going_on: Option<&GoingOn>) {
+fn recap(going_on: Option<&RunContinuation>) {
     let Some(recap) = going_on.and_then(|going_on| going_on.recap.as_ref()) else { return };
     output::line("\n  Recent notes, oldest first");
     if recap.omitted > 0 {
@@ -165,7 +165,7 @@ fn points(run: &RunReport) {
     }
 }
 
-fn going(run: &RunReport, going_on: Option<&GoingOn>) {
+fn going(run: &RunReport, going_on: Option<&RunContinuation>) {
     match going_on.and_then(|going_on| going_on.next_call.as_ref()) {
         None => output::toned(Tone::Warning, "  The session is damaged, so the run cannot continue."),
         Some(call) => {

@@ -1,7 +1,7 @@
 //! `workrail store gc`: what is deleted, what is kept, and why.
 
 use serde_json::json;
-use workrail_engine::upkeep::{Cleaned, Mode, Sum};
+use workrail_engine::upkeep::{CleanupReport, FileTotals, Mode};
 use workrail_model::retention::Ttl;
 
 use super::{GcArguments, Watched, bytes_shown};
@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     }
 }
 
-fn show(cleaned: &Cleaned) {
+fn show(cleaned: &CleanupReport) {
     let verb = if cleaned.dry_run { "would delete" } else { "deleted" };
     for session in cleaned.removed.iter().take(SHOWN_MAX) {
         let last =
@@ -71,7 +71,8 @@ fn show(cleaned: &Cleaned) {
         );
     }
     let freed = &cleaned.freed;
-    let row = |name: &str, sum: Sum| vec![name.to_owned(), sum.files.to_string(), bytes_shown(sum.bytes)];
+    let row =
+        |name: &str, sum: FileTotals| vec![name.to_owned(), sum.files.to_string(), bytes_shown(sum.bytes)];
     output::table(
         &[verb, "files", "size"],
         [
@@ -89,7 +90,7 @@ fn show(cleaned: &Cleaned) {
 }
 
 /// How many sessions are kept, and why.
-fn stayed(cleaned: &Cleaned) -> String {
+fn stayed(cleaned: &CleanupReport) -> String {
     let stayed = &cleaned.stayed;
     let ttl = &cleaned.ttl;
     let reasons = [

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use camino::Utf8Path;
 use serde_json::json;
-use workrail_engine::upkeep::{GivenUp, GivenUpSegment, MendOutcome, Mended, MendedContent, Mode, Scope};
+use workrail_engine::upkeep::{
+    ContentRepair, LostEvents, Mode, RepairOutcome, RepairSummary, Scope, SegmentLoss,
+};
 use workrail_host::folders;
 use workrail_model::id::SessionId;
 use workrail_store_fs::LocalStore;
@@ -57,17 +59,17 @@ fn repair_log(
     session: SessionId,
     arguments: &RepairArguments,
     format: Format,
-) -> Result<MendOutcome, Failure> {
+) -> Result<RepairOutcome, Failure> {
     let planned = engine.repair(session, Mode::DryRun)?;
     if arguments.dry_run {
         return Ok(planned);
     }
     match &planned {
-        MendOutcome::WouldRepair(plan) if format == Format::Text => show(plan, "would be"),
-        MendOutcome::WouldRepair(_) => {}
+        RepairOutcome::WouldRepair(plan) if format == Format::Text => show(plan, "would be"),
+        RepairOutcome::WouldRepair(_) => {}
         // Nothing is cut or replaced, so nobody is asked.
-        MendOutcome::WouldRollForward { .. } => return Ok(engine.repair(session, Mode::Real)?),
-        MendOutcome::Healthy { .. } | MendOutcome::RolledForward { .. } | MendOutcome::Repaired(_) => {
+        RepairOutcome::WouldRollForward { .. } => return Ok(engine.repair(session, Mode::Real)?),
+        RepairOutcome::Healthy { .. } | RepairOutcome::RolledForward { .. } | RepairOutcome::Repaired(_) => {
             return Ok(planned);
         }
     }
@@ -76,7 +78,7 @@ fn repair_log(
     Ok(engine.repair(session, Mode::Real)?)
 }
 
-fn tell(log: Option<&MendOutcome>, content: &MendedContent, mode: Mode, format: Format) {
+fn tell(log: Option<&RepairOutcome>, content: &ContentRepair, mode: Mode, format: Format) {
     if format == Format::Json {
         let mut document = log.map_or_else(|| json!({}), |log| json!(log));
         document["content"] = json!(content);
@@ -84,25 +86,25 @@ fn tell(log: Option<&MendOutcome>, content: &MendedContent, mode: Mode, format: 
     }
     match log {
         None => {}
-        Some(MendOutcome::Healthy { session_id, events }) => output::toned(
+        Some(RepairOutcome::Healthy { session_id, events }) => output::toned(
             Tone::Good,
             &format!("The log of session {session_id} is healthy ({events} events)."),
         ),
-        Some(MendOutcome::WouldRollForward { session_id, events }) => {
+        Some(RepairOutcome::WouldRollForward { session_id, events }) => {
             output::line(&format!(
                 "Session {session_id} is healthy. One completed write ({events} events) can be rolled forward."
             ));
             output::toned(Tone::Quiet, "Dry run: nothing was changed.");
         }
-        Some(MendOutcome::RolledForward { session_id, events }) => output::toned(
+        Some(RepairOutcome::RolledForward { session_id, events }) => output::toned(
             Tone::Good,
             &format!("Session {session_id}: one completed write ({events} events) was rolled forward."),
         ),
-        Some(MendOutcome::WouldRepair(plan)) => {
+        Some(RepairOutcome::WouldRepair(plan)) => {
             show(plan, "would be");
             output::toned(Tone::Quiet, "Dry run: nothing was changed.");
         }
-        Some(MendOutcome::Repaired(done)) => {
+        Some(RepairOutcome::Repaired(done)) => {
             output::toned(Tone::Good, &format!("Repaired: {} events kept.", done.events_kept));
             output::line(&format!("Backup of the damaged session: {} in the data directory.", done.backup));
         }
@@ -110,7 +112,7 @@ fn tell(log: Option<&MendOutcome>, content: &MendedContent, mode: Mode, format: 
     tell_content(content, mode, log.is_none());
 }
 
-fn tell_content(content: &MendedContent, mode: Mode, all: bool) {
+fn tell_content(content: &ContentRepair, mode: Mode, all: bool) {
     for restored in &content.restored {
         let verb = match mode {
             Mode::DryRun => "would be restored",
@@ -138,7 +140,7 @@ fn tell_content(content: &MendedContent, mode: Mode, all: bool) {
     }
 }
 
-fn show(plan: &Mended, tense: &str) {
+fn show(plan: &RepairSummary, tense: &str) {
     output::toned(Tone::Heading, &format!("Session {}", plan.session_id));
     output::line(&format!("Damage: {}", plan.damage));
     output::line(&format!("{} events {tense} kept.", plan.events_kept));
@@ -157,7 +159,7 @@ fn show(plan: &Mended, tense: &str) {
     output::line(&format!("The whole session is backed up first, to {} in the data directory.", plan.backup));
 }
 
-fn show_given_up(given_up: &GivenUp, tense: &str) {
+fn show_given_up(given_up: &LostEvents, tense: &str) {
     let lost = if tense.is_empty() { "Lost".to_owned() } else { format!("{tense} lost") };
     output::toned(
         Tone::Warning,
@@ -177,7 +179,7 @@ fn show_given_up(given_up: &GivenUp, tense: &str) {
     }
 }
 
-fn described(segment: &GivenUpSegment) -> String {
+fn described(segment: &SegmentLoss) -> String {
     let events = match (segment.first_event, segment.last_event) {
         (Some(first), Some(last)) => format!("events {first} to {last}"),
         _ => "events unknown".to_owned(),

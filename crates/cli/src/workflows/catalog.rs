@@ -163,7 +163,7 @@ fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
     let request = InspectWorkflow {
         workflow_id: arguments.id.clone(),
         mode: InspectMode::Preview,
-        workspace: workspace.clone(),
+        workspace_path: workspace.clone(),
     };
     let found = engine.inspect_workflow(request)?;
     let claimants = engine.claimants(&found.workflow_id, workspace.as_deref())?;

@@ -196,34 +196,34 @@ fn a_foreign_folder_among_the_sessions_is_a_problem_that_says_what_to_do() {
 
 #[test]
 fn gc_deletes_no_content_while_the_folder_of_all_sessions_is_missing() {
-    let scene = Scene::new();
-    scene.finished();
+    let home = home();
+    finished(&home);
     let outside = tempfile::tempdir().unwrap();
-    let (sessions, elsewhere) = (scene.data.path().join("sessions"), outside.path().join("moved"));
+    let (sessions, elsewhere) = (home.data().join("sessions"), outside.path().join("moved"));
     std::fs::rename(&sessions, &elsewhere).unwrap();
-    let before = scene.content();
+    let before = content(&home.data());
     for arguments in [&["store", "gc", "--dry-run", "--json"][..], &["store", "gc", "--json"]] {
-        let said = scene.run(arguments);
+        let said = home.run(arguments);
         assert_eq!((said.code, &said.json()["safeMode"]["code"]), (1, &json!("STORE_SAFE_MODE")), "{said:?}");
         assert!(!sessions.exists(), "an empty folder would hide the loss");
     }
-    assert_eq!(scene.content(), before);
-    let verified = scene.run(&["store", "verify", "--json"]);
+    assert_eq!(content(&home.data()), before);
+    let verified = home.run(&["store", "verify", "--json"]);
     assert_eq!((verified.code, &verified.json()["problems"][0]["what"]), (1, &json!("sessions")));
     let backup = outside.path().join("backup");
-    let copied = scene.run(&["store", "backup", backup.to_str().unwrap(), "--json"]);
+    let copied = home.run(&["store", "backup", backup.to_str().unwrap(), "--json"]);
     assert_eq!((copied.code, &copied.json()["result"]["problems"][0]["what"]), (1, &json!("sessions")));
     std::fs::rename(&elsewhere, &sessions).unwrap();
-    assert_eq!(scene.run(&["store", "verify"]).code, 0);
-    assert_eq!(scene.run(&["store", "gc"]).code, 0);
+    assert_eq!(home.run(&["store", "verify"]).code, 0);
+    assert_eq!(home.run(&["store", "gc"]).code, 0);
 }
 
 #[test]
 fn a_dry_run_of_gc_creates_no_folder() {
-    let scene = Scene::new();
-    scene.unfinished();
-    let pinned = scene.data.path().join("workflows/pinned");
+    let home = home();
+    unfinished(&home);
+    let pinned = home.data().join("workflows/pinned");
     std::fs::remove_dir_all(&pinned).unwrap();
-    scene.run(&["store", "gc", "--dry-run"]);
+    home.run(&["store", "gc", "--dry-run"]);
     assert!(!pinned.exists());
 }

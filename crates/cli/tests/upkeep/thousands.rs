@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use workrail_engine::request::{ContinueWorkflow, StartWorkflow};
-use workrail_engine::{Engine, Producer, Surroundings};
+use workrail_engine::{Engine, Environment, Producer};
 use workrail_host::clock::SystemClock;
 use workrail_host::workspace::GitObserver;
 use workrail_model::compiled::ReferenceDeclaration;
@@ -133,7 +133,7 @@ impl WorkflowSource for Shelf {
 fn engine(data: &Path, clock: Box<dyn Clock>, seed: u64) -> Engine<LocalStore<Unsynced>> {
     let disk = Unsynced(Disk::open(camino::Utf8Path::from_path(data).unwrap()).unwrap());
     let store = LocalStore::open(disk, Box::new(SeededEntropy::new(seed)), "boot".to_owned()).unwrap();
-    let around = Surroundings {
+    let around = Environment {
         clock,
         entropy: Box::new(SeededEntropy::new(seed + 1)),
         workflows: Arc::new(Shelf),
@@ -157,9 +157,9 @@ fn session(engine: &Engine<LocalStore<Unsynced>>, end: End) -> String {
         goal: Some("one of many".to_owned()),
         ..StartWorkflow::default()
     };
-    let first = engine.start_workflow(request).unwrap();
-    let ack = first.string("ackToken").unwrap().to_owned();
-    let id = first.into_structured()["run"]["sessionId"].as_str().unwrap().to_owned();
+    let first = engine.start_workflow(request).unwrap().into_structured();
+    let ack = first["ackToken"].as_str().unwrap().to_owned();
+    let id = first["run"]["sessionId"].as_str().unwrap().to_owned();
     if matches!(end, End::Finished) {
         let mut request = ContinueWorkflow { ack_token: Some(ack), ..ContinueWorkflow::default() };
         request.output.notes_markdown = Some("done".to_owned());

@@ -28,7 +28,6 @@ pub use bindings::{Bindings, BindingsError, bindings_for};
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
 pub use expand::argument_names;
 pub use identity::{Origin, suggested_id};
-pub use nearest::nearest;
 pub use reference::{FieldReference, ObjectReference, format_reference};
 pub use schema::workflow_schema;
 

@@ -1,6 +1,6 @@
 //! What a diagnostic suggests instead of an unknown word.
 
-pub use workrail_model::nearest::nearest;
+use workrail_model::nearest::nearest;
 
 /// "did you mean `x`?" or the allowed words.
 pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {

@@ -11,6 +11,7 @@ use workrail_model::event::WorkflowSourceKind;
 use workrail_model::name::WorkflowId;
 use workrail_model::preferences::{Autonomy, RiskPolicy};
 use workrail_model::reply::NextCall;
+use workrail_model::tool::ToolName;
 
 use super::list::{legacy_text, source_word};
 use super::{counted, kind_of, one_line, outline, staleness, tags, within};
@@ -74,7 +75,7 @@ pub fn inspect(input: Inspected<'_>, mode: InspectMode) -> WorkflowInspection {
             InspectMode::Preview => outline::plan(workflow),
         },
         warnings,
-        next_call: Some(NextCall { tool: "start_workflow".to_owned(), arguments }),
+        next_call: Some(NextCall { tool: ToolName::StartWorkflow, arguments }),
     };
     body.text = text(&body);
     body

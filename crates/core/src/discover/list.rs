@@ -12,6 +12,7 @@ use workrail_model::discovery::{
 use workrail_model::event::WorkflowSourceKind;
 use workrail_model::name::WorkflowId;
 use workrail_model::reply::NextCall;
+use workrail_model::tool::ToolName;
 
 use super::{counted, kind_of, one_line, staleness, tags, within};
 use crate::compile::{Origin, suggested_id};
@@ -347,11 +348,11 @@ fn group_line(group: &WorkflowGroup) -> String {
 /// The one call that is surely next, when there is one.
 fn next_call(workflows: &[ListedWorkflow], groups: &[WorkflowGroup], filter: &Filter) -> Option<NextCall> {
     let (tool, arguments) = match (workflows, groups) {
-        (_, [group, ..]) => ("list_workflows", arguments_of(group)),
-        ([only], []) => ("start_workflow", json!({ "workflowId": only.workflow_id })),
-        ([], []) if !filter.is_empty() => ("list_workflows", json!({})),
+        (_, [group, ..]) => (ToolName::ListWorkflows, arguments_of(group)),
+        ([only], []) => (ToolName::StartWorkflow, json!({ "workflowId": only.workflow_id })),
+        ([], []) if !filter.is_empty() => (ToolName::ListWorkflows, json!({})),
         (_, []) => return None,
     };
     let arguments: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();
-    Some(NextCall { tool: tool.to_owned(), arguments })
+    Some(NextCall { tool, arguments })
 }

@@ -21,6 +21,7 @@ use workrail_model::reply::{
 };
 use workrail_model::snapshot::{CompletedSteps, EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
+use workrail_model::tool::ToolName;
 
 use crate::interpret::{self, AskedConfirmation};
 use crate::label::RunLabel;
@@ -149,7 +150,7 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
 /// The call that completes a step, with the echo that tells a genuine token of the wrong run.
 pub fn continue_call(label: &str, step: &StepId) -> NextCall {
     NextCall::new(
-        "continue_workflow",
+        ToolName::ContinueWorkflow,
         [
             ("ackToken", Value::from(ACK_TOKEN_MARK)),
             ("run", Value::from(label)),
@@ -162,7 +163,7 @@ pub fn continue_call(label: &str, step: &StepId) -> NextCall {
 /// The call that shows a point again and changes nothing.
 pub fn look_call(state_token: &str, label: RunLabel) -> NextCall {
     let arguments = [("stateToken", Value::from(state_token)), ("run", Value::from(label.to_string()))];
-    NextCall::new("continue_workflow", arguments)
+    NextCall::new(ToolName::ContinueWorkflow, arguments)
 }
 
 fn next_intent(input: &ReplyInput<'_>, asked: AskedConfirmation) -> NextIntent {

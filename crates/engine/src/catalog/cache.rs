@@ -24,7 +24,7 @@ pub(super) struct Head {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Verdict {
+pub(super) enum FileUsability {
     Usable(Arc<Summary>),
     Unusable(Arc<UnusableFile>),
 }
@@ -37,19 +37,19 @@ pub(super) struct Compiled {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Cache(Mutex<Kept>);
+pub(super) struct Cache(Mutex<CacheEntries>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CacheEntries {
     heads: BTreeMap<String, (Option<Stamp>, Head)>,
-    verdicts: BTreeMap<Sha256, Verdict>,
+    usabilities: BTreeMap<Sha256, FileUsability>,
     /// The latest used at the back.
     compiled: VecDeque<(Sha256, Compiled)>,
 }
 
 impl Cache {
     /// A panic elsewhere leaves whole entries or none.
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, CacheEntries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,16 +74,16 @@ impl Cache {
         kept.heads.insert(file.place.clone(), (file.stamp, head.clone()));
     }
 
-    pub(super) fn verdict(&self, key: &Sha256) -> Option<Verdict> {
-        self.kept().verdicts.get(key).cloned()
+    pub(super) fn usability(&self, key: &Sha256) -> Option<FileUsability> {
+        self.kept().usabilities.get(key).cloned()
     }
 
-    pub(super) fn keep_verdict(&self, key: Sha256, verdict: Verdict) {
+    pub(super) fn keep_usability(&self, key: Sha256, usability: FileUsability) {
         let mut kept = self.kept();
-        if kept.verdicts.len() >= FILES_MAX {
-            kept.verdicts.clear();
+        if kept.usabilities.len() >= FILES_MAX {
+            kept.usabilities.clear();
         }
-        kept.verdicts.insert(key, verdict);
+        kept.usabilities.insert(key, usability);
     }
 
     pub(super) fn compiled(&self, key: &Sha256) -> Option<Compiled> {

@@ -8,6 +8,7 @@ use workrail_model::limits::{CONTEXT_BYTES_MAX, GOAL_BYTES_MAX};
 use workrail_model::name::NameError;
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
+use workrail_model::tool::ToolName;
 use workrail_ports::workspace::WorkspacePathError;
 
 use super::{Boxed, decide, envelope, invalid};
@@ -31,7 +32,7 @@ pub(crate) fn key_used(run: &str, label: &str) -> Boxed {
         "To start another run, send a new `idempotencyKey`. To continue that run, call `resume_session` with its label.",
     );
     error.details = Some(json!({ "argument": "idempotencyKey", "runId": run, "run": label }));
-    error.next_call = Some(NextCall::new("resume_session", [("run", Value::from(label))]));
+    error.next_call = Some(NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]));
     error
 }
 
@@ -52,8 +53,10 @@ pub(crate) fn one_checkpoint_token(request: &CheckpointWorkflow) -> Boxed {
          fresh one.",
     );
     error.next_call = Some(match &request.state_token {
-        Some(token) => NextCall::new("continue_workflow", [("stateToken", Value::from(token.clone()))]),
-        None => NextCall::new("resume_session", []),
+        Some(token) => {
+            NextCall::new(ToolName::ContinueWorkflow, [("stateToken", Value::from(token.clone()))])
+        }
+        None => NextCall::new(ToolName::ResumeSession, []),
     });
     error
 }
@@ -66,7 +69,7 @@ pub(crate) fn checkpoint(cause: &DecideError, request: &CheckpointWorkflow) -> B
     arguments.extend(request.checkpoint_token.clone().map(|token| ("checkpointToken", Value::from(token))));
     arguments.extend(request.session_token.clone().map(|token| ("sessionToken", Value::from(token))));
     arguments.push(("output", json!({ "notesMarkdown": placeholder::CHECKPOINT_NOTES })));
-    error.next_call = Some(NextCall::new("checkpoint_workflow", arguments));
+    error.next_call = Some(NextCall::new(ToolName::CheckpointWorkflow, arguments));
     error
 }
 
@@ -115,7 +118,7 @@ pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Bo
         );
         error.details = Some(json!({ "unhealthySessions": unhealthy }));
     }
-    error.next_call = Some(NextCall::new("resume_session", []));
+    error.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
     error
 }
 
@@ -177,7 +180,7 @@ pub(crate) fn no_open_run() -> Boxed {
 pub(crate) fn workflow_id(cause: &NameError) -> Boxed {
     let mut error =
         invalid(format!("`workflowId`: {cause}."), "Send the id as it is listed, such as wr.small_change.");
-    error.next_call = Some(NextCall::new("list_workflows", []));
+    error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
     error
 }
 
@@ -215,6 +218,6 @@ pub(crate) fn query(what: &str, bytes: usize, max: usize) -> Boxed {
         "Search with fewer words.",
     );
     error.details = Some(json!({ "measuredBytes": bytes, "maxBytes": max, "method": "UTF-8 bytes" }));
-    error.next_call = Some(NextCall::new("list_workflows", []));
+    error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
     error
 }

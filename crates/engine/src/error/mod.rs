@@ -22,6 +22,7 @@ use workrail_model::id::SessionId;
 use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS, RENDERED_STEP_BYTES_MAX};
 use workrail_model::plan::PlanError;
 use workrail_model::reply::NextCall;
+use workrail_model::tool::ToolName;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp};
 use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
@@ -268,7 +269,7 @@ pub(crate) fn started_but_not_shown(mut error: Boxed, label: &str) -> Boxed {
     error.message =
         format!("Run {label} was started, but its first step cannot be shown now. {}", error.message);
     error.suggestion = "Do not start it again: call resume_session as below to continue the run.".to_owned();
-    error.next_call = Some(NextCall::new("resume_session", [("run", Value::from(label))]));
+    error.next_call = Some(NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]));
     error
 }
 
@@ -414,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_call_that_makes_something_new_is_looked_for_before_it_is_repeated() {
-        let look = || NextCall::new("resume_session", [("run", Value::from("amber-falcon"))]);
+        let look = || NextCall::new(ToolName::ResumeSession, [("run", Value::from("amber-falcon"))]);
         let unknown = store(StoreError::Uncertain(failed_sync()));
         assert!(matches!(unknown.retry, Retry::RetryableAfterMs { .. }), "an advance can be repeated");
         let unknown = look_before_repeating(unknown, "run amber-falcon", "start it again.", look());

@@ -7,6 +7,7 @@ use workrail_model::id::SessionId;
 use workrail_model::limits::LOCK_RETRY_AFTER_MS;
 use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
+use workrail_model::tool::ToolName;
 
 use super::{Boxed, envelope, invalid, sentence};
 use crate::request::ContinueWorkflow;
@@ -96,8 +97,8 @@ pub(crate) fn output_without_ack(state_token: &str, request: &ContinueWorkflow) 
         "Call as below to see the step with a fresh ackToken, then send output and context with that.",
     );
     let mut arguments = vec![("stateToken", Value::from(state_token))];
-    arguments.extend(request.echo.run.clone().map(|run| ("run", Value::from(run))));
-    error.next_call = Some(NextCall::new("continue_workflow", arguments));
+    arguments.extend(request.run.clone().map(|run| ("run", Value::from(run))));
+    error.next_call = Some(NextCall::new(ToolName::ContinueWorkflow, arguments));
     error
 }
 

@@ -6,6 +6,7 @@ use workrail_model::error::{ErrorCode, Retry};
 use workrail_model::name::WorkflowId;
 use workrail_model::reply::NextCall;
 use workrail_model::text::truncate_with_marker;
+use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceError;
 
 use super::{Boxed, envelope, sentence};
@@ -23,7 +24,7 @@ pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[
     let message = format!("No workflow has the id `{id}`.");
     let mut error = envelope(ErrorCode::WorkflowNotFound, Retry::NotRetryable, message, &suggestion);
     error.details = Some(json!({ "nearest": nearest, "known": known }));
-    error.next_call = Some(NextCall::new("list_workflows", []));
+    error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
     error
 }
 

@@ -15,7 +15,7 @@ use workrail_model::digest::{BlobRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
 
 use crate::contents::Content;
-use crate::find::Found;
+use crate::find::SessionOrRun;
 use crate::gate::Reading;
 use crate::{Engine, Store};
 
@@ -33,7 +33,11 @@ impl Material for Content<'_> {
 
 impl<S: Store> Engine<S> {
     /// What was done in a session or a run. A damaged session is reported up to the damage.
-    pub fn report(&self, about: Found, context_values: ContextValues) -> Result<Report, Box<ErrorEnvelope>> {
+    pub fn report(
+        &self,
+        about: SessionOrRun,
+        context_values: ContextValues,
+    ) -> Result<Report, Box<ErrorEnvelope>> {
         self.reading().report(about, context_values)
     }
 }
@@ -41,7 +45,7 @@ impl<S: Store> Engine<S> {
 impl Reading<'_> {
     pub(crate) fn report(
         &self,
-        about: Found,
+        about: SessionOrRun,
         context_values: ContextValues,
     ) -> Result<Report, Box<ErrorEnvelope>> {
         let salvaged = self.salvage(about.session)?.or_refuse()?;

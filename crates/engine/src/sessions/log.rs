@@ -9,7 +9,7 @@ use workrail_model::event::Event;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::NodeId;
 
-use crate::find::Found;
+use crate::find::SessionOrRun;
 use crate::{Engine, Store};
 
 #[derive(Clone, Debug)]
@@ -25,7 +25,11 @@ pub struct SessionLog {
 
 impl<S: Store> Engine<S> {
     /// The newest `limit` events, all without one.
-    pub fn session_log(&self, about: Found, limit: Option<usize>) -> Result<SessionLog, Box<ErrorEnvelope>> {
+    pub fn session_log(
+        &self,
+        about: SessionOrRun,
+        limit: Option<usize>,
+    ) -> Result<SessionLog, Box<ErrorEnvelope>> {
         let reading = self.reading();
         let read = reading.salvage(about.session)?.or_refuse()?;
         let mut events: Vec<Event> = read

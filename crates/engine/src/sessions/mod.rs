@@ -9,8 +9,8 @@ mod search;
 mod show;
 
 pub use log::SessionLog;
-pub use search::Found as Notes;
-pub use show::{GoingOn, SessionView};
+pub use search::NoteSearch;
+pub use show::{RunContinuation, SessionView};
 
 /// How far a query over all sessions has come: how many are done, of how many.
 pub type Heard<'a> = &'a mut dyn FnMut(u64, u64);

@@ -10,7 +10,7 @@ use crate::{Engine, Store, error};
 
 /// What was found, the newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct NoteSearch {
     pub hits: Vec<Hit>,
     /// Hits beyond the limit.
     pub left_out: u64,
@@ -26,12 +26,12 @@ impl<S: Store> Engine<S> {
         words: &str,
         limit: usize,
         heard: Heard<'_>,
-    ) -> Result<Found, Box<ErrorEnvelope>> {
+    ) -> Result<NoteSearch, Box<ErrorEnvelope>> {
         let wanted = SearchWords::new(words).ok_or_else(|| error::no_words(words))?;
         let reading = self.reading();
         let sessions = reading.sessions.sessions().map_err(error::store)?;
         let mut found =
-            Found { hits: Vec::new(), left_out: 0, sessions: sessions.len() as u64, unreadable: 0 };
+            NoteSearch { hits: Vec::new(), left_out: 0, sessions: sessions.len() as u64, unreadable: 0 };
         for (place, session) in (0..).zip(&sessions) {
             heard(place, sessions.len() as u64);
             let Ok(read) = reading.salvage(*session).and_then(|read| read.or_refuse()) else {

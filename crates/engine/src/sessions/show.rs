@@ -11,7 +11,7 @@ use workrail_model::id::{NodeId, RunId};
 use workrail_model::preferences::Preferences;
 use workrail_model::reply::{NextCall, Recap};
 
-use crate::find::Found;
+use crate::find::SessionOrRun;
 use crate::gate::Reading;
 use crate::salvage::Salvaged;
 use crate::token::FirstKeys;
@@ -21,13 +21,13 @@ use crate::{Engine, Store, error};
 #[serde(rename_all = "camelCase")]
 pub struct SessionView {
     pub report: Report,
-    pub going_on: Vec<GoingOn>,
+    pub going_on: Vec<RunContinuation>,
 }
 
 /// How a run goes on.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GoingOn {
+pub struct RunContinuation {
     pub run_id: RunId,
     pub label: String,
     /// What was recorded on the way to where it stands.
@@ -42,13 +42,13 @@ pub struct GoingOn {
 }
 
 impl<S: Store> Engine<S> {
-    pub fn show_session(&self, about: Found) -> Result<SessionView, Box<ErrorEnvelope>> {
+    pub fn show_session(&self, about: SessionOrRun) -> Result<SessionView, Box<ErrorEnvelope>> {
         self.reading().show(about)
     }
 }
 
 impl Reading<'_> {
-    fn show(&self, about: Found) -> Result<SessionView, Box<ErrorEnvelope>> {
+    fn show(&self, about: SessionOrRun) -> Result<SessionView, Box<ErrorEnvelope>> {
         // Without keys the session is shown all the same, with no call to go on; `keys_problem` says why.
         let _ = self.signer.refresh(FirstKeys::Look);
         let read = self.salvage(about.session)?.or_refuse()?;
@@ -72,7 +72,12 @@ impl Reading<'_> {
         Ok(SessionView { report, going_on })
     }
 
-    fn going_on(&self, read: &Salvaged, run: RunId, tip: NodeId) -> Result<GoingOn, Box<ErrorEnvelope>> {
+    fn going_on(
+        &self,
+        read: &Salvaged,
+        run: RunId,
+        tip: NodeId,
+    ) -> Result<RunContinuation, Box<ErrorEnvelope>> {
         let facts = &read.state;
         let node = facts.node(tip).ok_or_else(|| error::internal("a tip is folded"))?;
         let state = facts.run(run).ok_or_else(|| error::internal("a reported run is folded"))?;
@@ -97,7 +102,7 @@ impl Reading<'_> {
         };
         let label = RunLabel::of(run);
         let bookmark = || look_call(&self.signer.state(facts.session_id(), at), label);
-        Ok(GoingOn {
+        Ok(RunContinuation {
             run_id: run,
             label: label.to_string(),
             recap,

@@ -70,9 +70,9 @@ pub struct CopyProblem {
     pub fix: String,
 }
 
-/// Which way sessions were copied; the same facts mean different things.
+/// In which direction sessions were copied; the same facts mean different things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum CopyDirection {
     Backup,
     Restore,
 }
@@ -86,7 +86,7 @@ pub fn back_up<S: Replicate + Upkeep>(
 ) -> Result<CopySummary, Box<ErrorEnvelope>> {
     let has_lost_sessions = store.has_lost_sessions();
     let report = store.back_up_to(backup, options, watch).map_err(error::copy)?;
-    let mut summary = summary(report, Way::Backup);
+    let mut summary = summary(report, CopyDirection::Backup);
     if has_lost_sessions {
         summary.problem_count += 1;
         summary.problems.push(CopyProblem {
@@ -108,7 +108,7 @@ pub fn restore<S: Replicate>(
     watch: Watch<'_>,
 ) -> Result<CopySummary, Box<ErrorEnvelope>> {
     let report = store.restore_from(backup, options, watch).map_err(error::copy)?;
-    Ok(summary(report, Way::Restore))
+    Ok(summary(report, CopyDirection::Restore))
 }
 
 /// The session of a backup that a person names: by its id, the beginning of it, or the label of one of its runs.
@@ -137,7 +137,7 @@ pub fn find_in_backup<S: SessionReader>(backup: &S, text: &str) -> Result<Sessio
     }
 }
 
-fn summary(report: CopyReport, way: Way) -> CopySummary {
+fn summary(report: CopyReport, direction: CopyDirection) -> CopySummary {
     let mut sessions = SessionCounts { total: report.sessions.len() as u64, ..SessionCounts::default() };
     let (mut changes, mut problems) = (Vec::new(), Vec::new());
     for copy in &report.sessions {
@@ -148,15 +148,15 @@ fn summary(report: CopyReport, way: Way) -> CopySummary {
             SessionChange::Replaced { .. } => &mut sessions.replaced,
             SessionChange::Left(_) => &mut sessions.left,
         } += 1;
-        changes.extend(changed(copy, way));
-        problems.extend(damaged_source(copy, way).or_else(|| shorter_source(copy, way)));
+        changes.extend(changed(copy, direction));
+        problems.extend(damaged_source(copy, direction).or_else(|| shorter_source(copy, direction)));
     }
     problems.extend(report.unreadable.iter().map(|(what, why)| CopyProblem {
         what: what.clone(),
         problem: format!("could not be read and was not copied: {why}"),
         fix: "Check the disk and the permissions of its folder, then run the command again.".to_owned(),
     }));
-    problems.extend(report.lost_content.iter().map(|lost| lost_content(&lost.path, lost.session, way)));
+    problems.extend(report.lost_content.iter().map(|lost| lost_content(&lost.path, lost.session, direction)));
     let problem_count = problems.len() as u64;
     problems.truncate(NAMED_MAX);
     changes.truncate(NAMED_MAX);
@@ -176,57 +176,62 @@ fn summary(report: CopyReport, way: Way) -> CopySummary {
     }
 }
 
-fn changed(copy: &SessionCopy, way: Way) -> Option<ChangedSession> {
+fn changed(copy: &SessionCopy, direction: CopyDirection) -> Option<ChangedSession> {
     let (change, kept_aside, why) = match &copy.change {
         SessionChange::Unchanged | SessionChange::Extended => return None,
         SessionChange::Added => ("added", None, None),
-        SessionChange::Replaced { aside } => ("replaced", Some(aside.clone()), Some(replaced_why(way))),
-        SessionChange::Left(reason) => ("left", None, Some(left_why(*reason, way))),
+        SessionChange::Replaced { aside } => ("replaced", Some(aside.clone()), Some(replaced_why(direction))),
+        SessionChange::Left(reason) => ("left", None, Some(left_why(*reason, direction))),
     };
     let why = why.map(str::to_owned);
     Some(ChangedSession { session_id: copy.session, change, events: copy.events, kept_aside, why })
 }
 
-fn replaced_why(way: Way) -> &'static str {
-    match way {
-        Way::Backup => "The backup had another history of it, or a damaged one.",
-        Way::Restore => "It was damaged here.",
+fn replaced_why(direction: CopyDirection) -> &'static str {
+    match direction {
+        CopyDirection::Backup => "The backup had another history of it, or a damaged one.",
+        CopyDirection::Restore => "It was damaged here.",
     }
 }
 
-fn left_why(reason: LeftReason, way: Way) -> &'static str {
-    match (reason, way) {
-        (LeftReason::TargetHasMore, Way::Backup) => "The backup has more of it than the store.",
+fn left_why(reason: LeftReason, direction: CopyDirection) -> &'static str {
+    match (reason, direction) {
+        (LeftReason::TargetHasMore, CopyDirection::Backup) => "The backup has more of it than the store.",
         (LeftReason::RepairKeepsMore, _) => {
             "It is damaged here, but `workrail store repair` keeps more of it than the backup has."
         }
-        (LeftReason::TargetHasMore, Way::Restore) => "The store has as much of it as the backup, or more.",
+        (LeftReason::TargetHasMore, CopyDirection::Restore) => {
+            "The store has as much of it as the backup, or more."
+        }
         (LeftReason::HistoriesDiffer, _) => "The store and the backup have different histories of it.",
-        (LeftReason::SourceUnusable, Way::Backup) => "Nothing of it can be trusted in the store.",
-        (LeftReason::SourceUnusable, Way::Restore) => "Nothing of it can be trusted in the backup.",
+        (LeftReason::SourceUnusable, CopyDirection::Backup) => "Nothing of it can be trusted in the store.",
+        (LeftReason::SourceUnusable, CopyDirection::Restore) => "Nothing of it can be trusted in the backup.",
     }
 }
 
-fn damaged_source(copy: &SessionCopy, way: Way) -> Option<CopyProblem> {
-    let fix = match (&copy.source, way) {
+fn damaged_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyProblem> {
+    let fix = match (&copy.source, direction) {
         (SessionHealth::Healthy, _) => return None,
         (SessionHealth::UnknownVersion { .. }, _) => {
             "Update WorkRail, then run the command again.".to_owned()
         }
-        (_, Way::Backup) => format!("Run `workrail store repair {} --dry-run` on the store.", copy.session),
-        (_, Way::Restore) => "Use an older backup if there is one.".to_owned(),
+        (_, CopyDirection::Backup) => {
+            format!("Run `workrail store repair {} --dry-run` on the store.", copy.session)
+        }
+        (_, CopyDirection::Restore) => "Use an older backup if there is one.".to_owned(),
     };
-    let place = match way {
-        Way::Backup => "in the store",
-        Way::Restore => "in the backup",
+    let place = match direction {
+        CopyDirection::Backup => "in the store",
+        CopyDirection::Restore => "in the backup",
     };
     let problem = format!("{place}: {}; only the intact part is copied", told(&copy.source));
     Some(CopyProblem { what: copy.session.to_string(), problem, fix })
 }
 
 /// A store that has only the beginning of what its backup has lost the rest, or was cut by a repair.
-fn shorter_source(copy: &SessionCopy, way: Way) -> Option<CopyProblem> {
-    let is_shorter = way == Way::Backup && copy.change == SessionChange::Left(LeftReason::TargetHasMore);
+fn shorter_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyProblem> {
+    let is_shorter =
+        direction == CopyDirection::Backup && copy.change == SessionChange::Left(LeftReason::TargetHasMore);
     is_shorter.then(|| CopyProblem {
         what: copy.session.to_string(),
         problem: format!(
@@ -240,10 +245,12 @@ fn shorter_source(copy: &SessionCopy, way: Way) -> Option<CopyProblem> {
     })
 }
 
-fn lost_content(path: &str, session: SessionId, way: Way) -> CopyProblem {
-    let fix = match way {
-        Way::Backup => format!("Run `workrail store repair {session}` on the store, then back up again."),
-        Way::Restore => {
+fn lost_content(path: &str, session: SessionId, direction: CopyDirection) -> CopyProblem {
+    let fix = match direction {
+        CopyDirection::Backup => {
+            format!("Run `workrail store repair {session}` on the store, then back up again.")
+        }
+        CopyDirection::Restore => {
             format!("Run `workrail store repair {session}` afterwards: it restores what can be recomputed.")
         }
     };

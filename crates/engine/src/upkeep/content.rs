@@ -23,7 +23,7 @@ use crate::{Engine, Store, error};
 /// What became of damaged content.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct MendedContent {
+pub struct ContentRepair {
     pub restored: Vec<RestoredContent>,
     pub lost: Vec<UnrestoredContent>,
     /// Damaged sessions, whose logs need a repair of their own.
@@ -59,7 +59,7 @@ struct Mending<'a, S: Store> {
     backup: Option<&'a S>,
     mode: Mode,
     done: BTreeSet<Piece>,
-    report: MendedContent,
+    report: ContentRepair,
 }
 
 impl<S: Store + Upkeep> Engine<S> {
@@ -70,12 +70,12 @@ impl<S: Store + Upkeep> Engine<S> {
         backup: Option<&S>,
         mode: Mode,
         watch: Watch<'_>,
-    ) -> Result<MendedContent, Box<ErrorEnvelope>> {
+    ) -> Result<ContentRepair, Box<ErrorEnvelope>> {
         let sessions = match scope {
             Scope::One(session) => vec![session],
             Scope::All => self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?,
         };
-        let report = MendedContent::default();
+        let report = ContentRepair::default();
         let mut mending = Mending { engine: self, backup, mode, done: BTreeSet::new(), report };
         let total = sessions.len() as u64;
         for (done, session) in sessions.into_iter().enumerate() {

@@ -33,7 +33,7 @@ pub enum Mode {
 /// What was done, or would be.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Cleaned {
+pub struct CleanupReport {
     pub dry_run: bool,
     pub ttl: String,
     /// Present when some session cannot be read: no content was removed, because it may need any of it.
@@ -45,15 +45,15 @@ pub struct Cleaned {
     /// The session that the clock has not reached yet, when there is one: it keeps all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead_of_clock: Option<AheadOfClock>,
-    pub removed: Vec<CleanedSession>,
+    pub removed: Vec<RemovedSession>,
     pub stayed: StayCounts,
-    pub freed: Freed,
+    pub freed: FreedSpace,
 }
 
 /// A session that went because of its age.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct CleanedSession {
+pub struct RemovedSession {
     pub session_id: SessionId,
     pub last_worked_on: Option<Timestamp>,
     pub age_days: u64,
@@ -101,30 +101,33 @@ impl StayCounts {
 /// Files and bytes by what they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Freed {
-    pub sessions: Sum,
-    pub snapshots: Sum,
-    pub blobs: Sum,
-    pub workflows: Sum,
-    pub leftovers: Sum,
+pub struct FreedSpace {
+    pub sessions: FileTotals,
+    pub snapshots: FileTotals,
+    pub blobs: FileTotals,
+    pub workflows: FileTotals,
+    pub leftovers: FileTotals,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Sum {
+pub struct FileTotals {
     pub files: u64,
     pub bytes: u64,
 }
 
-impl From<Tally> for Sum {
+impl From<Tally> for FileTotals {
     fn from(tally: Tally) -> Self {
         Self { files: tally.files, bytes: tally.bytes }
     }
 }
 
-impl Freed {
-    pub fn total(&self) -> Sum {
+impl FreedSpace {
+    pub fn total(&self) -> FileTotals {
         let all = [self.sessions, self.snapshots, self.blobs, self.workflows, self.leftovers];
-        Sum { files: all.iter().map(|sum| sum.files).sum(), bytes: all.iter().map(|sum| sum.bytes).sum() }
+        FileTotals {
+            files: all.iter().map(|sum| sum.files).sum(),
+            bytes: all.iter().map(|sum| sum.bytes).sum(),
+        }
     }
 
     fn swept(&mut self, swept: &Swept) {
@@ -149,7 +152,7 @@ struct Judged {
     doubts: Vec<SafeModeReason>,
 }
 
-impl Cleaned {
+impl CleanupReport {
     /// Notes what became of a session that is old; whether it is gone.
     fn answered(
         &mut self,
@@ -162,7 +165,7 @@ impl Cleaned {
             Ok(tally) => {
                 self.freed.sessions.files += tally.files;
                 self.freed.sessions.bytes += tally.bytes;
-                self.removed.push(CleanedSession {
+                self.removed.push(RemovedSession {
                     session_id: session,
                     last_worked_on: facts.newest_at.clone(),
                     age_days: age_ms / DAY_MS,
@@ -193,8 +196,13 @@ impl Cleaned {
 
 impl<S: Store + Upkeep> Engine<S> {
     /// Removes finished sessions that nobody worked on for `ttl`, then content that no session needs.
-    pub fn clean_up(&self, ttl: Ttl, mode: Mode, watch: Watch<'_>) -> Result<Cleaned, Box<ErrorEnvelope>> {
-        let mut cleaned = Cleaned {
+    pub fn clean_up(
+        &self,
+        ttl: Ttl,
+        mode: Mode,
+        watch: Watch<'_>,
+    ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
+        let mut cleaned = CleanupReport {
             dry_run: mode == Mode::DryRun,
             ttl: ttl.to_string(),
             safe_mode: None,
@@ -202,11 +210,11 @@ impl<S: Store + Upkeep> Engine<S> {
             ahead_of_clock: None,
             removed: Vec::new(),
             stayed: StayCounts::default(),
-            freed: Freed::default(),
+            freed: FreedSpace::default(),
         };
         if self.has_lost_sessions() {
             let why = "the folder is missing, but the store holds content of sessions".to_owned();
-            cleaned.stop(UpkeepError::InDoubt(vec![Doubt { what: "sessions".to_owned(), why }]));
+            cleaned.stop(UpkeepError::InDoubt(vec![SafeModeReason { what: "sessions".to_owned(), why }]));
             return Ok(cleaned);
         }
         let Judged { seen, doubts } = self.see_all(watch)?;
@@ -285,7 +293,7 @@ impl<S: Store + Upkeep> Engine<S> {
         seen: &BTreeMap<SessionId, Seen>,
         ttl: Ttl,
         mode: Mode,
-        cleaned: &mut Cleaned,
+        cleaned: &mut CleanupReport,
     ) -> BTreeSet<SessionId> {
         let times = seen.iter().filter_map(|(session, facts)| Some((facts.newest_at.as_ref()?, *session)));
         let newest = times.max();

@@ -5,7 +5,7 @@ mod backup;
 mod content;
 mod gc;
 mod keys;
-mod mend;
+mod repair;
 mod sessions;
 mod verify;
 
@@ -16,12 +16,12 @@ use workrail_model::preferences::RunStatus;
 use workrail_ports::content::{ContentError, ContentStore};
 
 pub use backup::{ChangedSession, CopyProblem, CopySummary, SessionCounts, back_up, find_in_backup, restore};
-pub use content::{MendedContent, RestoredContent, UnrestoredContent};
-pub use gc::{AheadOfClock, Cleaned, CleanedSession, Freed, Mode, StayCounts, Sum};
+pub use content::{ContentRepair, RestoredContent, UnrestoredContent};
+pub use gc::{AheadOfClock, CleanupReport, FileTotals, FreedSpace, Mode, RemovedSession, StayCounts};
 pub use keys::{KeyFacts, Keys, NewKeys};
-pub use mend::{GivenUp, GivenUpSegment, MendOutcome, Mended};
+pub use repair::{LostEvents, RepairOutcome, RepairSummary, SegmentLoss};
 pub use sessions::{Overview, RunOverview};
-pub use verify::{Counts, Note, Problem, Scope, Verified};
+pub use verify::{Counts, Note, Scope, StoreProblem, Verified};
 
 /// Is told how far a long use case has come: done, and of how many.
 pub type Watch<'a> = &'a mut dyn FnMut(u64, u64);

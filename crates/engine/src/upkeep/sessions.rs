@@ -12,7 +12,7 @@ use workrail_model::time::Timestamp;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Upkeep, UpkeepError};
 
-use super::gc::Sum;
+use super::gc::FileTotals;
 use super::status_of;
 use crate::{Engine, Store, error};
 
@@ -79,7 +79,7 @@ impl<S: Store + Upkeep> Engine<S> {
     }
 
     /// Removes a session that the person has seen as `seen`; its content goes with the next clean-up.
-    pub fn delete(&self, seen: &Overview) -> Result<Sum, Box<ErrorEnvelope>> {
+    pub fn delete(&self, seen: &Overview) -> Result<FileTotals, Box<ErrorEnvelope>> {
         let session = seen.session_id;
         let judged = match self.store.read(session, None) {
             Err(StoreError::NotFound { .. }) => {
@@ -95,6 +95,6 @@ impl<S: Store + Upkeep> Engine<S> {
             Ok(_) | Err(_) => None,
         };
         let removed = self.store.remove(session, judged.as_ref());
-        removed.map(Sum::from).map_err(error::upkeep)
+        removed.map(FileTotals::from).map_err(error::upkeep)
     }
 }

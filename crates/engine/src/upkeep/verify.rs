@@ -44,7 +44,7 @@ pub enum Scope {
 pub struct Verified {
     pub counts: Counts,
     /// The first of them; `counts.problems` has all.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<StoreProblem>,
     /// Things that lie around and harm nothing.
     pub notes: Vec<Note>,
 }
@@ -65,7 +65,7 @@ pub struct Counts {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Problem {
+pub struct StoreProblem {
     /// The session, or the file beneath the data directory.
     pub what: String,
     pub problem: String,
@@ -348,7 +348,7 @@ impl Check<'_> {
         self.report.counts.problems += 1;
         if self.report.problems.len() < PROBLEMS_MAX {
             let fix = fix.replace("SESSION", &what);
-            self.report.problems.push(Problem { what, problem, fix });
+            self.report.problems.push(StoreProblem { what, problem, fix });
         }
     }
 

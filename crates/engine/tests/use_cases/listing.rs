@@ -148,10 +148,10 @@ fn filters(tags: &[&str], query: &str, expected: &[&str]) {
     match expected.len() {
         0 => {
             assert!(list.text.contains("No workflow matches. There are 5 in all"), "{}", list.text);
-            assert_eq!(next.as_deref(), Some("list_workflows"));
+            assert_eq!(next.map(|tool| tool.as_str()), Some("list_workflows"));
         }
         1 => {
-            assert_eq!(next.as_deref(), Some("start_workflow"));
+            assert_eq!(next.map(|tool| tool.as_str()), Some("start_workflow"));
             let call = format!("Start it: start_workflow {{\"workflowId\":\"{}\"}}", expected[0]);
             assert!(list.text.contains(&call), "{}", list.text);
         }
@@ -231,6 +231,6 @@ fn arguments_out_of_bounds_are_refused() {
     assert_eq!(refused(long), ErrorCode::ValidationError);
     let many = ListWorkflows { tags: vec!["t".to_owned(); 21], ..ListWorkflows::default() };
     assert_eq!(refused(many), ErrorCode::ValidationError);
-    let relative = ListWorkflows { workspace: Some("work".to_owned()), ..ListWorkflows::default() };
+    let relative = ListWorkflows { workspace_path: Some("work".to_owned()), ..ListWorkflows::default() };
     assert_eq!(refused(relative), ErrorCode::ValidationError);
 }

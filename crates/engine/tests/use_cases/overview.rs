@@ -50,7 +50,7 @@ fn what_is_shown_of_a_run_leads_on() {
     let recap = outer.recap.as_ref().unwrap();
     assert_eq!(recap.entries.last().unwrap().notes, "Agreed.");
     let call = outer.next_call.as_ref().unwrap();
-    assert_eq!(call.tool, "continue_workflow");
+    assert_eq!(call.tool.as_str(), "continue_workflow");
     let token = call.arguments["stateToken"].as_str().unwrap().to_owned();
     let request = workrail_engine::request::ContinueWorkflow {
         state_token: Some(token),

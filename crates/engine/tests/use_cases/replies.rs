@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use workrail_engine::Reply;
 use workrail_engine::request::{
-    CheckpointWorkflow, ContinueWorkflow, Echo, Output, ResumeSession, StartSession, StartWorkflow,
+    CheckpointWorkflow, ContinueWorkflow, Output, ResumeSession, StartSession, StartWorkflow,
 };
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorEnvelope;
@@ -198,7 +198,7 @@ fn a_nested_run_leads_back_when_it_ends() {
     assert_eq!(back["tool"], "continue_workflow");
     let request = ContinueWorkflow {
         state_token: token(&back["arguments"], "stateToken"),
-        echo: Echo { run: token(&back["arguments"], "run"), step_id: None },
+        run: token(&back["arguments"], "run"),
         ..ContinueWorkflow::default()
     };
     let again = scene.engine.continue_workflow(request).unwrap().into_structured();
@@ -256,8 +256,7 @@ fn refusals_of_tokens_lead_back() {
     let one = start(&scene, "team.release");
     let two = start(&scene, "small");
     let call = |ack: Option<String>, run: Option<String>| {
-        let echo = Echo { run, step_id: None };
-        let request = ContinueWorkflow { ack_token: ack, echo, ..ContinueWorkflow::default() };
+        let request = ContinueWorkflow { ack_token: ack, run, ..ContinueWorkflow::default() };
         refused(&scene.engine.continue_workflow(request).unwrap_err())
     };
     let ack = token(&one, "ackToken").unwrap();

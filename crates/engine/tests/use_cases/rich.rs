@@ -1,7 +1,7 @@
 //! A history with something of everything: forks, checkpoints, refusals, gaps, a loop, a nested run, notes.
 
 use serde_json::{Value, json};
-use workrail_engine::Found;
+use workrail_engine::SessionOrRun;
 use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, StartSession, StartWorkflow};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::discovery::Precedence;
@@ -15,7 +15,7 @@ const ORIGIN: ApprovalOrigin =
 
 pub(crate) struct Rich {
     pub(crate) scene: Scene,
-    pub(crate) session: Found,
+    pub(crate) session: SessionOrRun,
     /// The labels of the outer and of the nested run.
     pub(crate) labels: [String; 2],
 }
@@ -85,7 +85,8 @@ impl Rich {
         let first = scene.engine.start_workflow(request).unwrap().into_structured();
         let session = SessionId::parse(opened["sessionId"].as_str().unwrap()).unwrap();
         let label = first["run"]["label"].as_str().unwrap().to_owned();
-        let mut rich = Self { scene, session: Found { session, run: None }, labels: [label, String::new()] };
+        let mut rich =
+            Self { scene, session: SessionOrRun { session, run: None }, labels: [label, String::new()] };
         rich.tell(&first, first_notes);
         rich
     }

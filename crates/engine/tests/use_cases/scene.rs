@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use workrail_engine::request::{InspectWorkflow, ListWorkflows, StartWorkflow};
-use workrail_engine::{Engine, Producer, Surroundings};
+use workrail_engine::{Engine, Environment, Producer};
 use workrail_model::compiled::ReferenceDeclaration;
 use workrail_model::discovery::{InspectMode, Precedence, WorkflowInspection, WorkflowList};
 use workrail_model::error::ErrorEnvelope;
@@ -180,8 +180,8 @@ impl Scene {
     }
 }
 
-fn around(seed: u64, shelf: &Arc<Shelf>) -> Surroundings {
-    Surroundings {
+fn around(seed: u64, shelf: &Arc<Shelf>) -> Environment {
+    Environment {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(seed)),
         workflows: Arc::<Shelf>::clone(shelf),

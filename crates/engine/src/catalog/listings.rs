@@ -18,7 +18,7 @@ type Bindings = Result<Option<BindingsFile>, SourceError>;
 
 /// One look at a workspace, and what was made of it so far.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct WorkspaceListing {
     mark: Option<Mark>,
     bindings: Bindings,
     pub(super) listing: Listing,
@@ -26,7 +26,7 @@ pub(super) struct Known {
     plain: OnceLock<WorkflowList>,
 }
 
-impl Known {
+impl WorkspaceListing {
     pub(super) fn everything(&self, made: impl FnOnce() -> Everything) -> Arc<Everything> {
         Arc::clone(self.everything.get_or_init(|| Arc::new(made())))
     }
@@ -37,11 +37,11 @@ impl Known {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Listings(Mutex<BTreeMap<String, Arc<Known>>>);
+pub(super) struct Listings(Mutex<BTreeMap<String, Arc<WorkspaceListing>>>);
 
 impl Listings {
     /// A panic elsewhere leaves whole entries or none.
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Known>>> {
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Arc<WorkspaceListing>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -50,7 +50,7 @@ impl Listings {
         workspace: Option<&WorkspacePath>,
         mark: Mark,
         bindings: &Bindings,
-    ) -> Option<Arc<Known>> {
+    ) -> Option<Arc<WorkspaceListing>> {
         let kept = self.kept();
         let known = kept.get(key(workspace))?;
         (known.mark == Some(mark) && known.bindings == *bindings).then(|| Arc::clone(known))
@@ -63,8 +63,9 @@ impl Listings {
         mark: Option<Mark>,
         bindings: Bindings,
         listing: Listing,
-    ) -> Arc<Known> {
-        let known = Known { mark, bindings, listing, everything: OnceLock::new(), plain: OnceLock::new() };
+    ) -> Arc<WorkspaceListing> {
+        let known =
+            WorkspaceListing { mark, bindings, listing, everything: OnceLock::new(), plain: OnceLock::new() };
         let known = Arc::new(known);
         let mut kept = self.kept();
         if mark.is_none() {
@@ -78,7 +79,7 @@ impl Listings {
         known
     }
 
-    pub(super) fn forget(&self, gone: &Known) {
+    pub(super) fn forget(&self, gone: &WorkspaceListing) {
         self.kept().retain(|_, known| known.mark != gone.mark);
     }
 }

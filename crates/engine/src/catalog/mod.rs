@@ -5,14 +5,14 @@
 //! (G93), and elsewhere it costs one look at each file's metadata.
 
 mod cache;
-mod known;
+mod listings;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use workrail_core::compile::{
-    Bindings, CompileInput, Diagnostics, Origin, Severity, authored_id, bindings_for, check, nearest,
+    Bindings, CompileInput, Diagnostics, Origin, Severity, authored_id, bindings_for, check,
 };
 pub use workrail_core::discover::{Choice, Filter};
 use workrail_core::discover::{Claim, Selection, Summary, chosen, list, select};
@@ -24,6 +24,7 @@ use workrail_model::discovery::{
 };
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::WorkflowId;
+use workrail_model::nearest::nearest;
 use workrail_model::text::truncate_with_marker;
 use workrail_ports::workflow_source::{
     BindingsFile, Candidate, SourceError, SourceFile, SourceListing, WorkflowSource,
@@ -31,8 +32,8 @@ use workrail_ports::workflow_source::{
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::error;
-use cache::{Cache, Compiled, Head, Verdict};
-use known::{Known, Listings};
+use cache::{Cache, Compiled, FileUsability, Head};
+use listings::{Listings, WorkspaceListing};
 
 type Failure = Box<ErrorEnvelope>;
 
@@ -215,24 +216,24 @@ impl Catalog {
                 Choice::Chosen | Choice::Shadowed => true,
                 Choice::Duplicate { .. } | Choice::Reserved | Choice::BundledCopy => false,
             };
-            let (verdict, _) = self.verdict(&known.listing, position);
-            count.usable += usize::from(granted && matches!(verdict, Verdict::Usable(_)));
+            let (usability, _) = self.usability(&known.listing, position);
+            count.usable += usize::from(granted && matches!(usability, FileUsability::Usable(_)));
         }
         counts
     }
 
     /// Every workflow that can be started, and every file that cannot be used.
-    fn everything(&self, known: &Known) -> Arc<known::Everything> {
+    fn everything(&self, known: &WorkspaceListing) -> Arc<listings::Everything> {
         known.everything(|| {
             let mut usable = Vec::new();
             let mut unusable = known.listing.unusable.clone();
             let mut lasting = Lasting::Yes;
             for position in known.listing.selection.owners.values() {
-                let (verdict, lasts) = self.verdict(&known.listing, *position);
+                let (usability, lasts) = self.usability(&known.listing, *position);
                 lasting = lasting.and(lasts);
-                match verdict {
-                    Verdict::Usable(summary) => usable.push(summary),
-                    Verdict::Unusable(file) => unusable.push((*file).clone()),
+                match usability {
+                    FileUsability::Usable(summary) => usable.push(summary),
+                    FileUsability::Unusable(file) => unusable.push((*file).clone()),
                 }
             }
             if lasting == Lasting::No {
@@ -243,7 +244,7 @@ impl Catalog {
     }
 
     /// What a workspace has to offer now; looked for again only when something may have changed.
-    fn known(&self, workspace: Option<&WorkspacePath>) -> Arc<Known> {
+    fn known(&self, workspace: Option<&WorkspacePath>) -> Arc<WorkspaceListing> {
         let bindings = self.source.bindings(workspace);
         let mark = self.source.mark(workspace);
         if let Some(known) = mark.and_then(|mark| self.listings.get(workspace, mark, &bindings)) {
@@ -287,11 +288,11 @@ impl Catalog {
                 }
                 // Without an id nobody can ask for it; what is wrong is the compiler's to say.
                 Ok(Head { digest, id: None }) => {
-                    let (verdict, lasts) = self.judge(&file, digest, None, None);
+                    let (usability, lasts) = self.judge(&file, digest, None, None);
                     lasting = lasting.and(lasts);
-                    match verdict {
-                        Verdict::Unusable(why) => unusable.push((*why).clone()),
-                        Verdict::Usable(_) => {}
+                    match usability {
+                        FileUsability::Unusable(why) => unusable.push((*why).clone()),
+                        FileUsability::Usable(_) => {}
                     }
                 }
             }
@@ -321,7 +322,7 @@ impl Catalog {
         Ok(head)
     }
 
-    fn verdict(&self, listing: &Listing, position: usize) -> (Verdict, Lasting) {
+    fn usability(&self, listing: &Listing, position: usize) -> (FileUsability, Lasting) {
         let (file, claim) = (&listing.files[position], &listing.claims[position]);
         self.judge(file, claim.digest, Some(&claim.id), listing.bindings.as_ref())
     }
@@ -333,25 +334,25 @@ impl Catalog {
         digest: Sha256,
         id: Option<&WorkflowId>,
         bindings: Option<&BindingsFile>,
-    ) -> (Verdict, Lasting) {
+    ) -> (FileUsability, Lasting) {
         let key = key(file, digest, bindings);
-        if let Some(verdict) = self.cache.verdict(&key) {
-            return (verdict, Lasting::Yes);
+        if let Some(usability) = self.cache.usability(&key) {
+            return (usability, Lasting::Yes);
         }
-        let verdict = match self.checked(file, digest, id, bindings) {
-            Ok((_, summary, _)) => Verdict::Usable(summary),
-            Err(Trouble::Diagnostics(diagnostics)) => {
-                Verdict::Unusable(Arc::new(wrong(file, id, &diagnostics)))
+        let usability = match self.checked(file, digest, id, bindings) {
+            Ok((_, summary, _)) => FileUsability::Usable(summary),
+            Err(CompileFailure::Diagnostics(diagnostics)) => {
+                FileUsability::Unusable(Arc::new(wrong(file, id, &diagnostics)))
             }
             // Not a property of the bytes, so not worth remembering.
-            Err(Trouble::Outside(error)) => {
+            Err(CompileFailure::Outside(error)) => {
                 let why = error.message.clone();
                 let file = refused(file.precedence, &file.reference, id, &[why]);
-                return (Verdict::Unusable(Arc::new(file)), Lasting::No);
+                return (FileUsability::Unusable(Arc::new(file)), Lasting::No);
             }
         };
-        self.cache.keep_verdict(key, verdict.clone());
-        (verdict, Lasting::Yes)
+        self.cache.keep_usability(key, usability.clone());
+        (usability, Lasting::Yes)
     }
 
     fn compile(
@@ -365,8 +366,8 @@ impl Catalog {
             self.head(file).map_err(|why| error::unusable_workflow(id, &file.reference, &why))?.digest;
         let (workflow, summary, diagnostics) =
             self.checked(file, digest, Some(id), bindings).map_err(|trouble| match trouble {
-                Trouble::Diagnostics(diagnostics) => error::diagnostics(&diagnostics),
-                Trouble::Outside(error) => error,
+                CompileFailure::Diagnostics(diagnostics) => error::diagnostics(&diagnostics),
+                CompileFailure::Outside(error) => error,
             })?;
         let compiled = Compiled { workflow: Arc::new(workflow), summary, diagnostics: Arc::new(diagnostics) };
         self.cache.keep_compiled(*key, compiled.clone());
@@ -379,15 +380,15 @@ impl Catalog {
         digest: Sha256,
         id: Option<&WorkflowId>,
         bindings: Option<&BindingsFile>,
-    ) -> Result<(CompiledWorkflow, Arc<Summary>, Diagnostics), Trouble> {
-        let bytes = self.source.read(file).map_err(|cause| Trouble::Outside(error::source(&cause)))?;
+    ) -> Result<(CompiledWorkflow, Arc<Summary>, Diagnostics), CompileFailure> {
+        let bytes = self.source.read(file).map_err(|cause| CompileFailure::Outside(error::source(&cause)))?;
         let outside = |why: &str| {
             let own = id.cloned().or_else(|| authored_id(&bytes));
             let error = own.map_or_else(
                 || error::internal(why),
                 |id| error::unusable_workflow(&id, &file.reference, why),
             );
-            Trouble::Outside(error)
+            CompileFailure::Outside(error)
         };
         // The claim was made by other bytes: decided again on the next call.
         if Sha256::of(&bytes) != digest {
@@ -395,7 +396,7 @@ impl Catalog {
         }
         let chosen = match (bindings, id) {
             (Some(bindings), Some(id)) => bindings_for(&bindings.bytes, id.as_str())
-                .map_err(|cause| Trouble::Outside(error::bindings(&bindings.reference, &cause)))?,
+                .map_err(|cause| CompileFailure::Outside(error::bindings(&bindings.reference, &cause)))?,
             (None, _) | (_, None) => Bindings::new(),
         };
         let kind = file.precedence.source_kind();
@@ -405,7 +406,9 @@ impl Catalog {
             ..CompileInput::new(&bytes, &file.reference)
         };
         let checked = check(input);
-        let Some(workflow) = checked.workflow else { return Err(Trouble::Diagnostics(checked.diagnostics)) };
+        let Some(workflow) = checked.workflow else {
+            return Err(CompileFailure::Diagnostics(checked.diagnostics));
+        };
         let hash = workflow.hash().map_err(|cause| outside(&cause.to_string()))?;
         let summary = Arc::new(Summary::new(&workflow, hash, kind, &file.reference, digest));
         Ok((workflow, summary, checked.diagnostics))
@@ -424,7 +427,7 @@ fn usable_bindings(
 }
 
 /// Why a file could not be compiled.
-enum Trouble {
+enum CompileFailure {
     Diagnostics(Diagnostics),
     Outside(Failure),
 }

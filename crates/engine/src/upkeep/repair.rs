@@ -14,7 +14,7 @@ use crate::{Engine, Store, error};
 /// What a repair found and did.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum MendOutcome {
+pub enum RepairOutcome {
     /// Nothing is wrong with the log.
     #[serde(rename_all = "camelCase")]
     Healthy {
@@ -33,13 +33,13 @@ pub enum MendOutcome {
         session_id: SessionId,
         events: u64,
     },
-    WouldRepair(Mended),
-    Repaired(Mended),
+    WouldRepair(RepairSummary),
+    Repaired(RepairSummary),
 }
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Mended {
+pub struct RepairSummary {
     pub session_id: SessionId,
     /// What was wrong, in a sentence.
     pub damage: String,
@@ -47,15 +47,15 @@ pub struct Mended {
     pub events_kept: u64,
     /// How many of them are kept by recomputing their part of the manifest from the segments.
     pub events_rebuilt: u64,
-    pub gives_up: GivenUp,
+    pub gives_up: LostEvents,
     /// Beneath the data directory: the session as it was, whole.
     pub backup: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GivenUp {
-    pub segments: Vec<GivenUpSegment>,
+pub struct LostEvents {
+    pub segments: Vec<SegmentLoss>,
     /// Events that can still be read in the backup.
     pub readable_events: u64,
     pub readable_notes: u64,
@@ -64,7 +64,7 @@ pub struct GivenUp {
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GivenUpSegment {
+pub struct SegmentLoss {
     pub path: String,
     pub first_event: Option<u64>,
     pub last_event: Option<u64>,
@@ -74,7 +74,7 @@ pub struct GivenUpSegment {
     pub events: Vec<String>,
 }
 
-impl From<&LostSegment> for GivenUpSegment {
+impl From<&LostSegment> for SegmentLoss {
     fn from(lost: &LostSegment) -> Self {
         Self {
             path: lost.path.clone(),
@@ -89,7 +89,7 @@ impl From<&LostSegment> for GivenUpSegment {
 
 impl<S: Store + Upkeep> Engine<S> {
     /// Cuts a damaged session back to what can be trusted, or says what that would do.
-    pub fn repair(&self, session: SessionId, mode: Mode) -> Result<MendOutcome, Box<ErrorEnvelope>> {
+    pub fn repair(&self, session: SessionId, mode: Mode) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
         let pending = self.store.pending_write(session).map_err(|cause| error::upkeep_io(&cause))?;
         if let Some(write) = pending {
             return self.roll_forward(session, write.events, mode);
@@ -99,7 +99,7 @@ impl<S: Store + Upkeep> Engine<S> {
         let damage = match (&slice.health, &nonsense) {
             (SessionHealth::Healthy, None) => {
                 let events = slice.cursor.next_event_index.get();
-                return Ok(MendOutcome::Healthy { session_id: session, events });
+                return Ok(RepairOutcome::Healthy { session_id: session, events });
             }
             (SessionHealth::Healthy, Some(cause)) => cause.to_string(),
             (health, _) => told(health),
@@ -108,11 +108,11 @@ impl<S: Store + Upkeep> Engine<S> {
         match mode {
             Mode::DryRun => {
                 let found = self.store.diagnose(session, trusted_until).map_err(error::upkeep)?;
-                Ok(MendOutcome::WouldRepair(mended(session, damage, &found)))
+                Ok(RepairOutcome::WouldRepair(summary(session, damage, &found)))
             }
             Mode::Real => {
                 let done = self.store.repair(session, trusted_until).map_err(error::upkeep)?;
-                Ok(MendOutcome::Repaired(mended(session, damage, &done)))
+                Ok(RepairOutcome::Repaired(summary(session, damage, &done)))
             }
         }
     }
@@ -124,13 +124,13 @@ impl<S: Store + Upkeep> Engine<S> {
         session: SessionId,
         events: u64,
         mode: Mode,
-    ) -> Result<MendOutcome, Box<ErrorEnvelope>> {
+    ) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
         match mode {
-            Mode::DryRun => Ok(MendOutcome::WouldRollForward { session_id: session, events }),
+            Mode::DryRun => Ok(RepairOutcome::WouldRollForward { session_id: session, events }),
             Mode::Real => {
                 // Whoever takes the lock rolls it forward (G13).
                 drop(self.store.lock(session).map_err(|cause| error::upkeep(cause.into()))?);
-                Ok(MendOutcome::RolledForward { session_id: session, events })
+                Ok(RepairOutcome::RolledForward { session_id: session, events })
             }
         }
     }
@@ -142,15 +142,15 @@ fn first_nonsense(session: SessionId, events: &[Event]) -> Option<FoldError> {
     events.iter().find_map(|event| facts.apply(event).err())
 }
 
-fn mended(session: SessionId, damage: String, found: &Diagnosis) -> Mended {
+fn summary(session: SessionId, damage: String, found: &Diagnosis) -> RepairSummary {
     let events = || found.gives_up.iter().flat_map(|segment| &segment.events);
-    Mended {
+    RepairSummary {
         session_id: session,
         damage,
         events_kept: found.keeps_until.get(),
         events_rebuilt: found.events_rebuilt,
-        gives_up: GivenUp {
-            segments: found.gives_up.iter().map(GivenUpSegment::from).collect(),
+        gives_up: LostEvents {
+            segments: found.gives_up.iter().map(SegmentLoss::from).collect(),
             readable_events: events().count() as u64,
             readable_notes: events().filter(|event| event.has_notes).count() as u64,
             manifest_bytes: found.manifest_bytes,
