@@ -1,6 +1,6 @@
 //! The settings of this process: where they are, and what they say, read when first needed.
 //!
-//! Commands that mend the settings must run while these are broken, so nothing reads them before it must.
+//! Commands that fix the settings must run while these are broken, so nothing reads them before it must.
 
 use std::sync::{Arc, OnceLock};
 
@@ -76,7 +76,7 @@ pub(crate) fn is_on_anywhere(key: Key) -> Result<bool, Failure> {
     }
 }
 
-/// An unusable file is the user's to mend.
+/// An unusable file is the user's to fix.
 pub(crate) fn unusable(error: &ConfigError) -> Failure {
     Failure::Call(format!(
         "{error}\n`workrail config edit` opens the file, `workrail config path` prints where it is."

@@ -1,4 +1,4 @@
-//! A session goes from one machine to another through the real binary, and the work goes on there.
+//! A session goes from one machine to another through the real binary, and the work continues there.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -137,7 +137,7 @@ fn what_was_deleted_comes_back_under_its_id_and_old_tokens_hold() {
     assert_eq!(session_of(&on), session);
 }
 
-/// Restored to an earlier point, a session can go on differently: what its later tokens were for is gone.
+/// Restored to an earlier point, a session can continue differently: what its later tokens were for is gone.
 #[test]
 fn tokens_of_a_history_that_was_replaced_advance_nothing() {
     let (machine, reply) = halfway();

@@ -1,6 +1,6 @@
 //! Every command that a page of the guide shows is run, in the order of the page, on a machine of its own.
 //!
-//! Blocks marked `sh` are run as they stand, `sh terminal` by a person at a terminal who types the run's label,
+//! Blocks marked `sh` are run as they are, `sh terminal` by a person at a terminal who types the run's label,
 //! `sh server` as servers that are ended again. `sh` lines of other programs must be known here.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
@@ -36,7 +36,7 @@ enum Kind {
     Server,
 }
 
-/// The commands of a page, with where they stand.
+/// The commands of a page, with where they are.
 fn commands(page: &str) -> Vec<(Kind, usize, String)> {
     let mut found = Vec::new();
     let mut kind = None;

@@ -133,7 +133,7 @@ fn the_editor_gets_a_file_with_every_setting_and_what_it_leaves_is_checked() {
     for key in ["ttl_days", "start_session", "encoding", "redact_keys"] {
         assert!(text.contains(key), "{key}");
     }
-    // Uncommented as it stands, the file is valid and says the defaults.
+    // Uncommented as it is, the file is valid and says the defaults.
     let all: String = text.lines().map(|line| format!("{}\n", bare(line))).collect();
     configure(&home, &all.replace("data_dir = \"\"\n", ""));
     let listed = home.run(&["config", "list", "--json"]).json();

@@ -1,4 +1,4 @@
-//! Derived ids: what a retry must find again is computed from what was asked, never drawn anew.
+//! Derived ids: what a retry must find again is computed from what was asked, never drawn again.
 //!
 //! Each id is the beginning of a SHA-256 over a domain string and its inputs, so that replaying a call
 //! names the same nodes, outputs and attempts (G30), and the dedupe keys made of them make a repeated

@@ -17,12 +17,12 @@ pub const LABEL_CHARS_MAX: usize = 13;
 
 const DOMAIN: &[u8] = b"workrail/run-label/1";
 
-/// A text that is no label.
+/// A text that is not a label.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a run label is two known words, like `amber-falcon`")]
 pub struct LabelError;
 
-/// Two words that stand for a run.
+/// Two words that represent a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunLabel {
     adjective: u8,

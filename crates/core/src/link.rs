@@ -6,7 +6,7 @@ use workrail_model::id::{NodeId, SessionId};
 
 const SCHEME: &str = "workrail://session/";
 
-/// A text that is no reference to a node.
+/// A text that is not a reference to a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a reference to a node reads workrail://session/SESSION/node/NODE")]
 pub struct LinkError;

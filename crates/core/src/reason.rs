@@ -1,7 +1,7 @@
 //! The one table from a reason to what happens: blocked, disclosed as a gap, or stopped (G61).
 //!
 //! Autonomy changes control flow, never meaning: what blocks a guided run is a critical gap of a run
-//! that never stops. The risk policy is no input of the table at all; it only moves the threshold at
+//! that never stops. The risk policy is not an input of the table at all; it only moves the threshold at
 //! which an advisory is also shown as a warning.
 
 use workrail_model::blocker::BlockerCode;
@@ -47,9 +47,9 @@ pub const REASONS: [Reason; 21] = [
 pub enum Disposition {
     /// The advance is refused and recorded as blocked.
     Block { code: BlockerCode },
-    /// The fact is disclosed durably and the advance goes on.
+    /// The fact is disclosed durably and the advance continues.
     Gap { severity: Severity },
-    /// Both: nothing may go on from here in any mode, and the fact is disclosed where it can be.
+    /// Both: nothing may continue from here in any mode, and the fact is disclosed where it can be.
     FailFast { code: BlockerCode, severity: Severity },
 }
 

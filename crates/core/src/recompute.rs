@@ -33,7 +33,7 @@ pub fn snapshots(lost: &LostSnapshot<'_>) -> Vec<Vec<u8>> {
     });
     let states = selections.into_iter().flatten().map(|selection| selection.state);
     states
-        // A checkpoint stands where its parent stands.
+        // A checkpoint is where its parent stands.
         .chain(lost.parent.cloned())
         .filter_map(|state| ExecutionSnapshot::new(lost.workflow_hash, state).ok()?.to_canonical().ok())
         .collect()

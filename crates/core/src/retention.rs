@@ -1,7 +1,7 @@
 //! Which sessions are old enough to go: the one place where a clock decides something (G6, G25).
 //!
 //! Whatever speaks for a session keeps it: a mark, an unfinished run, a time that is missing or makes no sense,
-//! a clock that stands before what the store has already seen.
+//! a clock that is before what the store has already seen.
 
 use workrail_model::retention::Ttl;
 use workrail_model::time::Timestamp;
@@ -23,7 +23,7 @@ pub enum Stays {
     Young,
     /// None of its events says when it was.
     Timeless,
-    /// The clock stands before the newest event of the store: it cannot tell how old anything is.
+    /// The clock is before the newest event of the store: it cannot tell how old anything is.
     ClockBehind,
 }
 
@@ -63,7 +63,7 @@ pub fn judge(session: &SessionFacts<'_>, ttl: Ttl, now: &Now) -> RetentionDecisi
     let Some(newest) = session.newest_at.and_then(Timestamp::epoch_ms) else {
         return RetentionDecision::Stays(Stays::Timeless);
     };
-    // Not negative: a believed clock stands at or behind every event.
+    // Not negative: a believed clock is at or behind every event.
     let age_ms = now.ms.and_then(|now| u64::try_from(now - newest).ok());
     match age_ms {
         None => RetentionDecision::Stays(Stays::ClockBehind),

@@ -1,4 +1,4 @@
-//! Export: a session as one document that another machine can go on from (G80, G81).
+//! Export: a session as one document that another machine can continue from (G80, G81).
 //!
 //! The log is read as it was written, several times and one segment at a time, up to the point where the first
 //! reading found it; appends that come meanwhile are not part of the bundle.
@@ -92,7 +92,7 @@ impl ExportContent {
             self.workflows.insert(started.workflow_hash);
         }
         let blobs = event.data.blob_refs();
-        // What is no output of an agent is a reply of ours.
+        // What is not an output of an agent is a reply of ours.
         let EventData::NodeOutputAppended(output) = &event.data else {
             self.replies.extend(blobs);
             return;
@@ -356,7 +356,7 @@ impl<S: Store> Export<'_, S> {
         Ok(std::str::from_utf8(&bytes).is_ok_and(|text| redactor.is_in(text)))
     }
 
-    /// Computed anew from the events as they are in the bundle: redacted ones have other digests.
+    /// Computed again from the events as they are in the bundle: redacted ones have other digests.
     fn manifest<W: Write>(&self, writer: &mut BundleWriter<W>) -> Result<(), ExportFailure> {
         // What was dropped has been counted.
         let mut redactor = self.redactor.clone();

@@ -17,7 +17,7 @@ pub struct SessionOrRun {
 
 impl<S: Store> Engine<S> {
     /// The one session or run that `text` names. Of a damaged session, the runs of its sound beginning have
-    /// names, too: what mends, reports or saves it is called with them.
+    /// names, too: what repairs, reports or saves it is called with them.
     pub fn find(&self, text: &str) -> Result<SessionOrRun, Box<ErrorEnvelope>> {
         let wanted = text.trim().to_ascii_lowercase();
         let candidates = match () {

@@ -41,7 +41,7 @@ pub(crate) struct Folded {
 
 /// Shorter sessions are folded faster than a cached state is read.
 const CACHED_EVENTS_MIN: u64 = 512;
-/// The cache is written anew when this share of the log is not in it: the cost of writing stays a constant part of
+/// The cache is written again when this share of the log is not in it: the cost of writing stays a constant part of
 /// the cost of appending, and what a new process folds a constant part of the log.
 const UNCACHED_PART_MAX: u64 = 128;
 /// So few events are folded faster than a state is written.
@@ -95,7 +95,7 @@ impl Folded {
         (self.cursor != Cursor::start()).then_some(&self.cursor)
     }
 
-    /// Takes in what the store gave; a log that does not continue is folded anew.
+    /// Takes in what the store gave; a log that does not continue is folded again.
     pub(crate) fn take(&mut self, slice: &SessionSlice) -> Result<(), FoldError> {
         if !slice.continues {
             *self = Self::new(self.state.session_id());
@@ -135,7 +135,7 @@ impl FoldedSessions {
     }
 }
 
-/// Locks an entry. A panic while it was held may have left it half-folded, so it starts anew then.
+/// Locks an entry. A panic while it was held may have left it half-folded, so it starts over then.
 pub(crate) fn locked(entry: &Mutex<Folded>) -> MutexGuard<'_, Folded> {
     entry.lock().unwrap_or_else(|poisoned| {
         let mut guard = poisoned.into_inner();

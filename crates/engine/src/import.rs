@@ -45,7 +45,7 @@ pub struct Imported {
     pub contents: u64,
     pub salvage: Option<Salvage>,
     pub redaction: Option<Redaction>,
-    /// Whether the activity numbers were too large for this store and were counted anew.
+    /// Whether the activity numbers were too large for this store and were counted again.
     pub renumbered: bool,
     /// Members of the bundle that this version does not know; they were left out.
     pub unknown_members: Vec<String>,

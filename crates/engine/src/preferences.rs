@@ -20,7 +20,7 @@ pub struct RunPreferences {
     pub label: String,
     pub workflow_id: WorkflowId,
     pub status: Option<RunStatus>,
-    /// What holds at the node where the run goes on.
+    /// What holds at the node where the run continues.
     pub applied: Preferences,
     pub applied_at: NodeId,
     /// What the next completed step applies.

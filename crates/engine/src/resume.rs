@@ -23,7 +23,7 @@ use crate::{error, session};
 
 const CANDIDATES_MAX: usize = 5;
 const GOAL_SHOWN_BYTES_MAX: usize = 200;
-/// Five excerpts and what stands around them stay under 9 KB of text (G73).
+/// Five excerpts and what is around them stay under 9 KB of text (G73).
 const SNIPPET_SHOWN_BYTES_MAX: usize = 700;
 
 impl Reading<'_> {
@@ -116,7 +116,7 @@ impl Reading<'_> {
             && !query.is_exact()
             && query.git_branch.is_none()
             && query.git_head_sha.is_none();
-        // Where the caller stands speaks only when the caller does not: words are meant, a folder is not.
+        // Where the caller is speaks only when the caller does not: words are meant, a folder is not.
         if let Some(workspace) = workspace.filter(|_| nothing_said) {
             for (key, value) in self.around.observer.observe(workspace).values {
                 match (key, value) {

@@ -240,7 +240,7 @@ impl Signer {
         self.keyring().is_some()
     }
 
-    /// An empty text without keys; callers that go on without them ask `has_keys` first.
+    /// An empty text without keys; callers that continue without them ask `has_keys` first.
     fn mint(&self, target: &MintTarget) -> String {
         let keyring = self.keyring();
         keyring.map_or_else(String::new, |keyring| token::mint(target, self.encoding, &keyring.current))

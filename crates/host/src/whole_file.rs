@@ -10,7 +10,7 @@ pub(crate) fn write(path: &Utf8Path, text: &str) -> io::Result<()> {
     write_like(path, text, path)
 }
 
-/// The same for what is no text.
+/// The same for what is not a text.
 pub(crate) fn write_bytes(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
     put(path, bytes, path)
 }

@@ -116,7 +116,7 @@ fn without_a_change_the_survey_stays_known_for_each_workspace() {
     let survey = sources.survey(None);
     let alone = survey.mark;
     assert!(first.is_some() && alone.is_some() && first != alone);
-    // Reading is no change.
+    // Reading is not a change.
     for file in &survey.files {
         sources.read(file).unwrap();
     }

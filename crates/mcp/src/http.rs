@@ -34,7 +34,7 @@ const END_WAIT: Duration = Duration::from_secs(5);
 /// Whether clients of the handshake era get a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sessions {
-    /// Every request stands for itself: a restart of the server is invisible to clients.
+    /// Every request represents itself: a restart of the server is invisible to clients.
     None,
     /// For a handler that asks its client something during a call.
     Kept,
@@ -131,7 +131,7 @@ async fn strict(request: Request, next: Next) -> Response {
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, message::too_long());
     };
     match message::check(&bytes) {
-        // Written anew: a call that is let in only to be answered carries the reason now.
+        // Written again: a call that is let in only to be answered carries the reason now.
         Ok(message) => {
             parts.headers.remove(header::CONTENT_LENGTH);
             next.run(Request::from_parts(parts, Body::from(message.to_string()))).await

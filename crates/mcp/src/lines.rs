@@ -24,7 +24,7 @@ const QUEUE_LINES_MAX: usize = 64;
 /// How long the last answers may take to be written once the client has closed its side.
 const FLUSH_WAIT: Duration = Duration::from_secs(5);
 
-/// A handle on one pair of streams; a second handle goes on where the first one stopped.
+/// A handle on one pair of streams; a second handle continues where the first one stopped.
 #[derive(Clone)]
 pub(crate) struct Lines {
     reading: Arc<Mutex<mpsc::Receiver<Line>>>,

@@ -14,7 +14,7 @@ use workrail_model::keyring::HttpSecret;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopbackAddress(SocketAddr);
 
-/// Text that is no loopback address.
+/// Text that is not a loopback address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotLoopback(String);
 

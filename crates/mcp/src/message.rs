@@ -45,7 +45,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<Value, Refused> {
     })
 }
 
-/// Where the reason stands among the arguments of a call that is let in only to be answered. A client that writes
+/// Where the reason is among the arguments of a call that is let in only to be answered. A client that writes
 /// it itself is refused, too.
 const REFUSED_KEY: &str = "workrail/refused";
 

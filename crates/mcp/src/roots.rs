@@ -46,7 +46,7 @@ impl Roots {
     }
 }
 
-/// The path of a `file://` URI of this machine; escapes are decoded, anything else is no path.
+/// The path of a `file://` URI of this machine; escapes are decoded, anything else is not a path.
 fn path_of(uri: &str) -> Option<String> {
     let path = uri.strip_prefix("file://").map(|rest| rest.strip_prefix("localhost").unwrap_or(rest))?;
     if !path.starts_with('/') {

@@ -37,7 +37,7 @@ async fn serve_lines(handler: impl ServerHandler + Clone, lines: &Lines) -> io::
                 tracing::debug!(%error, "not an opening message; waiting for one");
             }
             Err(error) => {
-                // A client that leaves before the first request is no failure of ours.
+                // A client that leaves before the first request is not a failure of ours.
                 tracing::debug!(%error, "the client left before its first request");
                 return Ok(());
             }

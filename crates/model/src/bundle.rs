@@ -1,4 +1,4 @@
-//! The bundle: one JSON document that holds all of a session, to be taken elsewhere and gone on with (G80).
+//! The bundle: one JSON document that holds all of a session, to be taken elsewhere and continued with (G80).
 //!
 //! Only the parts have types here. A bundle can be larger than memory, so it is written and read part by
 //! part; [`Bundle`] says how they stand together and is what the schema is made from.

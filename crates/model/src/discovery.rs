@@ -26,7 +26,7 @@ pub const LISTED_ERROR_BYTES_MAX: usize = 400;
 /// Enough to see what there is when an id was misspelled.
 pub const KNOWN_IDS_MAX: usize = 20;
 
-/// Where a file stands among the sources. Later ones win, except that nothing shadows the bundled `wr.*`.
+/// Where a file is among the sources. Later ones win, except that nothing shadows the bundled `wr.*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Precedence {
     Bundled,
@@ -176,7 +176,7 @@ pub struct WorkflowList {
     pub total: usize,
     /// Those that the filters let through.
     pub matched: usize,
-    /// True when `groups` stands for `workflows`.
+    /// True when `groups` represents `workflows`.
     pub is_grouped: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<WorkflowGroup>,
@@ -242,7 +242,7 @@ pub enum PlanEntryKind {
     Loop,
 }
 
-/// One line of the plan, in the order of execution; a loop stands before its body.
+/// One line of the plan, in the order of execution; a loop is before its body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanEntry {
@@ -257,7 +257,7 @@ pub struct PlanEntry {
     /// The condition, in words; absent when it always runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_if: Option<String>,
-    /// How a loop goes on and when it ends, in words.
+    /// How a loop continues and when it ends, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<String>,
     /// The contract of the artifact that the step owes.

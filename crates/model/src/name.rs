@@ -114,7 +114,7 @@ name!(
     |text| within(text, 256) && text.split('.').all(is_word)
 );
 name!(
-    /// A loop; never dotted, because it stands before `@` in a step instance key.
+    /// A loop; never dotted, because it is before `@` in a step instance key.
     LoopId, "loop id", "^[a-z0-9_-]+$",
     "lowercase letters, digits, `_`, `-`; 128 bytes at most",
     |text| within(text, 128) && is_delimiter_safe(text)

@@ -153,7 +153,7 @@ impl AppendPlan {
     }
 }
 
-/// A segment as it stands on a disk or in a bundle: its very bytes, so that fields which this build does not
+/// A segment as it is on a disk or in a bundle: its very bytes, so that fields which this build does not
 /// know survive, and the events that they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawSegment {

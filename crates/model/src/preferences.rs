@@ -142,7 +142,7 @@ pub enum NextIntent {
     Complete,
 }
 
-/// Where a run stands, seen from its preferred tip.
+/// Where a run is, seen from its preferred tip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {

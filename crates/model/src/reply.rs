@@ -137,7 +137,7 @@ pub enum WarningCode {
     ReferenceUnresolved,
     /// A preferred capability is unavailable, so the plainer path is taken.
     CapabilityDegraded,
-    /// A loop ended at its limit although it was to go on.
+    /// A loop ended at its limit although it was to continue.
     LoopLimitReached,
     /// What would have stopped another mode was passed over and recorded as a gap.
     GapRecorded,

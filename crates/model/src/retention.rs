@@ -9,7 +9,7 @@ pub struct Ttl {
     ms: u64,
 }
 
-/// A text that is no span of time.
+/// A text that is not a span of time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TtlError {
     #[error(

@@ -138,7 +138,7 @@ impl JsonSchema for CompletedSteps {
     }
 }
 
-/// What the interpreter needs to go on.
+/// What the interpreter needs to continue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EngineState {

@@ -6,7 +6,7 @@ use workrail_model::manifest::Cursor;
 use crate::file_system::FsError;
 use crate::session_store::LogStamp;
 
-/// A folded state and the point of the log that it stands for.
+/// A folded state and the point of the log that it represents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedProjection {
     /// The version of the folded state; another one is discarded.

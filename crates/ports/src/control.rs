@@ -8,7 +8,7 @@ use crate::file_system::FsError;
 
 /// Seeing wishes, without any way to make one.
 pub trait WishReader: Send + Sync {
-    /// The preferences that the next advance of the run is to apply. What cannot be read is no wish.
+    /// The preferences that the next advance of the run is to apply. What cannot be read is not a wish.
     fn wished_preferences(&self, session: SessionId, run: RunId) -> Option<Preferences>;
     /// Whether wishes were recorded for the session that cannot be read.
     fn has_unreadable_wishes(&self, session: SessionId) -> bool;

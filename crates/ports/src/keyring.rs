@@ -22,7 +22,7 @@ pub enum KeyringError {
     Io(#[from] FsError),
 }
 
-/// A keyring that was made anew.
+/// A keyring that was made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplacedKeyring {
     pub keyring: Keyring,
@@ -33,7 +33,7 @@ pub struct ReplacedKeyring {
 pub trait KeyringStore: Send + Sync {
     /// The keys; made, durably, when there are none yet.
     fn load_or_create(&self) -> Result<Keyring, KeyringError>;
-    /// The keys as they lie there, read without waiting for anybody; `None` before they were made. What is read
+    /// The keys as they are there, read without waiting for anybody; `None` before they were made. What is read
     /// may not be durable yet: it tells whether `load_or_create` has news.
     fn peek(&self) -> Result<Option<Keyring>, KeyringError>;
     /// A fresh current key; the old one is accepted until the next rotation.

@@ -96,7 +96,7 @@ pub struct StampedSession {
 /// What an append did.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Appended {
-    /// The events are durable; the cursor stands behind them.
+    /// The events are durable; the cursor is behind them.
     Committed { events: Vec<Event>, cursor: Cursor },
     /// Every event of the plan was recorded before, by its dedupe key: nothing was written.
     AlreadyRecorded,

@@ -93,7 +93,7 @@ pub enum Sweep<'a> {
     Real,
 }
 
-/// Something that lies in the data directory and is no part of it.
+/// Something that is in the data directory and is not part of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stray {
     pub path: String,
@@ -203,7 +203,7 @@ pub trait Upkeep: SessionReader {
     /// Every piece of content of one kind, by its name alone.
     fn contents(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, FsError>;
 
-    /// What lies around and is no truth: the first `max` of them, and how many there are.
+    /// What is around and is no truth: the first `max` of them, and how many there are.
     fn strays(&self, max: usize) -> Result<(Vec<Stray>, u64), FsError>;
 
     /// Completed writes that wait for the next writer of their session. One that cannot be looked at has none.

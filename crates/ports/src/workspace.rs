@@ -55,7 +55,7 @@ impl fmt::Debug for WorkspacePath {
     }
 }
 
-/// Anchors for finding the work again. What could not be learned is not in it; that is no error.
+/// Anchors for finding the work again. What could not be learned is not in it; that is not an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     pub values: BTreeMap<ObservationKey, ObservationValue>,

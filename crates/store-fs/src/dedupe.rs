@@ -19,7 +19,7 @@ const HEADER: &[u8; 8] = b"WRKEYS01";
 const KEY_BYTES: usize = 16;
 /// Shorter logs are read as fast as their keys.
 const KEYS_MIN: usize = 512;
-/// Saved anew when this share of the keys is not saved: writing stays a constant part of appending.
+/// Saved again when this share of the keys is not saved: writing stays a constant part of appending.
 const UNSAVED_PART_MAX: usize = 8;
 
 impl<F: FileSystem> LocalStore<F> {

@@ -1,7 +1,7 @@
 //! The index of all sessions: one file of checksummed records, appended to and now and then rewritten (G18).
 //!
 //! Appending takes no lock: a record is one write at the end of the file, and one that another process lost by
-//! rewriting the file costs time only. A reader skips whatever is not a whole record and goes on behind it.
+//! rewriting the file costs time only. A reader skips whatever is not a whole record and continues behind it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,7 +27,7 @@ const HEADER: &[u8; 8] = b"WRINDEX1";
 const MARK: [u8; 4] = [0xF5, b'W', b'R', 0xFA];
 /// Mark, length and checksum.
 const FRAME_BYTES: usize = 16;
-/// Session, stamp and cursor, which stand before the summary.
+/// Session, stamp and cursor, which are before the summary.
 const FIXED_BYTES: usize = 10 + 4 * 8 + 4 * 8 + 32;
 /// After so many damaged records the rest is given up: each may have cost a checksum of the largest record.
 const DAMAGED_MAX: usize = 256;

@@ -251,7 +251,7 @@ impl<F: FileSystem> KeyringStore for LocalStore<F> {
 
     fn replace(&self) -> Result<ReplacedKeyring, KeyringError> {
         let _lock = self.lock_keyring()?;
-        // A folder that others control is not mended by new keys in it.
+        // A folder that others control is not repaired by new keys in it.
         let folder = layout::keys_dir();
         only_ours(&folder, self.fs().stat(&folder)?)?;
         let path = layout::keyring().to_string();

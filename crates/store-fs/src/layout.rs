@@ -1,4 +1,4 @@
-//! Where everything lies beneath the data directory; `FORMAT.md` shows the same as a tree.
+//! Where everything is beneath the data directory; `FORMAT.md` shows the same as a tree.
 
 use workrail_model::digest::Sha256;
 use workrail_model::id::{ServerId, SessionId};

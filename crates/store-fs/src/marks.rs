@@ -21,7 +21,7 @@ use crate::{layout, load, orphan, strays, tree};
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     reachable: BTreeSet<(AttachmentKind, Sha256)>,
-    /// Digests that stand in backups, of whatever kind they are.
+    /// Digests that are in backups, of whatever kind they are.
     in_backups: BTreeSet<Sha256>,
     /// How far each session was read: the next look reads only what came since.
     ends: BTreeMap<SessionId, End>,
@@ -84,7 +84,7 @@ impl Marks {
                 why: FOREIGN_FOLDER.to_owned(),
             });
         }
-        // A file is no session in any build.
+        // A file is not a session in any build.
         let session = SessionId::parse(&entry.name).ok()?;
         if without.contains(&session) {
             return None;
@@ -123,7 +123,7 @@ impl Marks {
         None
     }
 
-    /// A backup is of a damaged session, so it is not read as one: every digest that stands in it counts.
+    /// A backup is of a damaged session, so it is not read as one: every digest that is in it counts.
     fn look_at_backups<F: FileSystem>(&mut self, fs: &F) -> Result<(), SafeModeReason> {
         let folder = layout::backups();
         let entries = match fs.list(&folder) {

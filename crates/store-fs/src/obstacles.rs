@@ -46,7 +46,7 @@ pub(crate) fn has_lost_sessions<F: FileSystem>(fs: &F) -> bool {
     is_missing && layout::CONTENT_KINDS.into_iter().any(holds_content)
 }
 
-/// Whether something is there that is no folder of ours, or one that this user may not look into.
+/// Whether something is there that is not a folder of ours, or one that this user may not look into.
 pub(crate) fn in_place_of_folder<F: FileSystem>(fs: &F, folder: &RelPath) -> Option<Obstacle> {
     let path = folder.to_string();
     match fs.stat(folder) {

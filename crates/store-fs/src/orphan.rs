@@ -27,7 +27,7 @@ pub(crate) struct Orphan {
 
 impl Orphan {
     /// Whether `tail` is what an interrupted write of the group may have left: nothing but its bytes and NUL. The whole
-    /// group is a commit: where its segment could not be read a moment ago, it is no write that was interrupted.
+    /// group is a commit: where its segment could not be read a moment ago, it is not a write that was interrupted.
     pub(crate) fn explains(&self, tail: &[u8]) -> bool {
         tail != self.group
             && tail.len() <= self.group.len()

@@ -106,7 +106,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 }
 
-/// What is not there any more was removed by another process, and that is no failure of the disk.
+/// What is not there any more was removed by another process, and that is not a failure of the disk.
 fn gone_or(session: SessionId, error: FsError) -> UpkeepError {
     if error.kind == FsErrorKind::NotFound { StoreError::NotFound { session }.into() } else { error.into() }
 }

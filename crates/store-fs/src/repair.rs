@@ -3,7 +3,7 @@
 //! The manifest is recomputed from the segments that are whole (G11), so that damage to it alone gives up nothing.
 //! Segments behind the first gap are given up. The order makes every crash harmless: the backup is whole and durable
 //! before anything changes. What is given up goes next, durably, so that nothing of it comes back as an orphan; the
-//! manifest still disagrees, so the session stays damaged. The manifest, replaced in one step, is what mends it.
+//! manifest still disagrees, so the session stays damaged. The manifest, replaced in one step, is what repairs it.
 
 use std::collections::BTreeSet;
 

@@ -35,7 +35,7 @@ pub struct LocalStore<F: FileSystem> {
     /// Differs after each boot: a counter that was not synced is not trusted beyond it.
     pub(crate) boot_id: String,
     memos: Mutex<BTreeMap<SessionId, Memo>>,
-    /// Sessions in which something failed: their manifest is written anew before it is relied on.
+    /// Sessions in which something failed: their manifest is written again before it is relied on.
     doubted: Mutex<BTreeSet<SessionId>>,
     /// Sessions that this process has read: cursors of others may come from a cache.
     read_before: Mutex<BTreeSet<SessionId>>,
@@ -229,7 +229,7 @@ impl<F: FileSystem> LocalStore<F> {
         suspect::sync_names(&self.fs, &folder)
     }
 
-    /// Writes the manifest anew, all that is seen of it: what others were told is in it. An import that was killed
+    /// Writes the manifest again, all that is seen of it: what others were told is in it. An import that was killed
     /// may have left the session's own name to be made durable.
     fn dispel_doubt(&self, session: SessionId) -> Result<(), FsError> {
         // A removal that failed half-way may have left the folder under another name on the disk.
@@ -281,7 +281,7 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
         let mut found = Vec::new();
         for entry in self.fs.list(&layout::sessions())? {
             let Ok(session) = SessionId::parse(&entry.name) else { continue };
-            // What cannot be looked at is listed, as is what is no folder: reading it says why.
+            // What cannot be looked at is listed, as is what is not a folder: reading it says why.
             if load::is_begun(&self.fs, session).unwrap_or(true) {
                 found.push(session);
             }
@@ -475,7 +475,7 @@ impl<F: FileSystem> LockedSession for Locked<'_, F> {
 
 impl<F: FileSystem> Drop for Locked<'_, F> {
     fn drop(&mut self) {
-        // After a failure the disk is read anew: memory may be wrong about what reached it.
+        // After a failure the disk is read again: memory may be wrong about what reached it.
         if self.failed.is_some() || self.memo.cursor == Cursor::start() {
             return;
         }

@@ -1,4 +1,4 @@
-//! What lies in the data directory and is no part of it: leftovers, and things nobody of us put there.
+//! What is in the data directory and is not part of it: leftovers, and things nobody of us put there.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +68,7 @@ fn is_counter(entry: &DirEntry) -> bool {
     entry.kind == FileKind::Regular && COUNTER_NAMES.contains(&entry.name.trim_end_matches(".spare"))
 }
 
-/// What has the name of a counter's file and is no file.
+/// What has the name of a counter's file and is not a file.
 pub(crate) fn blocked_names<F: FileSystem>(fs: &F) -> Result<Vec<String>, FsError> {
     let entries = listed(fs, &RelPath::root())?.into_iter();
     let blocked = entries.filter(|entry| {
@@ -98,7 +98,7 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
         KEY_NAMES.contains(&entry.name.as_str()) || layout::is_key_aside(&entry.name)
     })?;
     look(layout::sessions(), &|entry| {
-        // One that is no folder is a damaged session, and told as such.
+        // One that is not a folder is a damaged session, and told as such.
         SessionId::parse(&entry.name).is_ok()
             || is_foreign_folder(entry)
             || layout::is_suspect_mark(&entry.name)

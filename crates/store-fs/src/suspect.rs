@@ -1,7 +1,7 @@
 //! Folders in which a sync failed: what they show may not be on the disk (G14).
 //!
 //! After a failed fsync the kernel may take lost data for written, so reading it back proves nothing and
-//! syncing it again does nothing: it must be written anew. The mark tells every process of this boot,
+//! syncing it again does nothing: it must be written again. The mark tells every process of this boot,
 //! and is itself not synced: a power cut that takes it away has taken the doubt away as well.
 
 use workrail_ports::file_system::{Created, FileSystem, FsError, FsErrorKind, RelPath, WritableFile};
@@ -21,7 +21,7 @@ pub(crate) fn is_marked<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<bool,
     }
 }
 
-/// After everything in doubt was written anew. A mark that stays costs one more rewrite, no more.
+/// After everything in doubt was written again. A mark that stays costs one more rewrite, no more.
 pub(crate) fn clear<F: FileSystem>(fs: &F, folder: &RelPath) {
     let _ = fs.remove_file(&layout::suspect(folder));
 }

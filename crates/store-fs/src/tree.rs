@@ -28,7 +28,7 @@ pub(crate) fn tally<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<Tally, Fs
     Ok(sum)
 }
 
-/// Visits every entry that is no folder; one that vanished meanwhile is as if it had not been.
+/// Visits every entry that is not a folder; one that vanished meanwhile is as if it had not been.
 pub(crate) fn each_file<F: FileSystem>(
     fs: &F,
     folder: &RelPath,

@@ -70,7 +70,7 @@ impl<F: FileSystem> LocalStore<F> {
 impl<F: FileSystem> Upkeep for LocalStore<F> {
     fn keep(&self, session: SessionId) -> Result<(), UpkeepError> {
         let _lock = self.lock_existing(session)?;
-        // Written anew also when it is there: an earlier sync may have failed (G14).
+        // Written again also when it is there: an earlier sync may have failed (G14).
         write_temp(self.fs(), &layout::keep_temp(session), b"")?;
         self.fs().rename(&layout::keep_temp(session), &layout::keep(session))?;
         suspect::sync_names(self.fs(), &layout::session(session))?;

@@ -137,7 +137,7 @@ fn the_cache_is_written_so() {
     assert_eq!(String::from_utf8(written).unwrap(), text);
 }
 
-/// Every path that the layout can make stands in the tree.
+/// Every path that the layout can make is in the tree.
 #[test]
 fn the_tree_names_every_file() {
     let tree = example("text layout");

@@ -172,7 +172,7 @@ fn a_stamp_shows_every_write_to_a_log() {
     assert!(look().is_unchanged(&before, StampDepth::Segments));
     let manifest = within(session, "manifest.jsonl");
     let bytes = fs.read_raw(&manifest).unwrap();
-    // The same bytes, written anew: a length alone would not show that.
+    // The same bytes, written again: a length alone would not show that.
     fs.write_raw(&manifest, &bytes);
     let rewritten = look();
     assert!(!rewritten.is_unchanged(&before, StampDepth::Manifest));

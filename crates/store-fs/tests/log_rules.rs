@@ -319,7 +319,7 @@ fn files_named_as_segments_are_moved_aside_and_only_by_an_append() {
     }
 }
 
-/// Broke: a session without its manifest was not listed and could be created anew over its segments.
+/// Broke: a session without its manifest was not listed and could be created again over its segments.
 #[test]
 fn a_lost_manifest_is_corruption_and_does_not_hide_the_session() {
     let fs = SimFs::new();

@@ -1,7 +1,7 @@
 //! Large stores for benchmarks and proofs: one real session, copied under new ids as often as wanted.
 //!
 //! A copy is what the store would have written: every event names the new session and run, and the manifest is
-//! computed from the new segments. Content is shared. Nothing is synced: this is no place for what must last.
+//! computed from the new segments. Content is shared. Nothing is synced: this is not a place for what must last.
 
 use std::fs;
 use std::path::Path;

@@ -116,7 +116,7 @@ impl Log {
         let from = since.copied().unwrap_or_else(Cursor::start);
         let continues = from == Cursor::start() || self.cursors.iter().rev().any(|cursor| *cursor == from);
         let skipped = if continues { from.next_event_index.get() as usize } else { 0 };
-        // An event's index is its position, and no known cursor stands behind the end.
+        // An event's index is its position, and no known cursor is behind the end.
         let events = self.events[skipped..].to_vec();
         SessionSlice { events, continues, cursor: self.cursor(), health: SessionHealth::Healthy }
     }

@@ -7,7 +7,7 @@ use crate::root::SourceFile;
 const FOLDERS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 const HOMES: [&str; 2] = [concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
-/// Names that stand for anyone, in examples and tests.
+/// Names that represent anyone, in examples and tests.
 const ANYONE: [&str; 4] = ["me", "someone", "user", "you"];
 
 pub(super) fn check(files: &[SourceFile]) -> Findings {

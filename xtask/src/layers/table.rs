@@ -24,7 +24,7 @@ pub(super) struct Pure {
     pub(super) crates: &'static [&'static str],
     /// With more packages behind it than this, the crate has stopped being small.
     pub(super) behind_max: usize,
-    /// Impure crates that stand behind it all the same; each needs its reason beside it.
+    /// Impure crates that are behind it all the same; each needs its reason beside it.
     pub(super) excused: &'static [&'static str],
 }
 

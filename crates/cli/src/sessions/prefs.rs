@@ -128,7 +128,7 @@ pub(crate) fn allow_default(before: Autonomy, after: Autonomy) -> Result<(), Fai
     presence::typed(&prompt, after.as_str())
 }
 
-/// Later choices win; a preset stands for both keys.
+/// Later choices win; a preset represents both keys.
 fn changes(choices: &[String]) -> Result<Vec<PreferenceChange>, Failure> {
     let mut changes = Vec::new();
     for choice in choices {

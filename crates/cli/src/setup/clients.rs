@@ -177,7 +177,7 @@ fn secret_for(
     }
     let unusable = |error: KeyringError| Failure::Environment(format!("the HTTP secret: {error}"));
     match dry_run {
-        // Where there is none yet, any text stands for it: it is not shown.
+        // Where there is none yet, any text represents it: it is not shown.
         true => {
             let known = wiring::look(settings::current()?)?.store.http_secret().map_err(unusable)?;
             Ok(Some(known.unwrap_or_else(|| HttpSecret::new([0; 32]))))

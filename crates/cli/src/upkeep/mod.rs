@@ -207,7 +207,7 @@ pub(crate) fn run(command: UpkeepCommand) -> ExitCode {
     outcome::finish(done, Format::json_if(json))
 }
 
-/// A progress bar that starts anew when another count begins.
+/// A progress bar that starts over when another count begins.
 pub(crate) struct Watched {
     what: &'static str,
     bar: Option<(u64, Progress)>,

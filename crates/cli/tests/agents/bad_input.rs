@@ -1,4 +1,4 @@
-//! Agent 5 gets every argument wrong: what is refused is followed by a call that works as it stands (G70).
+//! Agent 5 gets every argument wrong: what is refused is followed by a call that works as it is (G70).
 
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::ToolReply;

@@ -121,7 +121,7 @@ fn examples(fix: &str, prompt: &str) -> Vec<Value> {
     shown.filter(|value| value["kind"].as_str().is_some_and(|kind| kind.starts_with("wr."))).collect()
 }
 
-/// Words that meet what is said about the notes: what must stand in them is quoted.
+/// Words that meet what is said about the notes: what must be in them is quoted.
 fn wanted_words(fix: &str) -> String {
     let quoted = fix.split(['`', '"']).skip(1).step_by(2).collect::<Vec<_>>().join(" ");
     let length: usize =
@@ -207,7 +207,7 @@ fn figure_agent_8_runs_the_corpus_to_its_end() {
 }
 
 /// The agent sends no context of its own, and so takes the careful path everywhere. Nothing that a person must
-/// approve lies on it. Every reply is within its budget, as the agent checks (decision 28).
+/// approve is on it. Every reply is within its budget, as the agent checks (decision 28).
 #[test]
 fn the_library_runs_to_its_end_in_every_mode() {
     let home = home_with(&[]);

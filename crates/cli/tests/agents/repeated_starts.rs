@@ -45,7 +45,7 @@ fn a_repeated_start_returns_the_recorded_reply_and_starts_nothing() {
     let again = Agent::of(&home).done("start_workflow", call());
     assert_eq!(again.raw, first.raw);
     assert!(contents(&home) == before, "a repeated start changed the data directory");
-    // The run goes on from either reply.
+    // The run continues from either reply.
     let ack = json!({ "ackToken": again.string("ackToken"), "output": { "notesMarkdown": "done" } });
     let next = Agent::of(&home).done("continue_workflow", ack);
     assert_eq!(Agent::of(&home).done("start_workflow", call()).raw, first.raw, "also after the run went on");

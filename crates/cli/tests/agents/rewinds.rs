@@ -1,4 +1,4 @@
-//! Agent 2 goes back to every point of a run and goes on differently: branches keep apart, nothing is lost.
+//! Agent 2 goes back to every point of a run and continues differently: branches keep apart, nothing is lost.
 
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::ToolReply;

@@ -83,7 +83,7 @@ fn figure_agent_7_never_sends_notes() {
     println!("{}", agent.close().figure(7, &found));
 }
 
-/// Whatever a blocker shows as an example passes when it is sent as it stands.
+/// Whatever a blocker shows as an example passes when it is sent as it is.
 #[test]
 fn the_example_of_a_blocker_passes() {
     for capability in ["web_browsing", "delegation"] {

@@ -138,7 +138,7 @@ impl Agent {
         self.done("continue_workflow", json!({ "stateToken": state_token }))
     }
 
-    /// The next call as it stands, with notes of one's own.
+    /// The next call as it is, with notes of one's own.
     pub(crate) fn complete(&mut self, reply: &ToolReply, notes: &str) -> ToolReply {
         self.done("continue_workflow", ack(reply, notes))
     }

@@ -87,7 +87,7 @@ impl Damage {
         matches!(self, Self::Unreadable | Self::WrongOwner)
     }
 
-    /// Whether nobody can lock such a file: it is no plain file, or may not be opened for writing.
+    /// Whether nobody can lock such a file: it is not a plain file, or may not be opened for writing.
     pub(crate) fn blocks_a_lock(self) -> bool {
         match self {
             Self::OtherKind

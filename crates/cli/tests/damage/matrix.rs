@@ -325,7 +325,7 @@ impl<'a> Group<'a> {
         (events < expected).then(|| format!("{events} events of {expected} are left"))
     }
 
-    /// A repaired session verifies, has kept what could be kept, and goes on.
+    /// A repaired session verifies, has kept what could be kept, and continues.
     fn after_repair(
         &self,
         case: &Case<'_>,

@@ -113,7 +113,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// How many events of the victim stand before a damaged segment.
+    /// How many events of the victim are before a damaged segment.
     fn events_left(&self) -> Option<usize> {
         if !matches!(self.target.name, "middle segment" | "last segment") {
             return None;

@@ -37,7 +37,7 @@ pub(crate) fn reattest(bundle: &mut Value) {
     bundle["integrity"]["entries"] = Value::from(entries);
 }
 
-/// Computes the manifest anew, as one segment; leaves it where the events are no events.
+/// Computes the manifest again, as one segment; leaves it where the events are no events.
 pub(crate) fn recommit(bundle: &mut Value) {
     let events: Option<Vec<Event>> = bundle["session"]["events"]
         .as_array()

@@ -172,7 +172,7 @@ fn a_restore_replaces_what_is_damaged_and_leaves_what_differs() {
     let (home, place) = (home(), Destination::new());
     let (broken, gone, other) = (finished(&home), finished(&home), unfinished(&home));
     backed_up(&home, &place);
-    // One is damaged, one is deleted, one goes on differently here and in the backup.
+    // One is damaged, one is deleted, one continues differently here and in the backup.
     damage(segments(&session_dir(&home, &broken)).last().unwrap());
     assert_eq!(home.run(&["session", "delete", &session(&gone), "--yes"]).code, 0);
     let elsewhere = tempfile::tempdir().unwrap();
@@ -224,7 +224,7 @@ fn damaged_content_comes_back_from_the_backup() {
     assert_eq!(fs::read(home.data().join(&names[0])).unwrap(), before[Path::new(&names[0])]);
     assert_eq!(fs::read_dir(home.data().join("backups/content")).unwrap().count(), 1);
     assert_eq!(home.run(&["store", "gc"]).code, 0, "what is kept aside does not stop gc");
-    // And the other way round: a damaged backup is seen and mended with --verify.
+    // And the other way round: a damaged backup is seen and repaired with --verify.
     damage(&place.path().join(&names[0]));
     let checked = home.run(&["store", "backup", &place.text(), "--verify", "--json"]);
     assert_eq!(checked.json()["result"]["mendedContent"], json!([names[0]]), "{checked:?}");
@@ -394,7 +394,7 @@ fn figure_backup_and_restore_killed_at_system_calls() {
     backed_up(&home, &place);
     let old = place.folder.path().join("old");
     copy_tree(&place.path(), &old);
-    // The next backup extends one session and adds one; the restore adds, replaces and mends.
+    // The next backup extends one session and adds one; the restore adds, replaces and repairs.
     assert!(!advance(&mut home.client(), &open).is_error);
     unfinished(&home);
     backed_up(&home, &place);

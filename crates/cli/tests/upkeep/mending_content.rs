@@ -176,7 +176,7 @@ fn what_cannot_be_computed_again_is_named_and_comes_from_a_backup() {
         (1, blobs.len()),
         "{found:?}"
     );
-    // The run itself can go on: a lost reply is never rendered again, and looking works.
+    // The run itself can continue: a lost reply is never rendered again, and looking works.
     let looked = home.client().call("continue_workflow", json!({ "stateToken": last.string("stateToken") }));
     assert!(!looked.is_error, "{}", looked.text);
     let done = home.run(&["store", "repair", "--all", "--from", backup, "--json"]);

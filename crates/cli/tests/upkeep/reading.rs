@@ -287,7 +287,7 @@ fn a_lost_keyring_is_an_error_until_new_keys_are_asked_for() {
             "{way}: usable keys are not replaced"
         );
         assert_eq!(home.run(&["store", "verify"]).code, 0, "{way}: the file that was moved aside is known");
-        // A server that ran all the time goes on with the new keys.
+        // A server that ran all the time continues with the new keys.
         assert_eq!(server.call("continue_workflow", state.clone()).code(), "TOKEN_BAD_SIGNATURE", "{way}");
         let found = server.call("resume_session", json!({}));
         let next = &found.structured["candidates"][0]["nextCall"]["arguments"];

@@ -168,7 +168,7 @@ fn session(engine: &Engine<LocalStore<Unsynced>>, end: End) -> String {
     id
 }
 
-/// Every digest that stands in any file of the sessions: what they may need.
+/// Every digest that is in any file of the sessions: what they may need.
 fn named_in_sessions(data: &Path) -> BTreeSet<String> {
     let mut digests = BTreeSet::new();
     let mut folders = vec![data.join("sessions")];

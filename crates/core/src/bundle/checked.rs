@@ -64,7 +64,7 @@ pub fn survey<R: Read + Seek>(source: &mut R) -> Result<CheckedBundle, BundleErr
     source.rewind().map_err(BundleError::Source)?;
     let mut reader = SurveyReader::default();
     let Err(error) = read(&mut *source, &mut reader) else { return reader.judge() };
-    // A newer form need not be readable, but its version must be told; it may stand anywhere.
+    // A newer form need not be readable, but its version must be told; it may be anywhere.
     if error.problem() == Some(BundleErrorKind::InvalidFormat) && !reader.version_seen {
         source.rewind().map_err(BundleError::Source)?;
         if let Err(BundleError::Refused {
@@ -233,7 +233,7 @@ impl SurveyReader {
         Ok(())
     }
 
-    /// The canonical bytes of content that stands in the bundle as JSON; its key must be their digest.
+    /// The canonical bytes of content that is in the bundle as JSON; its key must be their digest.
     fn content(
         &mut self,
         section: &Section,

@@ -49,7 +49,7 @@ impl Part {
     }
 }
 
-/// One item, as it stands in the document.
+/// One item, as it is in the document.
 #[derive(Debug)]
 pub(super) enum Item {
     Member(Section, Value),
@@ -288,7 +288,7 @@ impl<'de> Visitor<'de> for IntegrityObject<'_, '_> {
 }
 
 fn check_new<E: serde::de::Error>(walk: &Walk<'_>, seen: &mut BTreeSet<String>, name: &str) -> Result<(), E> {
-    // A handful of members is known; an object with thousands is no bundle.
+    // A handful of members is known; an object with thousands is not a bundle.
     if seen.len() >= 64 {
         let at = walk.at.borrow().clone();
         return Err(walk.stop(BundleError::format(at, "has too many members")));

@@ -1,6 +1,6 @@
 //! Leaves context values out of a bundle by the names of their keys, and what WorkRail rendered from them (G81).
 //!
-//! Dropped are the values themselves, in `context_set`. Where they stand in the context that is kept, or where
+//! Dropped are the values themselves, in `context_set`. Where they are in the context that is kept, or where
 //! WorkRail wrote them into a stored reply or into a message of an event, they are replaced. What an agent wrote, notes and artifacts, is never changed: it is
 //! looked through, and the bundle says how often a dropped value is still there.
 
@@ -17,10 +17,10 @@ use workrail_model::strict_json;
 use crate::condition::js_string;
 use crate::secrets::{fits, folded};
 
-/// What stands where a value was.
+/// What is where a value was.
 const REPLACEMENT: &str = "[redacted]";
 
-/// A value shorter than this is replaced only where it stands as a word of its own.
+/// A value shorter than this is replaced only where it is as a word of its own.
 const SUBSTRING_CHARS_MIN: usize = 4;
 /// The same for numbers: short ones are part of many others.
 const NUMBER_CHARS_MIN: usize = 6;
@@ -29,7 +29,7 @@ const BEGINNING_CHARS: usize = 8;
 /// Where a text was cut, so few characters of a value are recognised; fewer are part of many words.
 const CUT_CHARS_MIN: usize = 2;
 
-/// Patterns of keys: `*` stands for anything; case, `_`, `-`, `.` and spaces do not count.
+/// Patterns of keys: `*` represents anything; case, `_`, `-`, `.` and spaces do not count.
 #[derive(Clone, Debug)]
 pub struct KeyPatterns {
     shown: Vec<String>,
@@ -78,7 +78,7 @@ impl Gathering {
         let mut texts = BTreeSet::new();
         for value in &self.values {
             let value = without_marks(value);
-            // Indented or quoted, the lines of a value stand apart.
+            // Indented or quoted, the lines of a value are apart.
             texts.extend(value.lines().map(|line| line.trim().to_owned()));
             // Inside JSON that is shown as text, a value is escaped.
             if let Ok(escaped) = serde_json::to_string(&value) {
@@ -333,7 +333,7 @@ impl Redactor {
         }
     }
 
-    /// Marks of tokens stand between NULs: they are no words of anybody.
+    /// Marks of tokens are between NULs: they are no words of anybody.
     fn replaced_beside_marks<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if !text.contains('\u{0}') {
             return self.replaced(text);

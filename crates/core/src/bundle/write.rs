@@ -82,7 +82,7 @@ impl<W: Write> BundleWriter<W> {
         Ok(())
     }
 
-    /// Ends the session and writes what stands beside it, the entries last.
+    /// Ends the session and writes what is beside it, the entries last.
     pub fn finish(
         mut self,
         salvage: Option<&workrail_model::bundle::Salvage>,
@@ -131,7 +131,7 @@ pub struct TableWriter<'w, W> {
 }
 
 impl<W: Write> TableWriter<'_, W> {
-    /// `bytes` are the canonical JSON of the item, `key` the digest of what it stands for.
+    /// `bytes` are the canonical JSON of the item, `key` the digest of what it represents.
     pub fn item(&mut self, section: Section, key: &str, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(if self.empty { b"\n" } else { b",\n" })?;
         self.empty = false;

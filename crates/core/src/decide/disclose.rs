@@ -170,7 +170,7 @@ pub(super) fn step_context(check: &OutputCheck) -> Option<StepContext> {
     Some(StepContext { assessments })
 }
 
-/// Where to go on when this run ends and was started inside another (G37): the point at which that one
+/// Where to continue when this run ends and was started inside another (G37): the point at which that one
 /// stands now, by a bookmark that shows its step afresh.
 pub fn return_to(facts: &SessionState, run: RunId, state: &EngineState) -> Option<ReturnTo> {
     if !state.is_complete() {

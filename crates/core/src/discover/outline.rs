@@ -12,7 +12,7 @@ use super::one_line;
 /// A title or a condition in a line of the outline.
 const PART_BYTES_MAX: usize = 200;
 
-/// Every step and loop, in the order of execution; a loop stands before its body.
+/// Every step and loop, in the order of execution; a loop is before its body.
 pub fn plan(workflow: &CompiledWorkflow) -> Vec<PlanEntry> {
     let mut entries = Vec::new();
     walk(workflow, &workflow.plan, None, "", &mut entries);
@@ -38,7 +38,7 @@ fn walk(
                 if let Some(owner) = workflow.loop_of(loop_id) {
                     let below = format!("{number}.");
                     entries.push(loop_entry(workflow, owner, inside, number));
-                    // Each loop stands in one place only, so this ends.
+                    // Each loop is in one place only, so this ends.
                     walk(workflow, &owner.body, Some(owner), &below, entries);
                 }
             }

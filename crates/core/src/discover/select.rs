@@ -50,7 +50,7 @@ pub struct Selection {
 
 impl Selection {
     /// The owner of an id. An older name that no file has also means the bundled workflow that took it over,
-    /// so that calls from before the renaming go on working (lock 7). A file with that name that was refused
+    /// so that calls from before the renaming keep working (lock 7). A file with that name that was refused
     /// keeps the name all the same: its author would wonder about the other workflow, and not about an error.
     pub fn owner(&self, claims: &[Claim], id: &WorkflowId) -> Option<usize> {
         if let Some(own) = self.owners.get(id) {
@@ -100,7 +100,7 @@ pub fn select(claims: &[Claim]) -> Selection {
     Selection { choices, owners }
 }
 
-/// Routines lie in a folder of that name, or say so in their id.
+/// Routines are in a folder of that name, or say so in their id.
 pub fn kind_of(id: &WorkflowId, reference: &str) -> WorkflowKind {
     let name = id.as_str().split_once('.').map_or(id.as_str(), |(_, name)| name);
     let mut folders = reference.split('/').rev().skip(1);

@@ -24,7 +24,7 @@ pub enum ApprovalState {
     Rejected,
 }
 
-/// What the pending step asks of a person before the run goes on.
+/// What the pending step asks of a person before the run continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AskedConfirmation {
     Nothing,

@@ -10,7 +10,7 @@ use workrail_model::compiled::{CompiledWorkflow, PlanItem};
 use workrail_model::name::{LoopId, StepId};
 use workrail_model::snapshot::{CompletedSteps, EngineState};
 
-/// Where a snapshot stands: the step that waits and the place of each loop around it.
+/// Where a snapshot is: the step that waits and the place of each loop around it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepPosition {
     pub step: Option<StepId>,

@@ -365,7 +365,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What stands at the cursor.
+/// What is at the cursor.
 enum Current<'a> {
     Item(&'a PlanItem),
     BodyEnd(&'a CompiledLoop),

@@ -23,14 +23,14 @@ const TITLE_BYTES_MAX: usize = 120;
 /// Of the finished runs, so many of the newest are listed unless all are asked for.
 const FINISHED_SHOWN: usize = 20;
 
-/// Where a run stands, in the order of the list.
+/// Where a run is, in the order of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     WaitsForPerson,
     Blocked,
     InProgress,
-    /// The content that says where it stands cannot be read.
+    /// The content that says where it is cannot be read.
     Unreadable,
     /// Notes without a run.
     NotesOnly,
@@ -92,7 +92,7 @@ pub struct RunRow {
     pub activity: Option<Activity>,
 }
 
-/// A session that cannot go on, and what can be read of it.
+/// A session that cannot continue, and what can be read of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DamagedRow {

@@ -19,7 +19,7 @@ use crate::project::SessionState;
 use crate::report::{Material, words};
 use crate::search;
 
-/// How much of a note stands on each side of the first word that was found.
+/// How much of a note is on each side of the first word that was found.
 const AROUND_BYTES: usize = 100;
 
 /// The words that are looked for.
@@ -57,7 +57,7 @@ pub struct Hit {
     pub activity: Option<Activity>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// The session is damaged; the note lies before the damage.
+    /// The session is damaged; the note is before the damage.
     pub damaged: bool,
     pub excerpt: String,
 }

@@ -54,8 +54,8 @@ struct Awaited {
 #[serde(from = "Stored")]
 pub(super) struct Advances {
     records: PerNode<AdvanceRecord>,
-    /// By the node that the edge will lead to. Within one plan the record may stand before or after the
-    /// node and the edge it speaks of; both orders say the same.
+    /// By the node that the edge will lead to. Within one plan the record may be before or after the
+    /// node and the edge it mentions; both orders say the same.
     awaited: BTreeMap<NodeId, Awaited>,
     /// The nodes with more than `SCANNED_MAX` records.
     crowded: BTreeSet<NodeIx>,

@@ -48,7 +48,7 @@ pub(super) struct Contexts {
     nearest: Nearest,
     by_attempt: PerNode<AttemptSet>,
     /// Runs in which a node got a set after it had children. Writers never do this, so what was merged
-    /// below is not mended but no longer used: such runs fold the whole path.
+    /// below is not repaired but no longer used: such runs fold the whole path.
     unmerged_runs: BTreeSet<RunId>,
 }
 

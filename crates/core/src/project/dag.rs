@@ -1,6 +1,6 @@
 //! Nodes, edges and ancestry of all runs of a session, in one arena.
 //!
-//! A node's place in the arena is its rank by creation, so that a parent always stands before its
+//! A node's place in the arena is its rank by creation, so that a parent always is before its
 //! children and the index of a `node_created` event is found by bisection. Only what events said is
 //! serialised; children, depth and links are rebuilt from it, so a damaged cache cannot hold a link that
 //! leads nowhere.
@@ -58,7 +58,7 @@ pub struct NodeState {
     pub snapshot_ref: SnapshotRef,
     /// The index of its `node_created`; short tokens name the node by it.
     pub created_index: EventIndex,
-    /// Its `node_created` itself. Drawn anew by every append, so that a node of a history that was cut or
+    /// Its `node_created` itself. Drawn again by every append, so that a node of a history that was cut or
     /// restored is not taken for the one that stood there before.
     pub created_by: EventId,
     pub edge: Option<EdgeInfo>,
@@ -183,7 +183,7 @@ impl Dag {
 
     fn mark_continued(&mut self, from: NodeIx) {
         let owner = self.node(from).links.owner;
-        // Work that goes on from a checkpoint goes on from the step that the checkpoint belongs to.
+        // Work that continues from a checkpoint continues from the step that the checkpoint belongs to.
         for ix in [from, owner] {
             self.nodes[ix.place()].links.continued = true;
         }
@@ -265,7 +265,7 @@ impl SessionState {
         std::iter::successors(self.node(id), |node| node.links.parent.map(|ix| self.dag.node(ix)))
     }
 
-    /// Whether `ancestor` is `of` itself or stands on its path to the root; does not walk the path.
+    /// Whether `ancestor` is `of` itself or is on its path to the root; does not walk the path.
     pub fn is_ancestor_or_self(&self, ancestor: NodeId, of: NodeId) -> bool {
         match (self.dag.find(ancestor), self.dag.find(of)) {
             (Some(ancestor), Some(of)) => self.dag.is_ancestor_or_self(ancestor, of),

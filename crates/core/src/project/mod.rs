@@ -11,7 +11,7 @@
 //! Code map: `dag` holds nodes, edges and ancestry; `tip` the preferred tip and why it is cheap; `run`,
 //! `advances`, `outputs`, `context`, `gaps`, `modes` (preferences and capabilities), `facts` (what is only
 //! shown: approvals, assessments, validations, traces, divergences) and `observations` one topic each;
-//! `status` where a run stands. Beneath them: `index` (ids to places), `per_node` (facts by node, parsed when
+//! `status` where a run is. Beneath them: `index` (ids to places), `per_node` (facts by node, parsed when
 //! they are asked for), `nearest` (who answers for a node) and `saved_nodes` (the saved form of `dag`).
 
 mod advances;

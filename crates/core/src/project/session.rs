@@ -85,7 +85,7 @@ impl SessionState {
     }
 
     /// Whether every fact that was asked for could be read from the cache that the state came from. If not, answers
-    /// may lack something: the state must be dropped and the log folded anew.
+    /// may lack something: the state must be dropped and the log folded again.
     pub fn is_readable(&self) -> bool {
         self.advances.is_readable()
             && self.outputs.is_readable()

@@ -1,4 +1,4 @@
-//! Where a run stands, seen from its preferred tip (lock 2.1 and decision 20).
+//! Where a run is, seen from its preferred tip (lock 2.1 and decision 20).
 
 use workrail_model::id::RunId;
 use workrail_model::preferences::{Autonomy, RunStatus};

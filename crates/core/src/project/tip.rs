@@ -1,4 +1,4 @@
-//! The preferred tip: where work on a run goes on, from the order of events alone (G6, G52).
+//! The preferred tip: where work on a run continues, from the order of events alone (G6, G52).
 //!
 //! Lock 2 ranks leaves by last activity, then by `node_created` index, then by id. The last activity of a
 //! leaf is the highest index among the events that touch its reachable history, which is its path to the
@@ -11,15 +11,15 @@
 //! advance a fork, so it must not hide the step whose advance is awaited.
 //!
 //! **Why no history is walked.** Indexes are unique, so one event E is the last that touched the run, at
-//! one node A. E lies in the history of exactly the nodes at or below A: each of them has the last
+//! one node A. E is in the history of exactly the nodes at or below A: each of them has the last
 //! activity E, every other node has less. The winner is therefore the newest tip at or below A; older
 //! activity, private to a branch or shared, can no longer matter. Two tips never have the same
 //! `node_created` index, so the id never decides. There is always such a tip: the newest step at or below
 //! A cannot have been continued, because its child would be newer.
 //!
 //! The fold keeps A (one write per event) and the set of tips. The query goes through the tips from the
-//! newest and takes the first that lies below A, a test of O(log depth): O(tips) at worst, one test when
-//! work goes on where it was last going on.
+//! newest and takes the first that is below A, a test of O(log depth): O(tips) at worst, one test when
+//! work continues where it was last continuing.
 
 use workrail_model::event::EventIndex;
 use workrail_model::id::{NodeId, RunId};
@@ -27,7 +27,7 @@ use workrail_model::id::{NodeId, RunId};
 use super::{NodeState, SessionState};
 
 impl SessionState {
-    /// The step at which work on the run goes on; `None` for an unknown run or one without nodes.
+    /// The step at which work on the run continues; `None` for an unknown run or one without nodes.
     pub fn preferred_tip(&self, run: RunId) -> Option<NodeId> {
         let touched = self.dag.get(self.run(run)?.touched?)?;
         let step = touched.links.owner;

@@ -69,7 +69,7 @@ pub enum LongText {
     Shorten,
 }
 
-/// What stands beside the step: only what the moment calls for.
+/// What is beside the step: only what the moment calls for.
 #[derive(Clone, Debug, Default)]
 pub struct StepExtras {
     pub references: Vec<ReferenceInfo>,
@@ -194,7 +194,7 @@ fn next_intent(input: &ReplyInput<'_>, asked: AskedConfirmation) -> NextIntent {
     }
 }
 
-/// How a run ended; nothing while it goes on.
+/// How a run ended; nothing while it continues.
 fn ended(input: &ReplyInput<'_>) -> Option<RunStatus> {
     match (input.state.is_complete(), input.beside.open_gaps.is_empty()) {
         (false, _) => None,

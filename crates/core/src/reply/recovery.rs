@@ -1,7 +1,7 @@
 //! What an agent that lost the chat is told: what was done, and which ways were taken from here (G53).
 //!
 //! Only the newest steps that fit are looked at, so that the cost does not grow with the run (G23). Which
-//! step a node stands for is in its snapshot, which the caller lends.
+//! step a node represents is in its snapshot, which the caller lends.
 
 use std::fmt::Debug;
 

@@ -341,7 +341,7 @@ fn ending(body: &ReplyBody) -> String {
     text
 }
 
-/// The tokens that name this point without completing it; each stands in the text as well as in the data.
+/// The tokens that name this point without completing it; each is in the text as well as in the data.
 fn bookmarks(body: &ReplyBody, purpose: &str) -> String {
     let mut text = format!("\nBookmark: stateToken {STATE_TOKEN_MARK}");
     if let Some(token) = &body.checkpoint_token {

@@ -349,7 +349,7 @@ impl<'a> Telling<'a> {
         told.collect()
     }
 
-    /// Keyed tables of the attempts that led to where the run goes on.
+    /// Keyed tables of the attempts that led to where the run continues.
     fn tables(&self, nodes: &[NodeReport]) -> Vec<Table> {
         let mut tables = Vec::new();
         for node in nodes.iter().filter(|node| node.branch == 0 && node.standing == Standing::Passed) {
@@ -367,7 +367,7 @@ impl<'a> Telling<'a> {
     }
 }
 
-/// Step k of n where the run stands.
+/// Step k of n where the run is.
 fn step_of((workflow, state): (&CompiledWorkflow, &EngineState)) -> (Option<u64>, Option<u64>) {
     let count = workflow.top_level_len() as u64;
     let number = match state.pending_step() {
@@ -396,7 +396,7 @@ fn branch_numbers(facts: &SessionState, run: &RunState, tip: Option<NodeId>) -> 
         let branch = match (parent, of_parent) {
             _ if path.contains(&node.node_id) => 0,
             (Some(_), Some(own)) if node.kind == NodeKind::Checkpoint => own,
-            // Beside the path to the tip, the first way on from a step goes on with its branch.
+            // Beside the path to the tip, the first way on from a step continues with its branch.
             (Some(parent), Some(own))
                 if own != 0
                     && parent.kind == NodeKind::Step

@@ -1,7 +1,7 @@
 //! The run graph: where each point is drawn, and the graph as text.
 //!
 //! A branch goes straight down in its lane. What leaves it is drawn one lane to the right before the branch
-//! goes on, so that the number of lanes follows from how deeply forks are nested and not from how many there
+//! continues, so that the number of lanes follows from how deeply forks are nested and not from how many there
 //! are. Long straight stretches are drawn by their ends.
 
 use std::collections::BTreeMap;
@@ -45,10 +45,10 @@ pub enum Point {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub lane: usize,
-    /// Leaves the lane to its left here; otherwise it goes on in its own.
+    /// Leaves the lane to its left here; otherwise it continues in its own.
     pub starts: bool,
     pub point: Point,
-    /// Which lanes go on below this row.
+    /// Which lanes continue below this row.
     pub below: Vec<bool>,
 }
 
@@ -80,7 +80,7 @@ fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> Vec<Row> {
             None => roots.push(place),
         }
     }
-    // Points below each, itself included: parents stand before their children.
+    // Points below each, itself included: parents are before their children.
     let mut sizes = vec![1_usize; nodes.len()];
     for place in (0..nodes.len()).rev() {
         sizes[place] += children[place].iter().map(|child| sizes[*child]).sum::<usize>();
@@ -156,7 +156,7 @@ pub fn blocked_attempts(node: &NodeReport) -> usize {
     node.attempts.iter().filter(|attempt| matches!(attempt.outcome, Outcome::Blocked { .. })).count()
 }
 
-/// A row as text: its lines, its mark, and what stands beside it.
+/// A row as text: its lines, its mark, and what is beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub strokes: String,

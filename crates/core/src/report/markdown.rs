@@ -1,6 +1,6 @@
 //! A report as Markdown: readable as text, and as a page.
 //!
-//! What was recorded cannot break out of its place: notes are quoted line by line, artifacts stand in a fence
+//! What was recorded cannot break out of its place: notes are quoted line by line, artifacts are in a fence
 //! longer than any inside, and everything inside a line is escaped.
 
 use workrail_model::approval::Descent;
@@ -385,7 +385,7 @@ pub fn counts(run: &RunReport) -> String {
         (counts.advances, "step completed", "steps completed"),
         (counts.blocked_attempts, "blocked attempt", "blocked attempts"),
         (counts.checkpoints, "checkpoint", "checkpoints"),
-        // One way through is no branching.
+        // One way through is not a branching.
         (if counts.branches > 1 { counts.branches } else { 0 }, "branch", "branches"),
         (counts.open_gaps, "open gap", "open gaps"),
         (counts.artifacts, "artifact", "artifacts"),

@@ -113,7 +113,7 @@ pub struct RunReport {
     pub waits_for_person: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentRun>,
-    /// Where the run goes on.
+    /// Where the run continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tip: Option<NodeId>,
     /// Step k of n at the top level, counted from 1.
@@ -125,15 +125,15 @@ pub struct RunReport {
     pub counts: Counts,
     /// In the order of creation.
     pub nodes: Vec<NodeReport>,
-    /// The first is the one on which the run goes on; the others in the order in which they began.
+    /// The first is the one on which the run continues; the others in the order in which they began.
     pub branches: Vec<BranchReport>,
     pub gaps: Vec<GapReport>,
     pub divergences: Vec<DivergenceReport>,
     pub preferences: Vec<PreferenceReport>,
     pub capabilities: Vec<CapabilityReport>,
-    /// As it holds where the run goes on.
+    /// As it holds where the run continues.
     pub context: Vec<ContextEntry>,
-    /// Tables that are keyed, such as changed files, merged along the branch on which the run goes on.
+    /// Tables that are keyed, such as changed files, merged along the branch on which the run continues.
     pub tables: Vec<Table>,
 }
 
@@ -207,7 +207,7 @@ pub enum StepReport {
     Pending {
         step_id: StepId,
         title: String,
-        /// The loops it stands in, outermost first, such as `rounds 2`; iterations are counted from 1.
+        /// The loops it is in, outermost first, such as `rounds 2`; iterations are counted from 1.
         loops: Vec<String>,
     },
     /// The workflow is done here.
@@ -221,7 +221,7 @@ pub enum StepReport {
 pub enum Standing {
     /// Work went on beyond it.
     Passed,
-    /// The end of a branch on which the run does not go on.
+    /// The end of a branch on which the run does not continue.
     BranchEnd,
     /// The run current.
     Tip,
@@ -268,7 +268,7 @@ pub enum Outcome {
     #[serde(rename_all = "camelCase")]
     Advanced {
         to_node_id: NodeId,
-        /// The number of that point; absent when it lies beyond the damage.
+        /// The number of that point; absent when it is beyond the damage.
         #[serde(skip_serializing_if = "Option::is_none")]
         to_number: Option<u64>,
     },

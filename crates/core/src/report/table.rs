@@ -2,7 +2,7 @@
 //!
 //! A contract says it by its schema, the one that is pinned with the run: a member that is a list of objects
 //! is a table, its members are the columns. Rows with a `path` are keyed by it, so that a later row for the
-//! same file replaces an earlier one, and stand in its byte order; rows with a `severity` stand in the order in
+//! same file replaces an earlier one, and are in its byte order; rows with a `severity` are in the order in
 //! which the contract lists the severities. Everything else keeps the order of the artifact. An artifact
 //! whose kind no contract of the workflow knows is shown as it is: nothing is guessed.
 

@@ -20,7 +20,7 @@ const NOTES_PER_RUN_MAX: usize = 512;
 /// What is behind the beginning of a large artifact is data, not what a person remembers of the work.
 const ARTIFACT_SEARCHED_BYTES_MAX: usize = 64 * 1024;
 
-/// Where a run goes on, with all that a token for it needs.
+/// Where a run continues, with all that a token for it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunPlace {
     pub run: RunId,

@@ -24,7 +24,7 @@ pub use words::Words;
 pub struct Query {
     text: String,
     words: Vec<u64>,
-    /// Ids and labels that stand among the words; they may be meant so, or just be words.
+    /// Ids and labels that are among the words; they may be meant so, or just be words.
     session_in_words: Option<SessionId>,
     run_in_words: Option<RunId>,
     label_in_words: Option<RunLabel>,
@@ -98,7 +98,7 @@ impl Query {
             if card.goal.contain_all(&self.words) {
                 reasons.push(MatchReason::MatchedGoal);
             } else if reasons.is_empty() && card.notes.contain_all_with(&card.goal, &self.words) {
-                // Some words stand in the goal, the others in the notes: the work is meant all the same.
+                // Some words are in the goal, the others in the notes: the work is meant all the same.
                 reasons.push(MatchReason::MatchedNotes);
             }
             if card.workflow.contain_all(&self.words) {

@@ -50,7 +50,7 @@ pub fn resolve(token: &VerifiedToken, lookup: &impl NodeLookup) -> Result<Resolv
     match *token.reference() {
         TokenRef::Full(target) => resolve_full(target, lookup),
         TokenRef::Short { target, label } => resolve_short(target, label, lookup).and_then(|found| {
-            // Something else stands there now: the log was cut or restored since, and has gone on differently.
+            // Something else is there now: the log was cut or restored since, and has continued differently.
             match token.is_of(found.at().map(|at| at.created_by)) {
                 true => Ok(found),
                 false => Err(TokenError::BadSignature { label: Some(label) }),

@@ -70,7 +70,7 @@ impl NodeLookup for OneNode {
     }
 }
 
-/// Cut back or restored, a log can go on differently; what a token was minted for is then gone (G34).
+/// Cut back or restored, a log can continue differently; what a token was minted for is then gone (G34).
 #[test_case(TokenKind::State)]
 #[test_case(TokenKind::Ack)]
 #[test_case(TokenKind::Checkpoint)]

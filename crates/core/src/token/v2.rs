@@ -4,7 +4,7 @@
 //! kind has none), MAC 64. The MAC covers the kind and the label too, so that no part of a token can
 //! be exchanged for another token's (G34). Its first 40 bits can be checked before the log is read; the last
 //! 24 also cover the event that made the node, which only the log knows. So a token of a history that was
-//! cut or restored does not fit what came to stand in its place.
+//! cut or restored does not fit what came to be in its place.
 
 use workrail_model::digest::Sha256;
 use workrail_model::event::EventIndex;
@@ -22,7 +22,7 @@ const BODY_BYTES: usize = 27;
 const ATTEMPT_BITS: u32 = 45;
 const NODE_MASK: u128 = (1 << 25) - 1;
 const ATTEMPT_MASK: u128 = (1 << ATTEMPT_BITS) - 1;
-/// How many of the MAC's 64 bits stand before the last byte.
+/// How many of the MAC's 64 bits are before the last byte.
 const MAC_BITS_BEFORE_LAST: u32 = 58;
 
 /// Keeps these MACs apart from those of `v1` payloads, which start with `{`.

@@ -1,4 +1,4 @@
-//! One session or run: what it holds, and how to go on with it.
+//! One session or run: what it holds, and how to continue with it.
 
 use serde::Serialize;
 use workrail_core::label::RunLabel;
@@ -24,13 +24,13 @@ pub struct SessionView {
     pub going_on: Vec<RunContinuation>,
 }
 
-/// How a run goes on.
+/// How a run continues.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunContinuation {
     pub run_id: RunId,
     pub label: String,
-    /// What was recorded on the way to where it stands.
+    /// What was recorded on the way to where it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recap: Option<Recap>,
     /// Asked for, and applied by the next completed step.
@@ -49,7 +49,7 @@ impl<S: Store> Engine<S> {
 
 impl Reading<'_> {
     fn show(&self, about: SessionOrRun) -> Result<SessionView, Box<ErrorEnvelope>> {
-        // Without keys the session is shown all the same, with no call to go on; `keys_problem` says why.
+        // Without keys the session is shown all the same, with no call to continue; `keys_problem` says why.
         let _ = self.signer.refresh(FirstKeys::Look);
         let read = self.salvage(about.session)?.or_refuse()?;
         let covers = match about.run {

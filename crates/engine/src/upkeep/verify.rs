@@ -45,7 +45,7 @@ pub struct Verified {
     pub counts: Counts,
     /// The first of them; `counts.problems` has all.
     pub problems: Vec<StoreProblem>,
-    /// Things that lie around and harm nothing.
+    /// Things that are around and harm nothing.
     pub notes: Vec<Note>,
 }
 
@@ -138,7 +138,7 @@ impl<S: Store + Upkeep> Engine<S> {
             watch(done as u64, total);
             let before = check.begin();
             self.verify_session(session, scope, &mut check)?;
-            // A session that `gc` removed meanwhile takes its content along: that is no loss.
+            // A session that `gc` removed meanwhile takes its content along: that is not a loss.
             if check.has_found_since(before) && self.is_gone(session) {
                 check.take_back(before);
             }

@@ -71,7 +71,7 @@ fn a_value_that_makes_the_next_step_too_long_is_refused_before_anything_is_recor
     assert_eq!(error.details.unwrap()["stepId"], "show");
     assert_eq!(events(&scene, &first), before);
 
-    // The same ack goes on with a smaller value, and the run ends.
+    // The same ack continues with a smaller value, and the run ends.
     let second = send(&scene, &first, Some("done"), json!({ "b": "small" })).unwrap();
     assert_eq!(second["run"]["stepId"], "show");
     // A refusal for another reason does not record the large value either.

@@ -1,6 +1,6 @@
 //! The programs that people run agents in: where each keeps its servers, and putting WorkRail there.
 //!
-//! A file of somebody else's is changed only where it speaks of WorkRail; comments, order and spacing stay.
+//! A file of somebody else's is changed only where it mentions WorkRail; comments, order and spacing stay.
 //! What cannot be read as it should be is refused, and nothing is written (G84).
 
 mod edit;
@@ -65,7 +65,7 @@ struct HttpMembers {
     url: &'static str,
 }
 
-/// Where things are that the clients' files stand beneath.
+/// Where things are that the clients' files are beneath.
 #[derive(Clone, Debug)]
 pub struct Bases {
     pub home: Utf8PathBuf,

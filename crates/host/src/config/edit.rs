@@ -1,4 +1,4 @@
-//! Changes one setting in the file and leaves all the rest of it as it stands: comments, order, spacing.
+//! Changes one setting in the file and leaves all the rest of it as it is: comments, order, spacing.
 
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 use workrail_model::config::{GitSource, Key, SYNC_HOURS_DEFAULT, Value, ValueKind};
@@ -103,7 +103,7 @@ pub fn prepare(place: &ConfigPath) -> Result<(), ConfigError> {
     let mut text =
         String::from("# Settings of WorkRail. A line without `#` in front overrides the default.\n");
     let mut table = "";
-    // What stands above the first table belongs to none.
+    // What is above the first table belongs to none.
     let (in_tables, on_top): (Vec<&Key>, Vec<&Key>) =
         Key::ALL.iter().partition(|key| key.as_str().contains('.'));
     for key in on_top.into_iter().chain(in_tables) {

@@ -1,6 +1,6 @@
 //! The user's settings: one TOML file, environment variables over it, and edits that keep its comments.
 //!
-//! A file that cannot be read as it stands is said at once and never half-used (G82).
+//! A file that cannot be read as it is is said at once and never half-used (G82).
 
 mod edit;
 mod live;

@@ -18,7 +18,7 @@ pub(super) fn file(place: &ConfigPath) -> Result<GivenSettings, ConfigError> {
     }
 }
 
-/// What stands in the file; `None` when the usual one is not there.
+/// What is in the file; `None` when the usual one is not there.
 pub(super) fn text(place: &ConfigPath) -> Result<Option<String>, ConfigError> {
     let unreadable = |detail: String| ConfigError::Unreadable { path: place.path.clone(), detail };
     // People keep such files elsewhere and link them here; what the link leads to must be a plain file.

@@ -1,4 +1,4 @@
-//! How each source is: what was found there, and what is wrong with it and how to mend it.
+//! How each source is: what was found there, and what is wrong with it and how to fix it.
 
 use serde::Serialize;
 use workrail_model::discovery::Precedence;

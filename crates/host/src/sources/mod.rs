@@ -68,7 +68,7 @@ impl Sources {
         Self { user: home.map(|home| home.join(USER_FOLDER)), custom, ..Self::default() }
     }
 
-    /// The home directory, and what the settings register; a relative folder stands beneath where the process
+    /// The home directory, and what the settings register; a relative folder is beneath where the process
     /// was started.
     pub fn from_settings(settings: &Settings) -> Self {
         let utf8 = |path| Utf8PathBuf::from_path_buf(path).ok();

@@ -9,7 +9,7 @@ const BUSY: Duration = Duration::from_secs(60);
 /// Clocks are set and laptops sleep: what is due is looked at again at least this often.
 const ASLEEP_MAX: Duration = Duration::from_secs(3600);
 
-/// Fetches what is due now, and goes on doing so for as long as the process lives.
+/// Fetches what is due now, and keeps doing so for as long as the process lives.
 pub fn refresh_in_background(
     mirrors: Vec<Mirror>,
     tell: impl Fn(&Mirror, &Result<Synced, SyncError>) + Send + 'static,

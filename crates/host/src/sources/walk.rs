@@ -131,7 +131,7 @@ pub(super) struct Walk<'s> {
     now: SystemTime,
 }
 
-/// Whether the walk goes on.
+/// Whether the walk continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     On,
@@ -154,7 +154,7 @@ impl<'s> Walk<'s> {
         self.survey
     }
 
-    /// Finds what lies beneath a root, and says how the root is.
+    /// Finds what is beneath a root, and says how the root is.
     pub(super) fn root(&mut self, root: &Root) -> SourceState {
         let usable = self.usable(root);
         if usable != SourceState::Ok {

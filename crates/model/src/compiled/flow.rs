@@ -38,7 +38,7 @@ pub struct CompiledLoop {
     pub functions: Vec<FunctionDefinition>,
 }
 
-/// What decides whether a loop goes on.
+/// What decides whether a loop continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LoopControl {
@@ -73,7 +73,7 @@ pub enum ForCount {
     },
 }
 
-/// What happens when the limit is reached and the loop wants to go on.
+/// What happens when the limit is reached and the loop wants to continue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLimit {
@@ -187,7 +187,7 @@ pub(super) fn check_plan(workflow: &CompiledWorkflow, ids: &BTreeSet<&StepId>) -
     check_each_loop_stands_once(workflow)
 }
 
-/// A loop that stands in one place only can neither contain itself nor be walked twice.
+/// A loop that is in one place only can neither contain itself nor be walked twice.
 fn check_each_loop_stands_once(workflow: &CompiledWorkflow) -> Result<(), CompiledError> {
     let bodies = workflow.loops.iter().flat_map(|owner| &owner.body);
     let mut seen = BTreeSet::new();

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::CompiledStep;
 use crate::name::StepId;
 
-/// Derived from the steps, so it is no part of the value: equal workflows are equal with and without it.
+/// Derived from the steps, so it is not part of the value: equal workflows are equal with and without it.
 #[derive(Debug, Default)]
 pub struct StepIndex(OnceLock<BTreeMap<StepId, usize>>);
 

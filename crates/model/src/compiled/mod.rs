@@ -129,7 +129,7 @@ impl CompiledWorkflow {
         Ok(compiled)
     }
 
-    /// The position of a step at the top level, counted from 0; a body step stands where its
+    /// The position of a step at the top level, counted from 0; a body step is where its
     /// outermost loop stands. "Step k of n" is this plus one, of [`Self::top_level_len`].
     pub fn position(&self, step_id: &StepId) -> Option<usize> {
         self.plan.iter().position(|item| match item {

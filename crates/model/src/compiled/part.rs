@@ -178,7 +178,7 @@ pub struct RecommendedPreferences {
     pub risk_policy: Option<RiskPolicy>,
 }
 
-/// Each list sorted; a capability stands in one list at most.
+/// Each list sorted; a capability is in one list at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CapabilityNeeds {

@@ -145,7 +145,7 @@ pub enum GateKind {
     HumanApproval,
 }
 
-/// Whether a person is asked before the run goes on.
+/// Whether a person is asked before the run continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Confirmation {

@@ -18,7 +18,7 @@ const REF_BYTES_MAX: usize = 255;
 /// By name, in the order of their names: a later one wins.
 pub type GitSources = BTreeMap<String, GitSource>;
 
-/// What stands in the settings under `[sources.git.NAME]`.
+/// What is in the settings under `[sources.git.NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GitSource {
@@ -76,7 +76,7 @@ impl GitSource {
     }
 }
 
-/// Whether a text can name a source: it stands in settings, messages and file references.
+/// Whether a text can name a source: it is in settings, messages and file references.
 pub fn is_source_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     name.len() <= NAME_BYTES_MAX
@@ -147,7 +147,7 @@ pub enum Transport {
     Local,
 }
 
-/// An address that git can be given as it stands.
+/// An address that git can be given as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitUrl {
     text: String,
@@ -318,7 +318,7 @@ fn folder(text: &str) -> Result<String, GitProblem> {
     if is_folder { Ok(text.to_owned()) } else { Err(GitProblem::Folder) }
 }
 
-/// The address without what stands for a secret: it goes into records and onto screens.
+/// The address without what represents a secret: it goes into records and onto screens.
 fn without_secret(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());

@@ -60,7 +60,7 @@ macro_rules! keys {
         impl Key {
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
-            /// As it stands in the file: the table, a dot, the name.
+            /// As it is in the file: the table, a dot, the name.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $spelled),+ }
             }

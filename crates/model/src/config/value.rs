@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::git::{self, GitSource, GitSources, is_source_name};
 
-/// A list longer than this is no setting any more.
+/// A list longer than this is not a setting any more.
 const LIST_ENTRIES_MAX: usize = 256;
 /// A century and more, in days.
 const COUNT_MAX: u32 = 36_500;
@@ -43,7 +43,7 @@ pub struct ValueProblem {
 }
 
 impl ValueKind {
-    /// In words, as it stands in messages and in the reference.
+    /// In words, as it is in messages and in the reference.
     pub fn what(self) -> String {
         match self {
             Self::Switch => "true or false".to_owned(),

@@ -35,7 +35,7 @@ impl DedupeKey {
     }
 
     /// The key of an event, by the recipe of its kind. Never derived from the event id, which is
-    /// minted anew on every append.
+    /// minted again on every append.
     pub fn of(session: SessionId, scope: Scope, data: &EventData) -> Self {
         let kind = data.kind().as_str();
         let mut key = format!("{kind}:{session}");

@@ -42,7 +42,7 @@ struct Reservation {
 }
 
 const COUNTER_BYTES_MAX: u64 = 4096;
-/// So many numbers are reserved at once, and so many dots a counter has before it starts anew.
+/// So many numbers are reserved at once, and so many dots a counter has before it starts over.
 const RESERVED_AT_ONCE: u64 = 2048;
 
 fn exhausted() -> StoreError {
@@ -196,7 +196,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 }
 
-/// How often a name may be taken by something that is no file of ours.
+/// How often a name may be taken by something that is not a file of ours.
 const SPARE_NAMES_MAX: usize = 4;
 
 /// Something that is not ours has the name of a lock, and keeps it.

@@ -289,7 +289,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }
         let failed = |error: StoreError| CopyError::Target(error.into());
         let (fs, store) = (self.target.fs(), self.target);
-        // Nobody may be writing to what is moved aside; what is no folder has no lock, and nobody writes to it.
+        // Nobody may be writing to what is moved aside; what is not a folder has no lock, and nobody writes to it.
         let home = layout::session(session);
         let is_folder = fs.stat(&home).is_ok_and(|stat| stat.kind == FileKind::Directory);
         let lock = (replacing && is_folder).then(|| store.take_lock(session)).transpose().map_err(failed)?;
@@ -346,7 +346,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             return Ok(SessionChange::Extended);
         }
         self.count_on_from(from)?;
-        // Written anew: what the last writer left there may not be on the disk (G14).
+        // Written again: what the last writer left there may not be on the disk (G14).
         commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target)?;
         remove_orphans(fs, session, &known.loaded).map_err(target)?;
         // Killed before the last sync, the next run finds the mark and does not trust what it sees.

@@ -128,7 +128,7 @@ fn copy_keyring<F: FileSystem>(from: &F, to: &F) -> Result<KeysCopy, CopyError> 
     Ok(KeysCopy::Copied)
 }
 
-/// Settings that lie in the data directory; a restore never replaces others.
+/// Settings that are in the data directory; a restore never replaces others.
 fn copy_settings<F: FileSystem>(from: &F, to: &F, direction: Direction) -> Result<(), CopyError> {
     let path = layout::settings();
     let Ok(bytes) = from.read(&path, 0, SETTINGS_BYTES_MAX) else { return Ok(()) };

@@ -119,7 +119,7 @@ impl FileSystem for Disk {
         match retry_on_intr(|| rustix::fs::mkdirat(&dir, name, DIR_MODE)) {
             Ok(()) => Ok(Created::New),
             Err(Errno::EXIST) => {
-                // The name may be taken by something that is no directory.
+                // The name may be taken by something that is not a directory.
                 walk::open_dir_in(&dir, name).map_err(|errno| errno::error(op, path, errno))?;
                 Ok(Created::Existed)
             }

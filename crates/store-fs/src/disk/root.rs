@@ -1,4 +1,4 @@
-//! Opens the data directory: to look, where a missing one is no error, or to write, where it is made durably.
+//! Opens the data directory: to look, where a missing one is not an error, or to write, where it is made durably.
 
 use std::os::fd::OwnedFd;
 

@@ -57,7 +57,7 @@ pub(super) fn open_dir_in(dir: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
 
 /// Opens a regular file by its whole path; anything else is `WrongKind`.
 pub(super) fn open_file(root: &OwnedFd, flags: OFlags, op: FsOp, path: &RelPath) -> Result<File, FsError> {
-    // The data directory itself is no file.
+    // The data directory itself is not a file.
     if path.parent().is_none() {
         return Err(errno::wrong_kind(op, path));
     }

@@ -51,7 +51,7 @@ impl Default for CrashLimits {
 /// The name subsets to try: all kept first, none kept second.
 pub(super) fn name_subsets(count: usize, limits: &CrashLimits, rng: &mut Rng) -> Vec<Vec<bool>> {
     let mut subsets = vec![vec![true; count], vec![false; count]];
-    // 16: beyond that "every subset" is no sane wish, whatever the limits say.
+    // 16: beyond that "every subset" is not a sane wish, whatever the limits say.
     if count <= limits.max_exhaustive_names.min(16) {
         let last = (1_u32 << count) - 1;
         subsets.extend((1..last).map(|bits| (0..count).map(|i| bits >> i & 1 == 1).collect()));

@@ -164,7 +164,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Repeats the interrupted step and goes on; everything must succeed.
+    /// Repeats the interrupted step and continues; everything must succeed.
     pub(crate) fn recover(&mut self, retry: Minting, reach: Reach) -> Result<(), Failure> {
         if self.ledger.keyring.is_some() {
             self.load_keys()?;

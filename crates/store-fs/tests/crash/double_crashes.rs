@@ -42,7 +42,7 @@ pub(crate) fn first_crashes(script: &Script, stretch: Stretch, each: usize) -> V
     torn
 }
 
-/// Whether bytes stand behind the acknowledged groups that are no group.
+/// Whether bytes are behind the acknowledged groups that are no group.
 fn is_torn(script: &Script, ledger: &Ledger, image: &SimFs) -> bool {
     let manifest = image.read_raw(&script.manifest()).unwrap_or_default();
     let groups = ledger.log.iter().enumerate().map(|(i, minting)| script.planned(i, *minting).group.len());

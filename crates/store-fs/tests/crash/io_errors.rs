@@ -33,7 +33,7 @@ fn crash_limits(seed: u64) -> CrashLimits {
     CrashLimits { max_exhaustive_names: 2, random_subsets: 1, random_cuts: 0, max_product: 3, seed }
 }
 
-/// A disk on which the script stands before a step.
+/// A disk on which the script is before a step.
 struct Before {
     sim: SimFs,
     ledger: Ledger,

@@ -22,7 +22,7 @@ fn append(script: &Script, number: usize) -> usize {
     script.steps.iter().position(|step| *step == Step::Append(number)).unwrap()
 }
 
-/// A disk on which the script stands before `step`.
+/// A disk on which the script is before `step`.
 fn before(script: &Script, step: usize) -> (SimFs, Ledger) {
     let sim = SimFs::new();
     let mut world = World::open(script, &sim, "boot", Ledger::default()).unwrap();

@@ -11,7 +11,7 @@ use workrail_model::time::Timestamp;
 use workrail_ports::file_system::RelPath;
 use workrail_testkit::history::{self, Load, PlanParts};
 
-/// One call of a caller that waits for the answer before it goes on.
+/// One call of a caller that waits for the answer before it continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     LoadKeys,
@@ -19,11 +19,11 @@ pub(crate) enum Step {
     /// Takes the next activity number.
     Activity,
     Append(usize),
-    /// Stores a projection of the log as it stands.
+    /// Stores a projection of the log as it is.
     Cache,
 }
 
-/// A retry may bring the very same events, or the same facts minted anew.
+/// A retry may bring the very same events, or the same facts minted again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Minting {
     First,

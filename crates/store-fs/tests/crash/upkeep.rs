@@ -272,7 +272,7 @@ fn go_on(scene: &Scene, sim: &SimFs, store: &Store, acknowledged: bool) -> Resul
         if acknowledged {
             return Err("acknowledged, and the doomed session is still there".to_owned());
         }
-        // Work goes on in the session that was not removed, and survives a power cut.
+        // Work continues in the session that was not removed, and survives a power cut.
         let mut more = scene.doomed.clone();
         let mut history = history::plans(21, &[STEPS[0], STEPS[1], STEPS[2], Step::Advance]);
         more.push(history.pop().expect("one more plan"));

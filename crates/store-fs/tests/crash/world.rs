@@ -147,7 +147,7 @@ impl<'s> World<'s> {
         if broken.is_empty() { Ok(()) } else { violated(format!("write order: {}", broken.join("; "))) }
     }
 
-    /// Does steps until the script stands at `end`.
+    /// Does steps until the script is at `end`.
     pub(crate) fn run_to(&mut self, end: usize) -> Result<(), Failure> {
         while self.ledger.next < end {
             self.step(Minting::First)?;

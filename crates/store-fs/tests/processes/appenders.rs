@@ -30,7 +30,7 @@ fn check_log(data: &Path, session: SessionId, acknowledged: &BTreeSet<String>) -
 /// What a reader saw: how many events, and which was the last.
 type Seen = (usize, Option<EventId>);
 
-/// Reads again and again until told to stop, anew and from a cursor in turn.
+/// Reads again and again until told to stop, again and from a cursor in turn.
 fn watch(data: &Path, session: SessionId, stop: &AtomicBool) -> Vec<Seen> {
     let reader = store(data);
     let mut seen: Vec<Seen> = Vec::new();

@@ -20,7 +20,7 @@ fn a_kept_session_is_not_removed_and_a_mark_in_doubt_keeps() {
     assert_eq!(store.remove(id, None), Err(UpkeepError::Kept { session: id }));
     store.unkeep(id).unwrap();
     assert!(!store.is_kept(id));
-    // Whatever stands where the mark would be counts as one.
+    // Whatever is where the mark would be counts as one.
     sim.make_symlink_raw(&within(id, "keep"));
     assert_eq!(store.remove(id, None), Err(UpkeepError::Kept { session: id }));
     sim.remove_raw(&within(id, "keep"));

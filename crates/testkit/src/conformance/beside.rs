@@ -1,4 +1,4 @@
-//! What stands beside the log: keys, the activity number, the projection cache.
+//! What is beside the log: keys, the activity number, the projection cache.
 
 use workrail_model::keyring::Keyring;
 use workrail_ports::cache::{CachedProjection, ProjectionCache};

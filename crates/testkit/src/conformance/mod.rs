@@ -1,8 +1,8 @@
 //! What every store must do, written once against the ports and run against each adapter.
 //!
 //! `conformance_tests!(subject)` makes one test per behaviour; the expression is evaluated for each, so
-//! that no two share data. A behaviour opens the store as often as it needs: two instances stand for two
-//! processes, and dropping one to open another stands for a restart.
+//! that no two share data. A behaviour opens the store as often as it needs: two instances represent two
+//! processes, and dropping one to open another represents a restart.
 
 mod append;
 mod beside;

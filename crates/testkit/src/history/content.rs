@@ -10,7 +10,7 @@ use workrail_model::snapshot::{
 };
 use workrail_model::step_key::LoopFrame;
 
-/// Steps per round. A history goes on round after round, so that one of any length has bounded
+/// Steps per round. A history continues round after round, so that one of any length has bounded
 /// snapshots which nevertheless all differ.
 const STEPS: u32 = 8;
 const LOOP: &str = "rounds";
@@ -84,7 +84,7 @@ pub(super) fn snapshot(workflow: WorkflowHash, depth: u32) -> Attachment {
         loop_stack: vec![ActiveLoop { loop_id, iteration, body_index, decision: None }],
         pending: Pending::Some { step },
     };
-    // The pending step stands behind the completed ones, and its path is the stack.
+    // The pending step is behind the completed ones, and its path is the stack.
     let snapshot = ExecutionSnapshot::new(workflow, state).expect("a possible state");
     // Strings and small numbers.
     Attachment::snapshot(snapshot.to_canonical().expect("a snapshot is canonical"))

@@ -16,7 +16,7 @@ fn member<T: serde::de::DeserializeOwned>(artifact: &Value, name: &str) -> Optio
     serde_json::from_value(artifact.get(name)?.clone()).ok()
 }
 
-/// A malformed report is no fact; where a step requires the artifact, its contract says what is wrong.
+/// A malformed report is not a fact; where a step requires the artifact, its contract says what is wrong.
 pub(super) fn divergences(artifacts: &[Value], check: &mut OutputCheck) {
     for artifact in artifacts.iter().filter(|artifact| kind_of(artifact) == "wr.workflow_divergence") {
         let summary = artifact.get("summary").and_then(Value::as_str).filter(|text| !text.trim().is_empty());

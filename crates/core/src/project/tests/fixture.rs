@@ -32,7 +32,7 @@ pub(super) struct Log {
     minted: u64,
 }
 
-/// Where an advance's record stands among the events of its plan; both orders are legal.
+/// Where an advance's record is among the events of its plan; both orders are legal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordStands {
     First,

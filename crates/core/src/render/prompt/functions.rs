@@ -18,7 +18,7 @@ pub(super) fn render(
     within(&functions, FUNCTIONS_BYTES_MAX).map(|text| format!("**Functions named in this step:**\n\n{text}"))
 }
 
-/// The functions that other steps name and the pending one does not: what recovered notes may speak of.
+/// The functions that other steps name and the pending one does not: what recovered notes may mention.
 pub(crate) fn of_others(
     workflow: &CompiledWorkflow,
     pending: Option<&PendingStep>,

@@ -319,7 +319,7 @@ impl Mirror {
             printed: 64 * 1024,
             disk: Some((packs.clone(), REPOSITORY_BYTES_MAX)),
         };
-        // Old packs are never needed again: half the cap is time to begin anew.
+        // Old packs are never needed again: half the cap is time to begin again.
         if disk_bytes(&packs) > REPOSITORY_BYTES_MAX / 2 {
             let _ = std::fs::remove_dir_all(&git.repository);
         }
