@@ -56,7 +56,11 @@ impl<F: FileSystem> ActivityCounter for LocalStore<F> {
         let next = counted.last.checked_add(1).and_then(Activity::new).ok_or_else(exhausted)?;
         match counted.state {
             State::Usable { dots } if dots < RESERVED_AT_ONCE && next.get() <= counted.reserved => {
-                self.fs().open_append(&counted.path)?.append(b".")?;
+                match self.fs().open_append(&counted.path) {
+                    // A file that may be read and not written is replaced whole.
+                    Err(error) if is_in_the_way(&error) => self.write_counter(&counted.path, next)?,
+                    opened => opened?.append(b".")?,
+                }
             }
             State::Usable { .. } | State::Unusable => self.write_counter(&counted.path, next)?,
         }
