@@ -14,6 +14,13 @@ fn round_trip(state: &SessionState) -> SessionState {
     serde_json::from_slice(&serde_json::to_vec(state).unwrap()).unwrap()
 }
 
+/// A state as a cache keeps it: decision traces are not saved.
+fn without_traces(state: &SessionState) -> SessionState {
+    let mut state = state.clone();
+    state.facts.traces = Default::default();
+    state
+}
+
 fn fold(history: &History) -> SessionState {
     history.log.state()
 }
@@ -28,10 +35,10 @@ proptest! {
         let mut cached = SessionState::new(session());
         for event in &history.log.events {
             cached = round_trip(&cached);
-            prop_assert_eq!(&cached, &plain);
+            prop_assert_eq!(&cached, &without_traces(&plain));
             plain.apply(event).unwrap();
             cached.apply(event).unwrap();
-            prop_assert_eq!(&cached, &plain);
+            prop_assert_eq!(&without_traces(&cached), &without_traces(&plain));
         }
         prop_assert_eq!(&plain, &fold(&history));
     }
