@@ -27,7 +27,7 @@ const STEPS_MAX: usize = 40;
 
 const SEEDS: [&str; 4] = [
     include_str!("../../../workflows/wr.small_change.json"),
-    include_str!("../../cli/src/author/template.json"),
+    include_str!("../../cli/src/workflows/author/template.json"),
     r#"{"id":"a.b","name":"n","description":"d","version":"1.0.0","assessments":[{"id":"ready","purpose":"p",
       "dimensions":[{"id":"c","purpose":"p","levels":["low","high"]}]}],"features":["wr.features.capabilities"],
       "steps":[{"id":"aaa","title":"T {{goal}}","prompt":"Do {{goal.name}} and {{items.length}}","assessmentRefs":["ready"],
