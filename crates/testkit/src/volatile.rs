@@ -30,6 +30,7 @@ pub fn replaced(text: &str, home: &Home) -> String {
     let folder = home.root().parent().expect("a home is in a folder");
     without_labels(text)
         .replace(&*home.program().to_string_lossy(), "[program]")
+        .replace(&*home.home().to_string_lossy(), "[home]")
         .replace(&*home.root().to_string_lossy(), "[root]")
         .replace(&*folder.to_string_lossy(), "[folder]")
         .replace(env!("CARGO_PKG_VERSION"), "[version]")
