@@ -239,7 +239,7 @@ impl<S: Store> Engine<S> {
             self.recorded_reply(facts, id, recorded.reply_ref, &tokens).map(Some)
         });
         match recorded {
-            // Only the first write was begun: whoever creates the session finds it and rolls it forward (G13).
+            // Only the first write was begun: the process that creates the session rolls it forward (G13).
             Err(refused) if refused.code == ErrorCode::TokenUnknownNode => Ok(None),
             recorded => recorded,
         }

@@ -121,7 +121,7 @@ pub(crate) enum FirstKeys {
     /// The call writes to a session that exists: its keys were made before it.
     DoNotMake,
     /// The call only reads, so it takes no lock and leaves a new store as it is (G16). Its tokens may be signed with
-    /// keys that are not durable yet; whoever loses them asks again.
+    /// keys that are not durable yet; a process that loses them asks again.
     Look,
 }
 

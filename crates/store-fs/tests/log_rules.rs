@@ -279,7 +279,7 @@ fn a_folder_with_the_name_of_the_next_segment_is_moved_aside() {
     assert_eq!(fs.read_raw(&aside).as_deref(), Some(b"of the user".as_slice()));
 }
 
-/// Broke: whoever locked a session removed every file in `events/` that it did not know, and `verify` named none of them.
+/// Broke: locking a session removed every unknown file in `events/`, and `verify` named none of them.
 #[test]
 fn files_named_as_segments_are_moved_aside_and_only_by_an_append() {
     let fs = SimFs::new();

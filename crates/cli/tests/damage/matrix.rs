@@ -198,7 +198,7 @@ impl<'a> Group<'a> {
         violations
     }
 
-    /// Prints an answer, for whoever looks at one part of the matrix.
+    /// Prints an answer when one part of the matrix is looked at.
     #[expect(clippy::print_stdout, reason = "answers are for people to read")]
     fn show(&self, command: &Command, answer: &Answer) {
         if std::env::var_os("WORKRAIL_DAMAGE_SHOW").is_some() {
