@@ -49,19 +49,11 @@ fn root(current: &Current) -> Result<Utf8PathBuf, Failure> {
 }
 
 fn unusable(error: &FsError) -> Failure {
-    match error.kind {
+    if error.kind == FsErrorKind::TooManyOpenFiles {
         // Nothing is wrong with the data directory, and it passes.
-        FsErrorKind::TooManyOpenFiles => workrail_engine::disk_error(error).into(),
-        FsErrorKind::NotFound
-        | FsErrorKind::AlreadyExists
-        | FsErrorKind::NoSpace
-        | FsErrorKind::Quota
-        | FsErrorKind::ReadOnly
-        | FsErrorKind::PermissionDenied
-        | FsErrorKind::WrongKind
-        | FsErrorKind::TooLarge { .. }
-        | FsErrorKind::Io => Failure::Environment(error.to_string()),
+        return workrail_engine::disk_error(error).into();
     }
+    Failure::Environment(error.to_string())
 }
 
 fn opened(current: &Current, sources: Sources, store: LocalStore<Disk>) -> Opened {

@@ -56,7 +56,7 @@ impl<S: Store> Engine<S> {
             let content = self.content();
             let snapshot = content.snapshot(node.snapshot_ref)?;
             let workflow = content.workflow(at.workflow)?;
-            let wish = self.store.wished_preferences(session, at.run);
+            let wish = self.store.wished_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
             let decision = advance(Advance {
                 facts,
                 node: at.node,

@@ -57,6 +57,7 @@ impl<S: Store> Engine<S> {
         let tip = facts.preferred_tip(run).and_then(|tip| facts.node(tip));
         let tip = tip.ok_or_else(|| error::internal("a run has a tip"))?;
         let snapshot = self.content().snapshot(tip.snapshot_ref)?;
+        let wish = self.store.wished_preferences(facts.session_id(), run);
         Ok(RunPreferences {
             session_id: facts.session_id(),
             run_id: run,
@@ -65,10 +66,10 @@ impl<S: Store> Engine<S> {
             status: facts.run_status(run, snapshot.state().is_complete()),
             applied: facts.preferences(tip.node_id),
             applied_at: tip.node_id,
-            pending: self.store.wished_preferences(facts.session_id(), run),
+            pending: wish.map_err(|cause| error::io(&cause))?,
             pending_problem: self
                 .store
-                .has_unreadable_wishes(facts.session_id())
+                .has_unreadable_wishes(facts.session_id(), &|run| facts.run(run).is_some())
                 .then_some(UNREADABLE_WISHES),
         })
     }

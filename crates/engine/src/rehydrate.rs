@@ -109,7 +109,8 @@ impl Reading<'_> {
         now: Option<WorkflowHash>,
     ) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        let wish = self.wishes.wished_preferences(facts.session_id(), at.run);
+        // Only told here: looking fails for no wish.
+        let wish = self.wishes.wished_preferences(facts.session_id(), at.run).unwrap_or_default();
         if let Some(wish) = wish.filter(|wish| *wish != facts.preferences(at.node)) {
             let message = format!(
                 "A change to {} is pending; it is applied when this step is completed.",

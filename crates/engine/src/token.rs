@@ -11,7 +11,6 @@ use workrail_model::event::EventIndex;
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::keyring::Keyring;
 use workrail_model::token::{TokenEncoding, TokenKind};
-use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::keyring::{KeyringError, KeyringStore};
 use workrail_ports::session_store::{SessionReader, StoreError};
 
@@ -98,21 +97,6 @@ impl From<StoreError> for KeysError {
     }
 }
 
-/// A failure that may be gone with the next call, unlike a file that this user may not read.
-fn is_passing(cause: &FsError) -> bool {
-    match cause.kind {
-        FsErrorKind::TooManyOpenFiles | FsErrorKind::Io => true,
-        FsErrorKind::NotFound
-        | FsErrorKind::AlreadyExists
-        | FsErrorKind::NoSpace
-        | FsErrorKind::Quota
-        | FsErrorKind::ReadOnly
-        | FsErrorKind::PermissionDenied
-        | FsErrorKind::WrongKind
-        | FsErrorKind::TooLarge { .. } => false,
-    }
-}
-
 /// Whether a call may make the first keys of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FirstKeys {
@@ -184,7 +168,9 @@ impl Signer {
         match self.read_keys(first) {
             Ok(()) => Ok(()),
             // A disk that fails for a moment says nothing about the keys that are known.
-            Err(KeysError::Keyring(KeyringError::Io(cause))) if self.has_keys() && is_passing(&cause) => {
+            Err(KeysError::Keyring(KeyringError::Io(cause)))
+                if self.has_keys() && !cause.kind.is_verdict_on_file() =>
+            {
                 Ok(())
             }
             Err(KeysError::Keyring(cause)) => Err(error::keyring(cause)),

@@ -8,10 +8,11 @@ use crate::file_system::FsError;
 
 /// Seeing wishes, without any way to make one.
 pub trait WishReader: Send + Sync {
-    /// The preferences that the next advance of the run is to apply. What cannot be read is not a wish.
-    fn wished_preferences(&self, session: SessionId, run: RunId) -> Option<Preferences>;
-    /// Whether wishes were recorded for the session that cannot be read.
-    fn has_unreadable_wishes(&self, session: SessionId) -> bool;
+    /// The preferences that the next advance of the run is to apply. A damaged file holds none; a read that failed
+    /// is an error, since a person may have asked for less autonomy.
+    fn wished_preferences(&self, session: SessionId, run: RunId) -> Result<Option<Preferences>, FsError>;
+    /// Whether wishes were recorded for the session that cannot be read, or that name none of its runs.
+    fn has_unreadable_wishes(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool;
 }
 
 pub trait SessionControl: WishReader {

@@ -118,6 +118,22 @@ pub enum FsErrorKind {
     Io,
 }
 
+impl FsErrorKind {
+    /// True when a failed read says what is at the path: nothing, no file, one that is too long or one that this
+    /// user may not read. Otherwise the read itself failed, which is no verdict on the file and may pass.
+    pub fn is_verdict_on_file(self) -> bool {
+        match self {
+            Self::NotFound | Self::WrongKind | Self::TooLarge { .. } | Self::PermissionDenied => true,
+            Self::AlreadyExists
+            | Self::NoSpace
+            | Self::Quota
+            | Self::ReadOnly
+            | Self::TooManyOpenFiles
+            | Self::Io => false,
+        }
+    }
+}
+
 /// A failed file-system operation, with the path it was about.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{op:?} of `{path}` failed: {detail}")]

@@ -21,15 +21,21 @@ struct Wishes {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    fn wishes(&self, session: SessionId) -> BTreeMap<RunId, Preferences> {
-        self.readable_wishes(session).unwrap_or_default()
+    /// The wishes of a session; none where the file is missing or damaged.
+    fn wishes(&self, session: SessionId) -> Result<BTreeMap<RunId, Preferences>, FsError> {
+        Ok(self.readable_wishes(session)?.unwrap_or_default())
     }
 
-    /// The wishes of a session; `None` when there is no file, or none that can be read.
-    fn readable_wishes(&self, session: SessionId) -> Option<BTreeMap<RunId, Preferences>> {
-        let bytes = self.fs().read(&layout::control(session), 0, CONTROL_BYTES_MAX).ok()?;
+    fn readable_wishes(&self, session: SessionId) -> Result<Option<BTreeMap<RunId, Preferences>>, FsError> {
+        let bytes = match self.fs().read(&layout::control(session), 0, CONTROL_BYTES_MAX) {
+            Ok(bytes) => bytes,
+            // What may not be read may be intact, and may ask for less autonomy.
+            Err(error) if error.kind == FsErrorKind::PermissionDenied => return Err(error),
+            Err(error) if error.kind.is_verdict_on_file() => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let wishes = serde_json::from_slice::<Wishes>(&bytes).ok().filter(|wishes| wishes.v == 1);
-        wishes.map(|wishes| wishes.preferences)
+        Ok(wishes.map(|wishes| wishes.preferences))
     }
 
     fn write_wishes(
@@ -47,14 +53,18 @@ impl<F: FileSystem> LocalStore<F> {
 }
 
 impl<F: FileSystem> WishReader for LocalStore<F> {
-    fn wished_preferences(&self, session: SessionId, run: RunId) -> Option<Preferences> {
-        self.wishes(session).remove(&run)
+    fn wished_preferences(&self, session: SessionId, run: RunId) -> Result<Option<Preferences>, FsError> {
+        Ok(self.wishes(session)?.remove(&run))
     }
 
-    fn has_unreadable_wishes(&self, session: SessionId) -> bool {
+    fn has_unreadable_wishes(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool {
         let is_missing =
             self.fs().stat(&layout::control(session)).is_err_and(|error| error.kind == FsErrorKind::NotFound);
-        !is_missing && self.readable_wishes(session).is_none()
+        let is_readable = match self.readable_wishes(session) {
+            Ok(Some(wishes)) => wishes.keys().all(|run| is_run(*run)),
+            Ok(None) | Err(_) => false,
+        };
+        !is_missing && !is_readable
     }
 }
 
@@ -65,13 +75,13 @@ impl<F: FileSystem> SessionControl for LocalStore<F> {
         run: RunId,
         preferences: Preferences,
     ) -> Result<(), FsError> {
-        let mut wishes = self.wishes(session);
+        let mut wishes = self.wishes(session)?;
         wishes.insert(run, preferences);
         self.write_wishes(session, wishes)
     }
 
     fn forget_wish(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
-        let mut wishes = self.wishes(session);
+        let mut wishes = self.wishes(session)?;
         wishes.remove(&run);
         if !wishes.is_empty() {
             return self.write_wishes(session, wishes);

@@ -39,19 +39,9 @@ pub(crate) fn read<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Res
     let Some(path) = layout::events(session).child(name) else { return Ok(Bytes::NoSegment) };
     match fs.read(&path, 0, SEGMENT_BYTES_MAX) {
         Ok(bytes) => Ok(Bytes::Read(bytes)),
-        Err(error) => match error.kind {
-            FsErrorKind::NotFound | FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } => {
-                Ok(Bytes::NoSegment)
-            }
-            FsErrorKind::PermissionDenied => Ok(Bytes::Denied(error)),
-            // An error that may pass is no verdict on it.
-            FsErrorKind::AlreadyExists
-            | FsErrorKind::NoSpace
-            | FsErrorKind::Quota
-            | FsErrorKind::ReadOnly
-            | FsErrorKind::TooManyOpenFiles
-            | FsErrorKind::Io => Err(error),
-        },
+        Err(error) if error.kind == FsErrorKind::PermissionDenied => Ok(Bytes::Denied(error)),
+        Err(error) if error.kind.is_verdict_on_file() => Ok(Bytes::NoSegment),
+        Err(error) => Err(error),
     }
 }
 

@@ -427,11 +427,11 @@ impl SessionIndex for MemoryStore {
 }
 
 impl WishReader for MemoryStore {
-    fn wished_preferences(&self, session: SessionId, run: RunId) -> Option<Preferences> {
-        self.data().wishes.get(&(session, run)).copied()
+    fn wished_preferences(&self, session: SessionId, run: RunId) -> Result<Option<Preferences>, FsError> {
+        Ok(self.data().wishes.get(&(session, run)).copied())
     }
 
-    fn has_unreadable_wishes(&self, _session: SessionId) -> bool {
+    fn has_unreadable_wishes(&self, _session: SessionId, _is_run: &dyn Fn(RunId) -> bool) -> bool {
         false
     }
 }

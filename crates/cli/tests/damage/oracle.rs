@@ -210,6 +210,11 @@ impl<'a> Case<'a> {
                 let locks = ["replay", "verify"].iter().any(|name| command.name.starts_with(name)) || writes;
                 locks && may && self.damage.blocks_a_lock() && answer.said.contains(&file)
             }
+            // A wish that may not be read may ask for less autonomy: the advance waits for the right to read it.
+            Role::Wish if self.is_forbidden() => {
+                let needs_it = command.name.starts_with("prefs") || command.name.starts_with("advance");
+                needs_it && about_victim && answer.said.contains(&file)
+            }
             Role::Wish => self.harms && command.name.starts_with("prefs show") && about_victim,
             // A backup that cannot be read may need any content.
             Role::Backup => self.harms && command.name.starts_with("gc"),

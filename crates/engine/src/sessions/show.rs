@@ -92,7 +92,8 @@ impl Reading<'_> {
             };
             told.recap(tip)
         });
-        let wish = self.wishes.wished_preferences(facts.session_id(), run);
+        // Only told here: looking fails for no wish.
+        let wish = self.wishes.wished_preferences(facts.session_id(), run).unwrap_or_default();
         let at = NodeFacts {
             node: tip,
             run,

@@ -142,19 +142,9 @@ impl<F: FileSystem> LocalStore<F> {
     fn read_small(&self, path: &RelPath) -> Result<Option<Vec<u8>>, FsError> {
         match self.fs().read(path, 0, COUNTER_BYTES_MAX) {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(error) => match error.kind {
-                FsErrorKind::NotFound
-                | FsErrorKind::WrongKind
-                | FsErrorKind::PermissionDenied
-                | FsErrorKind::TooLarge { .. } => Ok(None),
-                // It may be there: without it, the counter would leave numbers out for nothing.
-                FsErrorKind::AlreadyExists
-                | FsErrorKind::NoSpace
-                | FsErrorKind::Quota
-                | FsErrorKind::ReadOnly
-                | FsErrorKind::TooManyOpenFiles
-                | FsErrorKind::Io => Err(error),
-            },
+            Err(error) if error.kind.is_verdict_on_file() => Ok(None),
+            // It may be there: without it, the counter would leave numbers out for nothing.
+            Err(error) => Err(error),
         }
     }
 
