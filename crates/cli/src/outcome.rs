@@ -28,7 +28,9 @@ pub(crate) enum Failure {
 
 impl From<Box<ErrorEnvelope>> for Failure {
     fn from(mut error: Box<ErrorEnvelope>) -> Self {
-        error.suggestion = workrail_engine::for_people(&error.suggestion);
+        if let Some(suggestion) = error.suggestion_for_people.take() {
+            error.suggestion = suggestion;
+        }
         Self::Refused(error)
     }
 }

@@ -20,12 +20,12 @@ use workrail_model::token::TokenKind;
 use crate::reply::{Reply, Tokens, sign, sign_stored};
 use crate::request::{ContinueWorkflow, Echo, Output};
 use crate::token::Attempts;
-use crate::{Answer, Engine, Store, error, rescue, token};
+use crate::{Answer, Engine, Store, error, token};
 
 impl<S: Store> Engine<S> {
-    pub(crate) fn advance(&self, ack: &str, request: ContinueWorkflow) -> Answer {
+    pub(crate) fn advance(&self, ack: &str, request: &ContinueWorkflow) -> Answer {
         let reading = self.reading();
-        let echo = Echo { run: request.run.as_deref(), step_id: request.step_id.as_deref() };
+        let echo = request.echo();
         let refused = |cause| reading.refused(cause, echo);
         let ack = self.signer.verify(ack, TokenKind::Ack).map_err(refused)?;
         let bookmark = request
@@ -35,11 +35,11 @@ impl<S: Store> Engine<S> {
             .transpose()?;
         if let Some(bookmark) = bookmark.filter(|bookmark| bookmark.session() != ack.session()) {
             let cause = error::other_session(bookmark.session(), ack.session());
-            return Err(reading.leading_back(cause, rescue::echoed_label(echo)));
+            return Err(reading.leading_back(cause, echo, None));
         }
         let workspace = self.workspace(request.workspace_path.as_deref())?;
-        let Output { notes_markdown: notes, artifacts } = request.output;
-        let context = Context::new(request.context).map_err(|cause| error::context(&cause))?;
+        let Output { notes_markdown: notes, artifacts } = request.output.clone();
+        let context = Context::new(request.context.clone()).map_err(|cause| error::context(&cause))?;
         let sent = AdvanceRequest { notes, artifacts, context };
         let session = ack.session();
         let observed = self.observed(session, workspace.as_ref());
@@ -105,8 +105,7 @@ impl<S: Store> Engine<S> {
         if let Some(bookmark) = bookmark {
             let bookmark = token::resolve(facts, bookmark).map_err(refused)?;
             check_scope(&bookmark, &resolved).map_err(|cause| {
-                let label = rescue::echoed_label(echo).unwrap_or_else(|| RunLabel::of(at.run));
-                reading.leading_back(error::token(&cause), Some(label))
+                reading.leading_back(error::token(&cause), echo, Some(RunLabel::of(at.run)))
             })?;
         }
         reading.check_echo(facts, at, echo)?;

@@ -12,14 +12,15 @@ use workrail_core::token::{NodeFacts, TokenError, check_scope};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::Context;
 use workrail_model::id::AttemptId;
-use workrail_model::reply::{Warning, WarningCode};
+use workrail_model::reply::{NextCall, Warning, WarningCode};
 use workrail_model::session::SessionBody;
 use workrail_model::token::TokenKind;
+use workrail_model::tool::ToolName;
 
 use crate::reply::{Reply, Tokens, sign};
 use crate::request::CheckpointWorkflow;
 use crate::token::Attempts;
-use crate::{Answer, Engine, Store, error, rescue, session, token};
+use crate::{Answer, Engine, Store, error, session, token};
 
 impl<S: Store> Engine<S> {
     pub(crate) fn checkpoint(&self, request: CheckpointWorkflow) -> Answer {
@@ -31,8 +32,18 @@ impl<S: Store> Engine<S> {
         match (&request.checkpoint_token, &request.session_token) {
             (Some(text), None) => self.checkpoint_step(text, &request, &sent),
             (None, Some(text)) => self.checkpoint_session(text, &request, &sent),
-            (Some(_), Some(_)) | (None, None) => Err(error::one_checkpoint_token(&request)),
+            (Some(_), Some(_)) | (None, None) => Err(self.one_checkpoint_token(&request)),
         }
+    }
+
+    fn one_checkpoint_token(&self, request: &CheckpointWorkflow) -> Box<ErrorEnvelope> {
+        let mut error = error::one_checkpoint_token();
+        let Some(token) = &request.state_token else {
+            return self.reading().leading_back(error, request.echo(), None);
+        };
+        error.next_call =
+            Some(NextCall::new(ToolName::ContinueWorkflow, [("stateToken", Value::from(token.clone()))]));
+        error
     }
 
     fn checkpoint_step(&self, text: &str, request: &CheckpointWorkflow, sent: &AdvanceRequest) -> Answer {
@@ -46,7 +57,7 @@ impl<S: Store> Engine<S> {
             .transpose()?;
         if let Some(bookmark) = bookmark.filter(|bookmark| bookmark.session() != verified.session()) {
             let cause = error::other_session(bookmark.session(), verified.session());
-            return Err(reading.leading_back(cause, rescue::echoed_label(request.echo())));
+            return Err(reading.leading_back(cause, request.echo(), None));
         }
         let refused = |cause: TokenError| reading.refused(cause.into(), request.echo());
         self.hold(verified.session(), |held| {
@@ -56,8 +67,7 @@ impl<S: Store> Engine<S> {
             if let Some(bookmark) = &bookmark {
                 let bookmark = token::resolve(facts, bookmark).map_err(refused)?;
                 check_scope(&bookmark, &resolved).map_err(|cause| {
-                    let label = rescue::echoed_label(request.echo()).unwrap_or_else(|| RunLabel::of(at.run));
-                    reading.leading_back(error::token(&cause), Some(label))
+                    reading.leading_back(error::token(&cause), request.echo(), Some(RunLabel::of(at.run)))
                 })?;
             }
             reading.check_echo(facts, at, request.echo())?;

@@ -18,15 +18,14 @@ mod import;
 mod inspect;
 mod list;
 mod mint;
+pub mod next_call;
 mod preferences;
 mod references;
 mod rehydrate;
 mod reply;
 pub mod report;
 pub mod request;
-mod rescue;
 mod resume;
-
 mod salvage;
 mod servers;
 mod session;
@@ -57,7 +56,7 @@ pub use approve::Waiting;
 use cards::Cards;
 use catalog::Catalog;
 use contents::{Content, Contents};
-pub use error::{for_people, io as disk_error};
+pub use error::io as disk_error;
 pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::SessionOrRun;
 use folded::FoldedSessions;
@@ -187,43 +186,34 @@ impl<S: Store> Engine<S> {
     }
 
     /// Completes the pending step with an ack, or returns it again without one.
-    pub fn continue_workflow(&self, request: ContinueWorkflow) -> Answer {
+    pub fn continue_workflow(&self, mut request: ContinueWorkflow) -> Answer {
         let looks = request.ack_token.is_none() && request.continue_token.is_none();
         self.signer.refresh(if looks { FirstKeys::Look } else { FirstKeys::DoNotMake })?;
-        let tokens = [&request.ack_token, &request.state_token, &request.continue_token];
-        let sent = rescue::said_by(tokens);
-        self.advance_or_look(request).map_err(|refused| self.reading().led_by_tokens(refused, sent))
-    }
-
-    fn advance_or_look(&self, mut request: ContinueWorkflow) -> Answer {
+        let too_many = request.ack_token.is_some() || request.state_token.is_some();
+        if request.continue_token.is_some() && too_many {
+            return Err(self.reading().leading_back(error::too_many_tokens(), request.echo(), None));
+        }
         if let Some(text) = request.continue_token.take() {
-            if request.ack_token.is_some() || request.state_token.is_some() {
-                let label = rescue::echoed_label(request.echo());
-                return Err(self.reading().leading_back(error::too_many_tokens(), label));
-            }
             // Another name for whichever one token the caller has; its own prefix says which.
             match text.starts_with(TokenKind::State.prefix()) {
                 true => request.state_token = Some(text),
                 false => request.ack_token = Some(text),
             }
         }
-        match (request.ack_token.take(), request.state_token.clone()) {
-            (Some(ack), _) => self.advance(&ack, request),
+        match (&request.ack_token, &request.state_token) {
+            (Some(ack), _) => self.advance(ack, &request),
             (None, Some(state)) => {
                 let workspace = self.workspace(request.workspace_path.as_deref())?;
-                self.reading().rehydrate(&state, &request, workspace.as_ref())
+                self.reading().rehydrate(state, &request, workspace.as_ref())
             }
-            (None, None) => {
-                Err(self.reading().leading_back(error::no_token(), rescue::echoed_label(request.echo())))
-            }
+            (None, None) => Err(self.reading().leading_back(error::no_token(), request.echo(), None)),
         }
     }
 
     /// Saves work beside the pending step without completing it.
     pub fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer {
         self.signer.refresh(FirstKeys::DoNotMake)?;
-        let sent = rescue::said_by([&request.checkpoint_token, &request.state_token]);
-        self.checkpoint(request).map_err(|refused| self.reading().led_by_tokens(refused, sent))
+        self.checkpoint(request)
     }
 
     /// Finds runs again without any token.

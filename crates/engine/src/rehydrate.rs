@@ -21,7 +21,7 @@ use crate::gate::Reading;
 use crate::mint::fresh_attempt;
 use crate::request::{ContinueWorkflow, Echo};
 use crate::token::Attempts;
-use crate::{Answer, error, reply, rescue, token};
+use crate::{Answer, error, next_call, reply, token};
 
 /// So many other runs are looked at; a session with more is told "and more".
 const OTHER_RUNS_MAX: usize = 12;
@@ -156,12 +156,12 @@ impl Reading<'_> {
         at: NodeFacts,
         echo: Echo<'_>,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        if echo == Echo::default() {
+        if echo.run.is_none() && echo.step_id.is_none() {
             return Ok(());
         }
         let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
         let snapshot = self.content.snapshot(node.snapshot_ref)?;
         let step = snapshot.state().pending_step().map(|step| &step.step_id);
-        if rescue::fits(echo, at, step) { Ok(()) } else { Err(self.mixed_up(facts, at, step, echo)) }
+        if next_call::fits(echo, at, step) { Ok(()) } else { Err(self.mixed_up(facts, at, step, echo)) }
     }
 }

@@ -207,22 +207,26 @@ impl Request {
     }
 }
 
-/// Which run and step the caller believes to be at; checked against the token (G35).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a call says about the run and step it means, beside the token that is followed; checked against that (G35).
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Echo<'a> {
     pub(crate) run: Option<&'a str>,
     pub(crate) step_id: Option<&'a str>,
+    /// All tokens of the call; their readable parts say which run was meant when nothing else does.
+    pub(crate) tokens: [Option<&'a str>; 3],
 }
 
 impl ContinueWorkflow {
     pub(crate) fn echo(&self) -> Echo<'_> {
-        Echo { run: self.run.as_deref(), step_id: self.step_id.as_deref() }
+        let tokens = [&self.ack_token, &self.state_token, &self.continue_token].map(Option::as_deref);
+        Echo { run: self.run.as_deref(), step_id: self.step_id.as_deref(), tokens }
     }
 }
 
 impl CheckpointWorkflow {
     pub(crate) fn echo(&self) -> Echo<'_> {
-        Echo { run: self.run.as_deref(), step_id: self.step_id.as_deref() }
+        let tokens = [&self.checkpoint_token, &self.state_token, &None].map(Option::as_deref);
+        Echo { run: self.run.as_deref(), step_id: self.step_id.as_deref(), tokens }
     }
 }
 

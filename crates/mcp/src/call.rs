@@ -3,13 +3,13 @@
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use workrail_engine::next_call;
 use workrail_engine::request::Request;
 use workrail_engine::{Answer, Reply};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
 
-use crate::acceptable::{acceptable, shortened};
 use crate::repair;
 
 /// What the server needs of the engine; implemented by the engine over any store.
@@ -38,47 +38,10 @@ fn answer(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Valu
     let answered = request(tool, arguments).and_then(|request| execution.answer(request));
     answered.map_err(|mut error| {
         if error.next_call.is_none() {
-            error.next_call = leading_on(&error, tool, again);
+            error.next_call = next_call::after(&error, tool, again);
         }
         error
     })
-}
-
-/// The call that leads on from an error, where the engine did not know a better one.
-fn leading_on(error: &ErrorEnvelope, tool: ToolName, again: Map<String, Value>) -> Option<NextCall> {
-    match error.code {
-        // The engine knows what is wrong with a value; what the call looks like without it is known here.
-        ErrorCode::ValidationError if error.details.is_some() => {
-            Some(acceptable(tool, again, error.details.as_ref()))
-        }
-        ErrorCode::ValidationError | ErrorCode::StoreKeyringUnusable | ErrorCode::StoreSafeMode => None,
-        // No tool reads a bundle: people import them.
-        ErrorCode::BundleInvalidFormat
-        | ErrorCode::BundleUnsupportedVersion
-        | ErrorCode::BundleIntegrityFailed
-        | ErrorCode::BundleMissingSnapshot
-        | ErrorCode::BundleMissingPinnedWorkflow
-        | ErrorCode::BundleEventOrderInvalid
-        | ErrorCode::BundleManifestOrderInvalid => None,
-        ErrorCode::WorkflowInvalid | ErrorCode::WorkflowNotFound => {
-            Some(NextCall::new(ToolName::ListWorkflows, []))
-        }
-        ErrorCode::TokenSessionLocked
-        | ErrorCode::SessionLocked
-        | ErrorCode::StoreBusy
-        | ErrorCode::StoreIo
-        | ErrorCode::InternalInvariant => Some(NextCall { tool, arguments: again }),
-        ErrorCode::TokenInvalidFormat
-        | ErrorCode::TokenUnsupportedVersion
-        | ErrorCode::TokenBadSignature
-        | ErrorCode::TokenScopeMismatch
-        | ErrorCode::TokenUnknownNode
-        | ErrorCode::TokenWorkflowHashMismatch
-        | ErrorCode::SessionNotFound
-        | ErrorCode::SessionCorrupt
-        | ErrorCode::SessionUnknownVersion
-        | ErrorCode::StoreContentDamaged => Some(NextCall::new(ToolName::ResumeSession, [])),
-    }
 }
 
 fn request(tool: ToolName, arguments: Map<String, Value>) -> Result<Request, Box<ErrorEnvelope>> {
@@ -103,6 +66,7 @@ fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Box<Er
             message: format!("In {place}: {}. Nothing was recorded.", error.into_inner()),
             retry: Retry::RetryableImmediate,
             suggestion: format!("Correct {place} as the tool's input schema says and call again."),
+            suggestion_for_people: None,
             next_call: None,
             details: None,
         })
@@ -121,7 +85,7 @@ fn failed(error: &ErrorEnvelope) -> CallToolResult {
     let mut text = format!("{}: {}\n\n{}", error.code.as_str(), error.message, error.suggestion);
     if let Some(call) = &error.next_call {
         // The structured call is whole; the words name what is too long to be read.
-        let shown = NextCall { tool: call.tool, arguments: shortened(call.arguments.clone()) };
+        let shown = NextCall { tool: call.tool, arguments: next_call::shortened(call.arguments.clone()) };
         text.push_str(&format!("\n\nCall {} with:\n{}", shown.tool, shown.arguments_text()));
     }
     // The envelope is strings, numbers and plain JSON: it always serialises.
@@ -145,7 +109,8 @@ pub(crate) fn refused(tool: ToolName, arguments: Map<String, Value>, reason: &st
         retry: Retry::RetryableImmediate,
         suggestion: "Send each key once, integers beyond 2^53-1 as strings, and flatter values; as below."
             .to_owned(),
-        next_call: Some(acceptable(tool, arguments, None)),
+        suggestion_for_people: None,
+        next_call: Some(next_call::acceptable(tool, arguments, None)),
         details: None,
     })
 }
@@ -160,6 +125,7 @@ pub(crate) fn crashed() -> CallToolResult {
         suggestion: "Repeat a call that has a token once, with the same tokens. After a start, call resume_session first: the run may \
                      exist."
             .to_owned(),
+        suggestion_for_people: None,
         next_call: None,
         details: None,
     })

@@ -3,7 +3,6 @@
 //! Stdout belongs to the transport; nothing here prints. A failure inside one call never ends the
 //! server.
 
-mod acceptable;
 mod call;
 pub mod catalogue;
 pub mod http;

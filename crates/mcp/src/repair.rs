@@ -4,17 +4,13 @@
 //! The checks come from the served schema, so that what is taught is what is taken.
 
 use serde_json::{Map, Value, json};
+use workrail_engine::next_call;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::nearest::nearest;
-use workrail_model::placeholder;
-use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
 
-use crate::acceptable::whole_or_shortened;
 use crate::catalogue::input_schema;
 
-/// No label is as long as this.
-const LABEL_BYTES_MAX: usize = 64;
 /// More than this many slips teach nothing.
 const PROBLEMS_MAX: usize = 8;
 
@@ -30,7 +26,7 @@ pub(crate) fn checked(
 ) -> Result<Map<String, Value>, Box<ErrorEnvelope>> {
     let schema = input_schema(tool);
     let mut checking = Checking { problems: Vec::new(), tool };
-    let mut fitted = checking.object("", schema, arguments);
+    let fitted = checking.object("", schema, arguments);
     if checking.problems.is_empty() {
         return Ok(fitted);
     }
@@ -42,62 +38,21 @@ pub(crate) fn checked(
         message.push_str(&format!("; and {more} more"));
     }
     message.push_str(". Nothing was recorded.");
-    let complete = required(schema).all(|name| fitted.contains_key(name)) && has_token(tool, &fitted);
-    if tool == ToolName::CheckpointWorkflow && is_nothing(fitted.get("output")) {
-        fitted.insert("output".to_owned(), json!({ "notesMarkdown": placeholder::CHECKPOINT_NOTES }));
-    }
-    let next_call = if complete {
-        NextCall { tool, arguments: whole_or_shortened(fitted) }
-    } else {
-        way_back(tool, &fitted)
-    };
+    let has_required = required(schema).all(|name| fitted.contains_key(name));
     Err(Box::new(ErrorEnvelope {
         code: ErrorCode::ValidationError,
         message,
         retry: Retry::RetryableImmediate,
         suggestion: "Send the call as corrected below; keep your own texts where they are only named."
             .to_owned(),
-        next_call: Some(next_call),
+        suggestion_for_people: None,
+        next_call: Some(next_call::corrected(tool, fitted, has_required)),
         details: None,
     }))
 }
 
 fn required(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
-}
-
-/// Whether a call that goes nowhere without a token has one left.
-fn has_token(tool: ToolName, fitted: &Map<String, Value>) -> bool {
-    match tool {
-        ToolName::ContinueWorkflow | ToolName::CheckpointWorkflow => fitted.keys().any(|name| is_token(name)),
-        ToolName::ListWorkflows
-        | ToolName::InspectWorkflow
-        | ToolName::StartWorkflow
-        | ToolName::ResumeSession
-        | ToolName::StartSession => true,
-    }
-}
-
-/// Whether an output holds neither notes nor artifacts, which a checkpoint refuses.
-pub(crate) fn is_nothing(output: Option<&Value>) -> bool {
-    let member = |name: &str| output.and_then(|output| output.get(name));
-    let blank = member("notesMarkdown").and_then(Value::as_str).is_none_or(|notes| notes.trim().is_empty());
-    blank && member("artifacts").and_then(Value::as_array).is_none_or(Vec::is_empty)
-}
-
-/// Where a call that cannot be completed from its own arguments is looked up.
-fn way_back(tool: ToolName, fitted: &Map<String, Value>) -> NextCall {
-    match tool {
-        ToolName::ContinueWorkflow | ToolName::CheckpointWorkflow => {
-            let run = fitted.get("run").and_then(Value::as_str).filter(|run| run.len() <= LABEL_BYTES_MAX);
-            NextCall::new(ToolName::ResumeSession, run.map(|run| ("query", Value::from(run))))
-        }
-        ToolName::ListWorkflows
-        | ToolName::InspectWorkflow
-        | ToolName::StartWorkflow
-        | ToolName::ResumeSession
-        | ToolName::StartSession => NextCall::new(ToolName::ListWorkflows, []),
-    }
 }
 
 fn is_token(place: &str) -> bool {

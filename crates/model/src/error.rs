@@ -108,10 +108,20 @@ pub struct ErrorEnvelope {
     pub retry: Retry,
     /// Exactly what to do next.
     pub suggestion: String,
+    /// The same for a person at a terminal, who runs commands and has neither calls nor tokens; where it differs.
+    #[serde(skip)]
+    pub suggestion_for_people: Option<String>,
     /// The call that leads on, ready to be sent as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_call: Option<NextCall>,
     /// Structured facts; never needed to act.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
+}
+
+impl ErrorEnvelope {
+    /// What a person at a terminal should do next.
+    pub fn suggestion_for_a_person(&self) -> &str {
+        self.suggestion_for_people.as_deref().unwrap_or(&self.suggestion)
+    }
 }

@@ -181,6 +181,7 @@ fn the_error_envelope_has_this_shape() {
         message: "m".to_owned(),
         retry: Retry::RetryableAfterMs { after_ms: 1000 },
         suggestion: "s".to_owned(),
+        suggestion_for_people: None,
         next_call: None,
         details: None,
     };

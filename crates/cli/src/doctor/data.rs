@@ -42,7 +42,7 @@ pub(super) fn look(findings: &mut Findings) {
         Err(failure) => {
             let (what, fix) = match failure {
                 outcome::Failure::Refused(error) | outcome::Failure::Stopped(error) => {
-                    (error.message, error.suggestion)
+                    (error.message.clone(), error.suggestion_for_a_person().to_owned())
                 }
                 outcome::Failure::Call(text) | outcome::Failure::Environment(text) => {
                     (text, format!("make {root} readable and writable for this user"))
@@ -58,7 +58,9 @@ fn keys(findings: &mut Findings, opened: &Opened) {
     match opened.engine.keys() {
         Ok(Some(_)) => findings.good(DATA, "the signing keys are usable, and private to this user"),
         Ok(None) => findings.good(DATA, "no signing keys yet; the first run creates them"),
-        Err(error) => findings.problem(DATA, error.message, error.suggestion),
+        Err(error) => {
+            findings.problem(DATA, error.message.clone(), error.suggestion_for_a_person().to_owned())
+        }
     }
     if let Err(error) = opened.store.http_secret() {
         let what = format!("the HTTP secret in the folder `keys` cannot be used: {error}");
@@ -121,7 +123,9 @@ fn sessions(findings: &mut Findings, opened: &Opened) {
                 findings.problem(SESSIONS, format!("{}: {}", unwell.session, unwell.cause.message), fix);
             }
         }
-        Err(error) => findings.problem(SESSIONS, error.message, error.suggestion),
+        Err(error) => {
+            findings.problem(SESSIONS, error.message.clone(), error.suggestion_for_a_person().to_owned())
+        }
     }
 }
 
@@ -161,7 +165,13 @@ fn pending(findings: &mut Findings, opened: &Opened) {
 fn servers(findings: &mut Findings, opened: &Opened) {
     let running = match opened.engine.servers() {
         Ok(running) => running,
-        Err(error) => return findings.warning(SERVERS, error.message, error.suggestion),
+        Err(error) => {
+            return findings.warning(
+                SERVERS,
+                error.message.clone(),
+                error.suggestion_for_a_person().to_owned(),
+            );
+        }
     };
     findings.good(SERVERS, format!("{} running", running.len()));
     for server in running.iter().filter(|server| server.version != version::LONG) {

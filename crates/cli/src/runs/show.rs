@@ -65,7 +65,7 @@ fn point(engine: &LocalEngine, link: NodeLink, json: bool) -> Result<(), Failure
 /// Says why no call is shown that continues a run.
 pub(super) fn without_keys(engine: &LocalEngine) {
     if let Some(problem) = engine.keys_problem() {
-        output::toned(Tone::Warning, &format!("{}\n{}", problem.message, problem.suggestion));
+        output::toned(Tone::Warning, &format!("{}\n{}", problem.message, problem.suggestion_for_a_person()));
     }
 }
 

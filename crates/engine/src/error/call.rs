@@ -11,7 +11,7 @@ use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
 use workrail_ports::workspace::WorkspacePathError;
 
-use super::{Boxed, decide, envelope, invalid};
+use super::{Advice, Boxed, advise, decide, envelope, invalid};
 use crate::request::{CheckpointWorkflow, ResumeSession};
 
 pub(crate) fn bad_idempotency_key(bytes: usize, max: usize) -> Boxed {
@@ -45,20 +45,13 @@ pub(crate) fn two_homes() -> Boxed {
     error
 }
 
-pub(crate) fn one_checkpoint_token(request: &CheckpointWorkflow) -> Boxed {
-    let mut error = invalid(
+pub(crate) fn one_checkpoint_token() -> Boxed {
+    invalid(
         "checkpoint_workflow needs either `checkpointToken` (of a run's last reply) or `sessionToken`."
             .to_owned(),
         "Send the checkpointToken of the last reply. If it is lost, show the step again as below: the reply has a \
          fresh one.",
-    );
-    error.next_call = Some(match &request.state_token {
-        Some(token) => {
-            NextCall::new(ToolName::ContinueWorkflow, [("stateToken", Value::from(token.clone()))])
-        }
-        None => NextCall::new(ToolName::ResumeSession, []),
-    });
-    error
+    )
 }
 
 /// A refused checkpoint; an empty one is shown what to send.
@@ -112,10 +105,9 @@ pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Bo
             format!("{unhealthy} sessions are damaged or cannot be read")
         };
         error.message.push_str(&format!(" {count}; it may be there."));
-        error.suggestion = format!(
-            "Tell the user: `workrail session list` shows the damaged sessions. {}",
-            error.suggestion
-        );
+        let advice = Advice::for_the_user("`workrail session list` shows the damaged sessions");
+        let latest = error.suggestion.clone();
+        advise(&mut error, advice.for_agents(&latest));
         error.details = Some(json!({ "unhealthySessions": unhealthy }));
     }
     error.next_call = Some(NextCall::new(ToolName::ResumeSession, []));

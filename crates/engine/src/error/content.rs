@@ -8,7 +8,11 @@ use workrail_model::plan::AttachmentKind;
 use workrail_model::reply::NextCall;
 use workrail_ports::content::ContentError;
 
-use super::{Boxed, chain, envelope, io, sentence};
+use super::{Advice, Boxed, advise, chain, envelope, io, sentence};
+
+const REPAIR: &str = "`workrail store repair --all`, which computes the file again or, with `--from BACKUP`, takes it \
+                      from a backup";
+const AFFECTED: &str = "`workrail store verify` names the sessions that need it";
 
 /// Runs that an error names; of more it gives the number.
 const RUNS_NAMED_MAX: usize = 8;
@@ -24,10 +28,11 @@ pub(crate) fn content(cause: ContentError) -> Boxed {
 pub(crate) fn lost_reply(cause: ContentError, look: NextCall) -> Boxed {
     let mut error = content(cause);
     if error.code == ErrorCode::StoreContentDamaged {
-        error.suggestion = "Do not start over: this call was recorded before, only its stored reply is lost. Call \
-                            continue_workflow as below: it shows the step that followed with new tokens and changes \
-                            nothing."
-            .to_owned();
+        advise(
+            &mut error,
+            "Do not start over: this call was recorded before, only its stored reply is lost. Call continue_workflow \
+             as below: it shows the step that followed with new tokens and changes nothing.",
+        );
     }
     error.next_call = Some(look);
     error
@@ -37,10 +42,13 @@ pub(crate) fn lost_reply(cause: ContentError, look: NextCall) -> Boxed {
 pub(crate) fn unexportable_content(cause: ContentError) -> Boxed {
     let mut error = content(cause);
     if error.code == ErrorCode::StoreContentDamaged {
-        error.suggestion = "Run `workrail store repair --all`, which computes the file again or, with `--from BACKUP`, takes \
-                            it from a backup. If neither has it, move the session with `workrail store backup FOLDER` and \
-                            `workrail store restore`: they copy everything but this file."
-            .to_owned();
+        advise(
+            &mut error,
+            format!(
+                "Run {REPAIR}. If neither has it, move the session with `workrail store backup FOLDER` and \
+                 `workrail store restore`: they copy everything but this file."
+            ),
+        );
     }
     error
 }
@@ -60,9 +68,13 @@ fn damaged(what: &str) -> Boxed {
         ErrorCode::StoreContentDamaged,
         Retry::NotRetryable,
         format!("{what}. Nothing was changed."),
-        "Do not start over: the record of the run is intact. Ask the user to run `workrail store repair --all`, which computes \
-         the file again or, with `--from BACKUP`, takes it from a backup; `workrail store verify` names the sessions that need it. \
-         Then send the same call again.",
+        Advice {
+            suggestion: format!(
+                "Do not start over: the record of the run is intact. Ask the user to run {REPAIR}; {AFFECTED}. Then \
+                 send the same call again."
+            ),
+            for_people: Some(format!("Run {REPAIR}; {AFFECTED}. Then run the command again.")),
+        },
     )
 }
 

@@ -2,6 +2,7 @@
 //!
 //! No suggestion destroys anything: not a command, not a file to remove (G71).
 
+mod advice;
 mod bundle;
 mod call;
 mod content;
@@ -27,6 +28,7 @@ use workrail_ports::file_system::{FsError, FsErrorKind, FsOp};
 use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
 
+use advice::{Advice, sentence};
 pub(crate) use bundle::*;
 pub(crate) use call::*;
 pub(crate) use content::*;
@@ -36,9 +38,23 @@ pub(crate) use workflow::*;
 
 type Boxed = Box<ErrorEnvelope>;
 
-fn envelope(code: ErrorCode, retry: Retry, message: String, suggestion: &str) -> Boxed {
-    let suggestion = suggestion.to_owned();
-    Box::new(ErrorEnvelope { code, message, retry, suggestion, next_call: None, details: None })
+fn envelope(code: ErrorCode, retry: Retry, message: String, advice: impl Into<Advice>) -> Boxed {
+    let Advice { suggestion, for_people: suggestion_for_people } = advice.into();
+    Box::new(ErrorEnvelope {
+        code,
+        message,
+        retry,
+        suggestion,
+        suggestion_for_people,
+        next_call: None,
+        details: None,
+    })
+}
+
+fn advise(error: &mut ErrorEnvelope, advice: impl Into<Advice>) {
+    let Advice { suggestion, for_people } = advice.into();
+    error.suggestion = suggestion;
+    error.suggestion_for_people = for_people;
 }
 
 fn invalid(message: String, suggestion: &str) -> Boxed {
@@ -47,8 +63,13 @@ fn invalid(message: String, suggestion: &str) -> Boxed {
 
 pub(crate) fn internal(detail: &str) -> Boxed {
     let message = format!("A rule that must always hold did not: {detail}. Nothing was recorded.");
-    let suggestion = "Repeat the call once; if it fails again, report it as a defect of WorkRail.";
-    envelope(ErrorCode::InternalInvariant, Retry::RetryableImmediate, message, suggestion)
+    let advice = Advice {
+        suggestion: "Repeat the call once; if it fails again, report it as a defect of WorkRail.".to_owned(),
+        for_people: Some(
+            "Run the command again; if it fails again, report it as a defect of WorkRail.".to_owned(),
+        ),
+    };
+    envelope(ErrorCode::InternalInvariant, Retry::RetryableImmediate, message, advice)
 }
 
 pub(crate) fn decide(cause: &DecideError) -> Boxed {
@@ -152,27 +173,6 @@ pub(crate) fn step_text(cause: &StepTextTooLong) -> Boxed {
     error
 }
 
-/// How a suggestion asks for the same call once more; `for_people` has the other wording.
-const SEND_AGAIN: &str = "send the same call again with the same arguments";
-const SEND_AGAIN_SOON: &str = "Send the same call again in a moment";
-const RECORDED_ONCE: &str = " If it was recorded, you get the recorded answer; nothing is recorded twice.";
-
-/// A suggestion for someone at a terminal, who runs commands and has neither calls nor tokens.
-pub fn for_people(suggestion: &str) -> String {
-    const WORDS: [(&str, &str); 8] = [
-        (RECORDED_ONCE, ""),
-        (SEND_AGAIN, "run the command again"),
-        (SEND_AGAIN_SOON, "Run the command again in a moment"),
-        ("Send the same call again", "Run the command again"),
-        ("send the same call again", "run the command again"),
-        ("repeat the call", "run the command again"),
-        ("Repeat the call once", "Run the command once more"),
-        ("Tell the user: ", ""),
-    ];
-    let said = WORDS.iter().fold(suggestion.to_owned(), |text, (call, command)| text.replace(call, command));
-    sentence(&said)
-}
-
 pub(crate) fn store(cause: StoreError) -> Boxed {
     match &cause {
         StoreError::Locked { .. } => token(&TokenError::SessionLocked),
@@ -227,9 +227,11 @@ fn busy() -> Boxed {
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
         "Other processes are using the store, and the wait for them was too long. Nothing was recorded."
             .to_owned(),
-        &format!("{SEND_AGAIN_SOON}."),
+        Advice::repeat_soon(""),
     )
 }
+
+const RECORDED_ONCE: &str = "If it was recorded, you get the recorded answer; nothing is recorded twice.";
 
 /// The disk failed when all of the write but its commit was there: a later call finds it recorded, or records it.
 fn uncertain(cause: &FsError) -> Boxed {
@@ -237,7 +239,7 @@ fn uncertain(cause: &FsError) -> Boxed {
     error.message = format!(
         "The disk refused to work: {cause}. This call may have been recorded all the same; earlier work is intact."
     );
-    error.suggestion = format!("{}, then {SEND_AGAIN}.{RECORDED_ONCE}", remedy(cause));
+    advise(&mut error, Advice::repeat_after(remedy(cause)).for_agents(RECORDED_ONCE));
     error.details = Some(json!({ "outcome": "unknown", "fix": remedy(cause) }));
     error
 }
@@ -254,11 +256,12 @@ pub(crate) fn look_before_repeating(mut error: Boxed, made: &str, repeat: &str, 
         return error;
     }
     let fix = error.details.as_ref().and_then(|details| details["fix"].as_str()).unwrap_or("Check the disk");
-    error.suggestion = format!(
+    let look_first = format!(
         "Do not send this call again yet: it could make a second one. {fix}, then call {} as below. If it finds \
          {made}, continue with that. If it does not, {repeat}",
         look.tool
     );
+    advise(&mut error, look_first);
     error.retry = Retry::NotRetryable;
     error.next_call = Some(look);
     error
@@ -268,7 +271,7 @@ pub(crate) fn look_before_repeating(mut error: Boxed, made: &str, repeat: &str, 
 pub(crate) fn started_but_not_shown(mut error: Boxed, label: &str) -> Boxed {
     error.message =
         format!("Run {label} was started, but its first step cannot be shown now. {}", error.message);
-    error.suggestion = "Do not start it again: call resume_session as below to continue the run.".to_owned();
+    advise(&mut error, "Do not start it again: call resume_session as below to continue the run.");
     error.next_call = Some(NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]));
     error
 }
@@ -282,20 +285,22 @@ pub fn io(cause: &FsError) -> Boxed {
             ErrorCode::StoreBusy,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
             format!("Too many files are open: {cause}. Nothing was acknowledged; earlier work is intact."),
-            &format!("{SEND_AGAIN_SOON}. If it persists: {next}."),
+            Advice::repeat_soon(&format!("If it persists: {next}.")),
         );
     }
     envelope(
         ErrorCode::StoreIo,
         Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },
         format!("The disk refused to work: {cause}. Nothing was acknowledged; earlier work is intact."),
-        &format!("{next}, then {SEND_AGAIN}."),
+        Advice::repeat_after(next),
     )
 }
 
+const STOP: &str = "Stop working on this run.";
+
 /// Nothing is damaged as far as anybody knows.
-const ACCESS_DENIED: &str = "Tell the user: give the user that runs WorkRail read permission for the named file or folder \
-                             (`chmod u+r` on a file, `chmod u+rwx` on a folder), then repeat the call. Nothing is lost.";
+const ACCESS_DENIED: &str = "give the user that runs WorkRail read permission for the named file or folder \
+                             (`chmod u+r` on a file, `chmod u+rwx` on a folder). Nothing is lost";
 
 pub(crate) fn health(session: SessionId, found: &SessionHealth) -> Boxed {
     let (code, why) = match found {
@@ -307,16 +312,18 @@ pub(crate) fn health(session: SessionId, found: &SessionHealth) -> Boxed {
             (ErrorCode::SessionUnknownVersion, format!("{record} has version {version}"))
         }
     };
-    let suggestion = match found {
-        SessionHealth::UnknownVersion { .. } => "Update WorkRail, then repeat the call.",
+    let advice = match found {
+        SessionHealth::UnknownVersion { .. } => Advice::repeat_after("Update WorkRail"),
         SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { .. } }
-        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { .. }, .. } => ACCESS_DENIED,
+        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { .. }, .. } => {
+            Advice::for_the_user(ACCESS_DENIED)
+        }
         SessionHealth::Healthy | SessionHealth::CorruptHead { .. } | SessionHealth::CorruptTail { .. } => {
-            "Stop working on this run. Tell the user: the records before the damage are intact."
+            Advice::for_the_user("the records before the damage are intact").after(STOP)
         }
     };
     let message = format!("Session {session} cannot be continued: {why}. Nothing was changed.");
-    let mut error = envelope(code, Retry::NotRetryable, message, suggestion);
+    let mut error = envelope(code, Retry::NotRetryable, message, advice);
     error.details = serde_json::to_value(found).ok();
     error
 }
@@ -326,7 +333,7 @@ pub(crate) fn fold(session: SessionId, cause: &FoldError) -> Boxed {
         ErrorCode::SessionCorrupt,
         Retry::NotRetryable,
         format!("Session {session} cannot be continued: {}.", chain(cause)),
-        "Stop working on this run. Tell the user: nothing was changed.",
+        Advice::for_the_user("nothing was changed").after(STOP),
     )
 }
 
@@ -337,24 +344,24 @@ pub(crate) fn keyring(cause: KeyringError) -> Boxed {
         }
         KeyringError::Io(error) if error.kind == FsErrorKind::WrongKind => unusable_keyring(
             &format!("the folder of the signing keys cannot be used: {error}"),
-            "Tell the user: move `keys` out of the data directory, then restore it from a backup or run `workrail store keys \
-             new`.",
+            "move `keys` out of the data directory, then restore it from a backup or run `workrail store keys \
+             new`",
         ),
         KeyringError::Io(error) => io(error),
         KeyringError::Locked => envelope(
             ErrorCode::StoreBusy,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
             format!("{}. Nothing was recorded.", sentence(&cause.to_string())),
-            &format!("{SEND_AGAIN_SOON}."),
+            Advice::repeat_soon(""),
         ),
         KeyringError::Exposed { .. } => unusable_keyring(
             &cause.to_string(),
-            "Tell the user: give the folder `keys` of the data directory mode 0700 and the files in it mode 0600.",
+            "give the folder `keys` of the data directory mode 0700 and the files in it mode 0600",
         ),
         KeyringError::ForeignOwner { .. } => unusable_keyring(
             &cause.to_string(),
-            "Tell the user: run WorkRail as the owner of the data directory, or give the folder `keys` and the files \
-             in it to the user who runs WorkRail.",
+            "run WorkRail as the owner of the data directory, or give the folder `keys` and the files \
+             in it to the user who runs WorkRail",
         ),
         KeyringError::Invalid { .. } | KeyringError::UnknownVersion { .. } => {
             unusable_keyring(&cause.to_string(), KEYRING_REMEDY)
@@ -367,12 +374,12 @@ pub(crate) fn keyring(cause: KeyringError) -> Boxed {
 }
 
 /// The keys may be whole: only access to them is missing, and new keys could not be written there either.
-const KEYRING_ACCESS: &str = "Tell the user: in the data directory, give the folder `keys` mode 0700 and the files in \
-     it mode 0600 (`chmod 700 keys && chmod 600 keys/*`), owned by the user who runs WorkRail.";
+const KEYRING_ACCESS: &str = "in the data directory, give the folder `keys` mode 0700 and the files in \
+     it mode 0600 (`chmod 700 keys && chmod 600 keys/*`), owned by the user who runs WorkRail";
 
 /// Both ways out; the sessions themselves need no keys.
-const KEYRING_REMEDY: &str = "Tell the user: restore keys/keyring.json from a backup, or run `workrail store keys new`. New \
-     keys end the tokens in open chats; resume_session then finds every run again.";
+const KEYRING_REMEDY: &str = "restore keys/keyring.json from a backup, or run `workrail store keys new`. New \
+     keys end the tokens in open chats; resume_session then finds every run again";
 
 /// Sessions exist and the keyring does not: making another one silently would end every token unsaid.
 pub(crate) fn keyring_lost() -> Boxed {
@@ -384,7 +391,7 @@ pub(crate) fn keyring_lost() -> Boxed {
 
 fn unusable_keyring(what: &str, remedy: &str) -> Boxed {
     let message = format!("{}. No token can be signed or checked; all sessions are intact.", sentence(what));
-    envelope(ErrorCode::StoreKeyringUnusable, Retry::NotRetryable, message, remedy)
+    envelope(ErrorCode::StoreKeyringUnusable, Retry::NotRetryable, message, Advice::for_the_user(remedy))
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
@@ -396,11 +403,6 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = inner.source();
     }
     text
-}
-
-fn sentence(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 #[cfg(test)]
@@ -437,14 +439,14 @@ mod tests {
             keyring(KeyringError::Locked),
         ];
         for error in errors {
-            let said = for_people(&error.suggestion);
+            let said = error.suggestion_for_a_person();
             assert!(said.to_lowercase().contains("run the command again"), "{said}");
             assert!(!said.contains("call") && !said.contains("token"), "{said}");
         }
         let denied =
             keyring(KeyringError::Io(FsError { kind: FsErrorKind::PermissionDenied, ..failed_sync() }));
         assert!(denied.suggestion.contains("0700") && !denied.suggestion.contains("keys new"));
-        assert!(for_people(&denied.suggestion).starts_with("In the data directory"));
+        assert!(denied.suggestion_for_a_person().starts_with("In the data directory"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
 use workrail_model::tool::ToolName;
 
-use super::{Boxed, envelope, invalid, sentence};
+use super::{Advice, Boxed, envelope, invalid, sentence};
 use crate::request::ContinueWorkflow;
 
 pub(crate) fn token(cause: &TokenError) -> Boxed {
@@ -44,8 +44,8 @@ pub(crate) fn token(cause: &TokenError) -> Boxed {
         }
         TokenError::WorkflowHashMismatch { .. } => "Use a token from the latest reply of this run.",
         TokenError::SessionLocked => {
-            "Send the same call again after the given time. If it persists, look for another WorkRail \
-             process that hangs."
+            let advice = Advice::repeat_soon("If it persists, look for another WorkRail process that hangs.");
+            return envelope(cause.code(), retry, message, advice);
         }
     };
     envelope(cause.code(), retry, message, suggestion)

@@ -10,7 +10,7 @@ use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{SafeModeReason, UpkeepError};
 
-use super::{Boxed, envelope, health, invalid, io, remedy, sentence, store, unknown_reference};
+use super::{Boxed, advise, envelope, health, invalid, io, remedy, sentence, store, unknown_reference};
 
 /// Doubts named in one message; the rest is counted.
 const DOUBTS_SHOWN_MAX: usize = 5;
@@ -55,7 +55,7 @@ pub(crate) fn upkeep_io(cause: &FsError) -> Boxed {
     if cause.kind != FsErrorKind::TooManyOpenFiles {
         error.message = format!("The disk refused to work: {cause}. Nothing that is needed was removed.");
     }
-    error.suggestion = format!("{}, then run the same command again.", remedy(cause));
+    advise(&mut error, format!("{}, then run the same command again.", remedy(cause)));
     error
 }
 
@@ -126,7 +126,7 @@ fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
         ),
     };
     error.message = message;
-    suggestion.clone_into(&mut error.suggestion);
+    advise(&mut error, suggestion);
     error
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn copy(cause: CopyError) -> Boxed {
         CopyError::Source(StoreError::Io(cause)) => {
             let mut error = io(&cause);
             error.message = format!("The store that is copied could not be read: {cause}.");
-            error.suggestion = format!("{}, then run the same command again.", remedy(&cause));
+            advise(&mut error, format!("{}, then run the same command again.", remedy(&cause)));
             error
         }
         CopyError::Source(cause) => upkeep(cause.into()),
@@ -167,9 +167,10 @@ pub(crate) fn copy(cause: CopyError) -> Boxed {
             let mut error = io(&cause);
             error.message =
                 format!("The copy could not be written: {cause}. Everything copied so far is intact.");
-            error.suggestion = format!(
-                "{}, then run the same command again; it continues where it stopped.",
-                remedy(&cause)
+            let fix = remedy(&cause);
+            advise(
+                &mut error,
+                format!("{fix}, then run the same command again; it continues where it stopped."),
             );
             error
         }

@@ -9,7 +9,7 @@ use workrail_model::text::truncate_with_marker;
 use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceError;
 
-use super::{Boxed, envelope, sentence};
+use super::{Advice, Boxed, envelope, sentence};
 
 /// Problems of a workflow file in one answer; the rest is counted.
 const DIAGNOSTICS_BYTES_MAX: usize = 4000;
@@ -22,7 +22,7 @@ pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[
         None => format!("Known: {}. {next}", known.join(", ")),
     };
     let message = format!("No workflow has the id `{id}`.");
-    let mut error = envelope(ErrorCode::WorkflowNotFound, Retry::NotRetryable, message, &suggestion);
+    let mut error = envelope(ErrorCode::WorkflowNotFound, Retry::NotRetryable, message, suggestion);
     error.details = Some(json!({ "nearest": nearest, "known": known }));
     error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
     error
@@ -33,7 +33,7 @@ pub(crate) fn unusable_workflow(id: &WorkflowId, file: &str, why: &str) -> Boxed
         ErrorCode::WorkflowInvalid,
         Retry::NotRetryable,
         format!("`{id}` cannot be used: {file}: {why}"),
-        "Fix the file as the message says, then repeat the call.",
+        Advice::repeat_after("Fix the file as the message says"),
     )
 }
 

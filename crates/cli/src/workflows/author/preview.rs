@@ -36,7 +36,11 @@ fn by_id(text: &str) -> Result<CompiledWorkflow, Failure> {
     let catalog = Catalog::new(Arc::new(settings::sources()?));
     let found = catalog.compiled(&id, default_workspace().as_ref());
     let entry = found.map_err(|error| {
-        Failure::Call(format!("{}\n{} A path to a file works too.", error.message, error.suggestion))
+        Failure::Call(format!(
+            "{}\n{} A path to a file works too.",
+            error.message,
+            error.suggestion_for_a_person()
+        ))
     })?;
     Ok((*entry.workflow).clone())
 }

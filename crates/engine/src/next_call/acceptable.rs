@@ -9,7 +9,7 @@ use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
 
-use crate::repair::is_nothing;
+use super::is_nothing;
 
 /// A corrected call is shown whole up to this size; beyond it, long texts are named instead.
 const SHOWN_BYTES_MAX: usize = 4096;
@@ -26,11 +26,7 @@ const KEPT_DEPTH_MAX: usize = JSON_DEPTH_MAX / 2;
 const RESERVED_CONTEXT_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
 
 /// The same call without what the engine found too large or not allowed. `details` is what it measured.
-pub(crate) fn acceptable(
-    tool: ToolName,
-    mut arguments: Map<String, Value>,
-    details: Option<&Value>,
-) -> NextCall {
+pub fn acceptable(tool: ToolName, mut arguments: Map<String, Value>, details: Option<&Value>) -> NextCall {
     let usable = |path: &str| path.starts_with('/') && !path.chars().any(char::is_control);
     if !arguments.get("workspacePath").and_then(Value::as_str).is_some_and(usable) {
         arguments.remove("workspacePath");
@@ -142,7 +138,7 @@ pub(crate) fn whole_or_shortened(arguments: Map<String, Value>) -> Map<String, V
 
 /// A call that is small enough to be shown: long texts are named by their length, and of many members the
 /// first are kept.
-pub(crate) fn shortened(arguments: Map<String, Value>) -> Map<String, Value> {
+pub fn shortened(arguments: Map<String, Value>) -> Map<String, Value> {
     let mut value = Value::Object(arguments);
     if value.to_string().len() > SHOWN_BYTES_MAX {
         name_long_texts(&mut value);

@@ -39,16 +39,19 @@ impl Reading<'_> {
                     | TokenError::WorkflowHashMismatch { .. }
                     | TokenError::SessionLocked => None,
                 };
-                // What the caller says beside the token counts first: it was typed, not cut.
-                let label = echoed_label(echo).or(label);
-                self.leading_back(error::token(&cause), label)
+                self.leading_back(error::token(&cause), echo, label)
             }
         }
     }
 
-    /// Adds the call that shows the labelled run again, or the search when that is not certain.
-    pub(crate) fn leading_back(&self, mut refused: Boxed, label: Option<RunLabel>) -> Boxed {
-        let named = label.map(|label| (label, self.named(label).unwrap_or(Named::Nobody)));
+    /// Adds the call that shows the run again that was meant, or the search when that is not certain. `label` is what
+    /// the refused token says.
+    pub(crate) fn leading_back(&self, mut refused: Boxed, echo: Echo<'_>, label: Option<RunLabel>) -> Boxed {
+        // What the caller says beside the token counts first: it was typed, not cut.
+        let labels = [echoed_label(echo), label, label_in_tokens(echo)].into_iter().flatten();
+        let named = labels
+            .map(|label| (label, self.named(label).unwrap_or(Named::Nobody)))
+            .find(|(_, named)| !matches!(named, Named::Nobody));
         match named {
             Some((label, Named::One(found))) => {
                 let (session, place) = *found;
@@ -76,15 +79,6 @@ impl Reading<'_> {
         refused
     }
 
-    /// When nothing else said which run was meant, the tokens of the call may: all that can be read agree.
-    pub(crate) fn led_by_tokens(&self, refused: Boxed, label: Option<RunLabel>) -> Boxed {
-        let lost = refused
-            .next_call
-            .as_ref()
-            .is_some_and(|call| *call == NextCall::new(ToolName::ResumeSession, []));
-        if lost && label.is_some() { self.leading_back(refused, label) } else { refused }
-    }
-
     fn wrong_kind(&self, found: &VerifiedToken, wanted: TokenKind, echo: Echo<'_>) -> Boxed {
         let mut refused = error::wrong_token_kind(found.kind(), wanted);
         let node = self.look(found.session(), |facts| {
@@ -101,14 +95,14 @@ impl Reading<'_> {
                 let own = look_call(&self.signer.state(found.session(), at), RunLabel::of(at.run));
                 self.back_to_echoed(refused, echo, own)
             }
-            Ok(None) | Err(_) => self.leading_back(refused, echoed_label(echo)),
+            Ok(None) | Err(_) => self.leading_back(refused, echo, None),
         }
     }
 
     /// Leads to the run that the caller names; when there is none of that name, to the token's own, which is
     /// the one thing that is certain then.
     fn back_to_echoed(&self, refused: Boxed, echo: Echo<'_>, own: NextCall) -> Boxed {
-        let refused = self.leading_back(refused, echoed_label(echo));
+        let refused = self.leading_back(refused, echo, None);
         if refused.next_call.as_ref().is_some_and(|call| call.tool == own.tool) {
             return refused;
         }
@@ -155,12 +149,12 @@ fn names(echo: Echo<'_>, at: NodeFacts) -> bool {
 }
 
 /// The one label that the tokens of a call show, whatever else is wrong with them.
-pub(crate) fn said_by<'a>(tokens: impl IntoIterator<Item = &'a Option<String>>) -> Option<RunLabel> {
-    let tokens: Vec<&str> = tokens.into_iter().flatten().map(String::as_str).collect();
+fn label_in_tokens(echo: Echo<'_>) -> Option<RunLabel> {
+    let tokens: Vec<&str> = echo.tokens.into_iter().flatten().collect();
     readable_label(&tokens.join(" "))
 }
 
-pub(crate) fn echoed_label(echo: Echo<'_>) -> Option<RunLabel> {
+fn echoed_label(echo: Echo<'_>) -> Option<RunLabel> {
     echo.run.and_then(|run| RunLabel::parse(&run.trim().to_ascii_lowercase()).ok())
 }
 

@@ -1,0 +1,103 @@
+//! The one policy for the call that leads on from an error (G70).
+//!
+//! An error that knows its own next call sets it where it is made (`error`). A token that was refused leads back to its
+//! run (`run`). Arguments that were refused are offered again without what was wrong (`acceptable`). For all others the
+//! error's code decides.
+
+mod acceptable;
+mod run;
+
+use serde_json::{Map, Value, json};
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
+use workrail_model::placeholder;
+use workrail_model::reply::NextCall;
+use workrail_model::tool::ToolName;
+
+pub use acceptable::{acceptable, shortened};
+pub(crate) use run::fits;
+
+/// No label is as long as this.
+const LABEL_BYTES_MAX: usize = 64;
+
+/// The call that leads on from an error that has none of its own; `sent` are the arguments that led to it.
+pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) -> Option<NextCall> {
+    match error.code {
+        ErrorCode::ValidationError if error.details.is_some() => {
+            Some(acceptable(tool, sent, error.details.as_ref()))
+        }
+        ErrorCode::ValidationError | ErrorCode::StoreKeyringUnusable | ErrorCode::StoreSafeMode => None,
+        // No tool reads a bundle: people import them.
+        ErrorCode::BundleInvalidFormat
+        | ErrorCode::BundleUnsupportedVersion
+        | ErrorCode::BundleIntegrityFailed
+        | ErrorCode::BundleMissingSnapshot
+        | ErrorCode::BundleMissingPinnedWorkflow
+        | ErrorCode::BundleEventOrderInvalid
+        | ErrorCode::BundleManifestOrderInvalid => None,
+        ErrorCode::WorkflowInvalid | ErrorCode::WorkflowNotFound => {
+            Some(NextCall::new(ToolName::ListWorkflows, []))
+        }
+        ErrorCode::TokenSessionLocked
+        | ErrorCode::SessionLocked
+        | ErrorCode::StoreBusy
+        | ErrorCode::StoreIo
+        | ErrorCode::InternalInvariant => Some(NextCall { tool, arguments: sent }),
+        ErrorCode::TokenInvalidFormat
+        | ErrorCode::TokenUnsupportedVersion
+        | ErrorCode::TokenBadSignature
+        | ErrorCode::TokenScopeMismatch
+        | ErrorCode::TokenUnknownNode
+        | ErrorCode::TokenWorkflowHashMismatch
+        | ErrorCode::SessionNotFound
+        | ErrorCode::SessionCorrupt
+        | ErrorCode::SessionUnknownVersion
+        | ErrorCode::StoreContentDamaged => Some(NextCall::new(ToolName::ResumeSession, [])),
+    }
+}
+
+/// The call with its arguments corrected to the tool's schema; where they do not suffice for a call, the tool that
+/// finds what is missing.
+pub fn corrected(tool: ToolName, mut fitted: Map<String, Value>, has_required: bool) -> NextCall {
+    if !has_required || !has_token(tool, &fitted) {
+        return finding_what_is_missing(tool, &fitted);
+    }
+    if tool == ToolName::CheckpointWorkflow && is_nothing(fitted.get("output")) {
+        fitted.insert("output".to_owned(), json!({ "notesMarkdown": placeholder::CHECKPOINT_NOTES }));
+    }
+    NextCall { tool, arguments: acceptable::whole_or_shortened(fitted) }
+}
+
+/// Whether a call that goes nowhere without a token has one left.
+fn has_token(tool: ToolName, fitted: &Map<String, Value>) -> bool {
+    match tool {
+        ToolName::ContinueWorkflow | ToolName::CheckpointWorkflow => {
+            fitted.keys().any(|name| name.ends_with("Token"))
+        }
+        ToolName::ListWorkflows
+        | ToolName::InspectWorkflow
+        | ToolName::StartWorkflow
+        | ToolName::ResumeSession
+        | ToolName::StartSession => true,
+    }
+}
+
+fn finding_what_is_missing(tool: ToolName, fitted: &Map<String, Value>) -> NextCall {
+    match tool {
+        ToolName::ContinueWorkflow | ToolName::CheckpointWorkflow => {
+            let run = fitted.get("run").and_then(Value::as_str).filter(|run| run.len() <= LABEL_BYTES_MAX);
+            NextCall::new(ToolName::ResumeSession, run.map(|run| ("query", Value::from(run))))
+        }
+        ToolName::ListWorkflows
+        | ToolName::InspectWorkflow
+        | ToolName::StartWorkflow
+        | ToolName::ResumeSession
+        | ToolName::StartSession => NextCall::new(ToolName::ListWorkflows, []),
+    }
+}
+
+/// Whether an output holds neither notes nor artifacts, which a checkpoint refuses.
+fn is_nothing(output: Option<&Value>) -> bool {
+    let member = |name: &str| output.and_then(|output| output.get(name));
+    let blank = member("notesMarkdown").and_then(Value::as_str).is_none_or(|notes| notes.trim().is_empty());
+    blank && member("artifacts").and_then(Value::as_array).is_none_or(Vec::is_empty)
+}
