@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use workrail_core::decide::advance::{Advance, AdvanceRequest, Decision, advance, recorded};
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
@@ -17,7 +16,7 @@ use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::strict_json;
 use workrail_model::token::TokenKind;
 
-use crate::reply::{Reply, Tokens, sign, sign_stored};
+use crate::reply::{OfferedTokens, Reply, Tokens, sign, sign_stored};
 use crate::request::{ContinueWorkflow, Echo, Output};
 use crate::token::Attempts;
 use crate::{Answer, Engine, Store, error, token};
@@ -187,7 +186,7 @@ impl<S: Store> Engine<S> {
              {how} send it again with ackToken {fork}"
         );
         reply.warn(&Warning { code: WarningCode::ReplayInputDiffers, message });
-        reply.set("forkAckToken", Value::from(fork));
+        reply.offer(&OfferedTokens { fork_ack_token: Some(fork), ..OfferedTokens::default() })?;
         Ok(reply)
     }
 }

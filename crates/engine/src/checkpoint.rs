@@ -17,7 +17,7 @@ use workrail_model::session::SessionBody;
 use workrail_model::token::TokenKind;
 use workrail_model::tool::ToolName;
 
-use crate::reply::{Reply, Tokens, sign};
+use crate::reply::{OfferedTokens, Reply, Tokens, sign};
 use crate::request::CheckpointWorkflow;
 use crate::token::Attempts;
 use crate::{Answer, Engine, Store, error, session, token};
@@ -122,7 +122,7 @@ impl<S: Store> Engine<S> {
                  changed. To record this payload as well, send it with checkpointToken {next}"
             );
             reply.warn(&Warning { code: WarningCode::ReplayInputDiffers, message });
-            reply.set("checkpointToken", Value::from(next));
+            reply.offer(&OfferedTokens { checkpoint_token: Some(next), ..OfferedTokens::default() })?;
         }
         Ok(reply)
     }

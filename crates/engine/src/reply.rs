@@ -63,8 +63,10 @@ impl Reply {
         }
     }
 
-    pub(crate) fn set(&mut self, member: &str, value: Value) {
-        self.body.insert(member.to_owned(), value);
+    /// Offers tokens that the stored reply does not have; they replace its own.
+    pub(crate) fn offer(&mut self, tokens: &OfferedTokens) -> Result<(), Box<ErrorEnvelope>> {
+        self.body.extend(object(tokens)?);
+        Ok(())
     }
 }
 
@@ -86,6 +88,16 @@ struct RunReply {
 #[derive(Deserialize)]
 struct LabelledRun {
     label: String,
+}
+
+/// Tokens for recording another payload, in the fields of a reply's body that they have there.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OfferedTokens {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fork_ack_token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) checkpoint_token: Option<String>,
 }
 
 /// The tokens of one reply.

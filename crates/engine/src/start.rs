@@ -8,7 +8,6 @@ use workrail_core::decide::start::{Begun, Start, Started, start};
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
-use workrail_core::reply::{LongText, ReplyInput, ReplyMoment, StepExtras, render};
 use workrail_model::canonical::canonical_digest;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
@@ -18,7 +17,7 @@ use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::{GOAL_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use workrail_model::name::WorkflowId;
 use workrail_model::preferences::{Mode, PreferenceSource};
-use workrail_model::reply::{NextCall, ReferenceInfo, StoredReply, Warning, WarningCode};
+use workrail_model::reply::{NextCall, ReferenceInfo, Warning, WarningCode};
 use workrail_model::token::TokenKind;
 use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceFile;
@@ -38,10 +37,8 @@ struct Prepared {
     context: Context,
     mode: Option<Mode>,
     references: Vec<ReferenceInfo>,
-    /// What a legacy id should become.
-    suggested: Option<String>,
-    /// What the caller asked for, when it is an older name of the workflow.
-    asked: Option<WorkflowId>,
+    /// What is to be said about the id that the caller used.
+    notices: Vec<Warning>,
     observed: Vec<Observed>,
 }
 
@@ -93,7 +90,7 @@ impl<S: Store> Engine<S> {
             self.remember_workspace(session, workspace);
         }
         self.contents.keep_workflow(begun.workflow_hash, Arc::clone(&prepared.workflow));
-        let shown = self.reading().look(session, |facts| self.started(facts, &prepared, &begun));
+        let shown = self.reading().look(session, |facts| self.signed(facts, &begun));
         shown.map_err(|failed| match keyed {
             Some(_) => failed,
             None => error::started_but_not_shown(failed, &label),
@@ -146,14 +143,15 @@ impl<S: Store> Engine<S> {
         keyed: Option<&Keyed>,
     ) -> Result<Prepared, Box<ErrorEnvelope>> {
         let CatalogEntry { workflow, source, suggested, asked, .. } = self.catalog.compiled(id, workspace)?;
+        let old_name = asked.as_ref().map(|asked| alias_used(&workflow, asked));
+        let old_form = suggested.as_deref().map(|better| legacy_id(&workflow, better));
         Ok(Prepared {
             run: match keyed {
                 Some(keyed) => derive::keyed_run_id(home.keyed_session(&keyed.key), &keyed.key),
                 None => self.fresh_run()?,
             },
             references: self.reading().references(&workflow, Some(&source), workspace),
-            suggested,
-            asked,
+            notices: old_name.into_iter().chain(old_form).collect(),
             workflow,
             source,
             context: initial_context(request)?,
@@ -173,8 +171,7 @@ impl<S: Store> Engine<S> {
             None => self.fresh_session()?,
         };
         let facts = SessionState::new(session);
-        let started = self.decide_start(&facts, prepared, None)?;
-        let started = self.with_recorded_reply(&facts, prepared, started, keyed)?;
+        let started = self.decide_start(&facts, prepared, None, keyed)?;
         match self.create_once(session, started.plan)? {
             Creation::Made => Ok(Some((session, started.begun))),
             Creation::Exists => match keyed {
@@ -194,23 +191,6 @@ impl<S: Store> Engine<S> {
         let resolved = token::resolve(facts, parent).map_err(refused)?;
         let at = resolved.at().ok_or_else(|| error::internal("a parent token names a node"))?;
         Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))
-    }
-
-    /// Renders the reply from the facts as they will be, and puts it into the plan.
-    fn with_recorded_reply(
-        &self,
-        facts: &SessionState,
-        prepared: &Prepared,
-        started: Started,
-        keyed: Option<&Keyed>,
-    ) -> Result<Started, Box<ErrorEnvelope>> {
-        let Some(keyed) = keyed else { return Ok(started) };
-        let mut after = facts.clone();
-        for event in started.plan.events() {
-            after.apply(event).map_err(|cause| error::fold(facts.session_id(), &cause))?;
-        }
-        let reply = self.first_reply(&after, prepared, &started.begun)?;
-        started.with_reply(keyed.request_digest, &reply).map_err(|cause| error::decide(&cause))
     }
 
     fn start_again(&self, home: &Home, keyed: Option<&Keyed>) -> Answer {
@@ -280,8 +260,7 @@ impl<S: Store> Engine<S> {
                 return Ok(());
             }
             let parent = link(held.state())?;
-            let started = self.decide_start(held.state(), prepared, parent)?;
-            let started = self.with_recorded_reply(held.state(), prepared, started, keyed)?;
+            let started = self.decide_start(held.state(), prepared, parent, keyed)?;
             begun = Some(started.begun);
             held.append(started.plan)
         });
@@ -303,6 +282,7 @@ impl<S: Store> Engine<S> {
         facts: &SessionState,
         prepared: &Prepared,
         parent: Option<ParentLink>,
+        keyed: Option<&Keyed>,
     ) -> Result<Started, Box<ErrorEnvelope>> {
         let (preferences, preference_source) = match prepared.mode {
             Some(mode) => (mode.preferences(), PreferenceSource::User),
@@ -313,9 +293,8 @@ impl<S: Store> Engine<S> {
             },
         };
         start(Start {
-            session: facts.session_id(),
+            facts,
             run: prepared.run,
-            next_event_index: facts.next_event_index(),
             workflow: &prepared.workflow,
             source_kind: prepared.source.kind,
             source_ref: &prepared.source.reference,
@@ -325,47 +304,19 @@ impl<S: Store> Engine<S> {
             parent,
             references: &prepared.references,
             observed: &prepared.observed,
-            facts,
+            other_runs: self.reading().other_runs(facts, prepared.run),
+            notices: prepared.notices.clone(),
+            repeatable: keyed.map(|keyed| keyed.request_digest),
             minting: self.minting()?,
         })
         .map_err(|cause| error::decide(&cause))
     }
 
-    fn first_reply(
-        &self,
-        facts: &SessionState,
-        prepared: &Prepared,
-        begun: &Begun,
-    ) -> Result<StoredReply, Box<ErrorEnvelope>> {
-        let mut warnings = begun.warnings.clone();
-        warnings.extend(prepared.asked.as_ref().map(|asked| alias_used(&prepared.workflow, asked)));
-        warnings.extend(prepared.suggested.as_deref().map(|better| legacy_id(&prepared.workflow, better)));
-        let rendered = render(&ReplyInput {
-            facts,
-            run: prepared.run,
-            workflow: &prepared.workflow,
-            state: &begun.state,
-            context: &prepared.context,
-            preferences: facts.preferences(begun.root),
-            moment: ReplyMoment::Started,
-            // Judged before the start was recorded.
-            long_text: LongText::Shorten,
-            beside: StepExtras {
-                references: prepared.references.clone(),
-                warnings,
-                other_runs: self.reading().other_runs(facts, prepared.run),
-                ..StepExtras::default()
-            },
-        });
-        rendered.map_err(|cause| error::step_text(&cause))
-    }
-
-    fn started(&self, facts: &SessionState, prepared: &Prepared, begun: &Begun) -> Answer {
-        let body = self.first_reply(facts, prepared, begun)?;
+    fn signed(&self, facts: &SessionState, begun: &Begun) -> Answer {
         let at = token::node_facts(facts, begun.root)?;
-        let attempts = Attempts::both(begun.attempt, begun.state.pending_step().is_some());
+        let attempts = Attempts::both(begun.attempt, begun.reply.body.pending.is_some());
         let tokens = self.signer.tokens(facts.session_id(), at, attempts);
-        reply::sign(&body, &tokens, self.signer.bookmarks(facts))
+        reply::sign(&begun.reply, &tokens, self.signer.bookmarks(facts))
     }
 }
 

@@ -131,9 +131,12 @@ async fn strict(request: Request, next: Next) -> Response {
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, message::too_long());
     };
     match message::check(&bytes) {
-        // Written again: a call that is let in only to be answered carries the reason now.
-        Ok(message) => {
+        // Written again: what the SDK reads is what was checked.
+        Ok((message, ambiguity)) => {
             parts.headers.remove(header::CONTENT_LENGTH);
+            if let Some(ambiguity) = ambiguity {
+                parts.extensions.insert(ambiguity);
+            }
             next.run(Request::from_parts(parts, Body::from(message.to_string()))).await
         }
         Err(refused) => refusal(StatusCode::BAD_REQUEST, refused),

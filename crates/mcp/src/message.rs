@@ -2,10 +2,10 @@
 //! reason instead (G3, G70).
 
 use rmcp::ErrorData;
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, JsonRpcError, RequestId};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use workrail_model::strict_json::{self, JsonError};
 
 /// One message at most, on either transport. The largest useful call holds notes and artifacts of one step.
@@ -28,43 +28,39 @@ struct Envelope {
     method: Option<IgnoredAny>,
 }
 
+/// Why a call was let in only to be answered: its JSON says two things at once, or something that cannot be kept.
+/// Bad input of a tool is answered by the tool, with the call that would pass, and never carried out (G70).
+#[derive(Clone, Debug)]
+pub(crate) struct Ambiguity(pub(crate) String);
+
 /// Reads one message strictly.
 pub(crate) fn read(bytes: &[u8]) -> Result<ClientJsonRpcMessage, Refused> {
-    let value = check(bytes)?;
-    serde_json::from_value(value).map_err(|_| refused(bytes, Fault::Shape))
+    let (value, ambiguity) = check(bytes)?;
+    let mut message = serde_json::from_value(value).map_err(|_| refused(bytes, Fault::Shape))?;
+    if let (ClientJsonRpcMessage::Request(call), Some(ambiguity)) = (&mut message, ambiguity) {
+        call.request.extensions_mut().insert(ambiguity);
+    }
+    Ok(message)
 }
 
 /// Reads strictly without deciding what the message means.
-///
-/// A tool call whose content is ambiguous but readable is let in with the reason among its arguments: bad input of
-/// a tool is answered by the tool, with the call that would pass, and never carried out (G70).
-pub(crate) fn check(bytes: &[u8]) -> Result<Value, Refused> {
-    strict_json::parse(bytes).or_else(|error| {
-        let reason = error.to_string();
-        ambiguous_call(bytes, &reason).ok_or_else(|| refused(bytes, Fault::Json(error)))
-    })
+pub(crate) fn check(bytes: &[u8]) -> Result<(Value, Option<Ambiguity>), Refused> {
+    match strict_json::parse(bytes) {
+        Ok(value) => Ok((value, None)),
+        Err(error) => match ambiguous_call(bytes) {
+            Some(call) => Ok((call, Some(Ambiguity(error.to_string())))),
+            None => Err(refused(bytes, Fault::Json(error))),
+        },
+    }
 }
 
-/// Where the reason is among the arguments of a call that is let in only to be answered. A client that writes
-/// it itself is refused, too.
-const REFUSED_KEY: &str = "workrail/refused";
-
-/// Why a call that was let in must not be carried out.
-pub(crate) fn refusal_of(arguments: &mut Map<String, Value>) -> Option<String> {
-    arguments.remove(REFUSED_KEY).map(|reason| reason.as_str().unwrap_or_default().to_owned())
-}
-
-fn ambiguous_call(bytes: &[u8], reason: &str) -> Option<Value> {
+/// A tool call that an ordinary parser can read.
+fn ambiguous_call(bytes: &[u8]) -> Option<Value> {
     // The envelope refuses a repeated `id` or `method`: then nobody knows what is to be answered.
     let Envelope { id: Some(_), method: Some(_) } = serde_json::from_slice(bytes).ok()? else { return None };
-    let mut message: Value = serde_json::from_slice(bytes).ok()?;
-    if message.get("method").and_then(Value::as_str) != Some("tools/call") {
-        return None;
-    }
-    let params = message.get_mut("params")?.as_object_mut()?;
-    let arguments = params.entry("arguments").or_insert_with(|| Value::Object(Map::new())).as_object_mut()?;
-    arguments.insert(REFUSED_KEY.to_owned(), Value::from(reason));
-    Some(message)
+    let message: Value = serde_json::from_slice(bytes).ok()?;
+    let is_call = message.get("method").and_then(Value::as_str) == Some("tools/call");
+    (is_call && message.get("params").is_some_and(Value::is_object)).then_some(message)
 }
 
 /// The answer to a message that was not even read to its end.
@@ -141,9 +137,8 @@ mod tests {
             (deep.as_str(), "nested deeper than 64 levels"),
         ];
         for (arguments, reason) in table {
-            let mut message = check(&call(arguments)).expect("let in");
-            let arguments = message["params"]["arguments"].as_object_mut().expect("arguments");
-            let said = refusal_of(arguments).expect("the reason is there");
+            let (_, ambiguity) = check(&call(arguments)).expect("let in");
+            let said = ambiguity.expect("the reason is there").0;
             assert!(said.contains(reason), "{said}");
         }
         let other = br#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"a":1,"a":2}}"#;

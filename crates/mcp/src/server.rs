@@ -17,7 +17,7 @@ use workrail_model::tool::ToolName;
 
 use crate::call::{self, Execution};
 use crate::catalogue;
-use crate::message;
+use crate::message::Ambiguity;
 use crate::roots::Roots;
 
 const INSTRUCTIONS: &str = "WorkRail gives you a workflow one step at a time and keeps everything you do. \
@@ -27,6 +27,12 @@ are returned. Copy tokens, `run` and `stepId` exactly; they belong to the run wh
 reply, and several runs may be open at once. Save long work inside a step with checkpoint_workflow. If you lost \
 your place, call continue_workflow with the stateToken alone: it returns the pending step and changes nothing. In a \
 new chat, find the work again with resume_session. Every error has a `nextCall` that leads on.";
+
+/// What the transport found: our own sets it on the call, the SDK's hands on what is known of the HTTP request.
+fn ambiguity(context: &RequestContext<RoleServer>) -> Option<&Ambiguity> {
+    let http = || context.extensions.get::<axum::http::request::Parts>()?.extensions.get::<Ambiguity>();
+    context.extensions.get::<Ambiguity>().or_else(http)
+}
 
 #[derive(Clone)]
 pub struct Server {
@@ -83,8 +89,8 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(message, None));
         };
         let mut arguments = request.arguments;
-        if let Some(reason) = arguments.as_mut().and_then(message::refusal_of) {
-            return Ok(call::refused(tool, arguments.unwrap_or_default(), &reason).into());
+        if let Some(Ambiguity(reason)) = ambiguity(&context) {
+            return Ok(call::refused(tool, arguments.unwrap_or_default(), reason).into());
         }
         if catalogue::takes_workspace(tool)
             && !arguments.as_ref().is_some_and(|given| given.contains_key("workspacePath"))

@@ -8,11 +8,11 @@ use workrail_model::event::{
     WorkflowSourceKind,
 };
 use workrail_model::gap::Resolution;
-use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
+use workrail_model::id::{AttemptId, NodeId, RunId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::reason::{Advisory, Reason};
-use workrail_model::reply::{ReferenceInfo, StoredReply, Warning};
+use workrail_model::reply::{OtherRun, ReferenceInfo, StoredReply, Warning};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot};
 use workrail_model::text::BoundedText;
 
@@ -21,16 +21,15 @@ use super::observe::{self, Observed};
 use super::{DecideError, Minting, disclose, outputs};
 use crate::project::SessionState;
 use crate::reason::advisory_severity;
-use crate::render::prompt::{Lifecycle, render_step};
-use crate::{derive, interpret};
+use crate::reply::{LongText, ReplyInput, ReplyMoment, StepExtras};
+use crate::{derive, interpret, reply};
 
 /// A run to be started.
 #[derive(Debug)]
 pub struct Start<'a> {
-    pub session: SessionId,
+    /// The session as it is; an empty one is made by this start.
+    pub facts: &'a SessionState,
     pub run: RunId,
-    /// Where the session's log ends; 0 makes the session too.
-    pub next_event_index: EventIndex,
     pub workflow: &'a CompiledWorkflow,
     pub source_kind: WorkflowSourceKind,
     pub source_ref: &'a str,
@@ -43,8 +42,12 @@ pub struct Start<'a> {
     pub references: &'a [ReferenceInfo],
     /// The workspace as it is now.
     pub observed: &'a [Observed],
-    /// The session's facts when it exists already, so that only news is observed.
-    pub facts: &'a SessionState,
+    /// Unfinished runs of the session, which the reply names.
+    pub other_runs: Vec<OtherRun>,
+    /// What the reply says about the id that the caller used.
+    pub notices: Vec<Warning>,
+    /// Names what was asked, when the caller may repeat the start: then the reply is recorded with it (G30).
+    pub repeatable: Option<Sha256>,
     pub minting: Minting,
 }
 
@@ -61,48 +64,30 @@ pub struct Begun {
     pub root: NodeId,
     pub attempt: AttemptId,
     pub workflow_hash: WorkflowHash,
-    pub state: EngineState,
-    /// What the person should know about this start.
-    pub warnings: Vec<Warning>,
-}
-
-impl Started {
-    /// Records the reply with the start, so that a repeated start is answered from the record (G30).
-    pub fn with_reply(self, request_digest: Sha256, reply: &StoredReply) -> Result<Self, DecideError> {
-        let stored = Attachment::blob(reply.to_canonical()?);
-        let keyed = KeyedStart { request_digest: Some(request_digest), reply_ref: stored.blob_ref() };
-        let mut attachments = self.plan.attachments().to_vec();
-        attachments.push(stored);
-        let mut events = self.plan.into_events();
-        for event in &mut events {
-            if let EventData::RunStarted(run) = &mut event.data {
-                run.keyed = Some(keyed);
-            }
-        }
-        Ok(Self { plan: AppendPlan::new(events, attachments)?, begun: self.begun })
-    }
+    pub reply: StoredReply,
 }
 
 pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
-    let Start { session, run, next_event_index, workflow, context, preferences, .. } = command;
-    outputs::check_context(&context)?;
-    let workflow_bytes = workflow.to_canonical()?;
-    let pinned = Attachment::workflow(workflow_bytes);
+    outputs::check_context(&command.context)?;
+    let pinned = Attachment::workflow(command.workflow.to_canonical()?);
     let workflow_hash = pinned.workflow_hash();
-    let selection = interpret::start(workflow, &context)?;
-    if let Some(pending) = selection.state.pending_step() {
-        // Asked now, while nothing is recorded: the reply is rendered after the append.
-        render_step(workflow, pending, &context, Lifecycle::Start)?;
-    }
+    let selection = interpret::start(command.workflow, &command.context)?;
+    let root = derive::root_node_id(command.run);
+    let gaps = advisories(root, command.workflow, command.preferences, command.references);
+    // Rendered while nothing is recorded: a step that is too long to be shown is not started.
+    let reply = first_reply(&command, &selection.state, &gaps)?;
     let snapshot = ExecutionSnapshot::new(workflow_hash, selection.state)?;
-    let root = derive::root_node_id(run);
-    let attempt = derive::root_attempt(root);
+    let Start { facts, run, workflow, context, preferences, .. } = command;
     let on_run = Scope::Run(run);
     let on_root = Scope::Node(run, root);
+    let recorded = match command.repeatable {
+        Some(request_digest) => Some((request_digest, Attachment::blob(reply.to_canonical()?))),
+        None => None,
+    };
 
-    let mut draft = Draft::new(session, next_event_index, command.minting);
+    let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), command.minting);
     draft.attach(pinned);
-    if next_event_index == EventIndex::ZERO {
+    if facts.next_event_index() == EventIndex::ZERO {
         draft.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));
     }
     draft.push(
@@ -113,7 +98,10 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
             workflow_source_kind: command.source_kind,
             workflow_source_ref: BoundedText::clip(command.source_ref),
             parent: command.parent,
-            keyed: None,
+            keyed: recorded.as_ref().map(|(request_digest, stored)| KeyedStart {
+                request_digest: Some(*request_digest),
+                reply_ref: stored.blob_ref(),
+            }),
         }),
     );
     let snapshot_ref = draft.attach_snapshot(&snapshot)?;
@@ -127,8 +115,6 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     draft.push(on_root, EventData::NodeCreated(node));
     let chosen = baseline(root, preferences, command.preference_source);
     draft.push(on_root, EventData::PreferencesChanged(chosen));
-    let gaps = advisories(root, workflow, preferences, command.references);
-    let warnings = disclose::warnings(preferences.risk_policy, &gaps);
     for gap in gaps {
         draft.push_once(on_root, EventData::GapRecorded(gap));
     }
@@ -143,10 +129,37 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     {
         draft.push(on_root, EventData::DecisionTraceAppended(trace));
     }
-    observe::push_changed(&mut draft, command.facts, command.observed);
-    let plan = draft.plan()?;
-    let state = snapshot.state().clone();
-    Ok(Started { plan, begun: Begun { root, attempt, workflow_hash, state, warnings } })
+    observe::push_changed(&mut draft, facts, command.observed);
+    if let Some((_, stored)) = recorded {
+        draft.attach(stored);
+    }
+    let begun = Begun { root, attempt: derive::root_attempt(root), workflow_hash, reply };
+    Ok(Started { plan: draft.plan()?, begun })
+}
+
+fn first_reply(
+    command: &Start<'_>,
+    state: &EngineState,
+    gaps: &[GapRecorded],
+) -> Result<StoredReply, DecideError> {
+    let mut warnings = disclose::warnings(command.preferences.risk_policy, gaps);
+    warnings.extend(command.notices.iter().cloned());
+    Ok(reply::render(&ReplyInput {
+        facts: command.facts,
+        run: command.run,
+        workflow: command.workflow,
+        state,
+        context: &command.context,
+        preferences: command.preferences,
+        moment: ReplyMoment::Started,
+        long_text: LongText::Refuse,
+        beside: StepExtras {
+            references: command.references.to_vec(),
+            warnings,
+            other_runs: command.other_runs.clone(),
+            ..StepExtras::default()
+        },
+    })?)
 }
 
 /// What a start records belongs to no attempt: the first ack on the root must not collide with it.

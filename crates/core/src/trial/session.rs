@@ -6,7 +6,7 @@ use serde_json::Value;
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::compiled::{CompiledWorkflow, StepKind};
 use workrail_model::digest::SnapshotRef;
-use workrail_model::event::{Activity, AdvanceOutcome, Context, EventData, EventIndex, WorkflowSourceKind};
+use workrail_model::event::{Activity, AdvanceOutcome, Context, EventData, WorkflowSourceKind};
 use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
 use workrail_model::plan::{AppendPlan, AttachmentKind};
 use workrail_model::preferences::PreferenceSource;
@@ -55,9 +55,8 @@ impl<'a> Session<'a> {
         let session = SessionId::from_bits([0; 10]);
         let context = Context::new(script.context.clone()).map_err(|error| error.to_string())?;
         let started = start(Start {
-            session,
+            facts: &SessionState::new(session),
             run: RunId::from_bits([0; 10]),
-            next_event_index: EventIndex::ZERO,
             workflow,
             source_kind: WorkflowSourceKind::Project,
             source_ref: "trial",
@@ -67,7 +66,9 @@ impl<'a> Session<'a> {
             parent: None,
             references: &[],
             observed: &[],
-            facts: &SessionState::new(session),
+            other_runs: Vec::new(),
+            notices: Vec::new(),
+            repeatable: None,
             minting: minting(0),
         })
         .map_err(|error| told(&error))?;
