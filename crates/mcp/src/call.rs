@@ -103,7 +103,7 @@ pub(crate) fn refused(tool: ToolName, arguments: Map<String, Value>, reason: &st
     failed(&ErrorEnvelope {
         code: ErrorCode::ValidationError,
         message: format!(
-            "The arguments of {} are not taken as they are: {reason}. Nothing was recorded.",
+            "The arguments of {} are not accepted: {reason}. Nothing was recorded.",
             tool
         ),
         retry: Retry::RetryableImmediate,

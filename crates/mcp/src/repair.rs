@@ -32,7 +32,7 @@ pub(crate) fn checked(
     }
     let more = checking.problems.len().saturating_sub(PROBLEMS_MAX);
     checking.problems.truncate(PROBLEMS_MAX);
-    let mut message = format!("The arguments of {} do not fit: ", checking.tool);
+    let mut message = format!("Invalid arguments for {}: ", checking.tool);
     message.push_str(&checking.problems.join("; "));
     if more > 0 {
         message.push_str(&format!("; and {more} more"));
@@ -43,7 +43,7 @@ pub(crate) fn checked(
         code: ErrorCode::ValidationError,
         message,
         retry: Retry::RetryableImmediate,
-        suggestion: "Send the call as corrected below; keep your own texts where they are only named."
+        suggestion: "Send the corrected call below. Where it only names one of your texts, send the text itself."
             .to_owned(),
         suggestion_for_people: None,
         next_call: Some(next_call::corrected(tool, fitted, has_required)),
@@ -101,8 +101,8 @@ impl Checking {
         let shown: String = name.chars().filter(|c| !c.is_control()).take(60).collect();
         let close = closest(name, properties.keys().map(String::as_str));
         self.problems.push(match &close {
-            Some(close) => format!("`{}` is not known, did you mean `{close}`?", path(place, &shown)),
-            None => format!("`{}` is not known", path(place, &shown)),
+            Some(close) => format!("unknown argument `{}` (did you mean `{close}`?)", path(place, &shown)),
+            None => format!("unknown argument `{}`", path(place, &shown)),
         });
         close
     }
@@ -147,7 +147,7 @@ impl Checking {
         let found = type_name(&given);
         if wanted == "string" && !is_prose(place) {
             let what = if is_token(place) { "a token, exactly as it was returned" } else { "a string" };
-            self.problems.push(format!("`{place}` must be {what}; it is of type {found}"));
+            self.problems.push(format!("`{place}` must be {what}, not of type {found}"));
             return None;
         }
         match (wanted, given) {
@@ -157,35 +157,35 @@ impl Checking {
                 match inner {
                     Some(inner) => {
                         self.problems
-                            .push(format!("`{place}` is JSON inside a string, send the {wanted} itself"));
+                            .push(format!("`{place}` is a string that contains JSON; send the {wanted} itself"));
                         self.value(place, schema, inner)
                     }
                     None => {
-                        self.problems.push(format!("`{place}` must be of type {wanted}, it is a string"));
+                        self.problems.push(format!("`{place}` must be of type {wanted}, not a string"));
                         self.rescued_text(place, text)
                     }
                 }
             }
             ("array", item @ Value::Object(_)) => {
                 self.problems
-                    .push(format!("`{place}` must be a list, it is one {found}: put it into a list"));
+                    .push(format!("`{place}` must be a list, not one {found}; put it in a list"));
                 Some(Value::Array(self.items(place, schema, vec![item])))
             }
             ("string", plain @ (Value::Number(_) | Value::Bool(_))) => {
-                self.problems.push(format!("`{place}` must be a string, it is a {found}"));
+                self.problems.push(format!("`{place}` must be a string, not a {found}"));
                 Some(Value::from(plain.to_string()))
             }
             ("string", Value::Array(lines)) if lines.iter().all(Value::is_string) => {
-                self.problems.push(format!("`{place}` must be one string, it is a list of them"));
+                self.problems.push(format!("`{place}` must be one string, not a list of strings"));
                 let lines: Vec<&str> = lines.iter().filter_map(Value::as_str).collect();
                 Some(Value::from(lines.join("\n")))
             }
             ("string", other) => {
-                self.problems.push(format!("`{place}` must be a string, it is of type {found}"));
+                self.problems.push(format!("`{place}` must be a string, not of type {found}"));
                 Some(Value::from(other.to_string()))
             }
             (wanted, _) => {
-                self.problems.push(format!("`{place}` must be of type {wanted}, it is of type {found}"));
+                self.problems.push(format!("`{place}` must be of type {wanted}, not {found}"));
                 None
             }
         }

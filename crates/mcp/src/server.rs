@@ -153,7 +153,7 @@ impl ServerHandler for Server {
             "initialize" if has_handshake => "`protocolVersion`, `capabilities` and `clientInfo`",
             _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
         };
-        let message = format!("the parameters of {} do not fit: it takes {expected}", request.method);
+        let message = format!("invalid parameters for {}: it takes {expected}", request.method);
         Err(ErrorData::invalid_params(message, None))
     }
 }

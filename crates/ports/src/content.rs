@@ -13,7 +13,7 @@ use crate::file_system::FsError;
 pub enum ContentError {
     #[error("`{path}` is missing")]
     Missing { path: String },
-    #[error("`{path}` does not have its digest")]
+    #[error("`{path}` does not match its digest")]
     Damaged { path: String },
     #[error("snapshot `{path}` cannot be read")]
     Snapshot { path: String, source: SnapshotError },

@@ -92,6 +92,24 @@ pub enum FsOp {
     Lock,
 }
 
+impl fmt::Display for FsOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CreateDir | Self::CreateFile => "create",
+            Self::OpenAppend => "open",
+            Self::Write => "write",
+            Self::SetLen => "cut",
+            Self::SyncFile | Self::SyncDir => "sync",
+            Self::Rename => "rename",
+            Self::Remove => "remove",
+            Self::Read => "read",
+            Self::List => "list",
+            Self::Stat => "inspect",
+            Self::Lock => "lock",
+        })
+    }
+}
+
 /// Why an operation failed, as far as a caller can act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FsErrorKind {
@@ -136,7 +154,7 @@ impl FsErrorKind {
 
 /// A failed file-system operation, with the path it was about.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{op:?} of `{path}` failed: {detail}")]
+#[error("cannot {op} `{path}`: {detail}")]
 pub struct FsError {
     pub op: FsOp,
     pub path: RelPath,

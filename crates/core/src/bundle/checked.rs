@@ -198,7 +198,7 @@ impl SurveyReader {
         let attested = Attested { sha256: entry.sha256, bytes: entry.bytes };
         match self.entries.insert(section, attested) {
             None => Ok(()),
-            Some(_) => Err(BundleError::integrity(&at, format!("`{}` is attested twice", entry.path))),
+            Some(_) => Err(BundleError::integrity(&at, format!("`{}` is listed twice", entry.path))),
         }
     }
 
@@ -266,7 +266,7 @@ impl SurveyReader {
                 None => return Err(BundleError::integrity(section, "has no integrity entry")),
                 Some(attested) if attested != found => {
                     let what = format!(
-                        "has the digest {} ({} bytes), attested are {} ({} bytes)",
+                        "has the digest {} ({} bytes), but the bundle says {} ({} bytes)",
                         found.sha256, found.bytes, attested.sha256, attested.bytes
                     );
                     return Err(BundleError::integrity(section, what));
@@ -282,7 +282,7 @@ impl SurveyReader {
             } else {
                 BundleErrorKind::IntegrityFailed
             };
-            return Err(BundleError::new(problem, section, "is attested and not in the bundle"));
+            return Err(BundleError::new(problem, section, "is listed in `integrity` but missing"));
         }
         match self.deferred.take() {
             Some(error) => Err(error),

@@ -169,7 +169,7 @@ impl<'s> History<'s> {
         if event.dedupe_key != key {
             return Err(BundleError::events(
                 index,
-                format!("has a dedupe key that is not its own, which is {key}"),
+                format!("has the wrong dedupe key; it should be {key}"),
             ));
         }
         if !self.keys.insert(key.fingerprint()) {

@@ -273,13 +273,13 @@ impl<'de> Visitor<'de> for IntegrityObject<'_, '_> {
                 "kind" => {
                     let kind = value(walk, &mut map)?;
                     if kind != workrail_model::bundle::INTEGRITY_KIND {
-                        let what = format!("{kind} is not known; update WorkRail if the bundle is newer");
+                        let what = format!("{kind} is unknown; update WorkRail if the bundle is newer");
                         let problem = super::BundleErrorKind::UnsupportedVersion;
                         return Err(walk.stop(BundleError::new(problem, "integrity/kind", what)));
                     }
                 }
                 _ => {
-                    return Err(walk.stop(BundleError::format("integrity", format!("`{name}` is not known"))));
+                    return Err(walk.stop(BundleError::format("integrity", format!("has the unknown member `{name}`"))));
                 }
             }
         }
@@ -306,7 +306,7 @@ fn require<E: serde::de::Error>(
     seen: &BTreeSet<String>,
 ) -> Result<(), E> {
     match wanted.iter().find(|name| !seen.contains(**name)) {
-        Some(name) => Err(walk.stop(BundleError::format(of, format!("lacks the member `{name}`")))),
+        Some(name) => Err(walk.stop(BundleError::format(of, format!("has no `{name}`")))),
         None => Ok(()),
     }
 }

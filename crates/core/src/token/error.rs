@@ -14,7 +14,7 @@ use crate::label::RunLabel;
 pub enum TokenProblem {
     #[error("has {found} bytes, no token has more than {TOKEN_CHARS_MAX}")]
     TooLong { found: usize },
-    #[error("has {found} parts between dots, a token has 4")]
+    #[error("has {found} parts separated by dots; a token has 4")]
     Parts { found: usize },
     #[error("does not start with `st`, `ack`, `chk` or `ses`")]
     Prefix,
@@ -22,7 +22,7 @@ pub enum TokenProblem {
     Version,
     #[error("has no run label of two known words after the second dot")]
     Label,
-    #[error("has {found} characters after the last dot, must have {BODY_CHARS}; copy all of it")]
+    #[error("has {found} characters after the last dot instead of {BODY_CHARS}; copy the whole token")]
     BodyLength { found: usize },
     #[error("holds a character after the last dot that no token has (digits and a-z without i, l, o, u)")]
     BodyCharacter,
@@ -51,7 +51,7 @@ impl std::fmt::Display for NodeRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Id(node) => node.fmt(f),
-            Self::Event(index) => write!(f, "the node of event {}", index.get()),
+            Self::Event(index) => write!(f, "node of event {}", index.get()),
         }
     }
 }
@@ -80,18 +80,18 @@ pub enum TokenError {
     /// `label` is there when it can still be read, so that the caller can offer a way back.
     #[error("the token {problem}")]
     InvalidFormat { problem: TokenProblem, label: Option<RunLabel> },
-    #[error("the token is of version {version}, this build reads v1 and v2")]
+    #[error("the token has version {version}; this build reads v1 and v2")]
     UnsupportedVersion { version: String, label: Option<RunLabel> },
     /// `label` as written in the token, which nobody vouches for.
     #[error("the token was changed after it was issued, or its signing key is no longer accepted")]
     BadSignature { label: Option<RunLabel> },
     /// `found` is what the token (of two: the state token) belongs to, `expected` what the log (of
     /// two: the ack token) says.
-    #[error("the {part} differs: the token belongs to `{found}`, expected is `{expected}`")]
+    #[error("the token belongs to another {part}: `{found}` instead of `{expected}`")]
     ScopeMismatch { part: ScopePart, found: RunLabel, expected: RunLabel },
-    #[error("{node} is not in session {session}")]
+    #[error("session {session} has no {node}")]
     UnknownNode { session: SessionId, node: NodeRef },
-    #[error("the token is for workflow {token}, its run is pinned to {run}")]
+    #[error("the token is for workflow {token}, but its run uses {run}")]
     WorkflowHashMismatch { token: WorkflowHash, run: WorkflowHash },
     #[error("the session is being written by another process")]
     SessionLocked,

@@ -107,5 +107,5 @@ fn read(message: &[u8]) -> Result<TokenTarget, TokenProblem> {
     if payload.token_version != 1 {
         return Err(unreadable("`tokenVersion` is not 1".to_owned()));
     }
-    payload.target().ok_or_else(|| unreadable("the fields do not fit `tokenKind`".to_owned()))
+    payload.target().ok_or_else(|| unreadable("the fields do not match `tokenKind`".to_owned()))
 }

@@ -25,11 +25,11 @@ pub(crate) fn bundle(cause: &BundleError) -> Boxed {
             "Export the session again on the machine that has it."
         }
         BundleErrorKind::EventOrderInvalid | BundleErrorKind::ManifestOrderInvalid => {
-            "Export the session again. If the bundle comes from elsewhere, do not trust it: its digests fit, its \
-             history does not."
+            "Export the session again. If the bundle comes from elsewhere, do not trust it: its digests are valid, but its \
+             history is not."
         }
     };
-    let message = format!("The bundle is refused: {cause}. Nothing was imported.");
+    let message = format!("The bundle was rejected: {cause}. Nothing was imported.");
     let mut error = envelope(problem.code(), Retry::NotRetryable, message, suggestion);
     let (line, column) = position.unzip();
     error.details = Some(json!({ "at": at, "line": line, "column": column }));

@@ -62,7 +62,7 @@ fn invalid(message: String, suggestion: &str) -> Boxed {
 }
 
 pub(crate) fn internal(detail: &str) -> Boxed {
-    let message = format!("A rule that must always hold did not: {detail}. Nothing was recorded.");
+    let message = format!("Internal error: {detail}. Nothing was recorded.");
     let advice = Advice {
         suggestion: "Repeat the call once; if it fails again, report it as a defect of WorkRail.".to_owned(),
         for_people: Some(
@@ -237,7 +237,7 @@ const RECORDED_ONCE: &str = "If it was recorded, you get the recorded answer; no
 fn uncertain(cause: &FsError) -> Boxed {
     let mut error = io(cause);
     error.message = format!(
-        "The disk refused to work: {cause}. This call may have been recorded all the same; earlier work is intact."
+        "Disk error: {cause}. This call may have been recorded anyway; earlier work is intact."
     );
     advise(&mut error, Advice::repeat_after(remedy(cause)).for_agents(RECORDED_ONCE));
     error.details = Some(json!({ "outcome": "unknown", "fix": remedy(cause) }));
@@ -291,7 +291,7 @@ pub fn io(cause: &FsError) -> Boxed {
     envelope(
         ErrorCode::StoreIo,
         Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },
-        format!("The disk refused to work: {cause}. Nothing was acknowledged; earlier work is intact."),
+        format!("Disk error: {cause}. Nothing was acknowledged; earlier work is intact."),
         Advice::repeat_after(next),
     )
 }

@@ -14,7 +14,7 @@ use crate::request::ContinueWorkflow;
 
 pub(crate) fn token(cause: &TokenError) -> Boxed {
     let told = if let TokenError::ScopeMismatch { part: ScopePart::Node, found, .. } = cause {
-        format!("the two tokens are of different points of run {found}")
+        format!("the two tokens belong to different steps of run {found}")
     } else {
         cause.to_string()
     };
@@ -59,7 +59,7 @@ pub(crate) fn unknown_session(session: SessionId) -> Boxed {
             "The token is genuine, but session {session} is not in this data directory. Nothing was changed."
         ),
         "Check that WORKRAIL_DATA_DIR is the directory that the run was started in. If the session was removed, start \
-         the work anew.",
+         the work again.",
     )
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn wrong_token_kind(found: TokenKind, wanted: TokenKind) -> Boxed {
         wanted.prefix()
     );
     let suggestion =
-        "Put each token into the argument of its name: `st.` into stateToken, `ack.` into ackToken.";
+        "Send each token in the matching argument: `st.` in stateToken, `ack.` in ackToken.";
     envelope(ErrorCode::TokenScopeMismatch, Retry::RetryableImmediate, message, suggestion)
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn no_token() -> Boxed {
 
 pub(crate) fn output_without_ack(state_token: &str, request: &ContinueWorkflow) -> Boxed {
     let mut error = invalid(
-        "`output` and `context` came with a stateToken alone, which only looks and records nothing; they would \
+        "`output` and `context` were sent with a stateToken alone, which only reads the step; they would \
          be lost."
             .to_owned(),
         "Call as below to see the step with a fresh ackToken, then send output and context with that.",

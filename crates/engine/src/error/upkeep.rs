@@ -30,9 +30,9 @@ pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
         UpkeepError::Busy => envelope(
             ErrorCode::StoreBusy,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
-            "Other processes kept writing to the store, so it could not be had without them for a moment."
+            "Other processes kept writing to the store, and this command needs it to itself for a moment."
                 .to_owned(),
-            "Run the same command again in a moment. Nothing that was needed is gone.",
+            "Run the same command again in a moment. Nothing that is needed was removed.",
         ),
         UpkeepError::InDoubt(doubts) => safe_mode(&doubts),
         UpkeepError::NotMendable { session, health: found } => not_mendable(session, &found),
@@ -53,7 +53,7 @@ pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
 pub(crate) fn upkeep_io(cause: &FsError) -> Boxed {
     let mut error = io(cause);
     if cause.kind != FsErrorKind::TooManyOpenFiles {
-        error.message = format!("The disk refused to work: {cause}. Nothing that is needed was removed.");
+        error.message = format!("Disk error: {cause}. Nothing that is needed was removed.");
     }
     advise(&mut error, format!("{}, then run the same command again.", remedy(cause)));
     error
@@ -83,7 +83,7 @@ pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> Boxed {
     let mut error = envelope(
         ErrorCode::StoreSafeMode,
         Retry::NotRetryable,
-        format!("What the store still needs cannot be known: {named}. So no content was removed."),
+        format!("No content was removed, because it is unknown what these still need: {named}."),
         "`workrail store verify` says what is wrong with each; `workrail store repair SESSION` repairs what can be repaired. Then \
          run `workrail store gc` again.",
     );

@@ -73,7 +73,7 @@ impl Reading<'_> {
                 refused.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
                 refused
                     .suggestion
-                    .push_str(" If you do not have it any more, find the run with resume_session.");
+                    .push_str(" If you no longer have it, find the run with resume_session.");
             }
         }
         refused

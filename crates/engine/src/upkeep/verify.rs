@@ -552,7 +552,7 @@ impl Check<'_> {
 pub(super) fn described(cause: &ContentError, digest: Sha256) -> (String, String) {
     match cause {
         ContentError::Missing { path } => (path.clone(), "is missing".to_owned()),
-        ContentError::Damaged { path } => (path.clone(), "does not have its digest".to_owned()),
+        ContentError::Damaged { path } => (path.clone(), "does not match its digest".to_owned()),
         ContentError::Snapshot { path, source } => {
             (path.clone(), format!("is not a valid snapshot: {source}"))
         }

@@ -16,7 +16,7 @@ pub const RESERVED_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "
 pub enum ContextError {
     #[error("the key {key:?} is reserved")]
     Reserved { key: String },
-    #[error("context has {bytes} bytes as canonical JSON, at most {CONTEXT_BYTES_MAX} are allowed")]
+    #[error("it has {bytes} bytes as canonical JSON; the limit is {CONTEXT_BYTES_MAX}")]
     OverBudget { bytes: usize },
     #[error("nested deeper than {CONTEXT_DEPTH_MAX} levels")]
     TooDeep,
