@@ -12,7 +12,8 @@ pub(crate) fn offers(settings: &Settings, tool: ToolName) -> bool {
         ToolName::ListWorkflows
         | ToolName::InspectWorkflow
         | ToolName::StartWorkflow
-        | ToolName::ContinueWorkflow => true,
+        | ToolName::ContinueWorkflow
+        | ToolName::ReadRun => true,
     };
     own && (settings.is_on(Key::ToolsExecution) || tool.is_read_only())
 }

@@ -20,6 +20,7 @@ mod list;
 mod mint;
 pub mod next_call;
 mod preferences;
+mod read_run;
 mod references;
 mod rehydrate;
 mod reply;
@@ -181,6 +182,7 @@ impl<S: Store> Engine<S> {
             Request::ContinueWorkflow(request) => self.continue_workflow(request),
             Request::CheckpointWorkflow(request) => self.checkpoint_workflow(request),
             Request::ResumeSession(request) => self.resume_session(request),
+            Request::ReadRun(request) => self.read_run(&request),
             Request::StartSession(request) => self.start_session(request),
         }
     }

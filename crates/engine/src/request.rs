@@ -181,6 +181,28 @@ pub struct StartSession {
     pub goal: Option<String>,
 }
 
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReadRun {
+    /// The run's label, id or any of its tokens.
+    pub run: String,
+    /// A step's number or id: all of its notes and artifacts.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub step: Option<String>,
+    /// Words to look for in the run.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub query: Option<String>,
+    /// Show the whole context.
+    #[serde(default)]
+    pub context: bool,
+    /// Of a long answer, from 1.
+    #[serde(default)]
+    #[schemars(with = "u64")]
+    pub page: Option<u64>,
+}
+
 /// One call of a tool.
 #[derive(Clone, Debug)]
 pub enum Request {
@@ -190,6 +212,7 @@ pub enum Request {
     ContinueWorkflow(ContinueWorkflow),
     CheckpointWorkflow(CheckpointWorkflow),
     ResumeSession(ResumeSession),
+    ReadRun(ReadRun),
     StartSession(StartSession),
 }
 
@@ -202,6 +225,7 @@ impl Request {
             Self::ContinueWorkflow(_) => ToolName::ContinueWorkflow,
             Self::CheckpointWorkflow(_) => ToolName::CheckpointWorkflow,
             Self::ResumeSession(_) => ToolName::ResumeSession,
+            Self::ReadRun(_) => ToolName::ReadRun,
             Self::StartSession(_) => ToolName::StartSession,
         }
     }

@@ -52,6 +52,7 @@ fn request(tool: ToolName, arguments: Map<String, Value>) -> Result<Request, Box
         ToolName::ContinueWorkflow => Request::ContinueWorkflow(parse(arguments)?),
         ToolName::CheckpointWorkflow => Request::CheckpointWorkflow(parse(arguments)?),
         ToolName::ResumeSession => Request::ResumeSession(parse(arguments)?),
+        ToolName::ReadRun => Request::ReadRun(parse(arguments)?),
         ToolName::StartSession => Request::StartSession(parse(arguments)?),
     })
 }
@@ -102,10 +103,7 @@ fn failed(error: &ErrorEnvelope) -> CallToolResult {
 pub(crate) fn refused(tool: ToolName, arguments: Map<String, Value>, reason: &str) -> CallToolResult {
     failed(&ErrorEnvelope {
         code: ErrorCode::ValidationError,
-        message: format!(
-            "The arguments of {} are not accepted: {reason}. Nothing was recorded.",
-            tool
-        ),
+        message: format!("The arguments of {} are not accepted: {reason}. Nothing was recorded.", tool),
         retry: Retry::RetryableImmediate,
         suggestion: "Send each key once, integers beyond 2^53-1 as strings, and flatter values; as below."
             .to_owned(),

@@ -8,13 +8,9 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 use workrail_engine::request::{
-    CheckpointWorkflow, ContinueWorkflow, InspectWorkflow, ListWorkflows, ResumeSession, StartSession,
-    StartWorkflow,
+    CheckpointWorkflow, ContinueWorkflow, InspectWorkflow, ListWorkflows, ReadRun, ResumeSession,
+    StartSession, StartWorkflow,
 };
-use workrail_model::discovery::{WorkflowInspection, WorkflowList};
-use workrail_model::reply::ReplyBody;
-use workrail_model::resume::ResumeBody;
-use workrail_model::session::SessionBody;
 use workrail_model::tool::ToolName;
 
 /// Whether the tool can be told which folder it is about.
@@ -31,6 +27,7 @@ fn title(tool: ToolName) -> &'static str {
         ToolName::ContinueWorkflow => "Continue a workflow",
         ToolName::CheckpointWorkflow => "Save progress",
         ToolName::ResumeSession => "Find work again",
+        ToolName::ReadRun => "Read a run",
         ToolName::StartSession => "Open a session",
     }
 }
@@ -67,6 +64,11 @@ fn description(tool: ToolName) -> &'static str {
              of the goal or notes, a run label or an id; without anything, the latest runs. Then call the \
              `nextCall` of the run you mean. Changes nothing."
         }
+        ToolName::ReadRun => {
+            "Reads what is recorded of a run: an overview (goal, where it is, the gist of every step, context, gaps, \
+             branches), a step's notes and artifacts in full, the context, or a search. Use it when you no longer \
+             remember what was agreed or done. Changes nothing."
+        }
         ToolName::StartSession => {
             "Opens a session that keeps notes before any workflow runs. Returns a `sessionToken` for \
              `checkpoint_workflow` and `start_workflow`."
@@ -81,7 +83,8 @@ fn annotations(tool: ToolName) -> ToolAnnotations {
         | ToolName::InspectWorkflow
         | ToolName::ContinueWorkflow
         | ToolName::CheckpointWorkflow
-        | ToolName::ResumeSession => true,
+        | ToolName::ResumeSession
+        | ToolName::ReadRun => true,
     };
     ToolAnnotations::with_title(title(tool))
         .read_only(tool.is_read_only())
@@ -106,77 +109,22 @@ fn made_input_schema(tool: ToolName) -> JsonObject {
         ToolName::ContinueWorkflow => schema_of::<ContinueWorkflow>(),
         ToolName::CheckpointWorkflow => schema_of::<CheckpointWorkflow>(),
         ToolName::ResumeSession => schema_of::<ResumeSession>(),
+        ToolName::ReadRun => schema_of::<ReadRun>(),
         ToolName::StartSession => schema_of::<StartSession>(),
     }
 }
 
-/// What the tool answers with, in full; too large to be served, kept in `schemas/mcp`.
-fn answer_schema(tool: ToolName) -> JsonObject {
-    match tool {
-        ToolName::ListWorkflows => schema_of::<WorkflowList>(),
-        ToolName::InspectWorkflow => schema_of::<WorkflowInspection>(),
-        ToolName::StartWorkflow | ToolName::ContinueWorkflow | ToolName::CheckpointWorkflow => {
-            schema_of::<ReplyBody>()
-        }
-        ToolName::ResumeSession => schema_of::<ResumeBody>(),
-        ToolName::StartSession => schema_of::<SessionBody>(),
-    }
-}
-
-/// The tool as `tools/list` shows it.
+/// The tool as `tools/list` shows it. No output schema is served: hosts that find one show the model the data in place
+/// of the text. `schemas/mcp` has them.
 pub fn definition(tool: ToolName) -> Tool {
     Tool::new(tool.as_str(), description(tool), Arc::new(input_schema(tool).clone()))
         .with_title(title(tool))
         .with_annotations(annotations(tool))
-        .with_raw_output_schema(Arc::new(output_schema(&answer_schema(tool))))
 }
 
 /// The tools that are switched on, in their one order.
 pub fn tools(offered: impl Fn(ToolName) -> bool) -> Vec<Tool> {
     ToolName::ALL.into_iter().filter(|tool| offered(*tool)).map(definition).collect()
-}
-
-/// The members that clients are told about; the others are for readers who know `schemas/mcp`.
-const SERVED_MEMBERS: [&str; 9] = [
-    "kind",
-    "text",
-    "stateToken",
-    "ackToken",
-    "checkpointToken",
-    "isComplete",
-    "nextIntent",
-    "nextCall",
-    "candidates",
-];
-
-/// What clients check `structuredContent` against. Some do so for errors too, so nothing is required
-/// here and the error envelope fits as well.
-fn output_schema(answer: &JsonObject) -> JsonObject {
-    let mut members = JsonObject::new();
-    if let Some(Value::Object(properties)) = answer.get("properties") {
-        for name in SERVED_MEMBERS {
-            if let Some(property) = properties.get(name) {
-                members.insert(name.to_owned(), shallow(property));
-            }
-        }
-    }
-    let mut flat = JsonObject::new();
-    flat.insert("type".to_owned(), Value::from("object"));
-    flat.insert("properties".to_owned(), Value::Object(members));
-    flat
-}
-
-/// One level of a schema: its type alone, where it has exactly one.
-fn shallow(schema: &Value) -> Value {
-    match schema.get("type") {
-        Some(Value::String(kind)) => serde_json::json!({ "type": kind }),
-        // `["string","null"]`: optional members are left out, never null.
-        Some(Value::Array(kinds)) => {
-            let kind = kinds.iter().find(|kind| kind.as_str() != Some("null"));
-            kind.map_or_else(|| Value::Object(JsonObject::new()), |kind| serde_json::json!({ "type": kind }))
-        }
-        _ => serde_json::json!({}),
-    }
 }
 
 /// A flat schema: no `$ref`, no meta schema, no boolean schemas, `type: object` at the root. Some
@@ -201,12 +149,14 @@ fn schema_of<T: JsonSchema>() -> JsonObject {
 }
 
 /// Removes what the generator writes and clients misread or need not read: a free member as `true` instead of an
-/// object, the value of an argument that is left out, and permission for what is permitted anyway.
+/// object, the value of an argument that is left out, and what other members may be there.
 fn simplify(schema: &mut Value) {
     let Value::Object(members) = schema else { return };
     members.retain(|keyword, value| match keyword.as_str() {
         "default" => false,
-        "additionalProperties" => *value != Value::Bool(true),
+        // A converter in wide use crashes on `false`; unknown members are answered by the call itself.
+        "additionalProperties" => !value.is_boolean(),
+        "format" | "minimum" => false,
         _ => true,
     });
     for keyword in ["properties", "$defs"] {
@@ -250,11 +200,8 @@ mod tests {
     #[test]
     fn schemas_are_flat_objects() {
         for tool in tools(|_| true) {
-            for schema in [Some(tool.input_schema.clone()), tool.output_schema.clone()].into_iter().flatten()
-            {
-                assert_eq!(schema.get("type"), Some(&Value::from("object")), "{}", tool.name);
-                no_forbidden(&Value::Object((*schema).clone()), &tool.name);
-            }
+            assert_eq!(tool.input_schema.get("type"), Some(&Value::from("object")), "{}", tool.name);
+            no_forbidden(&Value::Object((*tool.input_schema).clone()), &tool.name);
         }
     }
 
@@ -279,6 +226,7 @@ mod tests {
                 "continue_workflow",
                 "checkpoint_workflow",
                 "resume_session",
+                "read_run",
                 "start_session"
             ]
         );

@@ -43,8 +43,9 @@ pub(crate) fn checked(
         code: ErrorCode::ValidationError,
         message,
         retry: Retry::RetryableImmediate,
-        suggestion: "Send the corrected call below. Where it only names one of your texts, send the text itself."
-            .to_owned(),
+        suggestion:
+            "Send the corrected call below. Where it only names one of your texts, send the text itself."
+                .to_owned(),
         suggestion_for_people: None,
         next_call: Some(next_call::corrected(tool, fitted, has_required)),
         details: None,
@@ -119,6 +120,8 @@ impl Checking {
             },
             ("array", Value::Array(items)) => Some(Value::Array(self.items(place, schema, items))),
             ("string", text @ Value::String(_)) | ("", text) => Some(text),
+            ("integer", number @ Value::Number(_)) if number.is_u64() => Some(number),
+            ("boolean", switch @ Value::Bool(_)) => Some(switch),
             (wanted, given) => self.misfit(place, schema, wanted, given),
         }
     }
@@ -156,8 +159,9 @@ impl Checking {
                     serde_json::from_str::<Value>(&text).ok().filter(|inner| type_name(inner) == wanted);
                 match inner {
                     Some(inner) => {
-                        self.problems
-                            .push(format!("`{place}` is a string that contains JSON; send the {wanted} itself"));
+                        self.problems.push(format!(
+                            "`{place}` is a string that contains JSON; send the {wanted} itself"
+                        ));
                         self.value(place, schema, inner)
                     }
                     None => {
@@ -166,9 +170,15 @@ impl Checking {
                     }
                 }
             }
+            ("integer" | "boolean", Value::String(text))
+                if serde_json::from_str::<Value>(&text)
+                    .is_ok_and(|plain| plain.is_u64() && wanted == "integer" || plain.is_boolean()) =>
+            {
+                self.problems.push(format!("`{place}` must be of type {wanted}, not a string"));
+                serde_json::from_str(&text).ok()
+            }
             ("array", item @ Value::Object(_)) => {
-                self.problems
-                    .push(format!("`{place}` must be a list, not one {found}; put it in a list"));
+                self.problems.push(format!("`{place}` must be a list, not one {found}; put it in a list"));
                 Some(Value::Array(self.items(place, schema, vec![item])))
             }
             ("string", plain @ (Value::Number(_) | Value::Bool(_))) => {
@@ -237,15 +247,15 @@ mod tests {
         value.as_object().cloned().unwrap()
     }
 
-    #[test_case(json!({ "ackToken": "a", "output": "{\"notesMarkdown\":\"n\"}" }), "JSON inside a string"; "json in a string")]
+    #[test_case(json!({ "ackToken": "a", "output": "{\"notesMarkdown\":\"n\"}" }), "contains JSON"; "json in a string")]
     #[test_case(json!({ "ackToken": "a", "output": "plain words" }), "must be of type object"; "words instead of output")]
     #[test_case(json!({ "ackToken": "a", "context": "[1]" }), "must be of type object"; "another type in a string")]
     #[test_case(json!({ "acktoken": "a" }), "did you mean `ackToken`"; "case")]
     #[test_case(json!({ "ack_token": "a" }), "did you mean `ackToken`"; "snake case")]
-    #[test_case(json!({ "ackToken": "a", "output": { "notes": "n" } }), "`output.notes` is not known"; "nested unknown")]
+    #[test_case(json!({ "ackToken": "a", "output": { "notes": "n" } }), "unknown argument `output.notes`"; "nested unknown")]
     #[test_case(json!({ "ackToken": "a", "output": { "artifacts": { "kind": "x" } } }), "must be a list"; "one artifact")]
-    #[test_case(json!({ "ackToken": "a", "output": { "artifacts": ["{\"kind\":\"x\"}"] } }), "JSON inside a string"; "artifact as text")]
-    #[test_case(json!({ "ackToken": "a", "output": { "notesMarkdown": ["a", "b"] } }), "list of them"; "lines")]
+    #[test_case(json!({ "ackToken": "a", "output": { "artifacts": ["{\"kind\":\"x\"}"] } }), "contains JSON"; "artifact as text")]
+    #[test_case(json!({ "ackToken": "a", "output": { "notesMarkdown": ["a", "b"] } }), "list of strings"; "lines")]
     fn what_does_not_fit_is_corrected_and_the_correction_fits(arguments: Value, expected: &str) {
         let error = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap_err();
         assert!(error.message.contains(expected), "{}", error.message);

@@ -26,6 +26,7 @@ pub mod nearest;
 pub mod placeholder;
 pub mod plan;
 pub mod preferences;
+pub mod read_run;
 pub mod reason;
 pub mod reply;
 pub mod resume;

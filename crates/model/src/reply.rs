@@ -3,6 +3,8 @@
 //! A reply is stored with its attempt so that a replay returns the same bytes (G30). Tokens are not
 //! stored: the body holds a mark where each stands, and signing puts it in.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -79,6 +81,32 @@ pub struct RunInfo {
     /// Counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_number: Option<u64>,
+    /// How many steps follow, as far as it can be known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about_left: Option<u64>,
+    /// The loops that the step is in, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loops: Vec<LoopPlace>,
+}
+
+/// Which iteration of a loop a step is in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LoopPlace {
+    /// What an iteration is called: the variable of its item, or the loop's id.
+    pub name: String,
+    /// Counted from 1.
+    pub iteration: u64,
+    /// How many there are, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<u64>,
+}
+
+impl fmt::Display for LoopPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.iteration)?;
+        self.of.map_or(Ok(()), |of| write!(f, " of {of}"))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

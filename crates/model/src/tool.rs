@@ -14,18 +14,20 @@ pub enum ToolName {
     ContinueWorkflow,
     CheckpointWorkflow,
     ResumeSession,
+    ReadRun,
     StartSession,
 }
 
 impl ToolName {
     /// In the order in which they are listed.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ListWorkflows,
         Self::InspectWorkflow,
         Self::StartWorkflow,
         Self::ContinueWorkflow,
         Self::CheckpointWorkflow,
         Self::ResumeSession,
+        Self::ReadRun,
         Self::StartSession,
     ];
 
@@ -37,6 +39,7 @@ impl ToolName {
             Self::ContinueWorkflow => "continue_workflow",
             Self::CheckpointWorkflow => "checkpoint_workflow",
             Self::ResumeSession => "resume_session",
+            Self::ReadRun => "read_run",
             Self::StartSession => "start_session",
         }
     }
@@ -48,7 +51,7 @@ impl ToolName {
     /// Whether the tool cannot change anything.
     pub fn is_read_only(self) -> bool {
         match self {
-            Self::ListWorkflows | Self::InspectWorkflow | Self::ResumeSession => true,
+            Self::ListWorkflows | Self::InspectWorkflow | Self::ResumeSession | Self::ReadRun => true,
             Self::StartWorkflow | Self::ContinueWorkflow | Self::CheckpointWorkflow | Self::StartSession => {
                 false
             }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use workrail_model::discovery::{WorkflowInspection, WorkflowList};
+use workrail_model::read_run::ReadRunBody;
 use workrail_model::reply::ReplyBody;
 use workrail_model::resume::ResumeBody;
 use workrail_model::session::SessionBody;
@@ -33,7 +34,7 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
         }
         let value = json!({
             "$comment": MARK, "name": name, "title": tool.title, "description": description,
-            "inputSchema": *tool.input_schema, "outputSchema": tool.output_schema.as_deref(),
+            "inputSchema": *tool.input_schema,
         });
         artifacts.push(file(&format!("schemas/mcp/{name}.json"), &value)?);
     }
@@ -46,6 +47,8 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
     artifacts.push(file("schemas/mcp/inspection.json", &schemas::of::<WorkflowInspection>(inspection)?)?);
     let resume = "The structured content of an answer of resume_session.";
     artifacts.push(file("schemas/mcp/resume.json", &schemas::of::<ResumeBody>(resume)?)?);
+    let run = "The structured content of an answer of read_run.";
+    artifacts.push(file("schemas/mcp/run.json", &schemas::of::<ReadRunBody>(run)?)?);
     let session = "The structured content of answers about a session without a run.";
     artifacts.push(file("schemas/mcp/session.json", &schemas::of::<SessionBody>(session)?)?);
     artifacts.push(Artifact { path: "docs/reference/tools.md".to_owned(), content: page });

@@ -167,10 +167,7 @@ impl<'s> History<'s> {
         // A forged key could make a later append look like a repetition.
         let key = DedupeKey::of(event.session_id, event.scope, &event.data);
         if event.dedupe_key != key {
-            return Err(BundleError::events(
-                index,
-                format!("has the wrong dedupe key; it should be {key}"),
-            ));
+            return Err(BundleError::events(index, format!("has the wrong dedupe key; it should be {key}")));
         }
         if !self.keys.insert(key.fingerprint()) {
             return Err(BundleError::events(index, format!("repeats the dedupe key {key}")));

@@ -279,7 +279,8 @@ impl<'de> Visitor<'de> for IntegrityObject<'_, '_> {
                     }
                 }
                 _ => {
-                    return Err(walk.stop(BundleError::format("integrity", format!("has the unknown member `{name}`"))));
+                    return Err(walk
+                        .stop(BundleError::format("integrity", format!("has the unknown member `{name}`"))));
                 }
             }
         }

@@ -19,12 +19,13 @@ use workrail_model::reply::{
     ReplyBody, ReplyKind, ReturnTo, RunInfo, STATE_TOKEN_MARK, StepContext, StoredReply, Warning,
     without_marks,
 };
-use workrail_model::snapshot::{CompletedSteps, EngineState, PendingStep};
+use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
 use workrail_model::tool::ToolName;
 
 use crate::interpret::{self, AskedConfirmation};
 use crate::label::RunLabel;
+use crate::progress::Progress;
 use crate::project::SessionState;
 use crate::reason::GapCloser;
 use crate::render::prompt::{self, Lifecycle, StepTextTooLong};
@@ -204,14 +205,16 @@ fn ended(input: &ReplyInput<'_>) -> Option<RunStatus> {
 }
 
 fn run_info(input: &ReplyInput<'_>, pending: Option<&PendingStep>) -> RunInfo {
-    let done = input.state.completed().map_or(0, CompletedSteps::count);
+    let progress = Progress::of(input.workflow, input.state, input.context);
     RunInfo {
         label: RunLabel::of(input.run).to_string(),
         workflow_id: input.workflow.workflow_id.clone(),
         session_id: input.facts.session_id(),
         run_id: input.run,
         step_id: pending.map(|step| step.step_id.clone()),
-        step_number: pending.map(|_| done + 1),
+        step_number: progress.as_ref().map(|progress| progress.number),
+        about_left: progress.as_ref().map(|progress| progress.about_left),
+        loops: progress.map(|progress| progress.loops).unwrap_or_default(),
     }
 }
 

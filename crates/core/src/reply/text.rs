@@ -7,8 +7,8 @@ use workrail_model::blocker::{Blocker, BlockerCode};
 use workrail_model::placeholder::{GAP_ID, GAP_SUMMARY};
 use workrail_model::preferences::{Autonomy, NextIntent, RunStatus};
 use workrail_model::reply::{
-    Branch, NextCall, OtherRun, Recap, ReferenceInfo, ReplyBody, ReturnTo, STATE_TOKEN_MARK, Warning,
-    without_marks,
+    Branch, NextCall, OtherRun, Recap, ReferenceInfo, ReplyBody, ReturnTo, RunInfo, STATE_TOKEN_MARK,
+    Warning, without_marks,
 };
 use workrail_model::text::truncate_with_marker;
 
@@ -78,9 +78,10 @@ fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     let name = truncate_with_marker(&name, 200);
     let mut heading = match &body.pending {
         Some(pending) => format!(
-            "Run {} · {name} · step {}: {}",
+            "Run {} · {name} · step {}{}: {}",
             body.run.label,
             body.run.step_number.unwrap_or_default(),
+            place(&body.run),
             pending.title
         ),
         None => format!("Run {} · {name}", body.run.label),
@@ -95,6 +96,13 @@ fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
         heading.push_str(&format!("\nMode: {}.", mode(input.preferences.autonomy)));
     }
     heading
+}
+
+/// Such as ` · about 4 left · slice 2 of 3`.
+fn place(run: &RunInfo) -> String {
+    let left = run.about_left.filter(|left| *left > 0).map(|left| format!(" · about {left} left"));
+    let loops = run.loops.iter().map(|place| format!(" · {}", without_marks(&place.to_string())));
+    left.into_iter().chain(loops).collect()
 }
 
 fn mode(autonomy: Autonomy) -> &'static str {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use workrail_core::decide::DecideError;
+use workrail_core::read_run::NoSuchStep;
 use workrail_model::error::{ErrorCode, Retry};
 use workrail_model::event::ContextError;
 use workrail_model::limits::{CONTEXT_BYTES_MAX, GOAL_BYTES_MAX};
@@ -122,6 +123,30 @@ pub(crate) fn unknown_label(label: &str) -> Boxed {
         format!("No run of this data directory is called `{shown}`."),
         "Use the two-word label at the top of the run's replies, such as amber-falcon.",
     )
+}
+
+/// An id that no run of this store has, told to an agent.
+pub(crate) fn unknown_run(text: &str) -> Boxed {
+    let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+    let mut error = envelope(
+        ErrorCode::SessionNotFound,
+        Retry::NotRetryable,
+        format!("There is no run `{shown}` in this data directory."),
+        "Find the run as below and use its label.",
+    );
+    error.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
+    error
+}
+
+pub(crate) fn no_such_step(missing: &NoSuchStep, label: &str) -> Boxed {
+    let NoSuchStep { asked, count } = missing;
+    let shown: String = asked.chars().filter(|c| !c.is_control()).take(80).collect();
+    let mut error = invalid(
+        format!("Run {label} has no step `{shown}`; its steps are numbered from 1 to {count}."),
+        "Send a number or a step id from the overview, which the call below shows.",
+    );
+    error.next_call = Some(NextCall::new(ToolName::ReadRun, [("run", Value::from(label))]));
+    error
 }
 
 /// A name that may be a session's, a run's or a label.

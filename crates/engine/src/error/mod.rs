@@ -236,9 +236,8 @@ const RECORDED_ONCE: &str = "If it was recorded, you get the recorded answer; no
 /// The disk failed when all of the write but its commit was there: a later call finds it recorded, or records it.
 fn uncertain(cause: &FsError) -> Boxed {
     let mut error = io(cause);
-    error.message = format!(
-        "Disk error: {cause}. This call may have been recorded anyway; earlier work is intact."
-    );
+    error.message =
+        format!("Disk error: {cause}. This call may have been recorded anyway; earlier work is intact.");
     advise(&mut error, Advice::repeat_after(remedy(cause)).for_agents(RECORDED_ONCE));
     error.details = Some(json!({ "outcome": "unknown", "fix": remedy(cause) }));
     error

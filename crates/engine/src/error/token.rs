@@ -69,8 +69,7 @@ pub(crate) fn wrong_token_kind(found: TokenKind, wanted: TokenKind) -> Boxed {
         found.prefix(),
         wanted.prefix()
     );
-    let suggestion =
-        "Send each token in the matching argument: `st.` in stateToken, `ack.` in ackToken.";
+    let suggestion = "Send each token in the matching argument: `st.` in stateToken, `ack.` in ackToken.";
     envelope(ErrorCode::TokenScopeMismatch, Retry::RetryableImmediate, message, suggestion)
 }
 

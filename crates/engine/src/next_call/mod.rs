@@ -77,6 +77,7 @@ fn has_token(tool: ToolName, fitted: &Map<String, Value>) -> bool {
         | ToolName::InspectWorkflow
         | ToolName::StartWorkflow
         | ToolName::ResumeSession
+        | ToolName::ReadRun
         | ToolName::StartSession => true,
     }
 }
@@ -92,6 +93,7 @@ fn finding_what_is_missing(tool: ToolName, fitted: &Map<String, Value>) -> NextC
         | ToolName::StartWorkflow
         | ToolName::ResumeSession
         | ToolName::StartSession => NextCall::new(ToolName::ListWorkflows, []),
+        ToolName::ReadRun => NextCall::new(ToolName::ResumeSession, []),
     }
 }
 

@@ -71,9 +71,7 @@ impl Reading<'_> {
             }
             Some((_, Named::Nobody)) | None => {
                 refused.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
-                refused
-                    .suggestion
-                    .push_str(" If you no longer have it, find the run with resume_session.");
+                refused.suggestion.push_str(" If you no longer have it, find the run with resume_session.");
             }
         }
         refused

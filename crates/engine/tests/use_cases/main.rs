@@ -7,6 +7,7 @@ mod bundles;
 mod inspecting;
 mod listing;
 mod overview;
+mod reading_runs;
 mod replies;
 mod reporting;
 mod rich;

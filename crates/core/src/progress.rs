@@ -1,0 +1,165 @@
+//! Where a run is, in the one numbering that replies, lists and reports use: steps are counted from 1 along the path
+//! to the step at hand, repetitions in loops included.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use workrail_model::compiled::{
+    CompiledLoop, CompiledWorkflow, ConditionTest, Expr, ForCount, LoopControl, PlanItem,
+};
+use workrail_model::event::Context;
+use workrail_model::name::{ConditionId, StepId};
+use workrail_model::reply::LoopPlace;
+use workrail_model::snapshot::{CompletedSteps, EngineState, PendingStep};
+
+use crate::condition::Scope;
+use crate::interpret::{condition_holds, step_scope};
+
+/// A loop whose end is not known counts as this many iterations of what is left.
+const UNKNOWN_ITERATIONS: u64 = 1;
+
+/// The place of a pending step in its run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// Counted from 1.
+    pub number: u64,
+    /// How many steps follow, as far as it can be known now.
+    pub about_left: u64,
+    /// The loops that the step is in, outermost first.
+    pub loops: Vec<LoopPlace>,
+}
+
+impl Progress {
+    /// `None` when nothing is pending.
+    pub fn of(workflow: &CompiledWorkflow, state: &EngineState, context: &Context) -> Option<Self> {
+        let pending = state.pending_step()?;
+        let counted = Remaining { workflow, context, scope: step_scope(workflow, pending, context) };
+        Some(Self {
+            number: state.completed().map_or(0, CompletedSteps::count) + 1,
+            about_left: counted.after(pending),
+            loops: loops(workflow, pending, context),
+        })
+    }
+
+    /// Such as `about 4 left, slice 2 of 3`.
+    pub fn described(&self) -> String {
+        let mut parts = Vec::new();
+        if self.about_left > 0 {
+            parts.push(format!("about {} left", self.about_left));
+        }
+        parts.extend(self.loops.iter().map(ToString::to_string));
+        parts.join(", ")
+    }
+}
+
+fn loops(workflow: &CompiledWorkflow, pending: &PendingStep, context: &Context) -> Vec<LoopPlace> {
+    let places = pending.loop_path.iter().filter_map(|frame| {
+        let owner = workflow.loop_of(&frame.loop_id)?;
+        let name = match &owner.control {
+            LoopControl::ForEach { item_var, .. } => item_var.clone(),
+            LoopControl::While { .. } | LoopControl::Until { .. } | LoopControl::For { .. } => {
+                owner.loop_id.to_string()
+            }
+        };
+        Some(LoopPlace { name, iteration: u64::from(frame.iteration) + 1, of: iterations(owner, context) })
+    });
+    places.collect()
+}
+
+/// How often a loop runs, where that does not depend on what happens in it.
+fn iterations(owner: &CompiledLoop, context: &Context) -> Option<u64> {
+    let wanted = match &owner.control {
+        LoopControl::While { .. } | LoopControl::Until { .. } => return None,
+        LoopControl::For { count: ForCount::Fixed { value } } => u64::from(*value),
+        LoopControl::For { count: ForCount::FromContext { context_key } } => {
+            context.get(context_key).and_then(Value::as_u64)?
+        }
+        LoopControl::ForEach { items, .. } => {
+            context.get(items).and_then(Value::as_array).map(|items| items.len() as u64)?
+        }
+    };
+    Some(wanted.min(u64::from(owner.max_iterations)))
+}
+
+/// Counts the steps that are still to come.
+struct Remaining<'a> {
+    workflow: &'a CompiledWorkflow,
+    context: &'a Context,
+    scope: Scope<'a>,
+}
+
+impl Remaining<'_> {
+    fn after(&self, pending: &PendingStep) -> u64 {
+        let mut left = 0;
+        let mut items = &self.workflow.plan;
+        for frame in &pending.loop_path {
+            let is_here =
+                |item: &PlanItem| matches!(item, PlanItem::Loop { loop_id } if *loop_id == frame.loop_id);
+            left += self.behind(items, is_here);
+            let Some(owner) = self.workflow.loop_of(&frame.loop_id) else { return left };
+            let done = u64::from(frame.iteration) + 1;
+            let more = iterations(owner, self.context).map_or(0, |all| all.saturating_sub(done));
+            left += more.saturating_mul(self.sum(&owner.body));
+            items = &owner.body;
+        }
+        left + self
+            .behind(items, |item| matches!(item, PlanItem::Step { step_id } if *step_id == pending.step_id))
+    }
+
+    /// What follows the item at hand in its list.
+    fn behind(&self, items: &[PlanItem], is_here: impl Fn(&PlanItem) -> bool) -> u64 {
+        items.iter().position(is_here).map_or(0, |here| self.sum(&items[here + 1..]))
+    }
+
+    fn sum(&self, items: &[PlanItem]) -> u64 {
+        items.iter().map(|item| self.size(item)).fold(0, u64::saturating_add)
+    }
+
+    fn size(&self, item: &PlanItem) -> u64 {
+        match item {
+            PlanItem::Step { step_id } => u64::from(self.may_run(step_id)),
+            PlanItem::Loop { loop_id } => {
+                let Some(owner) = self.workflow.loop_of(loop_id) else { return 0 };
+                if !self.may_hold(owner.run_condition.as_ref()) {
+                    return 0;
+                }
+                let times = iterations(owner, self.context).unwrap_or(UNKNOWN_ITERATIONS);
+                times.saturating_mul(self.sum(&owner.body))
+            }
+        }
+    }
+
+    fn may_run(&self, step: &StepId) -> bool {
+        self.workflow.step(step).is_some_and(|step| self.may_hold(step.run_condition.as_ref()))
+    }
+
+    /// Whether a condition holds now, or is about something that nobody has set yet.
+    fn may_hold(&self, condition: Option<&ConditionId>) -> bool {
+        let Some(condition) = condition else { return true };
+        condition_holds(self.workflow, condition, &self.scope)
+            || match self.workflow.condition(condition).map(|found| &found.test) {
+                Some(ConditionTest::Context { expr }) => self.names_something_unset(expr),
+                Some(ConditionTest::LoopControl { .. }) => true,
+                None => false,
+            }
+    }
+
+    fn names_something_unset(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Always | Expr::Malformed => false,
+            Expr::Truthy { var }
+            | Expr::Equals { var, .. }
+            | Expr::NotEquals { var, .. }
+            | Expr::Gt { var, .. }
+            | Expr::Gte { var, .. }
+            | Expr::Lt { var, .. }
+            | Expr::Lte { var, .. }
+            | Expr::Contains { var, .. }
+            | Expr::In { var, .. } => self.scope.get(var).is_none(),
+            Expr::And { all } => all.iter().any(|inner| self.names_something_unset(inner)),
+            Expr::Or { any } => any.iter().any(|inner| self.names_something_unset(inner)),
+            Expr::Not { inner } => self.names_something_unset(inner),
+        }
+    }
+}

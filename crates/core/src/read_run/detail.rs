@@ -1,0 +1,90 @@
+//! One step of a run, or its context, in full.
+
+use serde_json::Value;
+use workrail_model::event::NodeKind;
+
+use super::{NoSuchStep, RunRecord, kind_of};
+use crate::project::PathStep;
+
+impl RunRecord<'_> {
+    /// A step with all of its notes and artifacts. `asked` is its number on the way to where the run is, its id (the
+    /// latest time it came up) or the id of a node, which may be on another branch.
+    pub fn step(&self, asked: &str) -> Result<String, NoSuchStep> {
+        let asked = asked.trim();
+        let path = self.path(self.tip.node_id);
+        let count = path.len();
+        let unknown = || NoSuchStep { asked: asked.to_owned(), count };
+        if let Ok(number) = asked.parse::<usize>() {
+            let step = number.checked_sub(1).and_then(|position| path.get(position)).ok_or_else(unknown)?;
+            return Ok(self.told(number, step));
+        }
+        let has_id = |step: &PathStep<'_>| {
+            let state = self.state(step.node);
+            state
+                .as_ref()
+                .and_then(|state| state.pending_step())
+                .is_some_and(|step| step.step_id.as_str() == asked)
+        };
+        if let Some(position) = path.iter().rposition(has_id) {
+            return Ok(self.told(position + 1, &path[position]));
+        }
+        let node = self.facts.nodes(self.run.run_id).find(|node| node.node_id.to_string() == asked);
+        // The outputs of a step belong to the way that leads on from it.
+        let end = node.and_then(|node| self.facts.acked_children(node.node_id).last().or(Some(node)));
+        let branch = end.map(|end| self.path(end.node_id)).unwrap_or_default();
+        let position =
+            branch.iter().rposition(|step| step.node.node_id.to_string() == asked).ok_or_else(unknown)?;
+        Ok(self.told(position + 1, &branch[position]))
+    }
+
+    fn told(&self, number: usize, step: &PathStep<'_>) -> String {
+        let state = self.state(step.node);
+        let named = state.as_ref().and_then(|state| self.named(step.node, state));
+        let title = match named {
+            Some((step_id, title)) => format!("{title} [{step_id}]"),
+            None if state.is_some_and(|state| state.is_complete()) => "the run is complete".to_owned(),
+            None => "(its snapshot cannot be read)".to_owned(),
+        };
+        let mut text = format!("Run {}, step {number}: {title}", self.label());
+        let refused =
+            self.facts.advances(step.node.node_id).iter().filter(|record| record.is_blocked()).count();
+        if refused > 0 {
+            let times = if refused == 1 { "once".to_owned() } else { format!("{refused} times") };
+            text.push_str(&format!("\nRefused {times} before it was complete."));
+        }
+        if step.outputs.is_empty() {
+            text.push_str("\n\nNothing is recorded for this step.");
+        }
+        for entry in &step.outputs {
+            let of = if entry.node.kind == NodeKind::Checkpoint { " (saved inside the step)" } else { "" };
+            if let Some(notes) = self.whole_notes(&entry.output.payload) {
+                text.push_str(&format!("\n\n## Notes{of}\n{notes}"));
+            } else if let Some(artifact) = self.artifact(&entry.output.payload) {
+                text.push_str(&format!("\n\n## Artifact {}{of}\n{}", kind_of(&artifact), pretty(&artifact)));
+            } else {
+                text.push_str("\n\n## Artifact\nIts content cannot be read.");
+            }
+        }
+        text
+    }
+
+    /// The whole context where the run is.
+    pub fn whole_context(&self) -> String {
+        let context = self.context();
+        let lines: Vec<String> =
+            context.as_map().iter().map(|(key, value)| format!("{key}: {}", pretty(value))).collect();
+        if lines.is_empty() {
+            return format!("Run {}: the context is empty.", self.label());
+        }
+        format!("Run {}: the context.\n\n{}", self.label(), lines.join("\n"))
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+        // A value that was parsed from JSON always serialises.
+        Value::Array(_) | Value::Object(_) => serde_json::to_string_pretty(value).unwrap_or_default(),
+    }
+}

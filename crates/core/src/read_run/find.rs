@@ -1,0 +1,84 @@
+//! A search in one run: notes, artifacts, context and the notes of its session.
+
+use std::collections::BTreeSet;
+
+use super::{RunRecord, gist, kind_of};
+use crate::search;
+
+const HITS_MAX: usize = 20;
+const AROUND_BYTES: usize = 160;
+
+struct Found {
+    /// How many of the words it holds.
+    words: usize,
+    line: String,
+}
+
+impl RunRecord<'_> {
+    /// What holds most of the words first, then the newest; `None` when the query has no word.
+    pub fn find(&self, query: &str) -> Option<String> {
+        let wanted = search::tokens(query);
+        if wanted.is_empty() {
+            return None;
+        }
+        let mut found = Vec::new();
+        let mut look = |place: String, text: &str| {
+            let words = matching(text, &wanted);
+            if words > 0 {
+                found.push(Found { words, line: format!("- {place}: {}", excerpt(text, &wanted)) });
+            }
+        };
+        for (position, step) in self.path(self.tip.node_id).iter().enumerate().rev() {
+            let state = self.state(step.node);
+            let title = state.as_ref().and_then(|state| self.named(step.node, state)).map(|(_, title)| title);
+            let place = format!("step {} ({})", position + 1, title.unwrap_or_default());
+            for entry in step.outputs.iter().rev() {
+                if let Some(notes) = self.whole_notes(&entry.output.payload) {
+                    look(place.clone(), &notes);
+                } else if let Some(artifact) = self.artifact(&entry.output.payload) {
+                    look(format!("{place}, artifact {}", kind_of(&artifact)), &artifact.to_string());
+                }
+            }
+        }
+        for (key, value) in self.context().as_map() {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            look(format!("context {key}"), &format!("{key} {value}"));
+        }
+        for output in self.facts.session_outputs().iter().rev() {
+            if let Some(notes) = self.whole_notes(&output.payload) {
+                look("notes of the session".to_owned(), &notes);
+            }
+        }
+        found.sort_by_key(|hit| std::cmp::Reverse(hit.words));
+        let label = self.label();
+        if found.is_empty() {
+            return Some(format!("Run {label}: nothing holds these words."));
+        }
+        let more = found.len().saturating_sub(HITS_MAX);
+        let mut lines: Vec<String> = found.into_iter().take(HITS_MAX).map(|hit| hit.line).collect();
+        if more > 0 {
+            lines.push(format!("- and {more} more; use more words"));
+        }
+        Some(format!("Run {label}: found.\n{}", lines.join("\n")))
+    }
+}
+
+/// How many of the words a text holds; a word may be the beginning of one of the text's.
+fn matching(text: &str, wanted: &BTreeSet<String>) -> usize {
+    let words = search::tokens(text);
+    wanted.iter().filter(|word| search::matches(&words, &BTreeSet::from([(*word).clone()]))).count()
+}
+
+/// The text around the first of the words, on one line.
+fn excerpt(text: &str, wanted: &BTreeSet<String>) -> String {
+    let line = gist(text, usize::MAX);
+    let lower = line.to_lowercase();
+    // Lowercasing may move places: then the beginning is shown.
+    let first = wanted.iter().filter_map(|word| lower.find(word.as_str())).min();
+    let first = first.filter(|_| lower.len() == line.len()).unwrap_or(0);
+    let start = line.floor_char_boundary(first.saturating_sub(AROUND_BYTES / 2));
+    let end = line.floor_char_boundary((first + AROUND_BYTES).min(line.len()));
+    let before = if start > 0 { "…" } else { "" };
+    let after = if end < line.len() { "…" } else { "" };
+    format!("{before}{}{after}", &line[start..end])
+}

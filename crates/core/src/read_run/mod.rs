@@ -1,0 +1,123 @@
+//! The agent's memory of a run: what was asked, done and decided, read from the record and never from the chat.
+//!
+//! Everything is told as text, in pages that fit a reply. Nothing here can change anything (G36).
+//!
+//! Code map: `overview` the run at a glance, `detail` one step or the context in full, `find` a search in the run,
+//! `pages` how a long text is cut.
+
+mod detail;
+mod find;
+mod overview;
+mod pages;
+
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::event::{Context, OutputPayload};
+use workrail_model::id::{NodeId, RunId};
+use workrail_model::limits::TRUNCATION_MARKER;
+use workrail_model::name::StepId;
+use workrail_model::snapshot::{EngineState, PendingStep};
+use workrail_model::text::truncate_with_marker;
+
+use crate::label::RunLabel;
+use crate::project::{NodeState, PathStep, RunState, SessionState};
+use crate::render::prompt::render_title;
+use crate::report::Material;
+
+pub use pages::{PAGE_BYTES_MAX, Page, page};
+
+const TITLE_BYTES_MAX: usize = 120;
+
+/// A run whose record is read, from where it continues back to its start.
+#[derive(Clone, Copy, Debug)]
+pub struct RunRecord<'a> {
+    facts: &'a SessionState,
+    run: &'a RunState,
+    /// Absent when the pinned workflow cannot be read.
+    workflow: Option<&'a CompiledWorkflow>,
+    material: &'a dyn Material,
+    tip: &'a NodeState,
+}
+
+/// A step that is asked for: its number on the way to where the run is, its id, or the id of its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoSuchStep {
+    pub asked: String,
+    /// How many steps there are.
+    pub count: usize,
+}
+
+impl<'a> RunRecord<'a> {
+    /// `None` when the run has no node yet.
+    pub fn of(
+        facts: &'a SessionState,
+        run: RunId,
+        workflow: Option<&'a CompiledWorkflow>,
+        material: &'a dyn Material,
+    ) -> Option<Self> {
+        let tip = facts.preferred_tip(run).and_then(|tip| facts.node(tip))?;
+        Some(Self { facts, run: facts.run(run)?, workflow, material, tip })
+    }
+
+    fn label(&self) -> RunLabel {
+        RunLabel::of(self.run.run_id)
+    }
+
+    /// The steps on the way to where the run is, the first one first; the last one is pending or ends the run.
+    fn path(&self, end: NodeId) -> Vec<PathStep<'a>> {
+        let mut steps: Vec<_> = self.facts.path_steps(end).collect();
+        steps.reverse();
+        steps
+    }
+
+    fn state(&self, node: &NodeState) -> Option<EngineState> {
+        self.material.state_at(node)
+    }
+
+    fn context(&self) -> Context {
+        self.facts.context_at(self.tip.node_id).unwrap_or_default()
+    }
+
+    /// A step's title as it was shown at its own node, and its id.
+    fn title(&self, node: &NodeState, pending: &PendingStep) -> String {
+        let Some(workflow) = self.workflow else { return pending.step_id.to_string() };
+        let own = self.facts.context_at(node.node_id).unwrap_or_default();
+        truncate_with_marker(&render_title(workflow, pending, &own), TITLE_BYTES_MAX).into_owned()
+    }
+
+    fn named(&self, node: &NodeState, state: &EngineState) -> Option<(StepId, String)> {
+        let pending = state.pending_step()?;
+        let title = self.title(node, pending);
+        let loops: Vec<String> = pending
+            .loop_path
+            .iter()
+            .map(|frame| format!("{} {}", frame.loop_id, u64::from(frame.iteration) + 1))
+            .collect();
+        let title = if loops.is_empty() { title } else { format!("{title} [{}]", loops.join(", ")) };
+        Some((pending.step_id.clone(), title))
+    }
+
+    /// All of a note, also where the event holds only its beginning.
+    fn whole_notes(&self, payload: &OutputPayload) -> Option<String> {
+        let OutputPayload::Notes { notes_markdown, full_text_ref } = payload else { return None };
+        let whole =
+            full_text_ref.and_then(|reference| String::from_utf8(self.material.blob(reference)?).ok());
+        Some(whole.unwrap_or_else(|| notes_markdown.as_str().to_owned()))
+    }
+
+    /// An artifact as it was sent; `None` for notes, and for content that cannot be read.
+    fn artifact(&self, payload: &OutputPayload) -> Option<serde_json::Value> {
+        let OutputPayload::ArtifactRef { sha256, .. } = payload else { return None };
+        serde_json::from_slice(&self.material.blob(*sha256)?).ok()
+    }
+}
+
+/// The beginning of a text on one line.
+fn gist(text: &str, bytes_max: usize) -> String {
+    let line: String = text.replace(TRUNCATION_MARKER, " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let keep = line.floor_char_boundary(bytes_max);
+    if keep < line.len() { format!("{}…", &line[..keep]) } else { line }
+}
+
+fn kind_of(artifact: &serde_json::Value) -> &str {
+    artifact.get("kind").and_then(serde_json::Value::as_str).unwrap_or("artifact")
+}

@@ -1,0 +1,203 @@
+//! A run at a glance: what it is for, where it is, what each step left, and which ways are open.
+
+use serde_json::Value;
+use workrail_model::gap::Severity;
+use workrail_model::preferences::RunStatus;
+use workrail_model::reply::state_mark_of;
+
+use super::{RunRecord, gist, kind_of};
+use crate::label::RunLabel;
+use crate::progress::Progress;
+use crate::project::{NodeState, PathStep};
+use crate::reply::look_call;
+
+const GIST_BYTES_MAX: usize = 220;
+const VALUE_BYTES_MAX: usize = 160;
+const CONTEXT_KEYS_MAX: usize = 30;
+const GAPS_MAX: usize = 20;
+const BRANCHES_MAX: usize = 12;
+const SESSION_NOTES_MAX: usize = 5;
+/// Of a long run, the beginning holds what was agreed and the end what is current.
+const FIRST_STEPS_MAX: usize = 8;
+const LAST_STEPS_MAX: usize = 40;
+
+impl RunRecord<'_> {
+    /// The run at a glance; bookmarks of other branches are marks that the caller signs.
+    pub fn overview(&self) -> String {
+        let mut sections = vec![self.heading()];
+        sections.extend(self.session_notes());
+        sections.extend(self.open_gaps());
+        sections.extend(self.other_tips());
+        sections.extend(self.context_at_a_glance());
+        sections.push(self.steps());
+        sections.join("\n\n")
+    }
+
+    fn heading(&self) -> String {
+        let label = self.label();
+        let state = self.state(self.tip);
+        let status =
+            state.as_ref().and_then(|state| self.facts.run_status(self.run.run_id, state.is_complete()));
+        let name = self.workflow.map_or_else(String::new, |workflow| format!(" ({})", workflow.name));
+        let mut lines =
+            vec![format!("Run {label}: {}{name}, {}.", self.run.workflow_id, status_words(status))];
+        let context = self.context();
+        if let Some(goal) = context.get("goal").and_then(Value::as_str) {
+            lines.push(format!("Goal: {goal}"));
+        }
+        if let Some(parent) = self.run.parent {
+            lines.push(format!("Started inside run {}.", RunLabel::of(parent.run_id)));
+        }
+        lines.push(format!("Mode: {}.", self.facts.preferences(self.tip.node_id).autonomy.as_str()));
+        let place = self.workflow.zip(state.as_ref()).and_then(|(workflow, state)| {
+            let progress = Progress::of(workflow, state, &context)?;
+            let (step_id, title) = self.named(self.tip, state)?;
+            let described = progress.described();
+            let more = if described.is_empty() { described } else { format!(" ({described})") };
+            Some(format!("Now at step {}{more}: {title} [{step_id}]", progress.number))
+        });
+        lines.extend(place);
+        lines.join("\n")
+    }
+
+    fn session_notes(&self) -> Option<String> {
+        let notes =
+            self.facts.session_outputs().iter().filter_map(|output| self.whole_notes(&output.payload));
+        let notes: Vec<String> = notes.map(|notes| format!("- {}", gist(&notes, GIST_BYTES_MAX))).collect();
+        let newest = &notes[notes.len().saturating_sub(SESSION_NOTES_MAX)..];
+        (!newest.is_empty()).then(|| format!("## Notes of the session\n{}", newest.join("\n")))
+    }
+
+    fn open_gaps(&self) -> Option<String> {
+        let open: Vec<_> = self.facts.gaps(self.run.run_id).filter(|gap| gap.is_open()).collect();
+        if open.is_empty() {
+            return None;
+        }
+        let mut lines: Vec<String> = open
+            .iter()
+            .take(GAPS_MAX)
+            .map(|gap| format!("- {}: {} ({})", severity_words(gap.severity), gap.summary, gap.gap_id))
+            .collect();
+        if open.len() > GAPS_MAX {
+            lines.push(format!("- and {} more", open.len() - GAPS_MAX));
+        }
+        Some(format!("## Open gaps\n{}", lines.join("\n")))
+    }
+
+    /// Every open end of the run beside the one where it continues.
+    fn other_tips(&self) -> Option<String> {
+        let others: Vec<&NodeState> = self
+            .facts
+            .leaves(self.run.run_id)
+            .rev()
+            .filter(|leaf| leaf.node_id != self.tip.node_id)
+            .collect();
+        if others.is_empty() {
+            return None;
+        }
+        let mut lines: Vec<String> = others.iter().take(BRANCHES_MAX).map(|tip| self.branch(tip)).collect();
+        if others.len() > BRANCHES_MAX {
+            lines.push(format!("- and {} more", others.len() - BRANCHES_MAX));
+        }
+        Some(format!(
+            "## Other branches\nThe run continues where it was worked on last. To look at another branch, call \
+             continue_workflow with its arguments:\n{}",
+            lines.join("\n")
+        ))
+    }
+
+    fn branch(&self, tip: &NodeState) -> String {
+        let state = self.state(tip);
+        let place = match state.as_ref().and_then(|state| self.named(tip, state)) {
+            Some((step_id, title)) => format!("at {title} [{step_id}]"),
+            None if state.is_some_and(|state| state.is_complete()) => "complete".to_owned(),
+            None => "at a step that cannot be read".to_owned(),
+        };
+        let shared = self
+            .facts
+            .ancestors(tip.node_id)
+            .find(|node| self.facts.is_ancestor_or_self(node.node_id, self.tip.node_id));
+        let from = shared.map_or(0, |node| u64::from(node.depth) + 1);
+        let call = look_call(&state_mark_of(tip.created_index), self.label());
+        format!("- from step {from}, {place}: {}", call.arguments_text())
+    }
+
+    fn context_at_a_glance(&self) -> Option<String> {
+        let context = self.context();
+        let values: Vec<_> = context.as_map().iter().filter(|(key, _)| *key != "goal").collect();
+        if values.is_empty() {
+            return None;
+        }
+        let mut lines: Vec<String> = values
+            .iter()
+            .take(CONTEXT_KEYS_MAX)
+            .map(|(key, value)| format!("- {key}: {}", gist(&value.to_string(), VALUE_BYTES_MAX)))
+            .collect();
+        if values.len() > CONTEXT_KEYS_MAX {
+            lines.push(format!("- and {} more", values.len() - CONTEXT_KEYS_MAX));
+        }
+        Some(format!("## Context\n{}", lines.join("\n")))
+    }
+
+    fn steps(&self) -> String {
+        let path = self.path(self.tip.node_id);
+        let mut lines = Vec::new();
+        let left_out = path.len().saturating_sub(FIRST_STEPS_MAX + LAST_STEPS_MAX);
+        for (position, step) in path.iter().enumerate() {
+            if left_out > 0 && position == FIRST_STEPS_MAX {
+                lines.push(format!("[{left_out} steps left out; read one by its number]"));
+            }
+            if left_out > 0 && (FIRST_STEPS_MAX..FIRST_STEPS_MAX + left_out).contains(&position) {
+                continue;
+            }
+            lines.extend(self.step_line(position + 1, step));
+        }
+        format!("## Steps\n{}", lines.join("\n"))
+    }
+
+    fn step_line(&self, number: usize, step: &PathStep<'_>) -> Option<String> {
+        let state = self.state(step.node);
+        if state.as_ref().is_some_and(|state| state.is_complete()) {
+            return None;
+        }
+        let (step_id, title) = match state.as_ref().and_then(|state| self.named(step.node, state)) {
+            Some((step_id, title)) => (format!(" [{step_id}]"), title),
+            None => (String::new(), "(cannot be read)".to_owned()),
+        };
+        let is_pending = step.node.node_id == self.tip.node_id;
+        let notes =
+            step.outputs.iter().filter_map(|entry| self.whole_notes(&entry.output.payload)).next_back();
+        let told = match (notes, is_pending) {
+            (Some(notes), _) => gist(&notes, GIST_BYTES_MAX),
+            (None, true) => "(pending)".to_owned(),
+            (None, false) => "(no notes)".to_owned(),
+        };
+        let kinds: Vec<String> = step
+            .outputs
+            .iter()
+            .filter_map(|entry| self.artifact(&entry.output.payload))
+            .map(|artifact| kind_of(&artifact).to_owned())
+            .collect();
+        let kinds =
+            if kinds.is_empty() { String::new() } else { format!(" (artifacts: {})", kinds.join(", ")) };
+        Some(format!("{number}. {title}{step_id}: {told}{kinds}"))
+    }
+}
+
+fn status_words(status: Option<RunStatus>) -> &'static str {
+    match status {
+        Some(RunStatus::InProgress) => "in progress",
+        Some(RunStatus::Blocked) => "blocked",
+        Some(RunStatus::Complete) => "complete",
+        Some(RunStatus::CompleteWithGaps) => "complete with open gaps",
+        None => "its state cannot be read",
+    }
+}
+
+fn severity_words(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "critical",
+        Severity::Warning => "warning",
+        Severity::Info => "info",
+    }
+}

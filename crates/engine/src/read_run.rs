@@ -1,0 +1,151 @@
+//! `read_run`: the agent's memory. It looks at one run's record and can change nothing (G36).
+
+use serde_json::Value;
+use workrail_core::label::RunLabel;
+use workrail_core::project::SessionState;
+use workrail_core::read_run::{self, RunRecord};
+use workrail_core::reply::look_call;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::read_run::ReadRunBody;
+use workrail_model::reply::{NextCall, replace_state_marks};
+use workrail_model::tool::ToolName;
+
+use crate::cards::Named;
+use crate::gate::Reading;
+use crate::reply::Reply;
+use crate::request::{Echo, ReadRun};
+use crate::token::FirstKeys;
+use crate::{Answer, Engine, Store, error, token};
+
+impl<S: Store> Engine<S> {
+    /// Reads the record of a run: an overview, one step, the context, or what holds some words.
+    pub fn read_run(&self, request: &ReadRun) -> Answer {
+        self.signer.refresh(FirstKeys::Look)?;
+        Reply::plain(&self.reading().read_run(request)?)
+    }
+}
+
+impl Reading<'_> {
+    fn read_run(&self, request: &ReadRun) -> Result<ReadRunBody, Box<ErrorEnvelope>> {
+        let (session, run) = self.run_named(&request.run)?;
+        self.look(session, |facts| {
+            let state = facts.run(run).ok_or_else(|| error::internal("a run that was found is folded"))?;
+            let workflow = self.content.workflow(state.workflow_hash).ok();
+            let record = RunRecord::of(facts, run, workflow.as_deref(), &self.content)
+                .ok_or_else(|| error::internal("a run has a tip"))?;
+            let text = self.asked(request, run, &record)?;
+            let text = replace_state_marks(&text, self.signer.bookmarks(facts));
+            self.paged(facts, run, request, &text)
+        })
+    }
+
+    fn asked(
+        &self,
+        request: &ReadRun,
+        run: RunId,
+        record: &RunRecord<'_>,
+    ) -> Result<String, Box<ErrorEnvelope>> {
+        let label = RunLabel::of(run).to_string();
+        if let Some(step) = &request.step {
+            return record.step(step).map_err(|missing| error::no_such_step(&missing, &label));
+        }
+        if let Some(query) = &request.query {
+            return record.find(query).ok_or_else(|| error::no_words(query));
+        }
+        if request.context {
+            return Ok(record.whole_context());
+        }
+        let example = read_call(&label, [("step", Value::from("1"))]);
+        Ok(format!(
+            "{}\n\nTo read all notes and artifacts of a step, call read_run with its number or id, such as {}. To \
+             search the run, send `query`; for the whole context, `context: true`.",
+            record.overview(),
+            example.arguments_text()
+        ))
+    }
+
+    fn paged(
+        &self,
+        facts: &SessionState,
+        run: RunId,
+        request: &ReadRun,
+        text: &str,
+    ) -> Result<ReadRunBody, Box<ErrorEnvelope>> {
+        let asked = usize::try_from(request.page.unwrap_or(1)).unwrap_or(usize::MAX);
+        let page = read_run::page(text, asked);
+        let label = RunLabel::of(run);
+        let mut body = ReadRunBody {
+            text: page.text.to_owned(),
+            run: label.to_string(),
+            page: page.number as u64,
+            pages: page.of as u64,
+            next_call: None,
+        };
+        if page.number < page.of {
+            let mut arguments = vec![("page", Value::from(page.number + 1))];
+            arguments.extend(request.step.clone().map(|step| ("step", Value::from(step))));
+            arguments.extend(request.query.clone().map(|query| ("query", Value::from(query))));
+            arguments.extend(request.context.then_some(("context", Value::from(true))));
+            let next = read_call(&body.run, arguments);
+            body.text.push_str(&format!(
+                "\n\nPage {} of {}. For the next one, call {} with:\n{}",
+                page.number,
+                page.of,
+                next.tool,
+                next.arguments_text()
+            ));
+            body.next_call = Some(next);
+            return Ok(body);
+        }
+        if let Some(tip) = facts.preferred_tip(run) {
+            let at = token::node_facts(facts, tip)?;
+            let back = look_call(&self.signer.state(facts.session_id(), at), label);
+            body.text.push_str(&format!(
+                "\n\nTo see the step at which the run is, call {} with:\n{}",
+                back.tool,
+                back.arguments_text()
+            ));
+            body.next_call = Some(back);
+        }
+        Ok(body)
+    }
+
+    /// The run that a label, an id or any token names.
+    fn run_named(&self, text: &str) -> Result<(SessionId, RunId), Box<ErrorEnvelope>> {
+        let text = text.trim();
+        let lower = text.to_ascii_lowercase().replace(' ', "-");
+        if let Ok(label) = RunLabel::parse(&lower) {
+            return match self.named(label)? {
+                Named::One(found) => Ok((found.0, found.1.run)),
+                Named::Several(_) | Named::Nobody => {
+                    let echo = Echo { run: Some(&lower), ..Echo::default() };
+                    Err(self.leading_back(error::unknown_label(&lower), echo, None))
+                }
+            };
+        }
+        if let Ok(id) = RunId::parse(&lower) {
+            let known = self.cards()?;
+            let found = known.runs().find(|card| card.run() == Some(id)).map(|card| (card.session, id));
+            return found.ok_or_else(|| error::unknown_run(text));
+        }
+        let echo = Echo { tokens: [Some(text), None, None], ..Echo::default() };
+        let token = self.signer.verify_any(text).map_err(|cause| self.refused(cause.into(), echo))?;
+        let run = self.look(token.session(), |facts| match token::resolve(facts, &token) {
+            Ok(resolved) => Ok(resolved.at().map(|at| at.run).or_else(|| only_run(facts))),
+            Err(cause) => Err(self.refused(cause.into(), echo)),
+        })?;
+        run.map(|run| (token.session(), run)).ok_or_else(|| error::unknown_run("this session"))
+    }
+}
+
+/// The run of a session that has exactly one.
+fn only_run(facts: &SessionState) -> Option<RunId> {
+    let mut runs = facts.runs();
+    runs.next().filter(|_| runs.len() == 0).map(|run| run.run_id)
+}
+
+fn read_call(label: &str, more: impl IntoIterator<Item = (&'static str, Value)>) -> NextCall {
+    let run = [("run", Value::from(label))];
+    NextCall::new(ToolName::ReadRun, run.into_iter().chain(more))
+}

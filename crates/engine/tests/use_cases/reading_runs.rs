@@ -1,0 +1,179 @@
+//! `read_run` is an agent's memory: everything that was agreed and done can be read without the chat.
+
+use serde_json::{Value, json};
+use workrail_engine::request::{ContinueWorkflow, Output, ReadRun, StartWorkflow};
+use workrail_model::discovery::Precedence;
+use workrail_model::error::ErrorEnvelope;
+
+use crate::scene::{Scene, authored};
+
+struct Run {
+    scene: Scene,
+    label: String,
+    /// The replies so far, the first step first.
+    replies: Vec<Value>,
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+impl Run {
+    /// Four steps, of which the second is done for each slice.
+    fn start() -> Self {
+        let scene = Scene::new();
+        let steps = json!([
+            { "id": "criteria", "title": "Agree on criteria", "prompt": "Agree." },
+            { "id": "slices", "type": "loop", "title": "Slices",
+              "loop": { "type": "forEach", "items": "slices", "itemVar": "slice", "maxIterations": 5 },
+              "body": [{ "id": "build", "title": "Build {{slice}}", "prompt": "Build it." }] },
+            { "id": "large-only", "title": "For large work", "prompt": "More.",
+              "runCondition": { "var": "size", "equals": "large" } },
+            { "id": "report", "title": "Report", "prompt": "Report." },
+        ]);
+        scene.shelf.put(
+            Precedence::Project,
+            "memory.json",
+            &authored("team.memory", &json!({ "steps": steps })),
+        );
+        let started = scene.engine.start_workflow(StartWorkflow {
+            workflow_id: "team.memory".to_owned(),
+            goal: Some("Fix the timeout of the upload".to_owned()),
+            context: json!({ "slices": ["parser", "writer"], "size": "small" }).as_object().unwrap().clone(),
+            ..StartWorkflow::default()
+        });
+        let reply = started.unwrap().into_structured();
+        Self { scene, label: text(&reply["run"]["label"]), replies: vec![reply] }
+    }
+
+    fn advance(&mut self, from: usize, notes: &str, artifacts: Vec<Value>) {
+        let reply = self.scene.engine.continue_workflow(ContinueWorkflow {
+            ack_token: Some(text(&self.replies[from]["ackToken"])),
+            output: Output { notes_markdown: Some(notes.to_owned()), artifacts },
+            ..ContinueWorkflow::default()
+        });
+        self.replies.push(reply.unwrap().into_structured());
+    }
+
+    fn read(&self, request: ReadRun) -> Result<Value, Box<ErrorEnvelope>> {
+        self.scene.engine.read_run(&request).map(|reply| reply.into_structured())
+    }
+
+    fn overview(&self, run: &str) -> Value {
+        self.read(ReadRun { run: run.to_owned(), ..ReadRun::default() }).unwrap()
+    }
+
+    fn step(&self, step: &str, page: Option<u64>) -> Result<Value, Box<ErrorEnvelope>> {
+        let step = Some(step.to_owned());
+        self.read(ReadRun { run: self.label.clone(), step, page, ..ReadRun::default() })
+    }
+}
+
+/// Three steps are done; the second slice is pending.
+fn at_the_second_slice() -> Run {
+    let mut run = Run::start();
+    let long = format!("Criteria: {} uploads finish within 5 s. LAST WORDS", "x ".repeat(4000));
+    run.advance(0, &long, vec![json!({ "kind": "team.plan", "files": ["upload.rs"] })]);
+    run.advance(1, "Built the parser.", Vec::new());
+    run
+}
+
+#[test]
+fn the_overview_tells_goal_place_steps_and_context() {
+    let run = at_the_second_slice();
+    let told = text(&run.overview(&run.label)["text"]).replace(&run.label, "[label]");
+    let (told, _) = told.split_once("{\"run\":\"[label]\",\"stateToken\"").expect("the call that leads back");
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_run_is_named_by_label_id_or_any_of_its_tokens() {
+    let run = at_the_second_slice();
+    let expected = run.overview(&run.label)["text"].clone();
+    let now = run.replies.last().unwrap();
+    let spaced = run.label.replace('-', " ").to_uppercase();
+    for name in [&spaced, &text(&now["run"]["runId"]), &text(&now["stateToken"]), &text(&now["ackToken"])] {
+        assert_eq!(run.overview(name)["text"], expected, "{name}");
+    }
+    // A token of the first step is as good: the run is what is read.
+    assert_eq!(run.overview(&text(&run.replies[0]["stateToken"]))["text"], expected);
+}
+
+#[test]
+fn a_step_is_read_whole_and_in_pages() {
+    let run = at_the_second_slice();
+    let first = run.step("1", None).unwrap();
+    let second = run.step("criteria", Some(2)).unwrap();
+    assert_eq!((first["page"].clone(), first["pages"].clone()), (json!(1), json!(2)));
+    assert_eq!(first["nextCall"]["arguments"], json!({ "run": run.label, "step": "1", "page": 2 }));
+    let all = format!("{}{}", text(&first["text"]), text(&second["text"]));
+    for part in ["Criteria: ", "LAST WORDS", "## Artifact team.plan", "upload.rs"] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+    assert_eq!(second["nextCall"]["tool"], "continue_workflow");
+}
+
+#[test]
+fn words_are_found_in_notes_artifacts_and_context() {
+    let run = at_the_second_slice();
+    let find = |query: &str| {
+        let query = Some(query.to_owned());
+        text(&run.read(ReadRun { run: run.label.clone(), query, ..ReadRun::default() }).unwrap()["text"])
+    };
+    assert!(find("last words").contains("step 1 (Agree on criteria)"), "{}", find("last words"));
+    assert!(find("upload.rs").contains("artifact team.plan"));
+    assert!(find("writer").contains("context slices"));
+    assert!(find("absent").contains("nothing holds these words"));
+    let none =
+        run.read(ReadRun { run: run.label.clone(), query: Some("!?".to_owned()), ..ReadRun::default() });
+    assert_eq!(none.unwrap_err().code.as_str(), "VALIDATION_ERROR");
+}
+
+#[test]
+fn every_open_branch_is_offered_with_the_call_that_shows_it() {
+    let mut run = at_the_second_slice();
+    // The first slice again, from its own bookmark: a second branch, on which the run continues.
+    let again = run.scene.engine.continue_workflow(ContinueWorkflow {
+        state_token: Some(text(&run.replies[1]["stateToken"])),
+        ..ContinueWorkflow::default()
+    });
+    run.replies.push(again.unwrap().into_structured());
+    run.advance(3, "Built the parser in another way.", Vec::new());
+    let told = text(&run.overview(&run.label)["text"]);
+    assert!(told.contains("Built the parser in another way"), "{told}");
+    let branch = told.lines().find(|line| line.starts_with("- from step 2, at Build writer")).expect(&told);
+    let call: Value = serde_json::from_str(&branch[branch.find('{').unwrap()..]).unwrap();
+    let shown = run.scene.engine.continue_workflow(ContinueWorkflow {
+        state_token: Some(text(&call["stateToken"])),
+        run: Some(text(&call["run"])),
+        ..ContinueWorkflow::default()
+    });
+    assert_eq!(shown.unwrap().into_structured()["recap"]["entries"][1]["notes"], "Built the parser.");
+}
+
+#[test]
+fn what_cannot_be_read_leads_on() {
+    let run = at_the_second_slice();
+    let missing = run.step("9", None).unwrap_err();
+    assert_eq!(missing.next_call.unwrap().arguments, *json!({ "run": run.label }).as_object().unwrap());
+    for name in ["amber-falcon", "run_0000000000000000", "st.v2.cut"] {
+        let error = run.read(ReadRun { run: name.to_owned(), ..ReadRun::default() }).unwrap_err();
+        assert_eq!(error.next_call.unwrap().tool.as_str(), "resume_session", "{name}");
+    }
+}
+
+#[test]
+fn a_step_says_where_it_is() {
+    let run = at_the_second_slice();
+    let heading = |reply: &Value| text(&reply["text"]).lines().next().unwrap().to_owned();
+    let places: Vec<String> =
+        run.replies.iter().map(|reply| heading(reply).split_once("step ").unwrap().1.to_owned()).collect();
+    assert_eq!(
+        places,
+        [
+            "1 · about 3 left: Agree on criteria",
+            "2 · about 2 left · slice 1 of 2: Build parser",
+            "3 · about 1 left · slice 2 of 2: Build writer",
+        ]
+    );
+}

@@ -1,0 +1,20 @@
+//! What `read_run` answers: the record of a run as text, a page at a time.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::reply::NextCall;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadRunBody {
+    pub text: String,
+    /// The run's two-word label.
+    pub run: String,
+    /// Counted from 1.
+    pub page: u64,
+    pub pages: u64,
+    /// The next page; after the last one, the call that shows the step at which the run is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_call: Option<NextCall>,
+}
