@@ -211,10 +211,18 @@ pub struct DimensionFact {
     pub rationale: Option<String>,
 }
 
-/// What was recorded before this point, newest kept (G53).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What was recorded before this point: what it is for, how it began, what was planned, and the newest (G53).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Recap {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<String>,
+    /// The newest notes of the session itself, outside any run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub session_notes: Vec<String>,
+    /// The first step and the latest plan, where they are too old to be among the newest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<RecapEntry>,
     /// Oldest first.
     pub entries: Vec<RecapEntry>,
     pub truncated: bool,

@@ -132,11 +132,14 @@ fn gaps(run: &RunReport) {
 
 fn recap(going_on: Option<&RunContinuation>) {
     let Some(recap) = going_on.and_then(|going_on| going_on.recap.as_ref()) else { return };
+    if recap.entries.is_empty() {
+        return;
+    }
     output::line("\n  Recent notes, oldest first");
     if recap.omitted > 0 {
         output::toned(Tone::Quiet, &format!("    {} earlier steps are not shown", recap.omitted));
     }
-    for entry in &recap.entries {
+    for entry in recap.kept.iter().chain(&recap.entries) {
         let checkpoint = if entry.checkpoint { " (checkpoint)" } else { "" };
         output::line(&format!("    {}{checkpoint}", words::one_line(&entry.title)));
         for line in entry.notes.lines() {

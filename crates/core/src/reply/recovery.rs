@@ -9,6 +9,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{Context, EventIndex, OutputPayload};
 use workrail_model::id::NodeId;
 use workrail_model::limits::TRUNCATION_MARKER;
+use workrail_model::name::StepId;
 use workrail_model::reply::{Branch, Recap, RecapEntry, without_marks};
 use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
@@ -18,7 +19,7 @@ use crate::render::prompt::{functions, render_title, title_without_secrets};
 
 /// In the place of a title that cannot be read: the notes beside it can.
 const TITLE_UNKNOWN: &str = "(step unknown: its snapshot is missing or damaged)";
-const RECAP_BYTES_MAX: usize = 2400;
+const RECAP_BYTES_MAX: usize = 2000;
 const DOWNSTREAM_BYTES_MAX: usize = 1300;
 /// One long report must not hide all the others.
 const ENTRY_BYTES_MAX: usize = 1200;
@@ -33,7 +34,12 @@ const ENTRY_OVERHEAD_BYTES: usize = 60;
 /// `> ` in front of a line.
 const QUOTE_BYTES: usize = 2;
 
-const POLICY: &str = "kept most recent entries";
+const POLICY: &str = "kept the first step, the latest plan and the most recent entries";
+const GOAL_SHOWN_BYTES_MAX: usize = 300;
+const SESSION_NOTES_MAX: usize = 3;
+const KEPT_ENTRY_BYTES_MAX: usize = 900;
+/// How far back a plan is looked for beyond what is told.
+const PLAN_STEPS_MAX: usize = 64;
 
 /// Lends the execution state of a node; `None` where its content cannot be read.
 pub trait Snapshots: Debug {
@@ -62,7 +68,58 @@ pub struct Recovering<'a> {
 impl Recovering<'_> {
     /// What was recorded on the path to the node.
     pub fn recap(&self, node: NodeId) -> Option<Recap> {
-        self.told(node, None, RECAP_BYTES_MAX)
+        let (mut recap, seen) = self.told(node, None, RECAP_BYTES_MAX);
+        recap.goal = self.goal();
+        recap.session_notes = self.session_notes();
+        if recap.omitted > 0 {
+            recap.kept = self.first_step(node).into_iter().chain(self.latest_plan(node, seen)).collect();
+            recap.omitted = recap.omitted.saturating_sub(recap.kept.len() as u64);
+        }
+        let is_empty = recap.goal.is_none() && recap.session_notes.is_empty() && recap.entries.is_empty();
+        (!is_empty).then_some(recap)
+    }
+
+    fn goal(&self) -> Option<String> {
+        let goal = self.context.get("goal")?.as_str()?;
+        Some(without_marks(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX)))
+    }
+
+    fn session_notes(&self) -> Vec<String> {
+        let all = self.facts.session_outputs();
+        let newest = &all[all.len().saturating_sub(SESSION_NOTES_MAX)..];
+        newest.iter().filter_map(|output| notes(&output.payload)).map(first_words).collect()
+    }
+
+    /// What the first step recorded on the way to the node: there the work is agreed on.
+    fn first_step(&self, node: NodeId) -> Option<RecapEntry> {
+        let run = self.facts.run(self.facts.node(node)?.run_id)?;
+        let root = self.facts.node(run.root?)?;
+        let on_the_way = |child: &&NodeState| self.facts.is_ancestor_or_self(child.node_id, node);
+        let attempt = self.facts.acked_children(root.node_id).find(on_the_way)?.edge?.attempt;
+        let words = self
+            .facts
+            .current_outputs(root.node_id, attempt)
+            .rev()
+            .find_map(|output| notes(&output.payload))?;
+        Some(self.entry(root, root, &truncate_with_marker(words, KEPT_ENTRY_BYTES_MAX)))
+    }
+
+    /// The newest notes of a step that plans, among those that are too old to be told; `seen` are told already.
+    fn latest_plan(&self, node: NodeId, seen: usize) -> Option<RecapEntry> {
+        if !self.workflow.steps.iter().any(|step| is_plan(&step.step_id)) {
+            return None;
+        }
+        let older = self.facts.path_steps(node).skip(seen).take(PLAN_STEPS_MAX);
+        older.filter(|step| step.node.parent.is_some()).find_map(|step| {
+            let state = self.snapshots.state_at(step.node)?;
+            state.pending_step().filter(|pending| is_plan(&pending.step_id))?;
+            let (at, words) = step
+                .outputs
+                .iter()
+                .rev()
+                .find_map(|entry| Some((entry.node, notes(&entry.output.payload)?)))?;
+            Some(self.entry(step.node, at, &truncate_with_marker(words, KEPT_ENTRY_BYTES_MAX)))
+        })
     }
 
     /// What the branch that went on last recorded beyond the node; `None` at a tip.
@@ -70,7 +127,8 @@ impl Recovering<'_> {
         let run = self.facts.node(node)?.run_id;
         let tip = self.facts.preferred_tip(run)?;
         let beyond = tip != node && self.facts.is_ancestor_or_self(node, tip);
-        beyond.then(|| self.told(tip, Some(node), DOWNSTREAM_BYTES_MAX)).flatten()
+        let (told, _) = beyond.then(|| self.told(tip, Some(node), DOWNSTREAM_BYTES_MAX))?;
+        (!told.entries.is_empty()).then_some(told)
     }
 
     /// The functions that steps beyond the node name, of which their notes may speak; `None` at a tip.
@@ -117,15 +175,18 @@ impl Recovering<'_> {
         }
     }
 
-    /// The newest entries that fit, from `tip` back to `until` (which is left out) or to the root.
-    fn told(&self, tip: NodeId, until: Option<NodeId>, budget: usize) -> Option<Recap> {
+    /// The newest entries that fit, from `tip` back to `until` (which is left out) or to the root; and how many steps
+    /// were looked at.
+    fn told(&self, tip: NodeId, until: Option<NodeId>, budget: usize) -> (Recap, usize) {
         let mut entries = Vec::new();
+        let mut seen = 0;
         let (mut bytes, mut omitted, mut cut) = (0, 0, false);
         let floor = until.and_then(|node| self.facts.node(node)).map_or(0, |node| u64::from(node.depth) + 1);
         'steps: for step in self.facts.path_steps(tip) {
             if until == Some(step.node.node_id) {
                 break;
             }
+            seen += 1;
             for entry in step.outputs.iter().rev() {
                 let Some(words) = notes(&entry.output.payload) else { continue };
                 let shown = truncate_with_marker(words, ENTRY_BYTES_MAX);
@@ -142,6 +203,7 @@ impl Recovering<'_> {
                         ));
                     }
                     omitted = (u64::from(step.node.depth) + 1).saturating_sub(floor);
+                    seen -= 1;
                     break 'steps;
                 }
                 cut |= shown.len() < words.len();
@@ -151,7 +213,7 @@ impl Recovering<'_> {
         }
         entries.reverse();
         let policy = cut.then(|| POLICY.to_owned());
-        (!entries.is_empty()).then_some(Recap { entries, truncated: cut, omitted, policy })
+        (Recap { entries, truncated: cut, omitted, policy, ..Recap::default() }, seen)
     }
 
     fn entry(&self, step: &NodeState, at: &NodeState, words: &str) -> RecapEntry {
@@ -176,6 +238,12 @@ impl Recovering<'_> {
         };
         Some(without_marks(&truncate_with_marker(&title, TITLE_BYTES_MAX)))
     }
+}
+
+/// Whether a step's id says that it plans.
+fn is_plan(step: &StepId) -> bool {
+    let mut words = step.as_str().split(['-', '_', '.']);
+    words.any(|word| ["plan", "planning", "design", "approach"].contains(&word))
 }
 
 fn notes(payload: &OutputPayload) -> Option<&str> {
