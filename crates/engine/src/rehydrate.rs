@@ -92,6 +92,7 @@ impl Reading<'_> {
             refused_before: refused.unwrap_or_default(),
             references: self.references(workflow, now.as_ref().map(|entry| &entry.source), workspace),
             warnings: self.standing_warnings(facts, at, now.map(|entry| entry.hash)),
+            run_is_at: told.run_is_at(at.node),
             recap: told.recap(at.node),
             branches: told.branches(at.node),
             downstream: told.downstream(at.node),

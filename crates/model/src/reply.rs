@@ -243,7 +243,7 @@ pub struct RecapEntry {
 }
 
 /// A way that was taken from this point before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Branch {
     /// The branch where the run last went on.
@@ -256,6 +256,21 @@ pub struct Branch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_at: Option<String>,
     pub is_complete: bool,
+    /// Shows where the branch is and changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_call: Option<NextCall>,
+}
+
+/// Where a run is now, told to a caller who asked for an earlier point of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunIsAt {
+    /// Counted from 1.
+    pub step_number: u64,
+    /// Absent when the run is complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub next_call: NextCall,
 }
 
 /// Another unfinished run of the same session.
@@ -310,6 +325,9 @@ pub struct ReplyBody {
     pub checkpoint_token: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingBody>,
+    /// Present when the run went on from this point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_is_at: Option<RunIsAt>,
     pub is_complete: bool,
     /// Present once the run is complete: with or without open gaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]

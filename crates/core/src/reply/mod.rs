@@ -16,7 +16,7 @@ use workrail_model::placeholder;
 use workrail_model::preferences::{Autonomy, NextIntent, Preferences, RunStatus};
 use workrail_model::reply::{
     ACK_TOKEN_MARK, Branch, CHECKPOINT_TOKEN_MARK, NextCall, OtherRun, PendingBody, Recap, ReferenceInfo,
-    ReplyBody, ReplyKind, ReturnTo, RunInfo, STATE_TOKEN_MARK, StepContext, StoredReply, Warning,
+    ReplyBody, ReplyKind, ReturnTo, RunInfo, RunIsAt, STATE_TOKEN_MARK, StepContext, StoredReply, Warning,
     without_marks,
 };
 use workrail_model::snapshot::{EngineState, PendingStep};
@@ -76,6 +76,7 @@ pub struct StepExtras {
     pub references: Vec<ReferenceInfo>,
     pub warnings: Vec<Warning>,
     pub step_context: Option<StepContext>,
+    pub run_is_at: Option<RunIsAt>,
     pub recap: Option<Recap>,
     pub branches: Vec<Branch>,
     pub downstream: Option<Recap>,
@@ -124,6 +125,7 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
         ack_token: pending.map(|_| ACK_TOKEN_MARK.to_owned()),
         checkpoint_token: Some(CHECKPOINT_TOKEN_MARK.to_owned()),
         pending: shown,
+        run_is_at: beside.run_is_at,
         is_complete: input.state.is_complete(),
         status: ended(input),
         next_intent: next_intent(input, asked),

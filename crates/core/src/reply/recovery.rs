@@ -10,10 +10,12 @@ use workrail_model::event::{Context, EventIndex, OutputPayload};
 use workrail_model::id::NodeId;
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::name::StepId;
-use workrail_model::reply::{Branch, Recap, RecapEntry, without_marks};
+use workrail_model::reply::{Branch, Recap, RecapEntry, RunIsAt, state_mark_of, without_marks};
 use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
 
+use super::look_call;
+use crate::label::RunLabel;
 use crate::project::{NodeState, SessionState};
 use crate::render::prompt::{functions, render_title, title_without_secrets};
 
@@ -172,7 +174,20 @@ impl Recovering<'_> {
             summary: notes.map_or_else(|| "(no notes)".to_owned(), first_words),
             stands_at: state.as_ref().and_then(|state| self.title(tip, state)),
             is_complete: state.is_some_and(|state| state.is_complete()),
+            next_call: Some(look_call(&state_mark_of(tip.created_index), RunLabel::of(tip.run_id))),
         }
+    }
+
+    /// Where the run is now; `None` when it is at this node.
+    pub fn run_is_at(&self, node: NodeId) -> Option<RunIsAt> {
+        let run = self.facts.node(node)?.run_id;
+        let tip = self.facts.node(self.facts.preferred_tip(run)?).filter(|tip| tip.node_id != node)?;
+        let state = self.snapshots.state_at(tip);
+        Some(RunIsAt {
+            step_number: u64::from(tip.depth) + 1,
+            title: state.as_ref().and_then(|state| self.title(tip, state)),
+            next_call: look_call(&state_mark_of(tip.created_index), RunLabel::of(run)),
+        })
     }
 
     /// The newest entries that fit, from `tip` back to `until` (which is left out) or to the root; and how many steps

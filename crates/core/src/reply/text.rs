@@ -7,7 +7,7 @@ use workrail_model::blocker::{Blocker, BlockerCode};
 use workrail_model::placeholder::{GAP_ID, GAP_SUMMARY};
 use workrail_model::preferences::{Autonomy, NextIntent, RunStatus};
 use workrail_model::reply::{
-    Branch, NextCall, OtherRun, Recap, RecapEntry, ReferenceInfo, ReplyBody, ReturnTo, RunInfo,
+    Branch, NextCall, OtherRun, Recap, RecapEntry, ReferenceInfo, ReplyBody, ReturnTo, RunInfo, RunIsAt,
     STATE_TOKEN_MARK, Warning, without_marks,
 };
 use workrail_model::text::truncate_with_marker;
@@ -19,7 +19,7 @@ const BLOCKERS_BYTES_MAX: usize = 4000;
 const REFERENCES_BYTES_MAX: usize = 800;
 const WARNINGS_BYTES_MAX: usize = 800;
 const OTHER_RUNS_BYTES_MAX: usize = 500;
-const BRANCHES_BYTES_MAX: usize = 1200;
+const BRANCHES_BYTES_MAX: usize = 1700;
 const FACTS_BYTES_MAX: usize = 500;
 const GAPS_BYTES_MAX: usize = 2000;
 
@@ -52,6 +52,7 @@ pub(super) fn parts(input: &ReplyInput<'_>, body: &ReplyBody) -> Vec<String> {
 
 fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     let mut lines = vec![heading(input, body)];
+    lines.extend(body.run_is_at.as_ref().map(moved_on));
     match input.moment {
         ReplyMoment::Blocked { in_a_row, .. } => {
             lines.push(blocked(BLOCKED, &body.run.label, &body.blockers));
@@ -75,6 +76,20 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
         lines.push(completed(&input.beside.open_gaps));
     }
     lines.join("\n\n")
+}
+
+/// First of all: whoever asks for an earlier point most often wants the run.
+fn moved_on(now: &RunIsAt) -> String {
+    let place = match &now.title {
+        Some(title) => format!("at step {}, \"{title}\"", now.step_number),
+        None => "complete".to_owned(),
+    };
+    format!(
+        "NOTE: this is an earlier step. The run went on and is now {place}. To continue there, call {} with:\n{}\nTo \
+         take another way from here instead, complete the step below: that makes a new branch, and nothing is lost.",
+        now.next_call.tool,
+        now.next_call.arguments_text()
+    )
 }
 
 fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
@@ -273,9 +288,7 @@ fn branches(moment: ReplyMoment<'_>, branches: &[Branch]) -> Option<String> {
         ReplyMoment::Started
         | ReplyMoment::Blocked { .. }
         | ReplyMoment::Rehydrated
-        | ReplyMoment::Checkpointed => format!(
-            "The run went on from here before ({count}). Completing this step now makes one more branch; nothing is lost."
-        ),
+        | ReplyMoment::Checkpointed => format!("From here the run went on before ({count}):"),
     };
     for (position, branch) in branches.iter().enumerate() {
         let stand = match (&branch.stands_at, branch.is_complete) {
@@ -283,9 +296,11 @@ fn branches(moment: ReplyMoment<'_>, branches: &[Branch]) -> Option<String> {
             (Some(step), false) => format!("at \"{step}\""),
             (None, false) => "unfinished".to_owned(),
         };
-        let newest = if branch.preferred { ", the newest" } else { "" };
+        let newest = if branch.preferred { ", worked on last" } else { "" };
         let far = if branch.steps == 1 { "1 step".to_owned() } else { format!("{} steps", branch.steps) };
-        let line = format!("\n- {far} on, {stand}{newest}. It recorded: {}", branch.summary);
+        let look = branch.next_call.as_ref().filter(|_| !branch.preferred);
+        let look = look.map_or_else(String::new, |call| format!(" Look at it: {}", call.arguments_text()));
+        let line = format!("\n- {far} on, {stand}{newest}. It recorded: {}{look}", branch.summary);
         if text.len() + line.len() > BRANCHES_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", branches.len() - position));
             break;
