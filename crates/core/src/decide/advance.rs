@@ -428,7 +428,8 @@ impl<'a> Case<'a> {
             draft.push_once(self.on_node(), EventData::GapRecorded(gap));
         }
         let trace_id = derive::trace_id(node.node_id, command.attempt);
-        if let Some(trace) = DecisionTraceAppended::bounded(trace_id, selection.trace) {
+        let entries = disclose::fork(self.cause()).into_iter().chain(selection.trace).collect();
+        if let Some(trace) = DecisionTraceAppended::bounded(trace_id, entries) {
             draft.push(self.on_node(), EventData::DecisionTraceAppended(trace));
         }
         Ok(Decided { plan: draft.plan()?, reply: body, made: Some((snapshot_ref, snapshot)) })

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use workrail_model::capability::CapabilityStatus;
 use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::event::GapRecorded;
+use workrail_model::event::{EdgeCauseKind, GapRecorded, TraceEntry, TraceKind};
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId, RunId};
 use workrail_model::preferences::{Preferences, RiskPolicy};
@@ -36,6 +36,23 @@ pub(super) fn degraded<'a>(
         let name = capability_name(fact.capability);
         (name, format!("`{name}` is preferred by this workflow but unavailable; the plainer path was taken."))
     })
+}
+
+/// The trace entry of an advance that makes another branch; none for an ordinary one.
+pub(super) fn fork(cause: EdgeCauseKind) -> Option<TraceEntry> {
+    let summary = match cause {
+        EdgeCauseKind::IntentionalFork => {
+            "This step was completed before; a new branch was asked for and starts here."
+        }
+        EdgeCauseKind::NonTipAdvance => {
+            "This step was completed before with another ackToken; this advance starts a new branch."
+        }
+        EdgeCauseKind::AckPending | EdgeCauseKind::IdempotentReplay | EdgeCauseKind::CheckpointCreated => {
+            return None;
+        }
+    };
+    let kind = TraceKind::DetectedNonTipAdvance;
+    Some(TraceEntry { kind, summary: BoundedText::clip(summary), refs: Vec::new() })
 }
 
 /// Gaps as the reply shows them; the risk policy decides which advisories are worth a warning.
