@@ -129,13 +129,12 @@ mod tests {
         }
     }
 
-    const ORDER: [Precedence; 7] = [
+    const ORDER: [Precedence; 6] = [
         Precedence::Bundled,
         Precedence::Plugin,
         Precedence::User,
         Precedence::Custom,
         Precedence::Git,
-        Precedence::Remote,
         Precedence::Project,
     ];
 

@@ -457,7 +457,7 @@ fn why_not(claim: &Claim, choice: Choice, claims: &[Claim]) -> Option<String> {
                 Precedence::Bundled => "wr",
                 Precedence::User | Precedence::Custom => "user",
                 Precedence::Project => "project",
-                Precedence::Plugin | Precedence::Git | Precedence::Remote => "repo",
+                Precedence::Plugin | Precedence::Git => "repo",
             };
             Some(format!(
                 "ids under `wr.` belong to the bundled workflows and no file may take one; rename it to \

@@ -36,6 +36,7 @@ pub enum ObservationValue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
+    // In the locked set. Git answers or it does not, so observations of ours are always `high`.
     Low,
     Med,
     High,
