@@ -1,8 +1,9 @@
 //! Each rule of the monitor, kept and broken, on the simulated disk.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
-use workrail_ports::file_system::{FileSystem, RelPath, WritableFile};
+use workrail_ports::file_system::{FileSystem, LockMode, RelPath, WritableFile};
 use workrail_store_fs::sim::{Fault, FaultKind, FaultMode, SimFs};
 use workrail_testkit::monitor::Monitored;
 

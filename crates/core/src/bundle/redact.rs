@@ -43,7 +43,7 @@ impl KeyPatterns {
         Self { shown, folded }
     }
 
-    pub fn shown(&self) -> &[String] {
+    pub(crate) fn shown(&self) -> &[String] {
         &self.shown
     }
 

@@ -30,7 +30,7 @@ pub fn check(contract: &CompiledContract, artifacts: &[Value]) -> Outcome {
     if issues.is_empty() { Outcome::Valid } else { Outcome::Invalid { issues } }
 }
 
-pub fn kind_of(artifact: &Value) -> &str {
+pub(crate) fn kind_of(artifact: &Value) -> &str {
     artifact.get("kind").and_then(Value::as_str).unwrap_or("(no kind)")
 }
 
@@ -87,6 +87,6 @@ fn short(value: &Value) -> String {
 }
 
 /// Why a schema cannot be used; `None` when it can.
-pub fn schema_problem(schema: &Value) -> Option<String> {
+pub(crate) fn schema_problem(schema: &Value) -> Option<String> {
     jsonschema::validator_for(schema).err().map(|error| error.to_string())
 }

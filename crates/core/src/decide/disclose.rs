@@ -76,7 +76,7 @@ pub(super) fn warnings(policy: RiskPolicy, gaps: &[GapRecorded]) -> Vec<Warning>
 }
 
 /// How an advisory is called in a reply.
-pub fn advisory_code(advisory: Advisory) -> WarningCode {
+pub(crate) fn advisory_code(advisory: Advisory) -> WarningCode {
     match advisory {
         Advisory::PreferencesAboveRecommendation => WarningCode::PreferencesAboveRecommendation,
         Advisory::LoopLimitReached => WarningCode::LoopLimitReached,
@@ -114,7 +114,7 @@ pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<OpenGap> {
 }
 
 /// The artifact by which an agent says that a gap was closed after all.
-pub const GAP_RESOLUTION: &str = "wr.gap_resolution";
+pub(crate) const GAP_RESOLUTION: &str = "wr.gap_resolution";
 
 /// Refuses an artifact that would close a gap in the user's place (G63).
 pub(super) fn check_resolutions(

@@ -10,7 +10,8 @@ pub use alias::older_names;
 pub use inspect::{Inspected, inspect};
 pub use list::{Filter, Summary, chosen, list};
 pub use outline::{condition_text, plan};
-pub use select::{Choice, Claim, Selection, kind_of, select};
+pub(crate) use select::kind_of;
+pub use select::{Choice, Claim, Selection, select};
 
 use workrail_model::compiled::{CompiledWorkflow, MetricsProfile};
 use workrail_model::discovery::Staleness;

@@ -24,15 +24,13 @@ use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::limits::EVENT_INDEX_MAX;
 use workrail_model::token::{ShortTarget, TokenEncoding, TokenKind, TokenTarget};
 
-use crate::label::{LABEL_CHARS_MAX, RunLabel};
+use crate::label::RunLabel;
 
 pub use error::{NodeRef, ScopePart, TokenError, TokenProblem};
 pub use resolve::{NodeLookup, ResolvedToken, check_scope, resolve};
 
 /// A longer text is not looked at: the longest `v1` token has about 400 characters.
 pub const TOKEN_CHARS_MAX: usize = 2048;
-/// The longest `v2` token.
-pub const SHORT_TOKEN_CHARS_MAX: usize = "ack.v2.".len() + LABEL_CHARS_MAX + ".".len() + v2::BODY_CHARS;
 
 /// A node, by everything that either encoding says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

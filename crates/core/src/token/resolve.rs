@@ -20,7 +20,8 @@ pub struct ResolvedToken(MintTarget);
 
 impl ResolvedToken {
     /// What the token means; minting it again gives the same token while the key is the same.
-    pub fn target(&self) -> &MintTarget {
+    #[cfg(test)]
+    pub(crate) fn target(&self) -> &MintTarget {
         &self.0
     }
 

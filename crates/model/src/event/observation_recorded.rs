@@ -55,7 +55,7 @@ pub struct ObservationRecorded {
 
 impl ObservationRecorded {
     /// What the dedupe key holds instead of the value.
-    pub fn value_digest(&self) -> Sha256 {
+    pub(crate) fn value_digest(&self) -> Sha256 {
         match &self.value {
             ObservationValue::ShortString(text) => {
                 Sha256::of_parts(&[b"short_string", text.as_str().as_bytes()])
