@@ -104,7 +104,7 @@ pub fn context_id(node: NodeId, attempt: AttemptId) -> ContextId {
     ContextId::from_bits(of_attempt("workrail/context/1", node, attempt, &[]))
 }
 
-pub fn trace_id(node: NodeId, attempt: AttemptId) -> TraceId {
+pub(crate) fn trace_id(node: NodeId, attempt: AttemptId) -> TraceId {
     TraceId::from_bits(of_attempt("workrail/trace/1", node, attempt, &[]))
 }
 

@@ -1,5 +1,7 @@
 //! Each rule of the monitor, kept and broken, on the simulated disk.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 

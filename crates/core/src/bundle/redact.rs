@@ -47,7 +47,7 @@ impl KeyPatterns {
         &self.shown
     }
 
-    pub fn matches(&self, key: &str) -> bool {
+    pub(crate) fn matches(&self, key: &str) -> bool {
         let key = folded(key);
         self.folded.iter().any(|pattern| fits(pattern, &key))
     }

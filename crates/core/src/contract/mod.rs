@@ -21,7 +21,7 @@ pub enum Outcome {
 }
 
 /// Judges the first artifact of the contract's kind.
-pub fn check(contract: &CompiledContract, artifacts: &[Value]) -> Outcome {
+pub(crate) fn check(contract: &CompiledContract, artifacts: &[Value]) -> Outcome {
     let Some(artifact) = artifacts.iter().find(|artifact| kind_of(artifact) == contract.artifact_kind) else {
         let submitted = artifacts.iter().map(|artifact| kind_of(artifact).to_owned()).collect();
         return Outcome::Missing { submitted };

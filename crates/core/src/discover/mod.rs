@@ -22,7 +22,7 @@ const CUT: &str = " …";
 
 /// What a workflow is for, in words that lists can be narrowed by. Files have no tags of their own: the
 /// metrics profile is what their authors already say.
-pub fn tags(workflow: &CompiledWorkflow) -> Vec<String> {
+pub(crate) fn tags(workflow: &CompiledWorkflow) -> Vec<String> {
     let tag = match workflow.metrics_profile {
         MetricsProfile::Coding => "coding",
         MetricsProfile::Review => "review",

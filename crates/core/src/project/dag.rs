@@ -261,7 +261,7 @@ impl SessionState {
     }
 
     /// From the node itself to its root.
-    pub fn ancestors(&self, id: NodeId) -> impl Iterator<Item = &NodeState> {
+    pub(crate) fn ancestors(&self, id: NodeId) -> impl Iterator<Item = &NodeState> {
         std::iter::successors(self.node(id), |node| node.links.parent.map(|ix| self.dag.node(ix)))
     }
 

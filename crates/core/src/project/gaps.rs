@@ -162,7 +162,7 @@ impl SessionState {
         self.gaps.by_run.get(&run).into_iter().flatten().map(|place| &self.gaps.states[*place])
     }
 
-    pub fn gap(&self, id: GapId) -> Option<&GapState> {
+    pub(crate) fn gap(&self, id: GapId) -> Option<&GapState> {
         self.gaps.places.get(&id).map(|place| &self.gaps.states[*place])
     }
 

@@ -28,7 +28,7 @@ pub struct CapabilityState {
 
 impl CapabilityState {
     /// Only a strong one unlocks a required capability.
-    pub fn grade(&self) -> EnforcementGrade {
+    pub(crate) fn grade(&self) -> EnforcementGrade {
         self.provenance.grade()
     }
 }

@@ -25,11 +25,7 @@ impl ResolvedToken {
         &self.0
     }
 
-    pub fn kind(&self) -> TokenKind {
-        self.0.kind()
-    }
-
-    pub fn session(&self) -> SessionId {
+    pub(crate) fn session(&self) -> SessionId {
         self.0.session()
     }
 
@@ -41,7 +37,7 @@ impl ResolvedToken {
         self.0.attempt()
     }
 
-    pub fn label(&self) -> RunLabel {
+    pub(crate) fn label(&self) -> RunLabel {
         self.0.label()
     }
 }

@@ -279,7 +279,7 @@ impl Settings {
         self.0.get(&key)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (Key, &Setting)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Setting)> {
         self.0.iter().map(|(key, setting)| (*key, setting))
     }
 
