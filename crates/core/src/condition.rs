@@ -51,7 +51,7 @@ impl<'a> Scope<'a> {
     }
 
     /// A flat lookup: dots are part of the key.
-    pub fn get(&self, key: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         match self.overlay.get(key) {
             Some(Overlaid::Own(value)) => Some(value),
             Some(Overlaid::Item { value, .. }) => Some(value),

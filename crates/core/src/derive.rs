@@ -87,14 +87,14 @@ pub fn output_id(node: NodeId, attempt: AttemptId, channel: OutputChannel, diges
 }
 
 /// An output of the session itself, by its content.
-pub fn session_output_id(session: SessionId, channel: OutputChannel, digest: Sha256) -> OutputId {
+pub(crate) fn session_output_id(session: SessionId, channel: OutputChannel, digest: Sha256) -> OutputId {
     let channel = spelled(&channel);
     let parts: [&[u8]; 3] = [&session.bits(), &channel, digest.as_bytes()];
     OutputId::from_bits(bits_80("workrail/output/session/1", &parts))
 }
 
 /// `subject` tells gaps of one reason apart: the contract, context key, dependency or loop meant.
-pub fn gap_id(node: NodeId, attempt: AttemptId, reason: Reason, subject: &str) -> GapId {
+pub(crate) fn gap_id(node: NodeId, attempt: AttemptId, reason: Reason, subject: &str) -> GapId {
     let reason = spelled(&reason);
     let rest: [&[u8]; 2] = [&reason, subject.as_bytes()];
     GapId::from_bits(of_attempt("workrail/gap/1", node, attempt, &rest))
@@ -104,7 +104,7 @@ pub fn context_id(node: NodeId, attempt: AttemptId) -> ContextId {
     ContextId::from_bits(of_attempt("workrail/context/1", node, attempt, &[]))
 }
 
-pub fn trace_id(node: NodeId, attempt: AttemptId) -> TraceId {
+pub(crate) fn trace_id(node: NodeId, attempt: AttemptId) -> TraceId {
     TraceId::from_bits(of_attempt("workrail/trace/1", node, attempt, &[]))
 }
 
@@ -120,13 +120,13 @@ pub fn change_id(node: NodeId, attempt: AttemptId, effective: Preferences) -> Ch
     ChangeId::from_bits(of_attempt("workrail/preferences/1", node, attempt, &[&effective]))
 }
 
-pub fn cap_obs_id(node: NodeId, attempt: AttemptId, capability: Capability) -> CapObsId {
+pub(crate) fn cap_obs_id(node: NodeId, attempt: AttemptId, capability: Capability) -> CapObsId {
     let capability = spelled(&capability);
     CapObsId::from_bits(of_attempt("workrail/capability/1", node, attempt, &[&capability]))
 }
 
 /// `summary` tells divergences of one reason apart.
-pub fn divergence_id(
+pub(crate) fn divergence_id(
     node: NodeId,
     attempt: AttemptId,
     reason: DivergenceReason,
@@ -137,7 +137,7 @@ pub fn divergence_id(
     DivergenceId::from_bits(of_attempt("workrail/divergence/1", node, attempt, &rest))
 }
 
-pub fn assessment_record_id(
+pub(crate) fn assessment_record_id(
     node: NodeId,
     attempt: AttemptId,
     assessment: &AssessmentName,
@@ -146,7 +146,7 @@ pub fn assessment_record_id(
     AssessmentRecordId::from_bits(of_attempt("workrail/assessment/1", node, attempt, &rest))
 }
 
-pub fn consequence_id(
+pub(crate) fn consequence_id(
     node: NodeId,
     attempt: AttemptId,
     assessment: &AssessmentName,
@@ -157,7 +157,7 @@ pub fn consequence_id(
 }
 
 /// `earlier` counts the decisions on this step before, so that a person may change their mind.
-pub fn approval_id(node: NodeId, step: &StepId, earlier: u32) -> ApprovalId {
+pub(crate) fn approval_id(node: NodeId, step: &StepId, earlier: u32) -> ApprovalId {
     let rest: [&[u8]; 3] = [&node.bits(), step.as_str().as_bytes(), &earlier.to_be_bytes()];
     ApprovalId::from_bits(bits_80("workrail/approval/1", &rest))
 }

@@ -13,7 +13,8 @@ use workrail_model::digest::Sha256;
 use workrail_model::id::RunId;
 
 /// The longest label: two words of six letters and a hyphen.
-pub const LABEL_CHARS_MAX: usize = 13;
+#[cfg(test)]
+pub(crate) const LABEL_CHARS_MAX: usize = 13;
 
 const DOMAIN: &[u8] = b"workrail/run-label/1";
 
@@ -35,7 +36,7 @@ impl RunLabel {
     }
 
     /// From the 80 bits of any id; session tokens, which have no run, use their session's.
-    pub fn of_bits(bits: [u8; 10]) -> Self {
+    pub(crate) fn of_bits(bits: [u8; 10]) -> Self {
         // Hashed, so that ids that share a prefix do not share a word.
         let digest = Sha256::of_parts(&[DOMAIN, &bits]);
         Self { adjective: digest.as_bytes()[0], animal: digest.as_bytes()[1] }
@@ -48,7 +49,8 @@ impl RunLabel {
     }
 
     /// Every label there is, in order.
-    pub fn all() -> impl Iterator<Item = Self> {
+    #[cfg(test)]
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
         (0..=u8::MAX).flat_map(|adjective| (0..=u8::MAX).map(move |animal| Self { adjective, animal }))
     }
 }

@@ -1,8 +1,6 @@
 //! Where a run is, in the one numbering that replies, lists and reports use: steps are counted from 1 along the path
 //! to the step at hand, repetitions in loops included.
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 use workrail_model::compiled::{
     CompiledLoop, CompiledWorkflow, ConditionTest, Expr, ForCount, LoopControl, PlanItem,
@@ -19,20 +17,19 @@ use crate::interpret::{condition_holds, step_scope};
 const UNKNOWN_ITERATIONS: u64 = 1;
 
 /// The place of a pending step in its run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Progress {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
     /// Counted from 1.
-    pub number: u64,
+    pub(crate) number: u64,
     /// How many steps follow, as far as it can be known now.
-    pub about_left: u64,
+    pub(crate) about_left: u64,
     /// The loops that the step is in, outermost first.
-    pub loops: Vec<LoopPlace>,
+    pub(crate) loops: Vec<LoopPlace>,
 }
 
 impl Progress {
     /// `None` when nothing is pending.
-    pub fn of(workflow: &CompiledWorkflow, state: &EngineState, context: &Context) -> Option<Self> {
+    pub(crate) fn of(workflow: &CompiledWorkflow, state: &EngineState, context: &Context) -> Option<Self> {
         let pending = state.pending_step()?;
         let counted = Remaining { workflow, context, scope: step_scope(workflow, pending, context) };
         Some(Self {
@@ -43,7 +40,7 @@ impl Progress {
     }
 
     /// Such as `about 4 left, slice 2 of 3`.
-    pub fn described(&self) -> String {
+    pub(crate) fn described(&self) -> String {
         let mut parts = Vec::new();
         if self.about_left > 0 {
             parts.push(format!("about {} left", self.about_left));

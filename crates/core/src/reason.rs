@@ -7,44 +7,11 @@
 use workrail_model::blocker::BlockerCode;
 use workrail_model::gap::Severity;
 use workrail_model::preferences::{Autonomy, Preferences, RiskPolicy};
-use workrail_model::reason::{
-    Advisory, CapabilityMissing, ContractViolation, Reason, Unexpected, UserOnlyDependencyReason,
-};
-
-pub const AUTONOMIES: [Autonomy; 3] =
-    [Autonomy::Guided, Autonomy::FullAutoStopOnUserDeps, Autonomy::FullAutoNeverStop];
-
-pub const RISK_POLICIES: [RiskPolicy; 3] =
-    [RiskPolicy::Conservative, RiskPolicy::Balanced, RiskPolicy::Aggressive];
-
-/// Every reason there is.
-pub const REASONS: [Reason; 21] = [
-    Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserSecretOrToken),
-    Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserAccountAccess),
-    Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserArtifact),
-    Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserChoice),
-    Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserApproval),
-    Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserEnvironmentAction),
-    Reason::ContractViolation(ContractViolation::MissingRequiredOutput),
-    Reason::ContractViolation(ContractViolation::InvalidRequiredOutput),
-    Reason::ContractViolation(ContractViolation::MissingRequiredNotes),
-    Reason::ContractViolation(ContractViolation::MissingContextKey),
-    Reason::ContractViolation(ContractViolation::ContextBudgetExceeded),
-    Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired),
-    Reason::CapabilityMissing(CapabilityMissing::RequiredCapabilityUnavailable),
-    Reason::CapabilityMissing(CapabilityMissing::RequiredCapabilityUnknown),
-    Reason::Unexpected(Unexpected::InvariantViolation),
-    Reason::Unexpected(Unexpected::StorageCorruptionDetected),
-    Reason::Unexpected(Unexpected::LoopLimitReached),
-    Reason::Advisory(Advisory::PreferencesAboveRecommendation),
-    Reason::Advisory(Advisory::LoopLimitReached),
-    Reason::Advisory(Advisory::CapabilityDegraded),
-    Reason::Advisory(Advisory::ReferenceUnresolved),
-];
+use workrail_model::reason::{Advisory, CapabilityMissing, ContractViolation, Reason, Unexpected};
 
 /// What a reason brings about in a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disposition {
+pub(crate) enum Disposition {
     /// The advance is refused and recorded as blocked.
     Block { code: BlockerCode },
     /// The fact is disclosed durably and the advance continues.
@@ -55,14 +22,14 @@ pub enum Disposition {
 
 /// A disposition seen from the advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     Block,
     RecordGap(Severity),
     FailFast,
 }
 
 impl Disposition {
-    pub fn outcome(self) -> Outcome {
+    pub(crate) fn outcome(self) -> Outcome {
         match self {
             Self::Block { .. } => Outcome::Block,
             Self::Gap { severity } => Outcome::RecordGap(severity),
@@ -71,7 +38,7 @@ impl Disposition {
     }
 
     /// The severity of the gap to record, if one is.
-    pub fn gap(self) -> Option<Severity> {
+    pub(crate) fn gap(self) -> Option<Severity> {
         match self {
             Self::Gap { severity } | Self::FailFast { severity, .. } => Some(severity),
             Self::Block { .. } => None,
@@ -80,7 +47,7 @@ impl Disposition {
 }
 
 /// The table.
-pub fn disposition(reason: Reason, autonomy: Autonomy) -> Disposition {
+pub(crate) fn disposition(reason: Reason, autonomy: Autonomy) -> Disposition {
     let code = match code_or_advisory(reason) {
         Ok(code) => code,
         Err(advisory) => return Disposition::Gap { severity: advisory_severity(advisory) },
@@ -103,7 +70,7 @@ pub enum GapCloser {
     NotTheAgent,
 }
 
-pub fn gap_closer(reason: Reason) -> GapCloser {
+pub(crate) fn gap_closer(reason: Reason) -> GapCloser {
     match reason {
         Reason::UserOnlyDependency(_) => GapCloser::NotTheAgent,
         Reason::ContractViolation(_)
@@ -114,15 +81,11 @@ pub fn gap_closer(reason: Reason) -> GapCloser {
 }
 
 /// What an advance that meets this reason does.
-pub fn on_advance(reason: Reason, autonomy: Autonomy) -> Outcome {
+pub(crate) fn on_advance(reason: Reason, autonomy: Autonomy) -> Outcome {
     disposition(reason, autonomy).outcome()
 }
 
 /// The code of a blocker with this reason; an advisory never blocks and has none.
-pub fn blocker_code(reason: Reason) -> Option<BlockerCode> {
-    code_or_advisory(reason).ok()
-}
-
 fn code_or_advisory(reason: Reason) -> Result<BlockerCode, Advisory> {
     Ok(match reason {
         Reason::UserOnlyDependency(_) => BlockerCode::UserOnlyDependency,
@@ -161,7 +124,7 @@ fn endangers_correctness(reason: Reason) -> bool {
 }
 
 /// The severity of an advisory's gap; never critical, so that it never blocks nor taints a run.
-pub fn advisory_severity(advisory: Advisory) -> Severity {
+pub(crate) fn advisory_severity(advisory: Advisory) -> Severity {
     match advisory {
         Advisory::PreferencesAboveRecommendation
         | Advisory::LoopLimitReached
@@ -172,7 +135,7 @@ pub fn advisory_severity(advisory: Advisory) -> Severity {
 
 /// Whether an advisory is also shown as a warning in the reply. Its gap is recorded either way: a risk
 /// policy never suppresses a disclosure.
-pub fn warns(policy: RiskPolicy, advisory: Advisory) -> bool {
+pub(crate) fn warns(policy: RiskPolicy, advisory: Advisory) -> bool {
     let boldest_still_warned = match advisory {
         Advisory::PreferencesAboveRecommendation | Advisory::LoopLimitReached => RiskPolicy::Aggressive,
         Advisory::CapabilityDegraded => RiskPolicy::Balanced,
@@ -183,7 +146,7 @@ pub fn warns(policy: RiskPolicy, advisory: Advisory) -> bool {
 
 /// Whether a person chose more automation or boldness than the workflow recommends. Disclosed, never
 /// refused.
-pub fn exceeds_recommendation(
+pub(crate) fn exceeds_recommendation(
     effective: Preferences,
     recommended_autonomy: Option<Autonomy>,
     recommended_risk_policy: Option<RiskPolicy>,
@@ -197,8 +160,44 @@ mod tests {
     use std::collections::BTreeSet;
 
     use workrail_model::blocker::BlockerCode as Code;
+    use workrail_model::reason::UserOnlyDependencyReason;
 
     use super::*;
+
+    const AUTONOMIES: [Autonomy; 3] =
+        [Autonomy::Guided, Autonomy::FullAutoStopOnUserDeps, Autonomy::FullAutoNeverStop];
+
+    const RISK_POLICIES: [RiskPolicy; 3] =
+        [RiskPolicy::Conservative, RiskPolicy::Balanced, RiskPolicy::Aggressive];
+
+    /// Every reason there is.
+    const REASONS: [Reason; 21] = [
+        Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserSecretOrToken),
+        Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserAccountAccess),
+        Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserArtifact),
+        Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserChoice),
+        Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserApproval),
+        Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserEnvironmentAction),
+        Reason::ContractViolation(ContractViolation::MissingRequiredOutput),
+        Reason::ContractViolation(ContractViolation::InvalidRequiredOutput),
+        Reason::ContractViolation(ContractViolation::MissingRequiredNotes),
+        Reason::ContractViolation(ContractViolation::MissingContextKey),
+        Reason::ContractViolation(ContractViolation::ContextBudgetExceeded),
+        Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired),
+        Reason::CapabilityMissing(CapabilityMissing::RequiredCapabilityUnavailable),
+        Reason::CapabilityMissing(CapabilityMissing::RequiredCapabilityUnknown),
+        Reason::Unexpected(Unexpected::InvariantViolation),
+        Reason::Unexpected(Unexpected::StorageCorruptionDetected),
+        Reason::Unexpected(Unexpected::LoopLimitReached),
+        Reason::Advisory(Advisory::PreferencesAboveRecommendation),
+        Reason::Advisory(Advisory::LoopLimitReached),
+        Reason::Advisory(Advisory::CapabilityDegraded),
+        Reason::Advisory(Advisory::ReferenceUnresolved),
+    ];
+
+    fn blocker_code(reason: Reason) -> Option<Code> {
+        code_or_advisory(reason).ok()
+    }
 
     const CRITICAL: Disposition = Disposition::Gap { severity: Severity::Critical };
 

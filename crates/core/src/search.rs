@@ -7,7 +7,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 /// The words of a text: NFKC, lowercase, runs of `[a-z0-9_-]`. Equal words in other widths, ligatures or
 /// cases are one word; everything outside the alphabet separates.
-pub fn tokens(text: &str) -> BTreeSet<String> {
+pub(crate) fn tokens(text: &str) -> BTreeSet<String> {
     normalised(text)
         .split(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-')))
         .filter(|word| !word.is_empty())
@@ -20,7 +20,7 @@ fn normalised(text: &str) -> String {
 }
 
 /// Whether every word of the query is, or begins, a word of the text. A query without words matches all.
-pub fn matches(text: &BTreeSet<String>, query: &BTreeSet<String>) -> bool {
+pub(crate) fn matches(text: &BTreeSet<String>, query: &BTreeSet<String>) -> bool {
     query.iter().all(|wanted| {
         // The first word that is not before it is the only one that can start with it.
         text.range::<str, _>((std::ops::Bound::Included(wanted.as_str()), std::ops::Bound::Unbounded))

@@ -35,11 +35,6 @@ const UNREADABLE_WISHES: &str = "The session's `control.json` cannot be read, so
                                  the preferences again.";
 
 impl<S: Store> Engine<S> {
-    /// What holds for runs that nobody chose anything for.
-    pub fn default_preferences(&self) -> Preferences {
-        self.around.default_preferences.default_preferences()
-    }
-
     /// The preferences of a run, or of all runs of a session, oldest first.
     pub fn preferences_of(&self, found: SessionOrRun) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
         self.reading().look(found.session, |facts| {

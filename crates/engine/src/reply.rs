@@ -22,7 +22,7 @@ pub struct Reply {
 
 impl Reply {
     /// An answer that is one text and its data.
-    pub fn plain<T: Serialize>(body: &T) -> Result<Self, Box<ErrorEnvelope>> {
+    pub(crate) fn plain<T: Serialize>(body: &T) -> Result<Self, Box<ErrorEnvelope>> {
         let body = object(body)?;
         let text = body.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
         Ok(Self { parts: vec![text], body, kind: ReplyKind::Ok, run_label: None })

@@ -99,7 +99,7 @@ pub struct Blocker {
 
 /// A list of blockers that breaks the report's rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReportError {
+pub(crate) enum ReportError {
     #[error("a blocker report must hold at least one blocker")]
     Empty,
     #[error("a blocker report holds at most {BLOCKERS_MAX} blockers, not {found}")]

@@ -114,7 +114,7 @@ impl Provenance {
     }
 
     /// The grade that the kind earns.
-    pub fn earned_grade(&self) -> EnforcementGrade {
+    pub(crate) fn earned_grade(&self) -> EnforcementGrade {
         match self {
             Self::ProbeStep { .. } | Self::AttemptedUse { .. } => EnforcementGrade::Strong,
             Self::ManualClaim { .. } => EnforcementGrade::Weak,

@@ -35,7 +35,6 @@ pub enum Precedence {
     /// A folder that the user names in the environment.
     Custom,
     Git,
-    Remote,
     Project,
 }
 
@@ -46,7 +45,7 @@ impl Precedence {
             Self::Bundled => WorkflowSourceKind::Bundled,
             Self::Plugin => WorkflowSourceKind::Plugin,
             Self::User | Self::Custom => WorkflowSourceKind::User,
-            Self::Git | Self::Remote => WorkflowSourceKind::Remote,
+            Self::Git => WorkflowSourceKind::Remote,
             Self::Project => WorkflowSourceKind::Project,
         }
     }

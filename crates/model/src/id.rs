@@ -12,7 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Crockford's alphabet in lower case: no `i`, `l`, `o`, `u`.
-pub const ALPHABET: &str = "0123456789abcdefghjkmnpqrstvwxyz";
+pub(crate) const ALPHABET: &str = "0123456789abcdefghjkmnpqrstvwxyz";
 
 /// The base32 encoding of all ids and short tokens.
 pub fn base32() -> &'static data_encoding::Encoding {

@@ -14,29 +14,29 @@ pub const NOTES_EVENT_BYTES_MAX: usize = 4096;
 pub const NOTES_BYTES_MAX: usize = 256 * 1024;
 
 /// A report with more blockers than this teaches nothing.
-pub const BLOCKERS_MAX: usize = 10;
-pub const BLOCKER_MESSAGE_BYTES_MAX: usize = 512;
+pub(crate) const BLOCKERS_MAX: usize = 10;
+pub(crate) const BLOCKER_MESSAGE_BYTES_MAX: usize = 512;
 pub const BLOCKER_FIX_BYTES_MAX: usize = 1024;
 
 /// One sentence or two; the evidence is linked, not copied.
 pub const SUMMARY_BYTES_MAX: usize = 512;
 
 pub const TRACE_ENTRIES_MAX: usize = 25;
-pub const TRACE_REFS_MAX: usize = 10;
-pub const TRACE_EVENT_BYTES_MAX: usize = 8192;
+pub(crate) const TRACE_REFS_MAX: usize = 10;
+pub(crate) const TRACE_EVENT_BYTES_MAX: usize = 8192;
 
 /// Observation values are identity anchors (a branch name), not telemetry.
-pub const OBSERVATION_BYTES_MAX: usize = 80;
+pub(crate) const OBSERVATION_BYTES_MAX: usize = 80;
 
 /// Context is inputs and routing state, not a payload bag; measured as canonical JSON bytes.
 pub const CONTEXT_BYTES_MAX: usize = 256 * 1024;
 /// Deeper values are refused before they can exhaust a stack.
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Context stands inside events and snapshots, which must stay readable themselves.
-pub const CONTEXT_DEPTH_MAX: usize = JSON_DEPTH_MAX - 8;
+pub(crate) const CONTEXT_DEPTH_MAX: usize = JSON_DEPTH_MAX - 8;
 
 /// Dedupe keys are indexed per session; a bound keeps that index small.
-pub const DEDUPE_KEY_BYTES_MAX: usize = 256;
+pub(crate) const DEDUPE_KEY_BYTES_MAX: usize = 256;
 
 /// A plan is one segment, so the rotation thresholds cap a plan.
 pub const PLAN_EVENTS_MAX: usize = 1000;

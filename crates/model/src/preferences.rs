@@ -128,6 +128,7 @@ pub enum PreferenceSource {
     User,
     /// Asked for on the command line, by whoever used it.
     CommandLine,
+    // In the locked set. A recommendation is shown and never applied by itself, so nothing writes it.
     WorkflowRecommendation,
     System,
 }

@@ -52,6 +52,8 @@ pub enum CapabilityMissing {
 #[serde(rename_all = "snake_case")]
 pub enum Unexpected {
     InvariantViolation,
+    // In the locked set. A damaged session is not written to, so nothing records it; the call fails with
+    // `SESSION_CORRUPT` instead.
     StorageCorruptionDetected,
     LoopLimitReached,
 }

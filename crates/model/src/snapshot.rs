@@ -206,7 +206,7 @@ impl EngineState {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct EnginePayload {
+pub(crate) struct EnginePayload {
     #[schemars(range(min = 1, max = 1))]
     pub v: u32,
     pub engine_state: EngineState,

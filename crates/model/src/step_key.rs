@@ -34,7 +34,7 @@ pub enum StepKeyError {
 }
 
 impl StepInstanceKey {
-    pub fn new(loop_path: Vec<LoopFrame>, step_id: StepId) -> Result<Self, StepKeyError> {
+    pub(crate) fn new(loop_path: Vec<LoopFrame>, step_id: StepId) -> Result<Self, StepKeyError> {
         for (position, frame) in loop_path.iter().enumerate() {
             if loop_path[..position].iter().any(|earlier| earlier.loop_id == frame.loop_id) {
                 return Err(StepKeyError::RepeatedLoop { loop_id: frame.loop_id.clone() });
@@ -43,7 +43,7 @@ impl StepInstanceKey {
         Ok(Self { loop_path, step_id })
     }
 
-    pub fn parse(text: &str) -> Result<Self, StepKeyError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, StepKeyError> {
         let Some((path, step)) = text.split_once("::") else {
             return Self::new(Vec::new(), StepId::parse(text)?);
         };

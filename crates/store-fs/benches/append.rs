@@ -4,8 +4,6 @@
 #![expect(clippy::print_stdout, reason = "figures are printed")]
 #![expect(clippy::disallowed_methods, reason = "the fsyncs by hand are what the store is compared with")]
 
-mod counted;
-
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,8 +19,7 @@ use workrail_store_fs::disk::Disk;
 use workrail_store_fs::{LocalStore, Locked};
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::history::{History, Load, PlanParts};
-
-use counted::Counted;
+use workrail_testkit::monitor::Monitored;
 
 const APPENDS: usize = 200;
 const WARM_UP: usize = 20;
@@ -159,7 +156,7 @@ fn nanos(time: &Duration) -> i128 {
 }
 
 fn count_fsyncs(dir: &Path, shape: Shape) -> u64 {
-    let fs = Counted::new(disk(dir));
+    let fs = Monitored::new(disk(dir));
     let store = open(fs.clone());
     let mut locked = begin(&store);
     let mut next = plans(shape);

@@ -13,7 +13,8 @@ use workrail_ports::file_system::{FileSystem, FsError, WritableFile};
 
 use crate::content::create_fresh;
 use crate::layout;
-use crate::store::{LocalStore, Memo};
+use crate::memo::Memo;
+use crate::store::LocalStore;
 
 const HEADER: &[u8; 8] = b"WRKEYS01";
 const KEY_BYTES: usize = 16;

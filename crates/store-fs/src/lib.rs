@@ -18,7 +18,7 @@ mod keyring;
 mod layout;
 mod load;
 mod marks;
-pub mod monitor;
+mod memo;
 mod obstacles;
 mod orphan;
 mod rebuild;

@@ -1,6 +1,6 @@
 //! The local session store: what a process remembers of each session, and the lock that guards it (G19).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use workrail_ports::session_store::{
 
 use crate::commit::{self, Tail};
 use crate::load::{self, CursorOrigin, Loaded};
+use crate::memo::{Memo, Memos};
 use crate::orphan::Pending;
 use crate::{layout, obstacles, orphan, stamps, suspect};
 
@@ -34,7 +35,7 @@ pub struct LocalStore<F: FileSystem> {
     pub(crate) entropy: Box<dyn Entropy>,
     /// Differs after each boot: a counter that was not synced is not trusted beyond it.
     pub(crate) boot_id: String,
-    memos: Mutex<BTreeMap<SessionId, Memo>>,
+    memos: Mutex<Memos>,
     /// Sessions in which something failed: their manifest is written again before it is relied on.
     doubted: Mutex<BTreeSet<SessionId>>,
     /// Sessions that this process has read: cursors of others may come from a cache.
@@ -44,40 +45,6 @@ pub struct LocalStore<F: FileSystem> {
 impl<F: FileSystem> std::fmt::Debug for LocalStore<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LocalStore").finish_non_exhaustive()
-    }
-}
-
-/// What a process has validated and knows to be durable, so that the next call reads only the tail.
-#[derive(Debug)]
-pub(crate) struct Memo {
-    pub(crate) cursor: Cursor,
-    pub(crate) keys: BTreeSet<[u8; 16]>,
-    torn_bytes: u64,
-    /// How many keys the cache of the session holds.
-    pub(crate) keys_saved: usize,
-    /// The folder of the segments when it was last known to hold committed segments only.
-    clean_folder: Option<FileStamp>,
-}
-
-impl Memo {
-    fn new() -> Self {
-        Self {
-            cursor: Cursor::start(),
-            keys: BTreeSet::new(),
-            torn_bytes: 0,
-            keys_saved: 0,
-            clean_folder: None,
-        }
-    }
-
-    /// What another process saved; it holds while the log has the group at the cursor.
-    pub(crate) fn saved(cursor: Cursor, keys: BTreeSet<[u8; 16]>) -> Self {
-        let keys_saved = keys.len();
-        Self { cursor, keys, torn_bytes: 0, keys_saved, clean_folder: None }
-    }
-
-    fn remember(&mut self, events: &[Event]) {
-        self.keys.extend(events.iter().map(|event| event.dedupe_key.fingerprint()));
     }
 }
 
@@ -105,7 +72,7 @@ impl<F: FileSystem> LocalStore<F> {
         &self.fs
     }
 
-    fn memos(&self) -> MutexGuard<'_, BTreeMap<SessionId, Memo>> {
+    fn memos(&self) -> MutexGuard<'_, Memos> {
         // A panic while the map was held cannot have left it half-changed: memos move whole.
         self.memos.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,7 +83,7 @@ impl<F: FileSystem> LocalStore<F> {
 
     /// Forgets what was remembered of a session that is gone or was cut.
     pub(crate) fn forget(&self, session: SessionId) {
-        self.memos().remove(&session);
+        self.memos().take(session);
         self.doubted().remove(&session);
         self.read_before.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
     }
@@ -134,7 +101,7 @@ impl<F: FileSystem> LocalStore<F> {
     /// Validates what this process has not seen yet, makes it durable before it is relied on, and rolls a completed
     /// write forward (G13).
     fn admit(&self, session: SessionId, lock: F::Lock) -> Result<Locked<'_, F>, StoreError> {
-        let memo = self.memos().remove(&session);
+        let memo = self.memos().take(session);
         let admitted_before = memo.is_some();
         let mut memo = memo.or_else(|| self.saved_keys(session)).unwrap_or_else(Memo::new);
         let in_doubt =
@@ -480,6 +447,6 @@ impl<F: FileSystem> Drop for Locked<'_, F> {
             return;
         }
         let memo = std::mem::replace(&mut self.memo, Memo::new());
-        self.store.memos().insert(self.session, memo);
+        self.store.memos().keep(self.session, memo);
     }
 }

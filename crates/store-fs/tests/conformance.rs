@@ -7,8 +7,8 @@ mod real_disk {
     use tempfile::TempDir;
     use workrail_store_fs::LocalStore;
     use workrail_store_fs::disk::Disk;
-    use workrail_store_fs::monitor::Monitored;
     use workrail_testkit::conformance::Subject;
+    use workrail_testkit::monitor::Monitored;
 
     use super::support;
 
@@ -50,9 +50,9 @@ mod real_disk {
 
 mod simulated_disk {
     use workrail_store_fs::LocalStore;
-    use workrail_store_fs::monitor::Monitored;
     use workrail_store_fs::sim::SimFs;
     use workrail_testkit::conformance::Subject;
+    use workrail_testkit::monitor::Monitored;
 
     use super::support;
 
@@ -82,8 +82,8 @@ mod simulated_disk {
     }
 
     mod watched {
-        use workrail_store_fs::monitor::Monitored;
         use workrail_store_fs::sim::SimFs;
+        use workrail_testkit::monitor::Monitored;
 
         workrail_testkit::conformance_tests!(super::Watched(Monitored::strict(SimFs::new())));
     }

@@ -10,4 +10,5 @@ pub mod home;
 pub mod large_store;
 pub mod mcp_client;
 pub mod memory;
+pub mod monitor;
 pub mod volatile;

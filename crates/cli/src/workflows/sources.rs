@@ -160,7 +160,6 @@ pub(crate) fn kind(precedence: Precedence) -> &'static str {
         Precedence::User => "user",
         Precedence::Custom => "folder",
         Precedence::Git => "git",
-        Precedence::Remote => "remote",
         Precedence::Project => "project",
     }
 }

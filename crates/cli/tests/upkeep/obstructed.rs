@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use workrail_testkit::home::Ran;
 
-use crate::reading::{Copied, unprivileged};
+use crate::reading::Copied;
 use crate::scene::{finished, home, session, session_dir, unfinished};
 
 fn deny(path: &Path) {
@@ -43,13 +43,13 @@ fn a_folder_that_cannot_be_used_is_named_and_stops_no_other_check() {
                 fs::write(&path, "a file").unwrap();
             }
             let what = format!("{folder}, denied: {is_denied}");
-            let found = problem(&unprivileged(&copy.data(), &["store", "verify", "--json"]), folder);
+            let found = problem(&copy.run(&["store", "verify", "--json"]), folder);
             let fix = found["fix"].as_str().unwrap();
             let command = if is_denied { "chmod u+rwx" } else { "workrail store restore" };
             assert!(fix.contains(command), "{what}: {fix}");
-            let doctor = unprivileged(&copy.data(), &["doctor"]);
+            let doctor = copy.run(&["doctor"]);
             assert!(doctor.out.contains(command), "{what}: {doctor:?}");
-            let server = unprivileged(&copy.data(), &["mcp"]);
+            let server = copy.run(&["mcp"]);
             assert_eq!(server.code, 0, "{what}: {server:?}");
             if is_denied {
                 allow(&path);
@@ -73,10 +73,10 @@ fn a_lock_that_cannot_be_taken_is_named() {
             fs::remove_file(&path).unwrap();
             fs::create_dir(&path).unwrap();
         }
-        let found = problem(&unprivileged(&copy.data(), &["store", "verify", "--json"]), lock);
+        let found = problem(&copy.run(&["store", "verify", "--json"]), lock);
         let expected = if is_denied { "chmod u+rw" } else { "out of the data directory" };
         assert!(found["fix"].as_str().unwrap().contains(expected), "{lock}: {found}");
-        let doctor = unprivileged(&copy.data(), &["doctor"]);
+        let doctor = copy.run(&["doctor"]);
         assert!(doctor.code == 1 && doctor.out.contains(lock), "{lock}: {doctor:?}");
     }
 }
@@ -96,12 +96,12 @@ fn files_that_may_not_be_read_need_a_permission_and_no_repair() {
         let copy = Copied::of(&home);
         let path = copy.data().join("sessions").join(&id).join(&name);
         deny(&path);
-        let found = problem(&unprivileged(&copy.data(), &["store", "verify", "--json"]), &id);
+        let found = problem(&copy.run(&["store", "verify", "--json"]), &id);
         assert!(found["problem"].as_str().unwrap().contains(&name), "{found}");
         assert!(found["fix"].as_str().unwrap().contains("chmod u+r"), "{found}");
-        let planned = unprivileged(&copy.data(), &["store", "repair", &id, "--dry-run", "--json"]);
+        let planned = copy.run(&["store", "repair", &id, "--dry-run", "--json"]);
         assert_eq!((planned.code, &planned.json()["givesUp"]), (1, &Value::Null), "{name}: {planned:?}");
-        let doctor = unprivileged(&copy.data(), &["doctor", "--json"]);
+        let doctor = copy.run(&["doctor", "--json"]);
         assert_eq!(doctor.code, 1, "{name}: {doctor:?}");
         assert!(!doctor.out.contains("workrail store repair"), "{name}: {doctor:?}");
         allow(&path);

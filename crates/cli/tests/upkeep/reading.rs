@@ -16,9 +16,9 @@ fn is_root() -> bool {
     User::find() != User::Ourselves
 }
 
-/// Runs the program on a data directory without the rights of root.
-pub(crate) fn unprivileged(data: &Path, arguments: &[&str]) -> Ran {
-    Home::new(PROGRAM).given_to(User::find()).with_data(data).run(arguments)
+/// A home without the rights of root, on a data directory. Making one starts two processes, so a test makes it once.
+fn unprivileged(data: &Path) -> Home {
+    Home::new(PROGRAM).given_to(User::find()).with_data(data)
 }
 
 /// Every path below a folder, with what tells whether it was touched.
@@ -35,9 +35,10 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, u64, i64)> {
     found
 }
 
-/// A copy of a store that belongs to the unprivileged user.
+/// A copy of a store that belongs to the unprivileged user, and the home from which that user reads it.
 pub(crate) struct Copied {
     folder: tempfile::TempDir,
+    reader: Home,
 }
 
 impl Copied {
@@ -45,9 +46,15 @@ impl Copied {
         let folder = tempfile::tempdir().unwrap();
         let copied = Command::new("cp").arg("-a").arg(home.data()).arg(folder.path().join("data")).status();
         assert!(copied.unwrap().success());
-        let copy = Self { folder };
+        let reader = unprivileged(&folder.path().join("data"));
+        let copy = Self { folder, reader };
         copy.own(NOBODY);
         copy
+    }
+
+    /// Runs the program on the copy, without the rights of root.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        self.reader.run(arguments)
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -111,7 +118,7 @@ fn call(words: &[String]) -> Vec<&str> {
 fn reading_a_missing_data_directory_finds_nothing_and_makes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let data = folder.path().join("data");
+    let home = unprivileged(&folder.path().join("data"));
     let quiet: [&[&str]; 10] = [
         &["store", "verify"],
         &["store", "verify", "--all", "--json"],
@@ -125,7 +132,7 @@ fn reading_a_missing_data_directory_finds_nothing_and_makes_nothing() {
         &["workflow", "inspect", "wr.small_change"],
     ];
     for arguments in quiet {
-        let said = unprivileged(&data, arguments);
+        let said = home.run(arguments);
         assert_eq!(said.code, 0, "{arguments:?}: {said:?}");
     }
     let unknown: [&[&str]; 9] = [
@@ -140,7 +147,7 @@ fn reading_a_missing_data_directory_finds_nothing_and_makes_nothing() {
         &["store", "keys", "http-secret"],
     ];
     for arguments in unknown {
-        let said = unprivileged(&data, arguments);
+        let said = home.run(arguments);
         assert_eq!(said.code, 2, "{arguments:?}: {said:?}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "something was created");
@@ -158,7 +165,7 @@ fn reading_works_on_a_copy_that_can_only_be_read() {
         .iter()
         .chain(&[vec!["store".to_owned(), "keys".to_owned(), "show".to_owned()], vec!["doctor".to_owned()]])
     {
-        let said = unprivileged(&copy.data(), &call(words));
+        let said = copy.run(&call(words));
         assert_eq!(said.code, 0, "{words:?}: {said:?}");
     }
     assert_eq!(tree(&copy.data()), before, "something was written");
@@ -192,20 +199,20 @@ fn reading_needs_no_usable_keyring() {
         let copy = Copied::of(&home);
         spoil(&copy);
         for words in reading(&run) {
-            let said = unprivileged(&copy.data(), &call(&words));
+            let said = copy.run(&call(&words));
             assert_eq!(said.code, 0, "{way}: {words:?}: {said:?}");
         }
-        let resumed = unprivileged(&copy.data(), &["resume", "--json"]).json();
+        let resumed = copy.run(&["resume", "--json"]).json();
         assert_eq!(resumed["keyring"]["error"]["code"], "STORE_KEYRING_UNUSABLE", "{way}: {resumed}");
         assert_eq!(resumed["candidates"][0]["label"], json!(label(&run)), "{way}");
         assert!(resumed["candidates"][0].get("nextCall").is_none(), "{way}: {resumed}");
-        let shown = unprivileged(&copy.data(), &["store", "keys", "show", "--json"]);
+        let shown = copy.run(&["store", "keys", "show", "--json"]);
         assert_eq!(
             (shown.code, &shown.json()["error"]["code"]),
             (1, &json!("STORE_KEYRING_UNUSABLE")),
             "{way}: {shown:?}"
         );
-        assert_eq!(unprivileged(&copy.data(), &["doctor"]).code, 1, "{way}");
+        assert_eq!(copy.run(&["doctor"]).code, 1, "{way}");
         fs::set_permissions(copy.data().join("keys"), fs::Permissions::from_mode(0o700)).unwrap();
     }
 }

@@ -6,10 +6,8 @@ pub struct Snippet {
     pub text: &'static str,
 }
 
-/// A snippet is a reminder, not a chapter.
-pub const REF_BYTES_MAX: usize = 1024;
 /// All snippets of one step together: beyond this the instruction drowns.
-pub const STEP_REF_BYTES_MAX: usize = 4096;
+pub(crate) const STEP_REF_BYTES_MAX: usize = 4096;
 
 /// Sorted by id.
 pub fn snippets() -> &'static [Snippet] {

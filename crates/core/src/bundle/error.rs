@@ -78,7 +78,7 @@ impl BundleError {
         self
     }
 
-    pub fn problem(&self) -> Option<BundleErrorKind> {
+    pub(crate) fn problem(&self) -> Option<BundleErrorKind> {
         match self {
             Self::Refused { problem, .. } => Some(*problem),
             Self::Source(_) => None,

@@ -27,6 +27,6 @@ pub use deliver::{DeliveryError, Sink, deliver};
 pub use error::{BundleError, BundleErrorKind};
 pub use history::{Checked, check};
 pub use identity::{Identity, Renumbering};
-pub use portable::{is_absolute, portable_event};
+pub use portable::portable_event;
 pub use redact::{Gathering, KeyPatterns, Redactor};
 pub use write::BundleWriter;

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 /// Whether a text is a path from the root of a disk, of this or of another system.
-pub fn is_absolute(text: &str) -> bool {
+pub(crate) fn is_absolute(text: &str) -> bool {
     let drive =
         |bytes: &[u8]| matches!(bytes, [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
     text.starts_with(['/', '\\']) || text.starts_with("file:") || drive(text.as_bytes())

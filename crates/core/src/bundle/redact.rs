@@ -43,11 +43,11 @@ impl KeyPatterns {
         Self { shown, folded }
     }
 
-    pub fn shown(&self) -> &[String] {
+    pub(crate) fn shown(&self) -> &[String] {
         &self.shown
     }
 
-    pub fn matches(&self, key: &str) -> bool {
+    pub(crate) fn matches(&self, key: &str) -> bool {
         let key = folded(key);
         self.folded.iter().any(|pattern| fits(pattern, &key))
     }

@@ -197,7 +197,8 @@ fn inherit_demands(step: &mut StandardStep, caller: &StandardStep) {
 }
 
 /// The `{names}` of a text: one pair of braces around an identifier, no brace beside it.
-pub fn argument_names(text: &str) -> Vec<&str> {
+#[cfg(test)]
+pub(crate) fn argument_names(text: &str) -> Vec<&str> {
     holes(text).map(|(_, name)| name).collect()
 }
 

@@ -41,7 +41,7 @@ impl Origin {
 
 /// The namespaced id that a legacy one should become: from its source, never from a clock. When that id
 /// is taken, four digits of the digest of the source's bytes are appended.
-pub fn suggested_id(
+pub(crate) fn suggested_id(
     legacy: &str,
     origin: Origin,
     source: Sha256,

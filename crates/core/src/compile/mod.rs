@@ -26,8 +26,10 @@ mod source;
 
 pub use bindings::{Bindings, BindingsError, bindings_for};
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
-pub use expand::argument_names;
-pub use identity::{Origin, suggested_id};
+#[cfg(test)]
+pub(crate) use expand::argument_names;
+pub use identity::Origin;
+pub(crate) use identity::suggested_id;
 pub use reference::{FieldReference, ObjectReference, format_reference};
 pub use schema::workflow_schema;
 
@@ -87,18 +89,4 @@ pub fn check(input: CompileInput<'_>) -> Checked {
 pub fn authored_id(bytes: &[u8]) -> Option<WorkflowId> {
     let root = document::parse(bytes, &mut Report::default())?;
     WorkflowId::parse(root.get("id")?.text()?).ok()
-}
-
-/// What tools read of a file without compiling it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    pub id: String,
-}
-
-/// Reads a file and checks its shape, without compiling it.
-pub fn read_source(bytes: &[u8], file: &str) -> Result<Source, Diagnostics> {
-    let mut report = Report::default();
-    let Some(root) = document::parse(bytes, &mut report) else { return Err(report.finish(file, None)) };
-    let source = source::workflow(&root, &mut report);
-    if report.has_errors() { Err(report.finish(file, Some(&root))) } else { Ok(Source { id: source.id }) }
 }

@@ -21,7 +21,7 @@ pub enum Outcome {
 }
 
 /// Judges the first artifact of the contract's kind.
-pub fn check(contract: &CompiledContract, artifacts: &[Value]) -> Outcome {
+pub(crate) fn check(contract: &CompiledContract, artifacts: &[Value]) -> Outcome {
     let Some(artifact) = artifacts.iter().find(|artifact| kind_of(artifact) == contract.artifact_kind) else {
         let submitted = artifacts.iter().map(|artifact| kind_of(artifact).to_owned()).collect();
         return Outcome::Missing { submitted };
@@ -30,7 +30,7 @@ pub fn check(contract: &CompiledContract, artifacts: &[Value]) -> Outcome {
     if issues.is_empty() { Outcome::Valid } else { Outcome::Invalid { issues } }
 }
 
-pub fn kind_of(artifact: &Value) -> &str {
+pub(crate) fn kind_of(artifact: &Value) -> &str {
     artifact.get("kind").and_then(Value::as_str).unwrap_or("(no kind)")
 }
 
@@ -87,6 +87,6 @@ fn short(value: &Value) -> String {
 }
 
 /// Why a schema cannot be used; `None` when it can.
-pub fn schema_problem(schema: &Value) -> Option<String> {
+pub(crate) fn schema_problem(schema: &Value) -> Option<String> {
     jsonschema::validator_for(schema).err().map(|error| error.to_string())
 }

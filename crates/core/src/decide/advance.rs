@@ -46,7 +46,7 @@ pub struct AdvanceRequest {
 
 impl AdvanceRequest {
     /// The notes, unless they say nothing: blank ones, and placeholders of ours that were sent back.
-    pub fn own_notes(&self) -> Option<&str> {
+    pub(crate) fn own_notes(&self) -> Option<&str> {
         self.notes.as_deref().filter(|notes| !notes.trim().is_empty() && !is_placeholder(notes))
     }
 
@@ -121,7 +121,7 @@ pub fn advance(command: Advance<'_>) -> Result<Decision, DecideError> {
 }
 
 /// The blocked attempts that lead to `attempt`, newest first.
-pub fn retry_chain(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Vec<AttemptId> {
+pub(crate) fn retry_chain(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Vec<AttemptId> {
     let mut chain = Vec::new();
     let mut current = attempt;
     for record in facts.advances(node).iter().rev().filter(|record| record.is_blocked()) {
@@ -428,7 +428,8 @@ impl<'a> Case<'a> {
             draft.push_once(self.on_node(), EventData::GapRecorded(gap));
         }
         let trace_id = derive::trace_id(node.node_id, command.attempt);
-        if let Some(trace) = DecisionTraceAppended::bounded(trace_id, selection.trace) {
+        let entries = disclose::fork(self.cause()).into_iter().chain(selection.trace).collect();
+        if let Some(trace) = DecisionTraceAppended::bounded(trace_id, entries) {
             draft.push(self.on_node(), EventData::DecisionTraceAppended(trace));
         }
         Ok(Decided { plan: draft.plan()?, reply: body, made: Some((snapshot_ref, snapshot)) })

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use workrail_model::capability::CapabilityStatus;
 use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::event::GapRecorded;
+use workrail_model::event::{EdgeCauseKind, GapRecorded, TraceEntry, TraceKind};
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId, RunId};
 use workrail_model::preferences::{Preferences, RiskPolicy};
@@ -38,6 +38,23 @@ pub(super) fn degraded<'a>(
     })
 }
 
+/// The trace entry of an advance that makes another branch; none for an ordinary one.
+pub(super) fn fork(cause: EdgeCauseKind) -> Option<TraceEntry> {
+    let summary = match cause {
+        EdgeCauseKind::IntentionalFork => {
+            "This step was completed before; a new branch was asked for and starts here."
+        }
+        EdgeCauseKind::NonTipAdvance => {
+            "This step was completed before with another ackToken; this advance starts a new branch."
+        }
+        EdgeCauseKind::AckPending | EdgeCauseKind::IdempotentReplay | EdgeCauseKind::CheckpointCreated => {
+            return None;
+        }
+    };
+    let kind = TraceKind::DetectedNonTipAdvance;
+    Some(TraceEntry { kind, summary: BoundedText::clip(summary), refs: Vec::new() })
+}
+
 /// Gaps as the reply shows them; the risk policy decides which advisories are worth a warning.
 pub(super) fn warnings(policy: RiskPolicy, gaps: &[GapRecorded]) -> Vec<Warning> {
     let unresolved = gaps.iter().filter(|gap| gap.resolution == Resolution::Unresolved);
@@ -59,7 +76,7 @@ pub(super) fn warnings(policy: RiskPolicy, gaps: &[GapRecorded]) -> Vec<Warning>
 }
 
 /// How an advisory is called in a reply.
-pub fn advisory_code(advisory: Advisory) -> WarningCode {
+pub(crate) fn advisory_code(advisory: Advisory) -> WarningCode {
     match advisory {
         Advisory::PreferencesAboveRecommendation => WarningCode::PreferencesAboveRecommendation,
         Advisory::LoopLimitReached => WarningCode::LoopLimitReached,
@@ -97,7 +114,7 @@ pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<OpenGap> {
 }
 
 /// The artifact by which an agent says that a gap was closed after all.
-pub const GAP_RESOLUTION: &str = "wr.gap_resolution";
+pub(crate) const GAP_RESOLUTION: &str = "wr.gap_resolution";
 
 /// Refuses an artifact that would close a gap in the user's place (G63).
 pub(super) fn check_resolutions(

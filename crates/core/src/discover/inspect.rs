@@ -1,7 +1,7 @@
 //! `inspect_workflow`: what a workflow is and needs, and its whole plan on demand (G72, G73).
 
 use serde_json::{Map, Value};
-use workrail_model::compiled::{BindingSource, CompiledWorkflow, ResolveFrom};
+use workrail_model::compiled::{BindingSource, CompiledWarning, CompiledWorkflow, ResolveFrom, WarningCode};
 use workrail_model::digest::WorkflowHash;
 use workrail_model::discovery::{
     AUTHORING_SPEC_VERSION, DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarning, DiscoveryWarningCode, IdStatus,
@@ -15,7 +15,7 @@ use workrail_model::tool::ToolName;
 
 use super::list::{legacy_text, source_word};
 use super::{counted, kind_of, one_line, outline, staleness, tags, within};
-use crate::compile::{Diagnostics, Severity};
+use crate::compile::{Code, Diagnostics, Severity};
 
 /// What everything but the plan may take of the text.
 const METADATA_BYTES_MAX: usize = 5_000;
@@ -133,12 +133,44 @@ fn warnings(input: &Inspected<'_>) -> Vec<DiscoveryWarning> {
     }
     for problem in input.diagnostics.problems.iter().filter(|own| own.severity == Severity::Warning) {
         // Said above, with the id that is free to take.
-        if problem.code != crate::compile::Code::LegacyId {
+        if problem.code != Code::LegacyId {
             let message = format!("{} (at `{}`); {}", problem.message, problem.path, problem.fix);
             warnings.push(warning(DiscoveryWarningCode::CompilerWarning, message));
         }
     }
+    for kept in input.workflow.compiled_warnings.iter().filter(|kept| !is_shown(kept, input.diagnostics)) {
+        warnings.push(warning(DiscoveryWarningCode::CompilerWarning, compiled_text(kept)));
+    }
     warnings
+}
+
+/// True when a diagnostic that is shown says the same, with the place in the file and the fix.
+fn is_shown(kept: &CompiledWarning, diagnostics: &Diagnostics) -> bool {
+    let same: &[Code] = match kept.code {
+        WarningCode::ConditionNeverHolds => &[Code::ConditionNeverHolds, Code::UnreachableStep],
+        WarningCode::FeatureWithoutEffect => &[Code::FeatureWithoutEffect],
+        WarningCode::LoopControlledByContext => &[Code::LoopByContext],
+        WarningCode::LoopWithoutDecisionStep => &[Code::LoopWithoutDecision],
+    };
+    let mut shown = diagnostics.problems.iter().filter(|own| own.severity == Severity::Warning);
+    shown.any(|own| same.contains(&own.code))
+}
+
+fn compiled_text(kept: &CompiledWarning) -> String {
+    let subject = &kept.subject;
+    match kept.code {
+        WarningCode::ConditionNeverHolds => format!("`{subject}` never runs: its condition can never hold"),
+        WarningCode::FeatureWithoutEffect => {
+            format!("the feature `{subject}` adds nothing: no step has promptBlocks")
+        }
+        WarningCode::LoopControlledByContext => format!(
+            "the loop `{subject}` is decided by context values; if the agent forgets to set one, the loop ends \
+             too early or runs too long"
+        ),
+        WarningCode::LoopWithoutDecisionStep => {
+            format!("no step of the loop `{subject}` delivers its decision; it always runs to its limit")
+        }
+    }
 }
 
 fn text(body: &WorkflowInspection) -> String {

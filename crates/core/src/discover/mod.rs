@@ -10,7 +10,8 @@ pub use alias::older_names;
 pub use inspect::{Inspected, inspect};
 pub use list::{Filter, Summary, chosen, list};
 pub use outline::{condition_text, plan};
-pub use select::{Choice, Claim, Selection, kind_of, select};
+pub(crate) use select::kind_of;
+pub use select::{Choice, Claim, Selection, select};
 
 use workrail_model::compiled::{CompiledWorkflow, MetricsProfile};
 use workrail_model::discovery::Staleness;
@@ -21,7 +22,7 @@ const CUT: &str = " …";
 
 /// What a workflow is for, in words that lists can be narrowed by. Files have no tags of their own: the
 /// metrics profile is what their authors already say.
-pub fn tags(workflow: &CompiledWorkflow) -> Vec<String> {
+pub(crate) fn tags(workflow: &CompiledWorkflow) -> Vec<String> {
     let tag = match workflow.metrics_profile {
         MetricsProfile::Coding => "coding",
         MetricsProfile::Review => "review",

@@ -18,7 +18,7 @@ pub use output::{
 };
 pub(crate) use output::{definitions, example, pattern_of, shown_example, wants};
 pub use position::{PositionError, Positions, Progress, StepPosition, position};
-pub use scope::step_scope;
+pub(crate) use scope::step_scope;
 
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
@@ -51,13 +51,13 @@ pub enum Advisory {
 }
 
 impl Advisory {
-    pub fn reason(&self) -> Reason {
+    pub(crate) fn reason(&self) -> Reason {
         match self {
             Self::LoopLimitReached { .. } => Reason::Advisory(AdvisoryReason::LoopLimitReached),
         }
     }
 
-    pub fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         match self {
             Self::LoopLimitReached { loop_id, iteration, max_iterations } => format!(
                 "Loop `{loop_id}` ended at its limit (iteration {iteration}, maxIterations {max_iterations}) \

@@ -28,7 +28,7 @@ pub struct Progress {
 
 impl Progress {
     /// The larger of each number.
-    pub fn join(&mut self, other: &Self) {
+    pub(crate) fn join(&mut self, other: &Self) {
         self.completed = self.completed.max(other.completed);
         for (own, other) in self.iterations.iter_mut().zip(&other.iterations) {
             *own = (*own).max(*other);
@@ -97,7 +97,7 @@ impl<'a> Positions<'a> {
         self.check(&place, &progress)
     }
 
-    pub fn check(&self, place: &StepPosition, progress: &Progress) -> Result<(), PositionError> {
+    pub(crate) fn check(&self, place: &StepPosition, progress: &Progress) -> Result<(), PositionError> {
         let workflow = self.workflow;
         if let Some(step) = place.step.as_ref().filter(|step| workflow.step(step).is_none()) {
             return Err(PositionError::UnknownStep { step: step.clone() });

@@ -8,7 +8,11 @@ use workrail_model::snapshot::PendingStep;
 use crate::condition::Scope;
 
 /// The scope of a pending step; inner loops cover outer ones.
-pub fn step_scope<'a>(workflow: &'a CompiledWorkflow, step: &PendingStep, context: &'a Context) -> Scope<'a> {
+pub(crate) fn step_scope<'a>(
+    workflow: &'a CompiledWorkflow,
+    step: &PendingStep,
+    context: &'a Context,
+) -> Scope<'a> {
     let mut scope = Scope::new(context);
     for frame in &step.loop_path {
         if let Some(owner) = workflow.loop_of(&frame.loop_id) {

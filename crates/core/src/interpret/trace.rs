@@ -14,7 +14,8 @@ pub(super) struct TraceLog {
 }
 
 const FIRST_MAX: usize = TRACE_ENTRIES_MAX / 2;
-const LAST_MAX: usize = TRACE_ENTRIES_MAX - FIRST_MAX - 1;
+/// Two places stay free: one for how many entries are left out, one for what the decision adds to the walk.
+const LAST_MAX: usize = TRACE_ENTRIES_MAX - FIRST_MAX - 2;
 
 impl TraceLog {
     fn push(&mut self, kind: TraceKind, summary: &str, refs: Vec<TraceRef>) {

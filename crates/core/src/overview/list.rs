@@ -39,7 +39,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    pub fn is_finished(self) -> bool {
+    pub(crate) fn is_finished(self) -> bool {
         match self {
             Self::WaitsForPerson | Self::Blocked | Self::InProgress | Self::Unreadable => false,
             Self::NotesOnly | Self::CompleteWithGaps | Self::Complete => true,

@@ -104,7 +104,7 @@ fn summary(data: &EventData) -> String {
         }
         EventData::DivergenceRecorded(left) => format!("{}: {}", words::plain(&left.reason), left.summary),
         EventData::DecisionTraceAppended(trace) => {
-            trace.entries.iter().map(|entry| entry.summary.as_str()).collect::<Vec<_>>().join("; ")
+            trace.entries.iter().map(|entry| entry.summary.as_str()).collect::<Vec<_>>().join(" ")
         }
         // Keys alone: values may be anything that a user typed.
         EventData::ContextSet(set) => {

@@ -23,7 +23,7 @@ pub struct AdvanceRecord {
 }
 
 impl AdvanceRecord {
-    pub fn is_blocked(&self) -> bool {
+    pub(crate) fn is_blocked(&self) -> bool {
         matches!(self.outcome, AdvanceOutcome::Blocked { .. })
     }
 
@@ -181,7 +181,7 @@ impl SessionState {
     }
 
     /// All outcomes recorded on the node, oldest first.
-    pub fn advances(&self, node: NodeId) -> &[AdvanceRecord] {
+    pub(crate) fn advances(&self, node: NodeId) -> &[AdvanceRecord] {
         self.dag.find(node).map_or(&[], |ix| self.advances.records.get(ix))
     }
 }

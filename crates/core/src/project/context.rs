@@ -138,7 +138,11 @@ impl SessionState {
 
     /// The context that an attempt on the node sees: the node's own, and over it what the blocked
     /// attempts of its retry chain sent, in the order in which they were recorded.
-    pub fn context_for(&self, node: NodeId, retry_chain: &[AttemptId]) -> Result<Context, ContextError> {
+    pub(crate) fn context_for(
+        &self,
+        node: NodeId,
+        retry_chain: &[AttemptId],
+    ) -> Result<Context, ContextError> {
         let Some(ix) = self.dag.find(node) else { return Ok(Context::default()) };
         let nearest = self.contexts.nearest.find(&self.dag, ix);
         let mut merged = nearest.map(|from| self.contexts.fold(&self.dag, from)).unwrap_or_default();

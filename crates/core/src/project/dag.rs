@@ -261,12 +261,12 @@ impl SessionState {
     }
 
     /// From the node itself to its root.
-    pub fn ancestors(&self, id: NodeId) -> impl Iterator<Item = &NodeState> {
+    pub(crate) fn ancestors(&self, id: NodeId) -> impl Iterator<Item = &NodeState> {
         std::iter::successors(self.node(id), |node| node.links.parent.map(|ix| self.dag.node(ix)))
     }
 
     /// Whether `ancestor` is `of` itself or is on its path to the root; does not walk the path.
-    pub fn is_ancestor_or_self(&self, ancestor: NodeId, of: NodeId) -> bool {
+    pub(crate) fn is_ancestor_or_self(&self, ancestor: NodeId, of: NodeId) -> bool {
         match (self.dag.find(ancestor), self.dag.find(of)) {
             (Some(ancestor), Some(of)) => self.dag.is_ancestor_or_self(ancestor, of),
             (None, _) | (_, None) => false,
@@ -274,7 +274,7 @@ impl SessionState {
     }
 
     /// The children that advances from this very node created, oldest first.
-    pub fn acked_children(&self, id: NodeId) -> impl Iterator<Item = &NodeState> {
+    pub(crate) fn acked_children(&self, id: NodeId) -> impl Iterator<Item = &NodeState> {
         let children = self.node(id).map_or(&[][..], |node| &node.children);
         children
             .iter()
@@ -284,7 +284,7 @@ impl SessionState {
 
     /// Whether no `acked_step` edge leaves from the node, nor from a checkpoint that belongs to it.
     /// Checkpoints alone never end a tip. `false` for an unknown node.
-    pub fn is_tip(&self, id: NodeId) -> bool {
+    pub(crate) fn is_tip(&self, id: NodeId) -> bool {
         self.node(id).is_some_and(|node| !node.links.continued)
     }
 }

@@ -50,22 +50,22 @@ impl Facts {
 
 impl SessionState {
     /// A person's latest decision on the step's gate at this node.
-    pub fn approval(&self, node: NodeId, step: &StepId) -> Option<&Recorded<ApprovalRecorded>> {
+    pub(crate) fn approval(&self, node: NodeId, step: &StepId) -> Option<&Recorded<ApprovalRecorded>> {
         self.of_node(&self.facts.approvals, node).iter().rev().find(|approval| approval.data.step_id == *step)
     }
 
     /// Every decision of a person at this node, oldest first.
-    pub fn approvals(&self, node: NodeId) -> &[Recorded<ApprovalRecorded>] {
+    pub(crate) fn approvals(&self, node: NodeId) -> &[Recorded<ApprovalRecorded>] {
         self.of_node(&self.facts.approvals, node)
     }
 
     /// The run's recorded divergences, oldest first.
-    pub fn divergences(&self, run: RunId) -> &[Recorded<DivergenceRecorded>] {
+    pub(crate) fn divergences(&self, run: RunId) -> &[Recorded<DivergenceRecorded>] {
         self.facts.divergences.get(&run).map_or(&[], Vec::as_slice)
     }
 
     /// The assessments accepted in one attempt, oldest first.
-    pub fn assessments(
+    pub(crate) fn assessments(
         &self,
         node: NodeId,
         attempt: AttemptId,
@@ -75,7 +75,7 @@ impl SessionState {
     }
 
     /// The consequences that one attempt's assessments brought about, oldest first.
-    pub fn consequences(
+    pub(crate) fn consequences(
         &self,
         node: NodeId,
         attempt: AttemptId,
@@ -85,13 +85,13 @@ impl SessionState {
     }
 
     /// The node's validations over all attempts, oldest first.
-    pub fn validations(&self, node: NodeId) -> &[Recorded<ValidationPerformed>] {
+    pub(crate) fn validations(&self, node: NodeId) -> &[Recorded<ValidationPerformed>] {
         self.of_node(&self.facts.validations, node)
     }
 
     /// Why the engine chose what it chose at this node, oldest first. Complete only in a state that was folded from the
     /// whole log.
-    pub fn trace(&self, node: NodeId) -> &[Recorded<DecisionTraceAppended>] {
+    pub(crate) fn trace(&self, node: NodeId) -> &[Recorded<DecisionTraceAppended>] {
         self.of_node(&self.facts.traces, node)
     }
 

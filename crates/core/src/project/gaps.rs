@@ -31,12 +31,12 @@ pub struct GapState {
 }
 
 impl GapState {
-    pub fn is_resolved(&self) -> bool {
+    pub(crate) fn is_resolved(&self) -> bool {
         self.resolved_by.is_some()
     }
 
     /// Neither closed nor the closing of another.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.resolves.is_none() && self.resolved_by.is_none()
     }
 
@@ -158,21 +158,21 @@ fn change_count<K: Ord + Copy>(counts: &mut BTreeMap<K, usize>, key: K, change: 
 
 impl SessionState {
     /// All gap records of the run, oldest first; closed ones and the closing ones included.
-    pub fn gaps(&self, run: RunId) -> impl DoubleEndedIterator<Item = &GapState> {
+    pub(crate) fn gaps(&self, run: RunId) -> impl DoubleEndedIterator<Item = &GapState> {
         self.gaps.by_run.get(&run).into_iter().flatten().map(|place| &self.gaps.states[*place])
     }
 
-    pub fn gap(&self, id: GapId) -> Option<&GapState> {
+    pub(crate) fn gap(&self, id: GapId) -> Option<&GapState> {
         self.gaps.places.get(&id).map(|place| &self.gaps.states[*place])
     }
 
     /// How many critical gaps of the run are open.
-    pub fn unresolved_critical(&self, run: RunId) -> usize {
+    pub(crate) fn unresolved_critical(&self, run: RunId) -> usize {
         self.gaps.open_critical.get(&run).copied().unwrap_or(0)
     }
 
     /// Whether an open critical gap on the node blocks, where the mode lets it.
-    pub fn node_has_blocking_gap(&self, node: NodeId) -> bool {
+    pub(crate) fn node_has_blocking_gap(&self, node: NodeId) -> bool {
         self.gaps.open_blocking.contains_key(&node)
     }
 }

@@ -28,7 +28,7 @@ pub struct CapabilityState {
 
 impl CapabilityState {
     /// Only a strong one unlocks a required capability.
-    pub fn grade(&self) -> EnforcementGrade {
+    pub(crate) fn grade(&self) -> EnforcementGrade {
         self.provenance.grade()
     }
 }
@@ -104,7 +104,7 @@ impl Modes {
 
 impl SessionState {
     /// The latest observation on the nearest node of the path that has one.
-    pub fn capability(&self, node: NodeId, capability: Capability) -> Option<&CapabilityState> {
+    pub(crate) fn capability(&self, node: NodeId, capability: Capability) -> Option<&CapabilityState> {
         let latest = match capability {
             Capability::Delegation => &self.modes.delegation,
             Capability::WebBrowsing => &self.modes.web_browsing,
@@ -119,7 +119,7 @@ impl SessionState {
     }
 
     /// The changes attached to this very node, oldest first.
-    pub fn preference_changes(&self, node: NodeId) -> &[Recorded<PreferencesChanged>] {
+    pub(crate) fn preference_changes(&self, node: NodeId) -> &[Recorded<PreferencesChanged>] {
         self.dag.find(node).map_or(&[], |ix| self.modes.changes.get(ix))
     }
 }

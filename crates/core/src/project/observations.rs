@@ -36,11 +36,11 @@ impl Observations {
 
 impl SessionState {
     /// The latest observation of every key that was ever observed.
-    pub fn observations(&self) -> impl Iterator<Item = (ObservationKey, &ObservationState)> {
+    pub(crate) fn observations(&self) -> impl Iterator<Item = (ObservationKey, &ObservationState)> {
         self.observations.0.iter().map(|(key, state)| (*key, state))
     }
 
-    pub fn observation(&self, key: ObservationKey) -> Option<&ObservationState> {
+    pub(crate) fn observation(&self, key: ObservationKey) -> Option<&ObservationState> {
         self.observations.0.get(&key)
     }
 }

@@ -114,12 +114,12 @@ impl SessionState {
     }
 
     /// What was recorded for the session itself, outside any run, oldest first.
-    pub fn session_outputs(&self) -> &[OutputState] {
+    pub(crate) fn session_outputs(&self) -> &[OutputState] {
         &self.outputs.of_session
     }
 
     /// What is not superseded; with an attempt, only its own outputs and those of no attempt.
-    pub fn current_outputs(
+    pub(crate) fn current_outputs(
         &self,
         node: NodeId,
         attempt: Option<AttemptId>,
@@ -135,7 +135,8 @@ impl SessionState {
     /// Every step of the path to the root contributes the current outputs of the attempt that led on to
     /// the next node of the path, those without an attempt, and those of its checkpoints (decision 18).
     /// The step at the end was not completed on this path: it contributes no attempt's outputs.
-    pub fn path_outputs(&self, node: NodeId) -> Vec<PathOutput<'_>> {
+    #[cfg(test)]
+    pub(crate) fn path_outputs(&self, node: NodeId) -> Vec<PathOutput<'_>> {
         let mut found: Vec<PathOutput<'_>> = self.path_steps(node).flat_map(|step| step.outputs).collect();
         found.sort_by_key(|entry| entry.output.index);
         found
@@ -143,7 +144,7 @@ impl SessionState {
 
     /// The steps of the node's path from the node to the root, each with its outputs, oldest first.
     /// Lazy, so that a reader who wants the newest few does not pay for the whole history (G23).
-    pub fn path_steps(&self, node: NodeId) -> impl Iterator<Item = PathStep<'_>> {
+    pub(crate) fn path_steps(&self, node: NodeId) -> impl Iterator<Item = PathStep<'_>> {
         // The path's checkpoints below the step at hand, with the attempt that led on from each.
         let mut below: Vec<(NodeId, Option<AttemptId>)> = Vec::new();
         let mut toward: Option<AttemptId> = None;

@@ -100,7 +100,7 @@ impl SessionState {
     }
 
     /// The store-wide number of the last event that had one; ranks sessions by recency (G7).
-    pub fn last_activity(&self) -> Option<Activity> {
+    pub(crate) fn last_activity(&self) -> Option<Activity> {
         self.last_activity
     }
 

@@ -21,7 +21,6 @@
 //! newest and takes the first that is below A, a test of O(log depth): O(tips) at worst, one test when
 //! work continues where it was last continuing.
 
-use workrail_model::event::EventIndex;
 use workrail_model::id::{NodeId, RunId};
 
 use super::{NodeState, SessionState};
@@ -36,12 +35,7 @@ impl SessionState {
     }
 
     /// The ends of the run's branches: its steps that were not continued, oldest first.
-    pub fn leaves(&self, run: RunId) -> impl DoubleEndedIterator<Item = &NodeState> {
+    pub(crate) fn leaves(&self, run: RunId) -> impl DoubleEndedIterator<Item = &NodeState> {
         self.dag.tips(run).map(|tip| self.dag.node(tip))
-    }
-
-    /// The last activity of the run's preferred tip: the last event that touched one of its nodes.
-    pub fn tip_activity_index(&self, run: RunId) -> Option<EventIndex> {
-        self.run(run)?.touched_index
     }
 }

@@ -9,7 +9,7 @@ use crate::search;
 pub struct Words(Vec<u64>);
 
 impl Words {
-    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut all: Vec<u64> = Vec::new();
         for text in texts {
             all.extend(Self::hashes(&search::tokens(text)));

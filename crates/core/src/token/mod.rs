@@ -24,15 +24,13 @@ use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::limits::EVENT_INDEX_MAX;
 use workrail_model::token::{ShortTarget, TokenEncoding, TokenKind, TokenTarget};
 
-use crate::label::{LABEL_CHARS_MAX, RunLabel};
+use crate::label::RunLabel;
 
 pub use error::{NodeRef, ScopePart, TokenError, TokenProblem};
 pub use resolve::{NodeLookup, ResolvedToken, check_scope, resolve};
 
 /// A longer text is not looked at: the longest `v1` token has about 400 characters.
-pub const TOKEN_CHARS_MAX: usize = 2048;
-/// The longest `v2` token.
-pub const SHORT_TOKEN_CHARS_MAX: usize = "ack.v2.".len() + LABEL_CHARS_MAX + ".".len() + v2::BODY_CHARS;
+pub(crate) const TOKEN_CHARS_MAX: usize = 2048;
 
 /// A node, by everything that either encoding says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +55,7 @@ pub enum MintTarget {
 }
 
 impl MintTarget {
-    pub fn kind(&self) -> TokenKind {
+    pub(crate) fn kind(&self) -> TokenKind {
         match self {
             Self::State { .. } => TokenKind::State,
             Self::Ack { .. } => TokenKind::Ack,
@@ -66,7 +64,7 @@ impl MintTarget {
         }
     }
 
-    pub fn session(&self) -> SessionId {
+    pub(crate) fn session(&self) -> SessionId {
         match self {
             Self::State { session, .. }
             | Self::Ack { session, .. }
@@ -76,7 +74,7 @@ impl MintTarget {
     }
 
     /// The node; `None` for a session token.
-    pub fn at(&self) -> Option<&NodeFacts> {
+    pub(crate) fn at(&self) -> Option<&NodeFacts> {
         match self {
             Self::State { at, .. } | Self::Ack { at, .. } | Self::Checkpoint { at, .. } => Some(at),
             Self::Session { .. } => None,
@@ -84,7 +82,7 @@ impl MintTarget {
     }
 
     /// The attempt; present exactly for `Ack` and `Checkpoint`.
-    pub fn attempt(&self) -> Option<AttemptId> {
+    pub(crate) fn attempt(&self) -> Option<AttemptId> {
         match self {
             Self::Ack { attempt, .. } | Self::Checkpoint { attempt, .. } => Some(*attempt),
             Self::State { .. } | Self::Session { .. } => None,
@@ -92,7 +90,7 @@ impl MintTarget {
     }
 
     /// The run's label; a session token, which has no run, goes by its session's.
-    pub fn label(&self) -> RunLabel {
+    pub(crate) fn label(&self) -> RunLabel {
         match self.at() {
             Some(at) => RunLabel::of(at.run),
             None => RunLabel::of_bits(self.session().bits()),
@@ -148,14 +146,14 @@ pub enum TokenRef {
 }
 
 impl TokenRef {
-    pub fn kind(&self) -> TokenKind {
+    pub(crate) fn kind(&self) -> TokenKind {
         match self {
             Self::Full(target) => target.kind(),
             Self::Short { target, .. } => target.kind,
         }
     }
 
-    pub fn session(&self) -> SessionId {
+    pub(crate) fn session(&self) -> SessionId {
         match self {
             Self::Full(target) => target.session(),
             Self::Short { target, .. } => target.session,
@@ -220,7 +218,7 @@ impl VerifiedToken {
         self.reference.session()
     }
 
-    pub fn reference(&self) -> &TokenRef {
+    pub(crate) fn reference(&self) -> &TokenRef {
         &self.reference
     }
 

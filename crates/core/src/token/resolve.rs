@@ -20,15 +20,12 @@ pub struct ResolvedToken(MintTarget);
 
 impl ResolvedToken {
     /// What the token means; minting it again gives the same token while the key is the same.
-    pub fn target(&self) -> &MintTarget {
+    #[cfg(test)]
+    pub(crate) fn target(&self) -> &MintTarget {
         &self.0
     }
 
-    pub fn kind(&self) -> TokenKind {
-        self.0.kind()
-    }
-
-    pub fn session(&self) -> SessionId {
+    pub(crate) fn session(&self) -> SessionId {
         self.0.session()
     }
 
@@ -40,7 +37,7 @@ impl ResolvedToken {
         self.0.attempt()
     }
 
-    pub fn label(&self) -> RunLabel {
+    pub(crate) fn label(&self) -> RunLabel {
         self.0.label()
     }
 }

@@ -7,6 +7,10 @@ use test_case::test_case;
 use workrail_model::error::ErrorCode;
 
 use super::*;
+use crate::label::LABEL_CHARS_MAX;
+
+/// The longest `v2` token.
+const SHORT_TOKEN_CHARS_MAX: usize = "ack.v2.".len() + LABEL_CHARS_MAX + ".".len() + v2::BODY_CHARS;
 
 fn key() -> SigningKey {
     SigningKey::new(std::array::from_fn(|position| position as u8))

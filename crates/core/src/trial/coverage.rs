@@ -22,7 +22,7 @@ pub struct Reached {
 }
 
 impl Reached {
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.taken && (self.passed_over || !self.conditional)
     }
 }

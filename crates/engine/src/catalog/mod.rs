@@ -182,7 +182,7 @@ impl Catalog {
     }
 
     /// Every file that claims an id, the one that has it first, then by falling precedence.
-    pub fn claimants(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Vec<Claimant> {
+    pub(crate) fn claimants(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Vec<Claimant> {
         let known = self.known(workspace);
         let listing = &known.listing;
         let owner = listing.selection.owner(&listing.claims, id).map(|owner| &listing.claims[owner].id);
@@ -457,7 +457,7 @@ fn why_not(claim: &Claim, choice: Choice, claims: &[Claim]) -> Option<String> {
                 Precedence::Bundled => "wr",
                 Precedence::User | Precedence::Custom => "user",
                 Precedence::Project => "project",
-                Precedence::Plugin | Precedence::Git | Precedence::Remote => "repo",
+                Precedence::Plugin | Precedence::Git => "repo",
             };
             Some(format!(
                 "ids under `wr.` belong to the bundled workflows and no file may take one; rename it to \

@@ -97,6 +97,28 @@ fn references_are_looked_for_and_bindings_are_shown() {
 }
 
 #[test]
+fn what_the_compiler_accepted_with_doubt_is_shown() {
+    let scene = Scene::new();
+    let members = json!({
+        "steps": [
+            { "id": "again", "type": "loop", "title": "Again", "body": "part",
+              "loop": { "type": "while", "maxIterations": 2, "condition": { "var": "go" } } },
+            { "id": "part", "title": "Part", "prompt": "Do it." },
+        ],
+        "features": ["wr.features.capabilities"],
+    });
+    scene.shelf.put(Precedence::Project, "loop.json", &authored("team.loop", &members));
+    let body = scene.inspect("team.loop", InspectMode::Metadata).unwrap();
+    let told: Vec<&str> = body.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert!(body.warnings.iter().all(|warning| warning.code == DiscoveryWarningCode::CompilerWarning));
+    // The diagnostic about the feature has the place and the fix, and the kept warning does not repeat it.
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("features add nothing"), "{told:?}");
+    assert!(told[1].starts_with("the loop `again` is decided by context values"), "{told:?}");
+    assert!(body.text.contains(told[1]), "{}", body.text);
+}
+
+#[test]
 fn an_old_name_finds_the_bundled_workflow_and_says_so() {
     for old in ["bug-investigation", "bug-investigation-agentic", "wr.bug-investigation"] {
         let scene = bundled();

@@ -7,7 +7,10 @@ use workrail_engine::request::{
 };
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::{EventData, TraceKind};
+use workrail_model::id::SessionId;
 use workrail_model::preferences::Mode;
+use workrail_ports::session_store::SessionReader;
 
 use crate::scene::{Scene, authored};
 
@@ -128,6 +131,35 @@ fn looking_at_a_tip_recounts_what_was_done() {
     let first = start(&scene, "team.release");
     let second = advance(&scene, &first, "The plan:\n- cut the branch\n- write the notes");
     insta::assert_snapshot!(text(&look(&scene, &second)));
+}
+
+/// The fork entries of the traces of a run, in the order of the log.
+fn forks(scene: &Scene, reply: &Value) -> Vec<String> {
+    let session = SessionId::parse(reply["run"]["sessionId"].as_str().unwrap()).unwrap();
+    let events = scene.store.read(session, None).unwrap().events;
+    let traces = events.into_iter().filter_map(|event| {
+        if let EventData::DecisionTraceAppended(trace) = event.data { Some(trace.entries) } else { None }
+    });
+    let entries = traces.flatten().filter(|entry| entry.kind == TraceKind::DetectedNonTipAdvance);
+    entries.map(|entry| entry.summary.to_string()).collect()
+}
+
+#[test]
+fn a_fork_leaves_a_trace_entry_that_says_why() {
+    let scene = scene();
+    let first = start(&scene, "team.release");
+    // Two chats at one point: the second one asked for a token of its own and completed the step first.
+    let other = look(&scene, &first);
+    advance(&scene, &other, "The plan of the other chat.");
+    assert_eq!(forks(&scene, &first), Vec::<String>::new());
+    advance(&scene, &first, "The plan of this chat.");
+    let met = forks(&scene, &first);
+    assert_eq!(met.len(), 1, "{met:?}");
+    assert!(met[0].contains("with another ackToken"), "{met:?}");
+    advance(&scene, &look(&scene, &first), "A third plan.");
+    let asked = forks(&scene, &first);
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert!(asked[1].contains("a new branch was asked for"), "{asked:?}");
 }
 
 #[test]

@@ -198,7 +198,6 @@ pub enum WarningCode {
     FeatureWithoutEffect,
     LoopControlledByContext,
     LoopWithoutDecisionStep,
-    TemplateArgUnused,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

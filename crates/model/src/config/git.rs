@@ -155,7 +155,7 @@ pub struct GitUrl {
 }
 
 impl GitUrl {
-    pub fn parse(text: &str) -> Result<Self, GitProblem> {
+    pub(crate) fn parse(text: &str) -> Result<Self, GitProblem> {
         if text.is_empty() || text.len() > TEXT_BYTES_MAX {
             return Err(GitProblem::Length);
         }
@@ -281,7 +281,7 @@ impl Default for GitRef {
 
 impl GitRef {
     /// The names that git itself allows, and of these only plain ones.
-    pub fn parse(text: &str) -> Result<Self, GitProblem> {
+    pub(crate) fn parse(text: &str) -> Result<Self, GitProblem> {
         let plain = |byte: u8| {
             byte.is_ascii_graphic() && !matches!(byte, b'~' | b'^' | b':' | b'?' | b'*' | b'[' | b'\\')
         };

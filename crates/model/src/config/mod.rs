@@ -25,7 +25,7 @@ pub use git::{
 pub use value::{Value, ValueKind, ValueProblem};
 
 /// How many days old a finished session may get before `workrail store gc` takes it.
-pub const RETENTION_DAYS_DEFAULT: u32 = 90;
+pub(crate) const RETENTION_DAYS_DEFAULT: u32 = 90;
 
 /// Context keys that hold secrets more often than not: reports and lists never show their values, and
 /// `workrail session export --redact` drops them unless `export.redact_keys` says otherwise.
@@ -279,7 +279,7 @@ impl Settings {
         self.0.get(&key)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (Key, &Setting)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Setting)> {
         self.0.iter().map(|(key, setting)| (*key, setting))
     }
 

@@ -9,7 +9,7 @@ use crate::id::{AttemptId, ContextId, NodeId};
 use crate::limits::{CONTEXT_BYTES_MAX, CONTEXT_DEPTH_MAX};
 
 /// Keys no caller may set: the first three poison objects in other runtimes, the last is ours.
-pub const RESERVED_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
+pub(crate) const RESERVED_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
 
 /// Context that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

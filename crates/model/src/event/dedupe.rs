@@ -21,7 +21,7 @@ pub struct DedupeKey(Box<str>);
 pub struct DedupeKeyError;
 
 impl DedupeKey {
-    pub fn parse(text: &str) -> Result<Self, DedupeKeyError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, DedupeKeyError> {
         let allowed =
             |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b':' | b'>' | b'-');
         if text.is_empty() || text.len() > DEDUPE_KEY_BYTES_MAX || !text.bytes().all(allowed) {

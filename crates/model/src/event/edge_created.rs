@@ -26,6 +26,7 @@ impl EdgeKind {
 pub enum EdgeCauseKind {
     /// The ordinary advance.
     AckPending,
+    // In the locked set. A replay answers from what is recorded and makes no edge, so nothing writes it.
     IdempotentReplay,
     /// The caller asked for a second branch.
     IntentionalFork,

@@ -17,6 +17,8 @@ pub struct GapRecorded {
     pub reason: Reason,
     pub summary: BoundedText<SUMMARY_BYTES_MAX>,
     pub resolution: Resolution,
+    // In the locked format, and read where another writer recorded it. Our own gaps name node and reason, which
+    // is all that a reader has asked for so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence_refs: Vec<EvidenceRef>,
 }

@@ -28,7 +28,7 @@ pub use approval_recorded::ApprovalRecorded;
 pub use assessment_consequence_applied::AssessmentConsequenceApplied;
 pub use assessment_recorded::AssessmentRecorded;
 pub use capability_observed::CapabilityObserved;
-pub use context_set::{Context, ContextError, ContextSet, ContextSource, RESERVED_KEYS};
+pub use context_set::{Context, ContextError, ContextSet, ContextSource};
 pub use decision_trace_appended::{DecisionTraceAppended, TraceEntry, TraceKind, TraceRef};
 pub use dedupe::DedupeKey;
 pub use divergence_recorded::{DivergenceReason, DivergenceRecorded};

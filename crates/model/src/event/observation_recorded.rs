@@ -36,6 +36,7 @@ pub enum ObservationValue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
+    // In the locked set. Git answers or it does not, so observations of ours are always `high`.
     Low,
     Med,
     High,
@@ -54,7 +55,7 @@ pub struct ObservationRecorded {
 
 impl ObservationRecorded {
     /// What the dedupe key holds instead of the value.
-    pub fn value_digest(&self) -> Sha256 {
+    pub(crate) fn value_digest(&self) -> Sha256 {
         match &self.value {
             ObservationValue::ShortString(text) => {
                 Sha256::of_parts(&[b"short_string", text.as_str().as_bytes()])

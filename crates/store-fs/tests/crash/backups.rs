@@ -13,10 +13,10 @@ use workrail_ports::content::ContentStore as _;
 use workrail_ports::file_system::{FsErrorKind, RelPath};
 use workrail_ports::session_store::{LockedSession as _, SessionReader as _, SessionStore as _, StoreError};
 use workrail_store_fs::LocalStore;
-use workrail_store_fs::monitor::Monitored;
 use workrail_store_fs::sim::{CrashLimits, Fault, FaultKind, FaultMode, SimFs};
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::history::{self, PlanParts, Step};
+use workrail_testkit::monitor::Monitored;
 
 use crate::check::with_everything_unsynced_lost;
 use crate::effort::Effort;

@@ -10,11 +10,11 @@ use workrail_ports::keyring::{KeyringError, KeyringStore as _};
 use workrail_ports::session_store::{
     Appended, LockedSession as _, SessionReader as _, SessionStore as _, StoreError,
 };
-use workrail_store_fs::monitor::Monitored;
 use workrail_store_fs::sim::SimFs;
 use workrail_store_fs::{LocalStore, Locked};
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::history::PlanParts;
+use workrail_testkit::monitor::Monitored;
 
 use crate::script::{Minting, Script, Step};
 

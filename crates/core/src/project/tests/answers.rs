@@ -256,8 +256,8 @@ fn runs_keep_their_order_and_their_last_activity() {
     let state = log.state();
     assert_eq!(state.runs().map(|run| run.run_id).collect::<Vec<_>>(), [first, second]);
     assert_eq!(state.run(second).unwrap().root, Some(root));
-    assert_eq!(state.tip_activity_index(second).unwrap().get(), touched as u64);
-    assert_eq!(state.tip_activity_index(first).unwrap().get(), 2);
+    assert_eq!(state.run(second).unwrap().touched_index.unwrap().get(), touched as u64);
+    assert_eq!(state.run(first).unwrap().touched_index.unwrap().get(), 2);
 }
 
 #[test]

@@ -1,9 +1,13 @@
-//! Each rule, kept and broken, on the simulated disk.
+//! Each rule of the monitor, kept and broken, on the simulated disk.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
-use super::*;
-use crate::sim::{Fault, FaultKind, FaultMode, SimFs};
+use workrail_ports::file_system::{FileSystem, LockMode, RelPath, WritableFile};
+use workrail_store_fs::sim::{Fault, FaultKind, FaultMode, SimFs};
+use workrail_testkit::monitor::Monitored;
 
 const SEGMENT: &str = "sessions/s1/events/00-01.jsonl";
 const MANIFEST: &str = "sessions/s1/manifest.jsonl";

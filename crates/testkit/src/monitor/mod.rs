@@ -8,14 +8,14 @@
 //!
 //! R2 and R4 look at what the calling thread did: an append runs on one thread from its first write
 //! to its last sync, and what other threads have under way is theirs to finish. It touches no file.
+//!
+//! It also counts the syncs. Its own tests are in `store-fs`, where the simulated disk is.
 
 mod layout;
 mod ledger;
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl<F: FileSystem> Monitored<F> {
     }
 
     fn with(inner: F, reaction: Reaction) -> Self {
-        Self { inner, watch: Watch { ledger: Arc::default(), reaction } }
+        Self { inner, watch: Watch { ledger: Arc::default(), syncs: Arc::default(), reaction } }
     }
 
     pub fn inner(&self) -> &F {
@@ -60,6 +60,11 @@ impl<F: FileSystem> Monitored<F> {
     /// The rules that were broken so far, in order, each as `Rn: what`.
     pub fn violations(&self) -> Vec<String> {
         self.watch.ledger().violations().to_vec()
+    }
+
+    /// How many syncs of files and directories were asked for, by all clones.
+    pub fn syncs(&self) -> u64 {
+        self.watch.syncs.load(Ordering::Relaxed)
     }
 
     /// R4: what `about_to_acknowledge` checks, for tests that acknowledge by themselves.
@@ -113,6 +118,7 @@ impl<F: FileSystem> FileSystem for Monitored<F> {
     }
 
     fn sync_dir(&self, path: &RelPath) -> Result<(), FsError> {
+        self.watch.syncs.fetch_add(1, Ordering::Relaxed);
         self.inner.sync_dir(path)?;
         self.watch.ledger().dir_synced(path);
         Ok(())
@@ -190,6 +196,7 @@ impl<W: WritableFile> WritableFile for MonitoredFile<W> {
             self.watch.check(|ledger| ledger.report_resync(self.id));
         }
         let mark = self.watch.ledger().sync_mark(self.id);
+        self.watch.syncs.fetch_add(1, Ordering::Relaxed);
         let outcome = self.inner.sync();
         match &outcome {
             // A poisoned handle's success proves nothing, so the file stays unsynced.
@@ -213,6 +220,7 @@ enum Reaction {
 #[derive(Clone, Debug)]
 struct Watch {
     ledger: Arc<Mutex<Ledger>>,
+    syncs: Arc<AtomicU64>,
     reaction: Reaction,
 }
 
