@@ -26,10 +26,7 @@ pub fn status(run: &RunReport) -> String {
     match run.status {
         None => "unreadable".to_owned(),
         Some(RunStatus::Blocked) if run.waits_for_person => "waits for a person".to_owned(),
-        Some(RunStatus::Blocked) => "blocked".to_owned(),
-        Some(RunStatus::InProgress) => "in progress".to_owned(),
-        Some(RunStatus::Complete) => "complete".to_owned(),
-        Some(RunStatus::CompleteWithGaps) => "complete, with open gaps".to_owned(),
+        Some(status) => status.in_words().to_owned(),
     }
 }
 
