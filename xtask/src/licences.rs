@@ -4,23 +4,23 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
+use spdx::{Expression, ParseMode};
 
 use crate::findings::Findings;
 use crate::layers::Graph;
 
+/// Old manifests write `MIT/Apache-2.0` for a choice; names must be those of SPDX.
+const MODE: ParseMode = ParseMode { allow_slash_as_or_operator: true, ..ParseMode::STRICT };
+
 /// The list `allow` of the section `[licenses]`.
 pub(crate) fn allowed(deny_toml: &str) -> Result<BTreeSet<String>> {
-    let section = deny_toml.split("\n[licenses]").nth(1).context("deny.toml has no [licenses]")?;
-    let section = section.split("\n[").next().unwrap_or_default();
-    let list = section.split("\nallow = [").nth(1).context("[licenses] of deny.toml has no `allow`")?;
-    let list = list.split(']').next().unwrap_or_default();
-    let without_comments = list.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let names: BTreeSet<String> = without_comments
-        .flat_map(|line| line.split(','))
-        .map(|item| item.trim().trim_matches('"').to_owned())
-        .filter(|item| !item.is_empty())
-        .collect();
+    let policy: toml::Table = deny_toml.parse().context("deny.toml is not TOML")?;
+    let list =
+        policy.get("licenses").and_then(|section| section.get("allow")).and_then(toml::Value::as_array);
+    let list = list.context("deny.toml has no list `allow` in [licenses]")?;
+    let names: Option<BTreeSet<String>> = list.iter().map(|name| name.as_str().map(str::to_owned)).collect();
+    let names = names.context("`allow` of deny.toml holds something that is not a text")?;
     ensure!(!names.is_empty(), "`allow` of deny.toml is empty");
     Ok(names)
 }
@@ -46,60 +46,8 @@ pub(crate) fn check(graph: &Graph, allowed: &BTreeSet<String>) -> Findings {
 
 /// Whether an SPDX expression can be satisfied with the allowed licences alone.
 fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> Result<bool> {
-    // Old manifests write `MIT/Apache-2.0` for a choice.
-    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
-    let mut words = Words { words: spaced.split_whitespace().collect(), next: 0, allowed };
-    let satisfied = words.any_of()?;
-    ensure!(words.next == words.words.len(), "something follows the expression");
-    Ok(satisfied)
-}
-
-/// Recursive descent over the words: OR binds weaker than AND, WITH belongs to its licence.
-struct Words<'a> {
-    words: Vec<&'a str>,
-    next: usize,
-    allowed: &'a BTreeSet<String>,
-}
-
-impl Words<'_> {
-    fn take(&mut self, word: &str) -> bool {
-        let found = self.words.get(self.next).is_some_and(|next| *next == word);
-        self.next += usize::from(found);
-        found
-    }
-
-    fn any_of(&mut self) -> Result<bool> {
-        let mut satisfied = self.all_of()?;
-        while self.take("OR") {
-            satisfied |= self.all_of()?;
-        }
-        Ok(satisfied)
-    }
-
-    fn all_of(&mut self) -> Result<bool> {
-        let mut satisfied = self.one()?;
-        while self.take("AND") {
-            satisfied &= self.one()?;
-        }
-        Ok(satisfied)
-    }
-
-    fn one(&mut self) -> Result<bool> {
-        if self.take("(") {
-            let satisfied = self.any_of()?;
-            ensure!(self.take(")"), "a parenthesis is not closed");
-            return Ok(satisfied);
-        }
-        let Some(licence) = self.words.get(self.next).copied() else { bail!("a licence is missing") };
-        ensure!(!matches!(licence, "OR" | "AND" | "WITH" | ")"), "`{licence}` stands where a licence should");
-        self.next += 1;
-        if !self.take("WITH") {
-            return Ok(self.allowed.contains(licence));
-        }
-        let exception = self.words.get(self.next).copied().context("an exception is missing after WITH")?;
-        self.next += 1;
-        Ok(self.allowed.contains(&format!("{licence} WITH {exception}")))
-    }
+    let parsed = Expression::parse_mode(expression, MODE)?;
+    Ok(parsed.evaluate(|term| allowed.contains(&term.to_string())))
 }
 
 #[cfg(test)]
@@ -141,7 +89,9 @@ mod tests {
         let text = "[bans]\nallow = [\"x\"]\n\n[licenses]\nconfidence-threshold = 0.9\nallow = [\n  \"MIT\", # ours\n  \
                     # \"GPL-3.0-only\"\n  \"ISC\",\n]\n\n[sources]\n";
         assert_eq!(allowed(text).unwrap(), ["ISC", "MIT"].map(str::to_owned).into());
-        assert!(allowed("[bans]\n").is_err());
+        for wrong in ["[bans]\n", "[licenses]\nallow = []\n", "[licenses]\nallow = [1]\n", "[licenses"] {
+            assert!(allowed(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

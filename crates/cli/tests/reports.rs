@@ -69,7 +69,7 @@ fn a_report_has_four_formats() {
     assert!(text.starts_with("# A change: the retry budget\n"), "{text}");
     assert_eq!(text, printed(&home, &["report", &label]), "the same store, the same bytes");
     let html = printed(&home, &["report", &session, "--format", "html"]);
-    assert!(html.starts_with("<!doctype html>") && html.contains("Measured the <em>budget</em>."));
+    assert!(html.starts_with("<!DOCTYPE html>") && html.contains("Measured the <em>budget</em>."));
     let value: Value =
         serde_json::from_str(&printed(&home, &["report", &label, "--format", "json"])).unwrap();
     assert_eq!(value, json_of(&home, &["report", &label]));
@@ -81,7 +81,7 @@ fn a_report_has_four_formats() {
     assert_eq!(written["bytes"], fs::metadata(&file).unwrap().len());
     let refused = home.run(&["report", &label, "-o", path]);
     assert_eq!(refused.code, 2, "a file that is there is not replaced unasked");
-    assert!(fs::read_to_string(&file).unwrap().starts_with("<!doctype html>"));
+    assert!(fs::read_to_string(&file).unwrap().starts_with("<!DOCTYPE html>"));
     printed(&home, &["report", &label, "-o", path, "--force"]);
     assert!(fs::read_to_string(&file).unwrap().starts_with("# A change"));
 }

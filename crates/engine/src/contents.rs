@@ -3,9 +3,10 @@
 //! Content never changes under its name, so a remembered value is as good as a read one (G17), and an
 //! advance does not parse the same workflow again.
 
-use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lru::LruCache;
 use workrail_core::project::NodeState;
 use workrail_core::reply::recovery::Snapshots;
 use workrail_model::compiled::CompiledWorkflow;
@@ -16,47 +17,21 @@ use workrail_ports::content::ContentStore;
 
 use crate::error;
 
-const WORKFLOWS_MAX: usize = 32;
-const SNAPSHOTS_MAX: usize = 64;
+const WORKFLOWS_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("a literal above zero");
+const SNAPSHOTS_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("a literal above zero");
 
-#[derive(Debug, Default)]
-pub(crate) struct Contents {
-    workflows: Mutex<Recent<WorkflowHash, CompiledWorkflow>>,
-    snapshots: Mutex<Recent<SnapshotRef, ExecutionSnapshot>>,
-}
-
-/// The values used last, by name.
 #[derive(Debug)]
-struct Recent<K, V> {
-    clock: u64,
-    kept: BTreeMap<K, (u64, Arc<V>)>,
+pub(crate) struct Contents {
+    workflows: Mutex<LruCache<WorkflowHash, Arc<CompiledWorkflow>>>,
+    snapshots: Mutex<LruCache<SnapshotRef, Arc<ExecutionSnapshot>>>,
 }
 
-impl<K, V> Default for Recent<K, V> {
+impl Default for Contents {
     fn default() -> Self {
-        Self { clock: 0, kept: BTreeMap::new() }
-    }
-}
-
-impl<K: Ord + Copy, V> Recent<K, V> {
-    fn get(&mut self, key: K) -> Option<Arc<V>> {
-        self.clock += 1;
-        let now = self.clock;
-        self.kept.get_mut(&key).map(|(used, value)| {
-            *used = now;
-            Arc::clone(value)
-        })
-    }
-
-    fn put(&mut self, key: K, value: Arc<V>, max: usize) {
-        self.clock += 1;
-        if self.kept.len() >= max && !self.kept.contains_key(&key) {
-            let oldest = self.kept.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| *key);
-            if let Some(oldest) = oldest {
-                self.kept.remove(&oldest);
-            }
+        Self {
+            workflows: Mutex::new(LruCache::new(WORKFLOWS_MAX)),
+            snapshots: Mutex::new(LruCache::new(SNAPSHOTS_MAX)),
         }
-        self.kept.insert(key, (self.clock, value));
     }
 }
 
@@ -75,7 +50,8 @@ impl std::fmt::Debug for Content<'_> {
 
 impl Content<'_> {
     pub(crate) fn workflow(&self, hash: WorkflowHash) -> Result<Arc<CompiledWorkflow>, Box<ErrorEnvelope>> {
-        let known = self.contents.workflows.lock().unwrap_or_else(PoisonError::into_inner).get(hash);
+        let known =
+            self.contents.workflows.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
         if let Some(known) = known {
             return Ok(known);
         }
@@ -85,7 +61,7 @@ impl Content<'_> {
     }
 
     pub(crate) fn snapshot(&self, of: SnapshotRef) -> Result<Arc<ExecutionSnapshot>, Box<ErrorEnvelope>> {
-        let known = self.contents.snapshots.lock().unwrap_or_else(PoisonError::into_inner).get(of);
+        let known = self.contents.snapshots.lock().unwrap_or_else(PoisonError::into_inner).get(&of).cloned();
         if let Some(known) = known {
             return Ok(known);
         }
@@ -98,12 +74,12 @@ impl Content<'_> {
 impl Contents {
     pub(crate) fn keep_workflow(&self, hash: WorkflowHash, workflow: Arc<CompiledWorkflow>) {
         let mut kept = self.workflows.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.put(hash, workflow, WORKFLOWS_MAX);
+        kept.put(hash, workflow);
     }
 
     pub(crate) fn keep_snapshot(&self, of: SnapshotRef, snapshot: Arc<ExecutionSnapshot>) {
         let mut kept = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.put(of, snapshot, SNAPSHOTS_MAX);
+        kept.put(of, snapshot);
     }
 }
 

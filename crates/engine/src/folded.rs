@@ -3,9 +3,10 @@
 //! A call reads only what was appended since, so that its cost follows the work asked and not the
 //! history stored.
 
-use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lru::LruCache;
 use workrail_core::project::{self, FoldError, SessionState};
 use workrail_model::event::Event;
 use workrail_model::id::SessionId;
@@ -15,17 +16,17 @@ use workrail_ports::cache::CachedProjection;
 use workrail_ports::session_store::SessionSlice;
 
 /// Sessions kept folded at once; beyond it the longest unused one is forgotten and read again.
-const SESSIONS_MAX: usize = 64;
+const SESSIONS_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("a literal above zero");
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FoldedSessions {
-    sessions: Mutex<RecentSessions>,
+    sessions: Mutex<LruCache<SessionId, Arc<Mutex<Folded>>>>,
 }
 
-#[derive(Debug, Default)]
-struct RecentSessions {
-    clock: u64,
-    sessions: BTreeMap<SessionId, (u64, Arc<Mutex<Folded>>)>,
+impl Default for FoldedSessions {
+    fn default() -> Self {
+        Self { sessions: Mutex::new(LruCache::new(SESSIONS_MAX)) }
+    }
 }
 
 /// One session's folded state.
@@ -120,18 +121,7 @@ impl FoldedSessions {
     /// The session's entry; empty when it was not kept.
     pub(crate) fn entry(&self, session: SessionId) -> Arc<Mutex<Folded>> {
         let mut kept = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.clock += 1;
-        let now = kept.clock;
-        if kept.sessions.len() >= SESSIONS_MAX && !kept.sessions.contains_key(&session) {
-            let oldest = kept.sessions.iter().min_by_key(|(_, (used, _))| *used).map(|(id, _)| *id);
-            if let Some(oldest) = oldest {
-                kept.sessions.remove(&oldest);
-            }
-        }
-        let entry =
-            kept.sessions.entry(session).or_insert_with(|| (now, Arc::new(Mutex::new(Folded::new(session)))));
-        entry.0 = now;
-        Arc::clone(&entry.1)
+        Arc::clone(kept.get_or_insert(session, || Arc::new(Mutex::new(Folded::new(session)))))
     }
 }
 

@@ -14,6 +14,7 @@ mod find;
 mod folded;
 mod gate;
 mod health;
+pub mod html;
 mod import;
 mod inspect;
 mod list;

@@ -95,8 +95,8 @@ fn shown_path(file: &ClientFile, bases: &Bases) -> String {
 fn every_client_from_nothing() {
     let mut shown = String::new();
     let bases = Machine::new().bases;
-    for client in Client::ALL {
-        for scope in Scope::ALL {
+    for client in Client::ALL.iter().copied() {
+        for scope in Scope::ALL.iter().copied() {
             if let Some(file) = client.file(scope, &bases) {
                 let path = shown_path(&file, &bases);
                 shown.push_str(&format!("== {} {path}\n{}", client.as_str(), through(client, scope, None)));
@@ -237,8 +237,8 @@ fn through_http(client: Client, scope: Scope, text: Option<&str>) -> String {
 fn every_client_that_speaks_http() {
     let mut shown = String::new();
     let bases = Machine::new().bases;
-    for client in Client::ALL {
-        for scope in Scope::ALL {
+    for client in Client::ALL.iter().copied() {
+        for scope in Scope::ALL.iter().copied() {
             let Some(file) = client.file(scope, &bases) else { continue };
             if !client.speaks_http() {
                 assert!(matches!(installed_http(&file, &endpoint(scope)), Err(ClientError::NoHttp { .. })));

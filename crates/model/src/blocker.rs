@@ -2,15 +2,33 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
+use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray};
 
 use crate::capability::Capability;
+use crate::closed_set::spelled;
 use crate::limits::{BLOCKER_FIX_BYTES_MAX, BLOCKER_MESSAGE_BYTES_MAX, BLOCKERS_MAX};
 use crate::name::{AssessmentName, ContextKey, ContractRef, StepId};
 use crate::text::BoundedText;
 
 /// Ordered by its wire spelling, which is how reports are sorted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    EnumCount,
+    VariantArray,
+    IntoStaticStr,
+    EnumString,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE", const_into_str)]
 pub enum BlockerCode {
     AssessmentFollowupRequired,
     ContextBudgetExceeded,
@@ -26,40 +44,7 @@ pub enum BlockerCode {
     UserOnlyDependency,
 }
 
-impl BlockerCode {
-    pub const ALL: [Self; 12] = [
-        Self::AssessmentFollowupRequired,
-        Self::ContextBudgetExceeded,
-        Self::InvalidRequiredOutput,
-        Self::InvariantViolation,
-        Self::LoopLimitReached,
-        Self::MissingContextKey,
-        Self::MissingRequiredNotes,
-        Self::MissingRequiredOutput,
-        Self::RequiredCapabilityUnavailable,
-        Self::RequiredCapabilityUnknown,
-        Self::StorageCorruptionDetected,
-        Self::UserOnlyDependency,
-    ];
-
-    /// As it is spelled on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::AssessmentFollowupRequired => "ASSESSMENT_FOLLOWUP_REQUIRED",
-            Self::ContextBudgetExceeded => "CONTEXT_BUDGET_EXCEEDED",
-            Self::InvalidRequiredOutput => "INVALID_REQUIRED_OUTPUT",
-            Self::InvariantViolation => "INVARIANT_VIOLATION",
-            Self::LoopLimitReached => "LOOP_LIMIT_REACHED",
-            Self::MissingContextKey => "MISSING_CONTEXT_KEY",
-            Self::MissingRequiredNotes => "MISSING_REQUIRED_NOTES",
-            Self::MissingRequiredOutput => "MISSING_REQUIRED_OUTPUT",
-            Self::RequiredCapabilityUnavailable => "REQUIRED_CAPABILITY_UNAVAILABLE",
-            Self::RequiredCapabilityUnknown => "REQUIRED_CAPABILITY_UNKNOWN",
-            Self::StorageCorruptionDetected => "STORAGE_CORRUPTION_DETECTED",
-            Self::UserOnlyDependency => "USER_ONLY_DEPENDENCY",
-        }
-    }
-}
+spelled!(BlockerCode);
 
 /// What a blocker is about. Variants are in the order of their wire spelling.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -2,57 +2,62 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray, VariantNames};
+
+use crate::closed_set::spelled;
+
+spelled!(Autonomy, RiskPolicy, Mode, RunStatus);
 
 /// Who decides when something only a person can give is missing. Ordered by automation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    EnumCount,
+    VariantArray,
+    VariantNames,
+    IntoStaticStr,
+    EnumString,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Autonomy {
     Guided,
     FullAutoStopOnUserDeps,
     FullAutoNeverStop,
 }
 
-impl Autonomy {
-    pub const ALL: [Self; 3] = [Self::Guided, Self::FullAutoStopOnUserDeps, Self::FullAutoNeverStop];
-
-    /// Reads exactly what `as_str` writes.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.as_str() == text)
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Guided => "guided",
-            Self::FullAutoStopOnUserDeps => "full_auto_stop_on_user_deps",
-            Self::FullAutoNeverStop => "full_auto_never_stop",
-        }
-    }
-}
-
 /// Moves warning thresholds only; never contracts, capabilities or disclosure. Ordered by boldness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    EnumCount,
+    VariantArray,
+    VariantNames,
+    IntoStaticStr,
+    EnumString,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum RiskPolicy {
     Conservative,
     Balanced,
     Aggressive,
-}
-
-impl RiskPolicy {
-    pub const ALL: [Self; 3] = [Self::Conservative, Self::Balanced, Self::Aggressive];
-
-    /// Reads exactly what `as_str` writes.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.as_str() == text)
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Conservative => "conservative",
-            Self::Balanced => "balanced",
-            Self::Aggressive => "aggressive",
-        }
-    }
 }
 
 /// The whole effective set at a node.
@@ -87,8 +92,24 @@ pub enum PreferenceChange {
 }
 
 /// Presets that people pick by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    EnumCount,
+    VariantArray,
+    IntoStaticStr,
+    EnumString,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Mode {
     Guided,
     FullAutoStopOnUserDeps,
@@ -96,17 +117,6 @@ pub enum Mode {
 }
 
 impl Mode {
-    pub const ALL: [Self; 3] = [Self::Guided, Self::FullAutoStopOnUserDeps, Self::FullAutoNeverStop];
-
-    pub fn as_str(self) -> &'static str {
-        self.preferences().autonomy.as_str()
-    }
-
-    /// Reads exactly what `as_str` writes.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.as_str() == text)
-    }
-
     pub fn preferences(self) -> Preferences {
         match self {
             Self::Guided => Preferences { autonomy: Autonomy::Guided, risk_policy: RiskPolicy::Conservative },
@@ -144,8 +154,24 @@ pub enum NextIntent {
 }
 
 /// Where a run is, seen from its preferred tip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    EnumCount,
+    VariantArray,
+    IntoStaticStr,
+    EnumString,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum RunStatus {
     InProgress,
     Blocked,
@@ -161,15 +187,6 @@ impl RunStatus {
             Self::Blocked => "blocked",
             Self::Complete => "complete",
             Self::CompleteWithGaps => "complete with gaps",
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InProgress => "in_progress",
-            Self::Blocked => "blocked",
-            Self::Complete => "complete",
-            Self::CompleteWithGaps => "complete_with_gaps",
         }
     }
 }

@@ -8,9 +8,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray};
 
 use crate::blocker::Blocker;
 use crate::canonical::{CanonicalError, to_canonical};
+use crate::closed_set::spelled;
 use crate::event::EventIndex;
 use crate::id::{RunId, SessionId};
 use crate::name::{StepId, WorkflowId};
@@ -51,21 +53,28 @@ pub fn without_marks(text: &str) -> String {
     text.replace('\u{0}', "\u{fffd}")
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    EnumCount,
+    VariantArray,
+    IntoStaticStr,
+    EnumString,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum ReplyKind {
     Ok,
     Blocked,
 }
 
-impl ReplyKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Blocked => "blocked",
-        }
-    }
-}
+spelled!(ReplyKind);
 
 /// Which run this is about; shown first, so that several runs in one chat are not mixed up (G35).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

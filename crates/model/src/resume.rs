@@ -2,15 +2,33 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray};
 
+use crate::closed_set::spelled;
 use crate::id::{RunId, SessionId};
 use crate::name::{StepId, WorkflowId};
 use crate::preferences::RunStatus;
 use crate::reply::NextCall;
 
 /// Why a run is offered; ordered from the strongest reason to the weakest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    EnumCount,
+    VariantArray,
+    IntoStaticStr,
+    EnumString,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum MatchReason {
     /// The session, the run or its label was named.
     MatchedId,
@@ -21,6 +39,8 @@ pub enum MatchReason {
     MatchedWorkflowId,
     RecencyFallback,
 }
+
+spelled!(MatchReason);
 
 impl MatchReason {
     /// Notes and goal are one tier.
@@ -45,18 +65,6 @@ impl MatchReason {
             Self::MatchedGoal => "the goal matches",
             Self::MatchedWorkflowId => "the workflow matches",
             Self::RecencyFallback => "recent; the words did not match",
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MatchedId => "matched_id",
-            Self::MatchedHeadSha => "matched_head_sha",
-            Self::MatchedBranch => "matched_branch",
-            Self::MatchedNotes => "matched_notes",
-            Self::MatchedGoal => "matched_goal",
-            Self::MatchedWorkflowId => "matched_workflow_id",
-            Self::RecencyFallback => "recency_fallback",
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use jiff::civil::{DateTime, date};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -14,6 +15,8 @@ pub struct Timestamp(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a UTC time like 2026-01-31T23:59:59.999Z")]
 pub struct TimestampError;
+
+const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
 const SHAPE: &[u8] = b"0000-00-00T00:00:00.000Z";
 
@@ -31,47 +34,14 @@ impl Timestamp {
         &self.0
     }
 
-    /// Milliseconds since 1970, for the one thing that counts time: how long sessions are kept. `None` for a
-    /// text of the right shape that names no day or hour there is.
+    /// Milliseconds since 1970, for what counts time: how long sessions are kept and how long steps took. `None`
+    /// for a text of the right shape that names no day or hour there is, such as 30 February.
     pub fn epoch_ms(&self) -> Option<i64> {
-        // Every slice holds digits only: the shape was checked.
-        let number = |range: std::ops::Range<usize>| self.0[range].parse::<i64>().ok();
-        let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-        let (hour, minute, second, ms) = (number(11..13)?, number(14..16)?, number(17..19)?, number(20..23)?);
-        let fits = (1..=12).contains(&month)
-            && (1..=days_in(year, month)).contains(&day)
-            && hour < 24
-            && minute < 60
-            // A leap second counts as the second after it.
-            && second <= 60;
-        fits.then(|| {
-            let days =
-                days_before_year(year) + (1..month).map(|month| days_in(year, month)).sum::<i64>() + day
-                    - 1
-                    - days_before_year(1970);
-            (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + ms
-        })
+        // Without its last character, which says UTC: a civil time has no zone, and unlike a point in time it
+        // reaches to the end of the year 9999, as the shape does.
+        let time: DateTime = self.0.get(..SHAPE.len() - 1)?.parse().ok()?;
+        i64::try_from(time.duration_since(EPOCH).as_millis()).ok()
     }
-}
-
-fn is_leap(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        2 if is_leap(year) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days from the first of January of the year 0 to that of `year`.
-fn days_before_year(year: i64) -> i64 {
-    let past = year - 1;
-    // The year 0 is a leap year of this calendar; without it the formula starts at the year 1.
-    year * 365 + past.div_euclid(4) - past.div_euclid(100) + past.div_euclid(400) + 1
 }
 
 impl fmt::Display for Timestamp {
@@ -128,8 +98,18 @@ mod tests {
         assert_eq!(ms("2026-01-31T23:59:59.999Z"), Some(1_769_903_999_999));
         assert_eq!(ms("9999-12-31T23:59:59.999Z"), Some(253_402_300_799_999));
         assert_eq!(ms("0000-01-01T00:00:00.000Z"), Some(-62_167_219_200_000));
-        for impossible in ["2026-02-29T00:00:00.000Z", "2026-13-01T00:00:00.000Z", "2026-01-01T24:00:00.000Z"]
-        {
+        // A leap second counts as the second before it.
+        assert_eq!(ms("2016-12-31T23:59:60.500Z"), ms("2016-12-31T23:59:59.500Z"));
+        for impossible in [
+            "2026-02-29T00:00:00.000Z",
+            "2026-02-30T00:00:00.000Z",
+            "2026-13-01T00:00:00.000Z",
+            "2026-00-01T00:00:00.000Z",
+            "2026-01-00T00:00:00.000Z",
+            "2026-01-01T24:00:00.000Z",
+            "2026-01-01T00:60:00.000Z",
+            "2026-01-01T00:00:61.000Z",
+        ] {
             assert_eq!(ms(impossible), None, "{impossible}");
         }
     }

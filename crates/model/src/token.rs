@@ -2,13 +2,28 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray};
 
+use crate::closed_set::{all_values, spelled};
 use crate::digest::WorkflowHash;
 use crate::event::EventIndex;
 use crate::id::{AttemptId, NodeId, RunId, SessionId};
 
 /// What a token gives the right to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    EnumCount,
+    VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenKind {
     /// A bookmark: rehydrate.
@@ -21,9 +36,9 @@ pub enum TokenKind {
     Session,
 }
 
-impl TokenKind {
-    pub const ALL: [Self; 4] = [Self::State, Self::Ack, Self::Checkpoint, Self::Session];
+all_values!(TokenKind);
 
+impl TokenKind {
     /// What the token string starts with.
     pub fn prefix(self) -> &'static str {
         match self {
@@ -75,10 +90,27 @@ pub struct ShortTarget {
 }
 
 /// Which encoding is minted; both are always accepted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    EnumCount,
+    VariantArray,
+    IntoStaticStr,
+    EnumString,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum TokenEncoding {
     V1,
     #[default]
     V2,
 }
+
+spelled!(TokenEncoding);

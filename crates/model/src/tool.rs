@@ -1,12 +1,29 @@
 //! The tools that agents can call, by the names they have on the wire.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumCount, EnumString, IntoStaticStr, VariantArray};
+
+use crate::closed_set::spelled;
 
 /// The closed set of tools; no tool shows projections, those are the console's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumCount,
+    VariantArray,
+    IntoStaticStr,
+    EnumString,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum ToolName {
     ListWorkflows,
     InspectWorkflow,
@@ -18,36 +35,10 @@ pub enum ToolName {
     StartSession,
 }
 
+// `ALL` is in the order in which they are listed.
+spelled!(ToolName);
+
 impl ToolName {
-    /// In the order in which they are listed.
-    pub const ALL: [Self; 8] = [
-        Self::ListWorkflows,
-        Self::InspectWorkflow,
-        Self::StartWorkflow,
-        Self::ContinueWorkflow,
-        Self::CheckpointWorkflow,
-        Self::ResumeSession,
-        Self::ReadRun,
-        Self::StartSession,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ListWorkflows => "list_workflows",
-            Self::InspectWorkflow => "inspect_workflow",
-            Self::StartWorkflow => "start_workflow",
-            Self::ContinueWorkflow => "continue_workflow",
-            Self::CheckpointWorkflow => "checkpoint_workflow",
-            Self::ResumeSession => "resume_session",
-            Self::ReadRun => "read_run",
-            Self::StartSession => "start_session",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tool| tool.as_str() == name)
-    }
-
     /// Whether the tool cannot change anything.
     pub fn is_read_only(self) -> bool {
         match self {
@@ -56,12 +47,6 @@ impl ToolName {
                 false
             }
         }
-    }
-}
-
-impl fmt::Display for ToolName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

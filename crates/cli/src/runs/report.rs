@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use workrail_core::report::{ContextValues, Report, markdown};
+use workrail_core::report::{ContextValues, Report, markdown, words};
 use workrail_engine::report::render_html;
 use workrail_host::browser::Browser;
 
@@ -102,7 +102,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
         output::json(&json!({ "written": path, "format": format, "bytes": count, "health": report.health }));
         return Ok(());
     }
-    if let Some(damage) = markdown::damage_text(&report) {
+    if let Some(damage) = words::damage(&report) {
         output::toned(Tone::Warning, &damage);
     }
     output::toned(Tone::Good, &format!("Written: {path} ({format}, {count} bytes)"));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use workrail_core::link::NodeLink;
-use workrail_core::report::markdown::{counts, damage_text, render_node, span};
+use workrail_core::report::markdown::render_node;
 use workrail_core::report::{ContextValues, GapStanding, RunReport, Standing, words};
 use workrail_engine::SessionOrRun;
 use workrail_engine::sessions::RunContinuation;
@@ -29,7 +29,7 @@ pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
     output::toned(Tone::Heading, &format!("Session {}", report.session_id));
     super::warn_of_damage(&report.health);
     report.remarks.iter().for_each(|remark| output::toned(Tone::Warning, remark));
-    fact("time", &span(&report.span));
+    fact("time", &words::span(&report.span));
     for observed in &report.workspace {
         fact(&observed.key.replace('_', " "), &observed.value);
     }
@@ -55,7 +55,7 @@ fn point(engine: &LocalEngine, link: NodeLink, json: bool) -> Result<(), Failure
         return Ok(());
     }
     let text = render_node(&report, link.node).ok_or_else(absent)?;
-    if let Some(damage) = damage_text(&report) {
+    if let Some(damage) = words::damage(&report) {
         output::toned(Tone::Warning, &damage);
     }
     output::line(text.trim_end());
@@ -86,8 +86,8 @@ fn print(run: &RunReport, going_on: Option<&RunContinuation>) {
     if let Some(parent) = &run.parent {
         fact("started inside", &parent.label);
     }
-    fact("time", &span(&run.span));
-    fact("counts", &counts(run));
+    fact("time", &words::span(&run.span));
+    fact("counts", &words::counts(run));
     if let Some(last) = run.preferences.last() {
         fact("preferences", &words::preferences(last.effective));
     }

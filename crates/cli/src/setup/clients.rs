@@ -283,8 +283,8 @@ pub(crate) struct ClientStatus {
 }
 
 pub(crate) fn known(bases: &Bases) -> Vec<ClientStatus> {
-    let known = Client::ALL.into_iter().map(|client| {
-        let files = Scope::ALL.into_iter().filter_map(|scope| client.file(scope, bases));
+    let known = Client::ALL.iter().copied().map(|client| {
+        let files = Scope::ALL.iter().copied().filter_map(|scope| client.file(scope, bases));
         let files = files.map(|file| {
             let command = Client::command_in(&file);
             (file, command)

@@ -49,12 +49,12 @@ impl Stage {
     pub fn said(self) -> &'static str {
         match self {
             Self::WaitsForPerson => "waits for a person",
-            Self::Blocked => "blocked",
-            Self::InProgress => "in progress",
+            Self::Blocked => RunStatus::Blocked.in_words(),
+            Self::InProgress => RunStatus::InProgress.in_words(),
             Self::Unreadable => "unreadable",
             Self::NotesOnly => "notes only",
-            Self::CompleteWithGaps => "complete, open gaps",
-            Self::Complete => "complete",
+            Self::CompleteWithGaps => RunStatus::CompleteWithGaps.in_words(),
+            Self::Complete => RunStatus::Complete.in_words(),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
 
+use super::sections::Tone;
 use super::{NodeReport, Outcome, Standing, StepReport, words};
 
 /// A straight stretch longer than this is drawn by its ends.
@@ -152,8 +153,39 @@ fn is_plain(node: &NodeReport) -> bool {
     node.standing == Standing::Passed && blocked_attempts(node) == 0 && node.kind == NodeKind::Step
 }
 
-pub fn blocked_attempts(node: &NodeReport) -> usize {
+fn blocked_attempts(node: &NodeReport) -> usize {
     node.attempts.iter().filter(|attempt| matches!(attempt.outcome, Outcome::Blocked { .. })).count()
+}
+
+/// By what a point is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    Step,
+    Checkpoint,
+    BranchEnd,
+    Tip,
+}
+
+pub fn mark(node: &NodeReport) -> Mark {
+    match (node.kind, node.standing) {
+        (_, Standing::Tip) => Mark::Tip,
+        (NodeKind::Checkpoint, _) => Mark::Checkpoint,
+        (NodeKind::Step, Standing::BranchEnd) => Mark::BranchEnd,
+        (NodeKind::Step, Standing::Passed) => Mark::Step,
+    }
+}
+
+/// What is said of a point beside its title.
+pub fn remarks(node: &NodeReport) -> Vec<(Tone, String)> {
+    let blocked = match blocked_attempts(node) {
+        0 => None,
+        1 => Some((Tone::Warning, "1 blocked attempt".to_owned())),
+        count => Some((Tone::Warning, format!("{count} blocked attempts"))),
+    };
+    // The title of a tip that is complete says so already.
+    let is_said = node.standing == Standing::Tip && node.step == StepReport::Complete;
+    let standing = words::standing(node).filter(|_| !is_said);
+    blocked.into_iter().chain(standing.map(|(tone, text)| (tone, text.to_owned()))).collect()
 }
 
 /// A row as text: its lines, its mark, and what is beside it.
@@ -186,11 +218,11 @@ pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<Line> 
             Point::Skipped(count) => (gap, format!("{count} more")),
             Point::Node(place) => {
                 let node = &nodes[place];
-                let mark = match (node.kind, node.standing) {
-                    (_, Standing::Tip) => tip,
-                    (NodeKind::Checkpoint, _) => checkpoint,
-                    (NodeKind::Step, Standing::BranchEnd) => end,
-                    (NodeKind::Step, Standing::Passed) => step,
+                let mark = match mark(node) {
+                    Mark::Tip => tip,
+                    Mark::Checkpoint => checkpoint,
+                    Mark::BranchEnd => end,
+                    Mark::Step => step,
                 };
                 (mark, beside(node))
             }
@@ -201,19 +233,11 @@ pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<Line> 
     rows.iter().map(line).collect()
 }
 
-/// What is said of a point in the graph.
+/// The title of a point and what is said of it.
 fn beside(node: &NodeReport) -> String {
     let mut text = format!("{}. {}", node.number, words::one_line(&words::point(node)));
-    match blocked_attempts(node) {
-        0 => {}
-        1 => text.push_str(" · 1 blocked attempt"),
-        count => text.push_str(&format!(" · {count} blocked attempts")),
-    }
-    match node.standing {
-        Standing::Passed => {}
-        Standing::BranchEnd => text.push_str(" · end of a branch"),
-        Standing::Tip if node.step == StepReport::Complete => {}
-        Standing::Tip => text.push_str(" · current"),
+    for (_, remark) in remarks(node) {
+        text.push_str(&format!(" · {remark}"));
     }
     text
 }

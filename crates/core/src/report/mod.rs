@@ -1,13 +1,15 @@
 //! What was done, step by step and by whom: a projection of one session for people to read.
 //!
-//! [`build`] makes a [`Report`] from the folded state, the events and the content they name; renderers write
-//! it as Markdown ([`markdown`]) or hand it on as JSON. Equal stores give equal bytes (G76): there is no "generated
-//! now", and clock times are shown and never order anything (G6). A damaged session is reported up to the
-//! damage, and every rendering says so first (G20).
+//! [`build`] makes a [`Report`] from the folded state, the events and the content they name. Every renderer takes
+//! that value: [`markdown`], the engine's HTML, and JSON by `serde`. What is shown, in which order and under
+//! which names, is decided once, in [`sections`] and [`words`]; a renderer decides how it looks. Equal stores
+//! give equal bytes (G76): there is no "generated now", and clock times are shown and never order anything (G6).
+//! A damaged session is reported up to the damage, and every rendering says so first (G20).
 //!
 //! Code map: `build` the run, `node` one point of it, `table` artifacts by their contracts, `context` what may
 //! be shown of the context, `budget` how much text a report takes in, `timing` times for display, `graph` where
-//! the run graph's points are drawn, `words` how things are called, `markdown` the text form.
+//! the run graph's points are drawn, `sections` what is shown, `words` how things are called, `markdown` the text
+//! form.
 
 mod budget;
 mod build;
@@ -15,6 +17,7 @@ mod context;
 pub mod graph;
 pub mod markdown;
 mod node;
+pub mod sections;
 mod table;
 mod timing;
 pub mod words;

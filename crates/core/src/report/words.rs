@@ -2,12 +2,17 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use workrail_model::approval::Descent;
 use workrail_model::capability::{Provenance, UseResult};
 use workrail_model::event::{EdgeCauseKind, NodeKind};
 use workrail_model::preferences::{Preferences, RunStatus};
 use workrail_model::reason::Reason;
 
-use super::{Actor, ContextValue, NodeReport, RunReport, StepReport};
+use super::sections::Tone;
+use super::{
+    Actor, Approval, Attempt, ContextValue, NodeReport, Report, RunReport, Span, Standing, StepReport,
+    elapsed_text, shown,
+};
 
 /// A word of a closed set as people write it: `user_only_dependency` as `user only dependency`.
 pub fn plain<T: Serialize>(word: &T) -> String {
@@ -21,10 +26,7 @@ pub fn status(run: &RunReport) -> String {
     match run.status {
         None => "unreadable".to_owned(),
         Some(RunStatus::Blocked) if run.waits_for_person => "waits for a person".to_owned(),
-        Some(RunStatus::Blocked) => "blocked".to_owned(),
-        Some(RunStatus::InProgress) => "in progress".to_owned(),
-        Some(RunStatus::Complete) => "complete".to_owned(),
-        Some(RunStatus::CompleteWithGaps) => "complete, with open gaps".to_owned(),
+        Some(status) => status.in_words().to_owned(),
     }
 }
 
@@ -67,6 +69,18 @@ pub fn point(node: &NodeReport) -> String {
     }
 }
 
+/// Where a point is in its run; nothing for one that work went beyond.
+pub fn standing(node: &NodeReport) -> Option<(Tone, &'static str)> {
+    match (node.standing, &node.step) {
+        (Standing::Tip, StepReport::Complete) => Some((Tone::Good, "complete")),
+        (Standing::Tip, StepReport::Pending { .. } | StepReport::Unreadable) => {
+            Some((Tone::Current, "current"))
+        }
+        (Standing::BranchEnd, _) => Some((Tone::Quiet, "end of a branch")),
+        (Standing::Passed, _) => None,
+    }
+}
+
 pub fn preferences(preferences: Preferences) -> String {
     format!("{}, {}", plain(&preferences.autonomy), plain(&preferences.risk_policy))
 }
@@ -102,6 +116,85 @@ pub fn context_value(value: &ContextValue) -> String {
         ContextValue::Shown { value } => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
         ContextValue::TooLong { .. } => "(too long to be shown)".to_owned(),
     }
+}
+
+/// What the report is about, in one line.
+pub fn title(report: &Report) -> String {
+    match report.runs.as_slice() {
+        [run] => {
+            let name = run.workflow.name.as_deref().unwrap_or(run.workflow.workflow_id.as_str());
+            let goal = run.goal.as_deref().map(|goal| format!(": {}", one_line(goal))).unwrap_or_default();
+            format!("{}{goal}", one_line(name))
+        }
+        [] => "A session of notes".to_owned(),
+        runs => format!("A session of {} runs", runs.len()),
+    }
+}
+
+/// What is said first of a damaged session, in every rendering.
+pub fn damage(report: &Report) -> Option<String> {
+    let (until, reason) = report.damage()?;
+    Some(format!(
+        "This session is damaged: {reason}. The report covers the {} events before the damage, which are verified; \
+         what came after is missing here.",
+        until.get()
+    ))
+}
+
+/// What happened in a run, counted.
+pub fn counts(run: &RunReport) -> String {
+    let counts = &run.counts;
+    let named = [
+        (counts.advances, "step completed", "steps completed"),
+        (counts.blocked_attempts, "blocked attempt", "blocked attempts"),
+        (counts.checkpoints, "checkpoint", "checkpoints"),
+        // One way through is not a branching.
+        (if counts.branches > 1 { counts.branches } else { 0 }, "branch", "branches"),
+        (counts.open_gaps, "open gap", "open gaps"),
+        (counts.artifacts, "artifact", "artifacts"),
+    ];
+    let said = named.iter().filter(|(count, ..)| *count > 0).map(|(count, one, many)| match count {
+        1 => format!("1 {one}"),
+        _ => format!("{count} {many}"),
+    });
+    said.collect::<Vec<_>>().join(", ")
+}
+
+/// From when to when, and how long.
+pub fn span(span: &Span) -> String {
+    let elapsed = span.elapsed_ms.map(|ms| format!(" ({})", elapsed_text(ms))).unwrap_or_default();
+    match (&span.from, &span.to) {
+        (Some(from), Some(to)) if from == to => shown(from),
+        (Some(from), Some(to)) => format!("{} to {}{elapsed}", shown(from), shown(to)),
+        (Some(one), None) | (None, Some(one)) => shown(one),
+        (None, None) => String::new(),
+    }
+}
+
+/// When an attempt was made, and how long after its point was reached.
+pub fn when(attempt: &Attempt) -> String {
+    let at = attempt.at.as_ref().map(|at| format!(", {}", shown(at))).unwrap_or_default();
+    let after = attempt.elapsed_ms.filter(|ms| *ms > 0).map(|ms| format!(" after {}", elapsed_text(ms)));
+    format!("{at}{}", after.unwrap_or_default())
+}
+
+/// An approval or rejection in words.
+pub fn approval(approval: &Approval) -> String {
+    let verb = if approval.approved { "approved" } else { "rejected" };
+    let at = approval.at.as_ref().map(|at| format!(", {}", shown(at))).unwrap_or_default();
+    let note = approval.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
+    let warning = match approval.descends_from_server {
+        Descent::Yes => {
+            " — warning: from a terminal of the program that runs the agent, which the agent can use too"
+        }
+        Descent::No | Descent::Unknown => "",
+    };
+    format!("{verb} by {} for step {}{at}{note}{warning}", actor(approval.by), approval.step_id)
+}
+
+/// JSON as people read it: indented.
+pub fn json(value: &Value) -> String {
+    format!("{value:#}")
 }
 
 /// Whether a character makes a line read differently from what it holds: marks, overrides and isolates of

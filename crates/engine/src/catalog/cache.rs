@@ -1,8 +1,10 @@
 //! What the catalog remembers: bounded, and forgotten whole rather than kept in doubt.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lru::LruCache;
 use workrail_core::compile::Diagnostics;
 use workrail_core::discover::Summary;
 use workrail_model::compiled::CompiledWorkflow;
@@ -14,7 +16,7 @@ use workrail_ports::workflow_source::{Candidate, Stamp};
 /// Two full sets of files: two large workspaces do not push each other out.
 const FILES_MAX: usize = 20_000;
 /// Compiled workflows are large; those that are started are few.
-const COMPILED_MAX: usize = 32;
+const COMPILED_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("a literal above zero");
 
 /// A file's content and the id that it claims.
 #[derive(Clone, Debug)]
@@ -39,12 +41,17 @@ pub(super) struct Compiled {
 #[derive(Debug, Default)]
 pub(super) struct Cache(Mutex<CacheEntries>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct CacheEntries {
     heads: BTreeMap<String, (Option<Stamp>, Head)>,
     usabilities: BTreeMap<Sha256, FileUsability>,
-    /// The latest used at the back.
-    compiled: VecDeque<(Sha256, Compiled)>,
+    compiled: LruCache<Sha256, Compiled>,
+}
+
+impl Default for CacheEntries {
+    fn default() -> Self {
+        Self { heads: BTreeMap::new(), usabilities: BTreeMap::new(), compiled: LruCache::new(COMPILED_MAX) }
+    }
 }
 
 impl Cache {
@@ -87,19 +94,10 @@ impl Cache {
     }
 
     pub(super) fn compiled(&self, key: &Sha256) -> Option<Compiled> {
-        let mut kept = self.kept();
-        let position = kept.compiled.iter().position(|(known, _)| known == key)?;
-        let found = kept.compiled.remove(position)?;
-        let compiled = found.1.clone();
-        kept.compiled.push_back(found);
-        Some(compiled)
+        self.kept().compiled.get(key).cloned()
     }
 
     pub(super) fn keep_compiled(&self, key: Sha256, compiled: Compiled) {
-        let mut kept = self.kept();
-        if kept.compiled.len() >= COMPILED_MAX {
-            kept.compiled.pop_front();
-        }
-        kept.compiled.push_back((key, compiled));
+        self.kept().compiled.put(key, compiled);
     }
 }

@@ -1,7 +1,8 @@
 //! A report on a session or a run, for the command line and the console: nothing is written (G36).
 //!
 //! The report is the core's projection; here it gets its content, and its one rendering that needs a
-//! sanitiser: HTML (`html.rs`, with notes in `notes.rs` and the drawn graph in `svg.rs`).
+//! sanitiser: HTML (`html.rs`, with notes in `notes.rs` and the drawn graph in `svg.rs`, made of the parts in
+//! `crate::html`).
 
 mod html;
 mod notes;

@@ -1,12 +1,11 @@
-//! The run graph as inline SVG; where things stand comes from the core's layout.
+//! The run graph as inline SVG; where points are drawn comes from the core's layout.
 
-use std::fmt::Write as _;
-
-use workrail_core::report::graph::{Extent, Point, blocked_attempts, rows};
-use workrail_core::report::{NodeReport, Standing, StepReport, words};
+use maud::{Markup, html};
+use workrail_core::report::graph::{Extent, Mark, Point, mark, remarks, rows};
+use workrail_core::report::{NodeReport, words};
 use workrail_model::event::NodeKind;
 
-use super::html::escaped;
+use crate::html::class_of;
 
 const ROW_HEIGHT: usize = 30;
 const LANE_WIDTH: usize = 26;
@@ -16,13 +15,15 @@ const RADIUS: usize = 7;
 const TITLE_CHARS_MAX: usize = 60;
 const TEXT_WIDTH: usize = 560;
 
-/// The drawing; `anchor` makes the address of a point on the page.
-pub(super) fn draw(nodes: &[NodeReport], anchor: &dyn Fn(&NodeReport) -> String) -> String {
+/// The drawing; every point leads to its section on the same page.
+///
+/// Shapes have end tags: in HTML an SVG element without one would hold everything after it.
+pub(super) fn draw(nodes: &[NodeReport]) -> Markup {
     let rows = rows(nodes, Extent::Condensed);
     let lanes = rows.iter().map(|row| row.lane + 1).max().unwrap_or(1);
     let text_x = MARGIN * 2 + (lanes - 1) * LANE_WIDTH;
     let (width, height) = (text_x + TEXT_WIDTH, MARGIN * 2 + rows.len().saturating_sub(1) * ROW_HEIGHT);
-    let (mut lines, mut points) = (String::new(), String::new());
+    let (mut lines, mut points) = (Vec::new(), Vec::new());
     // Where each lane was last drawn.
     let mut last: Vec<usize> = Vec::new();
     for (place, row) in rows.iter().enumerate() {
@@ -30,67 +31,53 @@ pub(super) fn draw(nodes: &[NodeReport], anchor: &dyn Fn(&NodeReport) -> String)
         if row.starts {
             let left = x - LANE_WIDTH;
             let from = last.get(row.lane - 1).copied().unwrap_or(y);
-            let bend = y - 10;
-            let _ = write!(
-                lines,
-                r#"<path class="edge side" d="M{left} {from}V{bend}Q{left} {y} {} {y}H{x}"/>"#,
-                left + 10
-            );
+            let (bend, turned) = (y - 10, left + 10);
+            let path = format!("M{left} {from}V{bend}Q{left} {y} {turned} {y}H{x}");
+            lines.push(html! { path class="edge side" d=(path) {} });
         } else if let Some(from) = last.get(row.lane) {
-            let dashed = if matches!(row.point, Point::Skipped(_)) { " skip" } else { "" };
-            let _ = write!(lines, r#"<path class="edge{dashed}" d="M{x} {from}V{y}"/>"#);
+            let is_dashed = matches!(row.point, Point::Skipped(_));
+            lines.push(html! { path.edge.skip[is_dashed] d={ "M" (x) " " (from) "V" (y) } {} });
         }
         last.truncate(row.lane);
         last.resize(row.lane + 1, y);
-        match row.point {
-            Point::Node(at) => point(&mut points, &nodes[at], (x, y), text_x, anchor),
-            Point::Skipped(count) => {
-                let _ = write!(
-                    points,
-                    r#"<circle class="skipped" cx="{x}" cy="{y}" r="3"/><text class="quiet" x="{text_x}" y="{}">{count} more</text>"#,
-                    y + 4
-                );
+        points.push(match row.point {
+            Point::Node(at) => point(&nodes[at], (x, y), text_x),
+            Point::Skipped(count) => html! {
+                circle.skipped cx=(x) cy=(y) r="3" {}
+                text.quiet x=(text_x) y=(y + 4) { (count) " more" }
+            },
+        });
+    }
+    html! {
+        svg.graph viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) role="img" aria-label="The run graph" {
+            @for line in lines { (line) }
+            @for point in points { (point) }
+        }
+    }
+}
+
+fn point(node: &NodeReport, (x, y): (usize, usize), text_x: usize) -> Markup {
+    let class = match mark(node) {
+        Mark::Tip => "tip",
+        Mark::Checkpoint => "checkpoint",
+        Mark::BranchEnd => "end",
+        Mark::Step => "passed",
+    };
+    let (top, bottom, left, right) = (y - RADIUS, y + RADIUS, x - RADIUS, x + RADIUS);
+    let title: String = words::one_line(&words::point(node)).chars().take(TITLE_CHARS_MAX).collect();
+    html! {
+        a href={ "#" (node.node_id) } {
+            @match node.kind {
+                NodeKind::Step => circle class=(class) cx=(x) cy=(y) r=(RADIUS) {},
+                NodeKind::Checkpoint => {
+                    path class=(class) d=(format!("M{x} {top}L{right} {y}L{x} {bottom}L{left} {y}Z")) {}
+                }
+            }
+            text x=(text_x) y=(y + 4) {
+                tspan.number { (node.number) }
+                tspan dx="8" { (title) }
+                @for (tone, remark) in remarks(node) { tspan class=(class_of(tone)) dx="8" { (remark) } }
             }
         }
     }
-    format!(
-        r#"<svg class="graph" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="The run graph">{lines}{points}</svg>"#
-    )
-}
-
-fn point(
-    out: &mut String,
-    node: &NodeReport,
-    (x, y): (usize, usize),
-    text_x: usize,
-    anchor: &dyn Fn(&NodeReport) -> String,
-) {
-    let class = match (node.kind, node.standing) {
-        (_, Standing::Tip) => "tip",
-        (NodeKind::Checkpoint, _) => "checkpoint",
-        (NodeKind::Step, Standing::BranchEnd) => "end",
-        (NodeKind::Step, Standing::Passed) => "passed",
-    };
-    let shape = match node.kind {
-        NodeKind::Step => format!(r#"<circle class="{class}" cx="{x}" cy="{y}" r="{RADIUS}"/>"#),
-        NodeKind::Checkpoint => {
-            let (top, bottom, left, right) = (y - RADIUS, y + RADIUS, x - RADIUS, x + RADIUS);
-            format!(r#"<path class="{class}" d="M{x} {top}L{right} {y}L{x} {bottom}L{left} {y}Z"/>"#)
-        }
-    };
-    let title: String = words::one_line(&words::point(node)).chars().take(TITLE_CHARS_MAX).collect();
-    let blocked = match blocked_attempts(node) {
-        0 => String::new(),
-        count => format!(r#"<tspan class="warn" dx="8">{count} blocked</tspan>"#),
-    };
-    let goes_on = node.standing == Standing::Tip && node.step != StepReport::Complete;
-    let tip = if goes_on { r#"<tspan class="here" dx="8">current</tspan>"# } else { "" };
-    let _ = write!(
-        out,
-        r##"<a href="#{}">{shape}<text x="{text_x}" y="{}"><tspan class="number">{}</tspan><tspan dx="8">{}</tspan>{blocked}{tip}</text></a>"##,
-        anchor(node),
-        y + 4,
-        node.number,
-        escaped(&title)
-    );
 }

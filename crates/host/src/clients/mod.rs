@@ -8,6 +8,7 @@ mod json;
 mod toml;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use strum::{IntoStaticStr, VariantArray};
 use workrail_model::keyring::HttpSecret;
 
 use crate::env_vars::HTTP_TOKEN;
@@ -18,18 +19,21 @@ pub use edit::{Change, apply, installed, installed_http, removed};
 pub const NAME: &str = "workrail";
 
 /// A program that starts MCP servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Client {
     ClaudeCode,
     ClaudeDesktop,
     Cursor,
+    #[strum(serialize = "vscode")]
     VsCode,
     Codex,
     Gemini,
 }
 
 /// For whom a server is set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Scope {
     /// Everything this user opens.
     User,
@@ -38,13 +42,10 @@ pub enum Scope {
 }
 
 impl Scope {
-    pub const ALL: [Self; 2] = [Self::User, Self::Project];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Project => "project",
-        }
+        self.into_str()
     }
 }
 
@@ -96,18 +97,10 @@ pub struct ClientFile {
 }
 
 impl Client {
-    pub const ALL: [Self; 6] =
-        [Self::ClaudeCode, Self::ClaudeDesktop, Self::Cursor, Self::VsCode, Self::Codex, Self::Gemini];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "claude-code",
-            Self::ClaudeDesktop => "claude-desktop",
-            Self::Cursor => "cursor",
-            Self::VsCode => "vscode",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-        }
+        self.into_str()
     }
 
     fn syntax(self) -> Syntax {
@@ -163,7 +156,7 @@ impl Client {
 
     /// Its file for the whole user, or else for the project.
     pub fn usual_file(self, bases: &Bases) -> Option<ClientFile> {
-        Scope::ALL.into_iter().find_map(|scope| self.file(scope, bases))
+        Scope::ALL.iter().copied().find_map(|scope| self.file(scope, bases))
     }
 
     /// Whether there are signs of the client on this machine.

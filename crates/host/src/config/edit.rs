@@ -1,6 +1,6 @@
 //! Changes one setting in the file and leaves all the rest of it as it is: comments, order, spacing.
 
-use toml_edit::{Array, DocumentMut, Item, Table, value};
+use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
 use workrail_model::config::{GitSource, Key, SYNC_HOURS_DEFAULT, Value, ValueKind};
 
 use super::{ConfigError, ConfigPath, read};
@@ -12,7 +12,7 @@ pub fn set(place: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError>
         return sources.iter().try_for_each(|(name, source)| add_git(place, name, source));
     }
     change(place, |document| {
-        let (table, name) = spot(document, key);
+        let Some((table, name)) = spot(document, key) else { return };
         let item = match new {
             Value::Switch(on) => value(*on),
             Value::Count(count) => value(i64::from(*count)),
@@ -41,7 +41,7 @@ pub fn set(place: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError>
 /// Takes a value out, so that the default holds again.
 pub fn unset(place: &ConfigPath, key: Key) -> Result<(), ConfigError> {
     change(place, |document| {
-        let (table, name) = spot(document, key);
+        let Some((table, name)) = spot(document, key) else { return };
         table.remove(name);
         if let Some((outer, _)) = key.as_str().split_once('.') {
             drop_if_empty(document, outer);
@@ -53,7 +53,7 @@ pub fn unset(place: &ConfigPath, key: Key) -> Result<(), ConfigError> {
 pub fn add_git(place: &ConfigPath, name: &str, source: &GitSource) -> Result<(), ConfigError> {
     change(place, |document| {
         let is_new = !document.contains_key("sources");
-        let (sources, member) = spot(document, Key::SourceGit);
+        let Some((sources, member)) = spot(document, Key::SourceGit) else { return };
         let git = sources.entry(member).or_insert_with(|| {
             let mut table = Table::new();
             // `[sources.git]` alone says nothing and is not written.
@@ -85,7 +85,7 @@ pub fn add_git(place: &ConfigPath, name: &str, source: &GitSource) -> Result<(),
 /// Takes `[sources.git.NAME]` out.
 pub fn remove_git(place: &ConfigPath, name: &str) -> Result<(), ConfigError> {
     change(place, |document| {
-        let (sources, member) = spot(document, Key::SourceGit);
+        let Some((sources, member)) = spot(document, Key::SourceGit) else { return };
         let Some(git) = sources.get_mut(member).and_then(Item::as_table_like_mut) else { return };
         git.remove(name);
         if git.is_empty() {
@@ -132,17 +132,14 @@ fn drop_if_empty(document: &mut DocumentMut, outer: &str) {
     }
 }
 
-/// The table that holds the key, and the key's name there.
-fn spot(document: &mut DocumentMut, key: Key) -> (&mut dyn toml_edit::TableLike, &'static str) {
+/// The table that holds the key, and the key's name there. `None` where the file has something else in the place
+/// of the table; `change` has refused such a file before, because no setting has that name.
+fn spot(document: &mut DocumentMut, key: Key) -> Option<(&mut dyn TableLike, &'static str)> {
     match key.as_str().split_once('.') {
-        None => (document.as_table_mut(), key.as_str()),
+        None => Some((document.as_table_mut(), key.as_str())),
         Some((outer, name)) => {
-            let item = document.entry(outer).or_insert_with(toml_edit::table);
-            if item.as_table_like().is_none() {
-                *item = toml_edit::table();
-            }
-            // Made a table right above when it was none.
-            (item.as_table_like_mut().expect("a table"), name)
+            let table = document.entry(outer).or_insert_with(toml_edit::table).as_table_like_mut()?;
+            Some((table, name))
         }
     }
 }

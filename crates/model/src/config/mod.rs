@@ -11,8 +11,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use crate::canonical::to_canonical;
+use crate::closed_set::spelled;
 use crate::digest::Sha256;
 use crate::preferences::{Autonomy, Preferences, RiskPolicy};
 use crate::token::TokenEncoding;
@@ -166,12 +168,13 @@ impl Key {
             Self::ExportRedactKeys | Self::SourcePaths | Self::SourcePlugins => ValueKind::List,
             Self::SourceGit => ValueKind::GitSources,
             Self::LogFilter => ValueKind::Text,
-            Self::Autonomy => {
-                ValueKind::Choice(&["guided", "full_auto_stop_on_user_deps", "full_auto_never_stop"])
-            }
-            Self::RiskPolicy => ValueKind::Choice(&["conservative", "balanced", "aggressive"]),
+            Self::Autonomy => ValueKind::Choice(<Autonomy as VariantNames>::VARIANTS),
+            Self::RiskPolicy => ValueKind::Choice(<RiskPolicy as VariantNames>::VARIANTS),
             Self::RetentionTtl => ValueKind::Count,
-            Self::TokenEncoding => ValueKind::Choice(&["v2", "v1"]),
+            // The default first.
+            Self::TokenEncoding => {
+                ValueKind::Choice(&const { [TokenEncoding::V2.as_str(), TokenEncoding::V1.as_str()] })
+            }
             Self::ApprovalsRefuseDescendants
             | Self::ToolsCheckpoint
             | Self::ToolsExecution
@@ -194,7 +197,7 @@ impl Key {
             Self::RetentionTtl => Some(Value::Count(RETENTION_DAYS_DEFAULT)),
             Self::SourceGit => Some(Value::Git(GitSources::new())),
             Self::SourcePaths | Self::SourcePlugins => Some(Value::List(Vec::new())),
-            Self::TokenEncoding => text("v2"),
+            Self::TokenEncoding => text(TokenEncoding::default().as_str()),
             Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume => Some(Value::Switch(true)),
             Self::ApprovalsRefuseDescendants | Self::ToolsStartSession => Some(Value::Switch(false)),
         }
@@ -222,23 +225,31 @@ impl Key {
 }
 
 /// Who set a value; later ones win.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    EnumCount,
+    VariantArray,
+    IntoStaticStr,
+    EnumString,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Origin {
     Default,
     File,
     Environment,
 }
 
-impl Origin {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::File => "file",
-            Self::Environment => "environment",
-        }
-    }
-}
+spelled!(Origin);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -331,10 +342,7 @@ impl Settings {
     }
 
     pub fn token_encoding(&self) -> TokenEncoding {
-        match self.text(Key::TokenEncoding) {
-            Some("v1") => TokenEncoding::V1,
-            Some(_) | None => TokenEncoding::V2,
-        }
+        self.text(Key::TokenEncoding).and_then(TokenEncoding::parse).unwrap_or_default()
     }
 
     /// The digest of all values, whoever gave them: two servers with the same digest behave the same.

@@ -1,0 +1,345 @@
+//! What every rendering shows of a report: which facts and tables, in which order, under which names.
+//!
+//! Renderers decide only how it looks. A value is a list of [`Span`]s, so that a renderer can link, colour or
+//! quote a part of it without knowing what it means. Texts are as they were recorded: each renderer makes them
+//! harmless in its own way.
+
+use workrail_model::gap::Severity;
+use workrail_model::id::RunId;
+use workrail_model::preferences::RunStatus;
+
+use super::{
+    Artifact, Attempt, BranchReport, Covers, Field, GapReport, GapStanding, Outcome, Report, RunReport,
+    Table, shown, words,
+};
+
+pub const GRAPH: &str = "Graph";
+pub const STEPS: &str = "Step by step";
+pub const SESSION_NOTES: &str = "Notes of the session";
+pub const SAVED: &str = "Saved here";
+pub const DECISIONS: &str = "Decided by WorkRail";
+pub const CONTEXT_SET: &str = "Context set";
+pub const CONTEXT_SENT: &str = "Sent context";
+pub const UNREADABLE_CONTENT: &str = "Its content cannot be read.";
+
+/// How something is meant; renderings without colour lose nothing but the colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    Good,
+    Warning,
+    Bad,
+    Quiet,
+    /// Where the run continues.
+    Current,
+}
+
+/// A part of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Span {
+    Text(String),
+    Strong(String),
+    Toned(Tone, String),
+    /// A name as it is spelled.
+    Code(String),
+    /// The number of a point of the same run.
+    Point(u64),
+    /// Another run.
+    Run {
+        label: String,
+        run_id: RunId,
+    },
+}
+
+/// Where a fact is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FactRole {
+    Line,
+    /// Beside the heading, in renderings that can do so.
+    Badge(Tone),
+}
+
+/// A name and its value. Facts without a value are left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    pub name: String,
+    pub value: Vec<Span>,
+    pub role: FactRole,
+}
+
+/// A table under a heading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    pub title: String,
+    pub columns: Vec<String>,
+    pub rows: Vec<Vec<Vec<Span>>>,
+}
+
+/// What is said before everything else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Banner {
+    pub tone: Tone,
+    pub name: &'static str,
+    pub text: String,
+}
+
+/// The first line about an attempt: how it ended, then the rest of the sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptHead {
+    pub tone: Tone,
+    pub ending: &'static str,
+    pub rest: Vec<Span>,
+}
+
+impl Report {
+    /// The damage first, then what else a reader must know.
+    pub fn banners(&self) -> Vec<Banner> {
+        let damage =
+            words::damage(self).map(|text| Banner { tone: Tone::Bad, name: "Damaged session.", text });
+        let remarks = self.remarks.iter().map(|remark| Banner {
+            tone: Tone::Warning,
+            name: "Note.",
+            text: remark.clone(),
+        });
+        damage.into_iter().chain(remarks).collect()
+    }
+
+    pub fn facts(&self) -> Vec<Fact> {
+        let covers = match self.covers {
+            Covers::Session => Vec::new(),
+            Covers::Run { run_id } => vec![text("run "), code(run_id), text(" alone")],
+        };
+        let mut facts = vec![
+            line("Session", vec![code(self.session_id)]),
+            line("Covers", covers),
+            line("Time", plain(words::span(&self.span))),
+        ];
+        let observed = |own: &super::Observed| line(&own.key.replace('_', " "), vec![code(&own.value)]);
+        facts.extend(self.workspace.iter().map(observed));
+        facts.push(line("Events", plain(self.events.to_string())));
+        given(facts)
+    }
+}
+
+impl RunReport {
+    pub fn facts(&self) -> Vec<Fact> {
+        let step = match (self.step_number, self.step_count) {
+            (Some(number), Some(count)) => plain(format!("{number} of {count}")),
+            (Some(_) | None, _) => Vec::new(),
+        };
+        let parent = self.parent.as_ref().map(|parent| {
+            vec![text("run "), Span::Run { label: parent.label.clone(), run_id: parent.run_id }]
+        });
+        given(vec![
+            line("Goal", self.goal.clone().map(plain).unwrap_or_default()),
+            line("Workflow", self.workflow_line()),
+            Fact {
+                name: "Status".to_owned(),
+                value: plain(words::status(self)),
+                role: FactRole::Badge(self.status_tone()),
+            },
+            line("Step", step),
+            line("Started inside", parent.unwrap_or_default()),
+            line("Time", plain(words::span(&self.span))),
+            line("Counts", plain(words::counts(self))),
+            line("Run id", vec![code(self.run_id)]),
+            line("Pinned as", vec![code(self.workflow.workflow_hash.digest())]),
+        ])
+    }
+
+    fn workflow_line(&self) -> Vec<Span> {
+        let workflow = &self.workflow;
+        let name = workflow.name.as_ref().map(|name| text(&format!("{name}, ")));
+        let version = workflow.version.as_ref().map(|version| text(&format!(" {version}")));
+        let source = text(&format!(", {}", words::plain(&workflow.source_kind)));
+        name.into_iter().chain([code(&workflow.workflow_id)]).chain(version).chain([source]).collect()
+    }
+
+    fn status_tone(&self) -> Tone {
+        match self.status {
+            Some(RunStatus::Complete) => Tone::Good,
+            Some(RunStatus::InProgress) => Tone::Quiet,
+            Some(RunStatus::CompleteWithGaps) => Tone::Warning,
+            Some(RunStatus::Blocked) | None => Tone::Bad,
+        }
+    }
+
+    /// The tables that concern the run as a whole. Of those that the engine itself keeps, empty ones are left
+    /// out; an artifact's table without rows says that there were none.
+    pub fn sections(&self) -> Vec<Section> {
+        let mut sections: Vec<Section> = Vec::new();
+        // One way through is not a branching.
+        let branches = if self.branches.len() > 1 { self.branches.as_slice() } else { &[] };
+        let columns = ["branch", "from", "steps", "did first", "now at", "why"];
+        sections.push(Section::new("Branches", &columns, branches.iter().map(branch)));
+        let columns = ["severity", "at", "what", "why", "state"];
+        sections.push(Section::new("Gaps", &columns, self.gaps.iter().map(gap)));
+        let rows = self.divergences.iter().map(|own| {
+            let step = own.related_step_id.as_ref().map(code);
+            vec![
+                at(own.node),
+                plain(words::plain(&own.reason)),
+                plain(&own.summary),
+                step.into_iter().collect(),
+            ]
+        });
+        sections.push(Section::new("Divergences", &["at", "reason", "what", "step"], rows));
+        let rows = self.preferences.iter().map(|own| {
+            let time = own.at.as_ref().map(shown).unwrap_or_default();
+            let values = words::preferences(own.effective);
+            vec![at(own.node), plain(values), plain(words::actor(own.by)), plain(time)]
+        });
+        sections.push(Section::new("Preferences", &["from", "preferences", "set by", "time"], rows));
+        let rows = self.capabilities.iter().map(|own| {
+            let (capability, status) = (words::plain(&own.capability), words::plain(&own.status));
+            vec![at(own.node), plain(capability), plain(status), plain(words::provenance(&own.provenance))]
+        });
+        sections.push(Section::new("Capabilities", &["at", "capability", "status", "how it is known"], rows));
+        let rows = self
+            .context
+            .iter()
+            .map(|own| vec![vec![code(&own.key)], plain(words::context_value(&own.value))]);
+        sections.push(Section::new("Context", &["key", "value"], rows));
+        let kept = sections.into_iter().filter(|section| !section.rows.is_empty());
+        self.tables.iter().map(Section::from).chain(kept).collect()
+    }
+}
+
+impl Section {
+    fn new(title: &str, columns: &[&str], rows: impl Iterator<Item = Vec<Vec<Span>>>) -> Self {
+        let columns = columns.iter().map(|column| (*column).to_owned()).collect();
+        Self { title: title.to_owned(), columns, rows: rows.collect() }
+    }
+}
+
+impl From<&Field> for Fact {
+    fn from(field: &Field) -> Self {
+        line(&field.name, plain(&field.text))
+    }
+}
+
+impl From<&Table> for Section {
+    fn from(table: &Table) -> Self {
+        let row = |row: &Vec<String>| row.iter().map(plain).collect();
+        Self {
+            title: table.title.clone(),
+            columns: table.columns.clone(),
+            rows: table.rows.iter().map(row).collect(),
+        }
+    }
+}
+
+impl Attempt {
+    pub fn head(&self) -> AttemptHead {
+        let by = words::actor(self.by);
+        let (tone, ending, mut rest) = match &self.outcome {
+            Outcome::Advanced { to_number: Some(number), .. } => {
+                (Tone::Good, "Completed", vec![text(&format!(" by {by}, on to ")), Span::Point(*number)])
+            }
+            Outcome::Advanced { to_number: None, .. } => {
+                (Tone::Good, "Completed", plain(format!(" by {by}")))
+            }
+            Outcome::Blocked { .. } => (Tone::Bad, "Blocked attempt", plain(format!(" of {by}"))),
+        };
+        rest.push(Span::Text(words::when(self)));
+        AttemptHead { tone, ending, rest }
+    }
+
+    /// What was found about the attempt: blockers, problems, assessments and what they asked for.
+    pub fn findings(&self) -> Vec<Vec<Span>> {
+        let blockers = match &self.outcome {
+            Outcome::Blocked { blockers } => blockers.as_slice(),
+            Outcome::Advanced { .. } => &[],
+        };
+        let mut findings: Vec<Vec<Span>> = Vec::new();
+        findings.extend(
+            blockers.iter().map(|own| vec![code(own.code.as_str()), text(&format!(": {}", own.message))]),
+        );
+        findings.extend(self.problems.iter().map(|problem| plain(format!("Found wrong: {problem}"))));
+        for assessment in &self.assessments {
+            findings.extend(assessment.dimensions.iter().map(|own| {
+                let name = text(&format!("Assessed ({}): {} ", assessment.assessment_id, own.dimension_id));
+                let why = own.rationale.as_ref().map(|why| text(&format!(", {why}")));
+                [name, Span::Strong(own.level.to_string())].into_iter().chain(why).collect()
+            }));
+        }
+        findings.extend(self.consequences.iter().map(|own| plain(format!("Asked for in addition: {own}"))));
+        findings
+    }
+}
+
+impl Artifact {
+    pub fn caption(&self) -> Vec<Span> {
+        vec![text("Artifact "), code(&self.artifact_kind), text(&format!(", {} bytes", self.bytes))]
+    }
+}
+
+/// Context keys, one after the other.
+pub fn keys(keys: &[String]) -> Vec<Span> {
+    let separated = keys.iter().enumerate().flat_map(|(place, key)| {
+        let comma = (place > 0).then(|| text(", "));
+        comma.into_iter().chain([code(key)])
+    });
+    separated.collect()
+}
+
+fn branch(branch: &BranchReport) -> Vec<Vec<Span>> {
+    let current = if branch.preferred { " (current)" } else { "" };
+    vec![
+        plain(format!("{}{current}", branch.number)),
+        branch.from.map(at).unwrap_or_default(),
+        plain(branch.steps.to_string()),
+        plain(&branch.summary),
+        vec![Span::Point(branch.last), text(&format!(". {}", words::step(&branch.stands_at)))],
+        branch.cause.map(words::cause).map(plain).unwrap_or_default(),
+    ]
+}
+
+fn gap(gap: &GapReport) -> Vec<Vec<Span>> {
+    let tone = match gap.severity {
+        Severity::Critical => Tone::Bad,
+        Severity::Warning => Tone::Warning,
+        Severity::Info => Tone::Quiet,
+    };
+    let state = match &gap.state {
+        GapStanding::Open => vec![Span::Toned(Tone::Warning, "open".to_owned())],
+        GapStanding::Resolved { summary, node, .. } => vec![
+            Span::Toned(Tone::Good, "resolved".to_owned()),
+            text(" at "),
+            Span::Point(*node),
+            text(&format!(": {summary}")),
+        ],
+    };
+    vec![
+        vec![Span::Toned(tone, words::plain(&gap.severity))],
+        at(gap.node),
+        plain(&gap.summary),
+        plain(words::reason(gap.reason)),
+        state,
+    ]
+}
+
+fn given(mut facts: Vec<Fact>) -> Vec<Fact> {
+    facts.retain(|fact| !fact.value.is_empty());
+    facts
+}
+
+fn line(name: &str, value: Vec<Span>) -> Fact {
+    Fact { name: name.to_owned(), value, role: FactRole::Line }
+}
+
+/// A value that is one text; no spans when there is none.
+pub fn plain(text: impl Into<String>) -> Vec<Span> {
+    Some(text.into()).filter(|text| !text.is_empty()).map(Span::Text).into_iter().collect()
+}
+
+fn text(text: &str) -> Span {
+    Span::Text(text.to_owned())
+}
+
+fn code(name: impl ToString) -> Span {
+    Span::Code(name.to_string())
+}
+
+fn at(number: u64) -> Vec<Span> {
+    vec![Span::Point(number)]
+}

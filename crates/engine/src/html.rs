@@ -1,0 +1,140 @@
+//! Parts of HTML pages. Reports are made of them; the console's pages use the same ones.
+//!
+//! Markup is written with maud, which escapes every value. Texts of others also pass [`clean`], which replaces
+//! what would reorder a line or hide in it. A page loads nothing and runs nothing.
+
+use std::collections::BTreeMap;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use workrail_core::report::sections::{Banner, Fact, FactRole, Section, Span, Tone};
+use workrail_core::report::words::clean;
+use workrail_model::id::RunId;
+
+const STYLE: &str = include_str!("html/style.css");
+/// Nothing is loaded and nothing runs, whatever a browser finds on the page.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// Addresses of what can be linked. What is not listed is shown as text.
+#[derive(Clone, Debug, Default)]
+pub struct Links {
+    /// Points of the run that is shown, by number.
+    pub points: BTreeMap<u64, String>,
+    pub runs: BTreeMap<RunId, String>,
+}
+
+/// A whole page under a title.
+pub fn page(title: &str, body: &Markup) -> Markup {
+    let title = clean(title);
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="referrer" content="no-referrer";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    h1 { (title) }
+                    (body)
+                }
+            }
+        }
+    }
+}
+
+/// The class that gives a tone its colour.
+pub fn class_of(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Good => "good",
+        Tone::Warning => "warn",
+        Tone::Bad => "bad",
+        Tone::Quiet => "quiet",
+        Tone::Current => "here",
+    }
+}
+
+pub fn toned(tone: Tone, text: &str) -> Markup {
+    html! { span class=(class_of(tone)) { (clean(text)) } }
+}
+
+pub fn chip(tone: Tone, text: &str) -> Markup {
+    html! { span class={ "chip " (class_of(tone)) } { (clean(text)) } }
+}
+
+pub fn code(name: &str) -> Markup {
+    html! { code { (clean(name)) } }
+}
+
+pub fn spans(spans: &[Span], links: &Links) -> Markup {
+    html! { @for span in spans { (self::span(span, links)) } }
+}
+
+fn span(span: &Span, links: &Links) -> Markup {
+    match span {
+        Span::Text(text) => html! { (clean(text)) },
+        Span::Strong(text) => html! { strong { (clean(text)) } },
+        Span::Toned(tone, text) => toned(*tone, text),
+        Span::Code(name) => code(name),
+        Span::Point(number) => linked(links.points.get(number), &number.to_string()),
+        Span::Run { label, run_id } => linked(links.runs.get(run_id), label),
+    }
+}
+
+fn linked(address: Option<&String>, text: &str) -> Markup {
+    html! {
+        @match address {
+            Some(address) => a href=(address) { (clean(text)) },
+            None => (clean(text)),
+        }
+    }
+}
+
+pub fn banner(banner: &Banner) -> Markup {
+    html! {
+        div.banner.remark[banner.tone != Tone::Bad] {
+            strong { (banner.name) } " " (clean(&banner.text))
+        }
+    }
+}
+
+/// Names and values in two columns, without names that have no value; badges belong beside the heading
+/// ([`badges`]).
+pub fn facts(facts: &[Fact], links: &Links) -> Markup {
+    html! {
+        dl.facts {
+            @for fact in facts.iter().filter(|fact| fact.role == FactRole::Line && !fact.value.is_empty()) {
+                dt { (clean(&fact.name)) } dd { (spans(&fact.value, links)) }
+            }
+        }
+    }
+}
+
+pub fn badges(facts: &[Fact], links: &Links) -> Markup {
+    html! {
+        @for fact in facts {
+            @if let FactRole::Badge(tone) = fact.role {
+                " " span class={ "chip " (class_of(tone)) } { (spans(&fact.value, links)) }
+            }
+        }
+    }
+}
+
+/// The rows of a section; its title is a heading whose level the caller knows.
+pub fn table(section: &Section, links: &Links) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                thead { tr { @for column in &section.columns { th { (clean(column)) } } } }
+                tbody {
+                    @for row in &section.rows {
+                        tr { @for cell in row { td { (spans(cell, links)) } } }
+                    }
+                }
+            }
+        }
+    }
+}
