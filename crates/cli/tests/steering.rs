@@ -205,12 +205,12 @@ fn the_environment_chooses_mode_tokens_and_tools() {
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     };
     let mut looking = home.with("WORKRAIL_ENABLE_V2_TOOLS", "false").client();
-    assert_eq!(names(&mut looking), ["list_workflows", "inspect_workflow", "resume_session"]);
+    assert_eq!(names(&mut looking), ["list_workflows", "inspect_workflow", "resume_session", "read_run"]);
     let mut fewer =
         home.with("WORKRAIL_ENABLE_CHECKPOINT", "off").with("WORKRAIL_ENABLE_RESUME", "off").client();
     assert_eq!(
         names(&mut fewer),
-        ["list_workflows", "inspect_workflow", "start_workflow", "continue_workflow"]
+        ["list_workflows", "inspect_workflow", "start_workflow", "continue_workflow", "read_run"]
     );
     let mut more = home.with("WORKRAIL_ENABLE_START_SESSION", "true").client();
     assert!(names(&mut more).contains(&"start_session".to_owned()));

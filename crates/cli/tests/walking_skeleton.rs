@@ -196,7 +196,8 @@ fn the_tool_list_is_small_and_exact() {
             "start_workflow",
             "continue_workflow",
             "checkpoint_workflow",
-            "resume_session"
+            "resume_session",
+            "read_run"
         ]
     );
     assert!(listed.to_string().len() <= 8 * 1024);

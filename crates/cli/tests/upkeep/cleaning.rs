@@ -33,7 +33,7 @@ fn every_kind_of_damage_is_named_with_what_to_do() {
     let (first, second) = (finished(&home), unfinished(&home));
     let data = home.data();
     for (folder, problem) in [
-        ("snapshots", "does not have its digest"),
+        ("snapshots", "does not match its digest"),
         ("blobs", "is missing"),
         ("workflows/pinned", "is missing"),
     ] {

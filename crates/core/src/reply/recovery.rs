@@ -29,7 +29,7 @@ const FUNCTIONS_BYTES_MAX: usize = 700;
 /// How far beyond a point its functions are looked for.
 const FUNCTION_STEPS_MAX: usize = 12;
 const BRANCHES_MAX: usize = 5;
-const BRANCH_SUMMARY_BYTES_MAX: usize = 160;
+const BRANCH_SUMMARY_BYTES_MAX: usize = 120;
 const TITLE_BYTES_MAX: usize = 120;
 /// What the quotation marks and the heading of an entry cost beside its words.
 const ENTRY_OVERHEAD_BYTES: usize = 60;

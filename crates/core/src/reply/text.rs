@@ -19,7 +19,7 @@ const BLOCKERS_BYTES_MAX: usize = 4000;
 const REFERENCES_BYTES_MAX: usize = 800;
 const WARNINGS_BYTES_MAX: usize = 800;
 const OTHER_RUNS_BYTES_MAX: usize = 500;
-const BRANCHES_BYTES_MAX: usize = 1700;
+const BRANCHES_BYTES_MAX: usize = 2400;
 const FACTS_BYTES_MAX: usize = 500;
 const GAPS_BYTES_MAX: usize = 2000;
 
@@ -31,7 +31,7 @@ pub(super) fn parts(input: &ReplyInput<'_>, body: &ReplyBody) -> Vec<String> {
     parts.extend(references(input.moment, &body.references));
     let beside = [
         recap("Recorded so far on this branch", &body.run.label, body.recap.as_ref()),
-        branches(input.moment, &body.branches),
+        branches(input.moment, body),
         recap(
             "What the branch that went on last recorded after that",
             &body.run.label,
@@ -275,7 +275,9 @@ fn quoted(entry: &RecapEntry) -> String {
     text
 }
 
-fn branches(moment: ReplyMoment<'_>, branches: &[Branch]) -> Option<String> {
+fn branches(moment: ReplyMoment<'_>, body: &ReplyBody) -> Option<String> {
+    let ReplyBody { branches, run_is_at, .. } = body;
+    let is_told = run_is_at.is_some();
     if branches.is_empty() {
         return None;
     }
@@ -298,7 +300,8 @@ fn branches(moment: ReplyMoment<'_>, branches: &[Branch]) -> Option<String> {
         };
         let newest = if branch.preferred { ", worked on last" } else { "" };
         let far = if branch.steps == 1 { "1 step".to_owned() } else { format!("{} steps", branch.steps) };
-        let look = branch.next_call.as_ref().filter(|_| !branch.preferred);
+        // Where the run is now is told at the top.
+        let look = branch.next_call.as_ref().filter(|_| !(branch.preferred && is_told));
         let look = look.map_or_else(String::new, |call| format!(" Look at it: {}", call.arguments_text()));
         let line = format!("\n- {far} on, {stand}{newest}. It recorded: {}{look}", branch.summary);
         if text.len() + line.len() > BRANCHES_BYTES_MAX {
