@@ -1,4 +1,4 @@
-//! `read_run`: the agent's memory. It looks at one run's record and can change nothing (G36).
+//! `read_run`: the agent's memory. It looks at one run's record and can change nothing (G36, G56).
 
 use serde_json::Value;
 use workrail_core::label::RunLabel;

@@ -1,4 +1,4 @@
-//! `read_run` is an agent's memory: everything that was agreed and done can be read without the chat.
+//! `read_run` is an agent's memory: everything that was agreed and done can be read without the chat (G56).
 
 use serde_json::{Value, json};
 use workrail_engine::request::{ContinueWorkflow, Output, ReadRun, StartWorkflow};
