@@ -50,7 +50,7 @@ impl Reply {
     }
 
     /// Adds a warning in both channels, in front: what follows is not what the caller expects.
-    pub(crate) fn warn(&mut self, warning: &Warning) {
+    pub fn warn(&mut self, warning: &Warning) {
         if let Some(first) = self.parts.first_mut() {
             *first = format!("NOTE: {}\n\n{first}", warning.message);
         }

@@ -7,7 +7,7 @@ use workrail_engine::next_call;
 use workrail_engine::request::Request;
 use workrail_engine::{Answer, Reply};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
-use workrail_model::reply::NextCall;
+use workrail_model::reply::{NextCall, Warning, WarningCode};
 use workrail_model::tool::ToolName;
 
 use crate::repair;
@@ -25,8 +25,14 @@ pub(crate) fn run(
     tool: ToolName,
     arguments: Option<Map<String, Value>>,
 ) -> CallToolResult {
-    let answered = repair::checked(tool, arguments.unwrap_or_default())
-        .and_then(|fitted| answer(execution, tool, fitted));
+    let answered = repair::checked(tool, arguments.unwrap_or_default()).and_then(|fitted| {
+        let mut reply = answer(execution, tool, fitted.arguments)?;
+        if !fitted.adjusted.is_empty() {
+            let message = format!("{}.", fitted.adjusted.join("; "));
+            reply.warn(&Warning { code: WarningCode::ArgumentsAdjusted, message });
+        }
+        Ok(reply)
+    });
     match answered {
         Ok(reply) => shown(reply),
         Err(error) => failed(&error),

@@ -1,5 +1,5 @@
-//! Arguments that do not fit, and the same arguments as they would: what is wrong, where, and a call that
-//! can be sent as it is (G70).
+//! Arguments as clients and models send them. What is unmistakable is taken, with a word about it; what is not is
+//! answered with what is wrong, where, and a call that can be sent as it is (G70).
 //!
 //! The checks come from the served schema, so that what is taught is what is taken.
 
@@ -14,21 +14,32 @@ use crate::catalogue::input_schema;
 /// More than this many slips teach nothing.
 const PROBLEMS_MAX: usize = 8;
 
+/// Where models put the result of a step when they forget `output`.
+const OUTPUT_MEMBERS: [&str; 4] = ["notesMarkdown", "notes", "notes_markdown", "artifacts"];
+
 struct Checking {
     problems: Vec<String>,
+    /// What was understood although it was sent in another form, and what was ignored.
+    adjusted: Vec<String>,
     tool: ToolName,
 }
 
+/// Arguments that fit the tool's schema.
+#[derive(Debug)]
+pub(crate) struct Fitted {
+    pub(crate) arguments: Map<String, Value>,
+    /// What the caller should know about them.
+    pub(crate) adjusted: Vec<String>,
+}
+
 /// The arguments when they fit the tool's schema; otherwise the error that shows how they would.
-pub(crate) fn checked(
-    tool: ToolName,
-    arguments: Map<String, Value>,
-) -> Result<Map<String, Value>, Box<ErrorEnvelope>> {
+pub(crate) fn checked(tool: ToolName, arguments: Map<String, Value>) -> Result<Fitted, Box<ErrorEnvelope>> {
     let schema = input_schema(tool);
-    let mut checking = Checking { problems: Vec::new(), tool };
+    let mut checking = Checking { problems: Vec::new(), adjusted: Vec::new(), tool };
+    let arguments = checking.with_output_in_place(schema, arguments);
     let fitted = checking.object("", schema, arguments);
     if checking.problems.is_empty() {
-        return Ok(fitted);
+        return Ok(Fitted { arguments: fitted, adjusted: checking.adjusted });
     }
     let more = checking.problems.len().saturating_sub(PROBLEMS_MAX);
     checking.problems.truncate(PROBLEMS_MAX);
@@ -80,8 +91,10 @@ impl Checking {
                 .map(|_| name.clone())
                 .or_else(|| self.unknown(place, &name, properties));
             let Some(name) = known else { continue };
-            // An absent value and a null one say the same; clients fill in null.
-            if value.is_null() || fitted.contains_key(&name) {
+            // Clients behind strict schemas fill in every property: null and "" say that there is nothing.
+            let is_blank =
+                value.as_str().is_some_and(str::is_empty) && !required(schema).any(|own| own == name);
+            if value.is_null() || is_blank || fitted.contains_key(&name) {
                 continue;
             }
             let inner = path(place, &name);
@@ -97,14 +110,49 @@ impl Checking {
         fitted
     }
 
-    /// The property that an unknown name was probably meant to be.
+    /// Notes and artifacts beside `output` belong into it: nothing else is called so.
+    fn with_output_in_place(
+        &mut self,
+        schema: &Map<String, Value>,
+        mut given: Map<String, Value>,
+    ) -> Map<String, Value> {
+        let takes_output = schema.get("properties").is_some_and(|known| known.get("output").is_some());
+        if !takes_output || given.get("output").is_some_and(|output| !output.is_object() && !output.is_null())
+        {
+            return given;
+        }
+        for name in OUTPUT_MEMBERS {
+            if let Some(value) = given.remove(name).filter(|value| !value.is_null()) {
+                let output = given.entry("output").or_insert_with(|| json!({}));
+                if output.is_null() {
+                    *output = json!({});
+                }
+                if let Value::Object(members) = output {
+                    members.entry(name).or_insert(value);
+                }
+                self.adjusted.push(format!("`{name}` belongs in `output` and was taken from beside it"));
+            }
+        }
+        given
+    }
+
+    /// The property that an unknown name stands for. A name that resembles one without being it is a problem, since
+    /// its content would be lost; any other is ignored.
     fn unknown(&mut self, place: &str, name: &str, properties: &Map<String, Value>) -> Option<String> {
         let shown: String = name.chars().filter(|c| !c.is_control()).take(60).collect();
-        let close = closest(name, properties.keys().map(String::as_str));
-        self.problems.push(match &close {
-            Some(close) => format!("unknown argument `{}` (did you mean `{close}`?)", path(place, &shown)),
-            None => format!("unknown argument `{}`", path(place, &shown)),
-        });
+        let shown = path(place, &shown);
+        let known = || properties.keys().map(String::as_str);
+        if let Some(same) = same_name(name, known()) {
+            self.adjusted.push(format!("`{shown}` was taken as `{same}`"));
+            return Some(same);
+        }
+        let close = closest(name, known());
+        match &close {
+            Some(close) => {
+                self.problems.push(format!("unknown argument `{shown}` (did you mean `{close}`?)"));
+            }
+            None => self.adjusted.push(format!("the unknown argument `{shown}` was ignored")),
+        }
         close
     }
 
@@ -159,14 +207,18 @@ impl Checking {
                     serde_json::from_str::<Value>(&text).ok().filter(|inner| type_name(inner) == wanted);
                 match inner {
                     Some(inner) => {
-                        self.problems.push(format!(
-                            "`{place}` is a string that contains JSON; send the {wanted} itself"
-                        ));
+                        self.adjusted.push(format!("`{place}` was sent as a string and was read as JSON"));
                         self.value(place, schema, inner)
+                    }
+                    // Words where `output` wants an object are the notes.
+                    None if place == "output" => {
+                        self.adjusted
+                            .push("the text in `output` was taken as its `notesMarkdown`".to_owned());
+                        Some(json!({ "notesMarkdown": text }))
                     }
                     None => {
                         self.problems.push(format!("`{place}` must be of type {wanted}, not a string"));
-                        self.rescued_text(place, text)
+                        None
                     }
                 }
             }
@@ -174,11 +226,11 @@ impl Checking {
                 if serde_json::from_str::<Value>(&text)
                     .is_ok_and(|plain| plain.is_u64() && wanted == "integer" || plain.is_boolean()) =>
             {
-                self.problems.push(format!("`{place}` must be of type {wanted}, not a string"));
+                self.adjusted.push(format!("`{place}` was sent as a string and was read as JSON"));
                 serde_json::from_str(&text).ok()
             }
             ("array", item @ Value::Object(_)) => {
-                self.problems.push(format!("`{place}` must be a list, not one {found}; put it in a list"));
+                self.adjusted.push(format!("the {found} in `{place}` was taken as a list of one"));
                 Some(Value::Array(self.items(place, schema, vec![item])))
             }
             ("string", plain @ (Value::Number(_) | Value::Bool(_))) => {
@@ -186,7 +238,7 @@ impl Checking {
                 Some(Value::from(plain.to_string()))
             }
             ("string", Value::Array(lines)) if lines.iter().all(Value::is_string) => {
-                self.problems.push(format!("`{place}` must be one string, not a list of strings"));
+                self.adjusted.push(format!("the lines in `{place}` were joined"));
                 let lines: Vec<&str> = lines.iter().filter_map(Value::as_str).collect();
                 Some(Value::from(lines.join("\n")))
             }
@@ -200,23 +252,32 @@ impl Checking {
             }
         }
     }
+}
 
-    /// Words where `output` wants an object are the notes.
-    fn rescued_text(&self, place: &str, text: String) -> Option<Value> {
-        (place == "output").then(|| json!({ "notesMarkdown": text }))
+/// A name without what separates its words and without capitals.
+fn plain(name: &str) -> String {
+    name.replace(['_', '-', ' '], "").to_ascii_lowercase()
+}
+
+/// The known name that is the same but for separators and capitals, or that alone begins like it: `ack_token`,
+/// `notes` for `notesMarkdown`.
+fn same_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let wanted = plain(name);
+    let known: Vec<(String, &str)> = known.map(|other| (plain(other), other)).collect();
+    if let Some((_, same)) = known.iter().find(|(other, _)| *other == wanted) {
+        return Some((*same).to_owned());
+    }
+    let mut longer = known.iter().filter(|(other, _)| wanted.len() >= 4 && other.starts_with(&wanted));
+    match (longer.next(), longer.next()) {
+        (Some((_, only)), None) => Some((*only).to_owned()),
+        _ => None,
     }
 }
 
 /// The known name that a wrong one is closest to, if any is close. How a name separates its words does not count.
 fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let plain = |text: &str| text.replace(['_', '-', ' '], "").to_ascii_lowercase();
     let wanted = plain(name);
     let known: Vec<(String, &str)> = known.map(|other| (plain(other), other)).collect();
-    // The beginning of exactly one name is that name: `notes` for `notesMarkdown`.
-    let mut longer = known.iter().filter(|(other, _)| wanted.len() >= 4 && other.starts_with(&wanted));
-    if let (Some((_, only)), None) = (longer.next(), longer.next()) {
-        return Some((*only).to_owned());
-    }
     let near = nearest(&wanted, known.iter().map(|(other, _)| other.as_str()))?;
     known.iter().find(|(other, _)| other == near).map(|(_, other)| (*other).to_owned())
 }
@@ -247,22 +308,51 @@ mod tests {
         value.as_object().cloned().unwrap()
     }
 
-    #[test_case(json!({ "ackToken": "a", "output": "{\"notesMarkdown\":\"n\"}" }), "contains JSON"; "json in a string")]
-    #[test_case(json!({ "ackToken": "a", "output": "plain words" }), "must be of type object"; "words instead of output")]
+    #[test_case(json!({ "ackToken": "a", "output": "{\"notesMarkdown\":\"n\"}" }), json!({ "notesMarkdown": "n" }); "json in a string")]
+    #[test_case(json!({ "ackToken": "a", "output": "plain words" }), json!({ "notesMarkdown": "plain words" }); "words instead of output")]
+    #[test_case(json!({ "ackToken": "a", "output": { "notes": "n" } }), json!({ "notesMarkdown": "n" }); "a shorter name")]
+    #[test_case(json!({ "ack_token": "a", "output": { "notes_markdown": "n" } }), json!({ "notesMarkdown": "n" }); "snake case")]
+    #[test_case(json!({ "acktoken": "a", "notesMarkdown": "n" }), json!({ "notesMarkdown": "n" }); "one level too high")]
+    #[test_case(json!({ "ackToken": "a", "notes": "n", "output": { "artifacts": [] } }), json!({ "notesMarkdown": "n", "artifacts": [] }); "beside an output")]
+    #[test_case(json!({ "ackToken": "a", "output": { "artifacts": { "kind": "x" } } }), json!({ "artifacts": [{ "kind": "x" }] }); "one artifact")]
+    #[test_case(json!({ "ackToken": "a", "output": { "artifacts": ["{\"kind\":\"x\"}"] } }), json!({ "artifacts": [{ "kind": "x" }] }); "artifact as text")]
+    #[test_case(json!({ "ackToken": "a", "output": { "notesMarkdown": ["a", "b"] } }), json!({ "notesMarkdown": "a\nb" }); "lines")]
+    fn what_is_unmistakable_is_taken_with_a_word(arguments: Value, output: Value) {
+        let fitted = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap();
+        assert_eq!(Value::Object(fitted.arguments), json!({ "ackToken": "a", "output": output }));
+        assert!(!fitted.adjusted.is_empty());
+    }
+
     #[test_case(json!({ "ackToken": "a", "context": "[1]" }), "must be of type object"; "another type in a string")]
-    #[test_case(json!({ "acktoken": "a" }), "did you mean `ackToken`"; "case")]
-    #[test_case(json!({ "ack_token": "a" }), "did you mean `ackToken`"; "snake case")]
-    #[test_case(json!({ "ackToken": "a", "output": { "notes": "n" } }), "unknown argument `output.notes`"; "nested unknown")]
-    #[test_case(json!({ "ackToken": "a", "output": { "artifacts": { "kind": "x" } } }), "must be a list"; "one artifact")]
-    #[test_case(json!({ "ackToken": "a", "output": { "artifacts": ["{\"kind\":\"x\"}"] } }), "contains JSON"; "artifact as text")]
-    #[test_case(json!({ "ackToken": "a", "output": { "notesMarkdown": ["a", "b"] } }), "list of strings"; "lines")]
-    fn what_does_not_fit_is_corrected_and_the_correction_fits(arguments: Value, expected: &str) {
+    #[test_case(json!({ "ackToken": "a", "outptu": { "notesMarkdown": "n" } }), "did you mean `output`"; "a typing error")]
+    fn what_is_not_is_corrected_and_the_correction_fits(arguments: Value, expected: &str) {
         let error = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap_err();
         assert!(error.message.contains(expected), "{}", error.message);
         let call = error.next_call.unwrap();
         assert_eq!(call.tool, ToolName::ContinueWorkflow);
         assert!(checked(ToolName::ContinueWorkflow, call.arguments.clone()).is_ok(), "{call:?}");
         assert!(call.arguments.contains_key("ackToken"));
+    }
+
+    #[test]
+    fn a_host_s_own_argument_is_ignored_with_a_word() {
+        let fitted =
+            checked(ToolName::ContinueWorkflow, given(json!({ "ackToken": "a", "wait_for_previous": true })));
+        let fitted = fitted.unwrap();
+        assert_eq!(Value::Object(fitted.arguments), json!({ "ackToken": "a" }));
+        assert_eq!(fitted.adjusted, ["the unknown argument `wait_for_previous` was ignored"]);
+    }
+
+    #[test]
+    fn an_empty_optional_text_is_the_same_as_nothing() {
+        let sent =
+            json!({ "ackToken": "a", "continueToken": "", "run": "", "output": { "notesMarkdown": "" } });
+        let fitted = checked(ToolName::ContinueWorkflow, given(sent)).unwrap();
+        assert_eq!(Value::Object(fitted.arguments), json!({ "ackToken": "a", "output": {} }));
+        assert!(
+            checked(ToolName::StartWorkflow, given(json!({ "workflowId": "" }))).is_ok(),
+            "it is required"
+        );
     }
 
     #[test]
@@ -275,7 +365,7 @@ mod tests {
     fn null_is_the_same_as_nothing() {
         let fitted =
             checked(ToolName::ContinueWorkflow, given(json!({ "ackToken": "a", "context": null }))).unwrap();
-        assert_eq!(Value::Object(fitted), json!({ "ackToken": "a" }));
+        assert_eq!(Value::Object(fitted.arguments), json!({ "ackToken": "a" }));
     }
 
     #[test]
@@ -288,7 +378,6 @@ mod tests {
 
     #[test_case(json!({ "ackToken": 7, "run": "amber-falcon" }), json!({ "query": "amber-falcon" }); "number")]
     #[test_case(json!({ "ackToken": ["a"] }), json!({}); "list")]
-    #[test_case(json!({ "notes": "n" }), json!({}); "no token at all")]
     fn a_token_is_never_made_up_but_looked_for(arguments: Value, expected: Value) {
         let call = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap_err().next_call.unwrap();
         assert_eq!((call.tool, Value::Object(call.arguments)), (ToolName::ResumeSession, expected));

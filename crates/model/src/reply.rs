@@ -186,6 +186,8 @@ pub enum WarningCode {
     AliasUsed,
     /// A change of preferences waits for the next advance.
     PreferencesPending,
+    /// Arguments were understood although they were sent in another form, or were ignored.
+    ArgumentsAdjusted,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

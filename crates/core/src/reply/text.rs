@@ -7,7 +7,7 @@ use workrail_model::blocker::{Blocker, BlockerCode};
 use workrail_model::placeholder::{GAP_ID, GAP_SUMMARY};
 use workrail_model::preferences::{Autonomy, NextIntent, RunStatus};
 use workrail_model::reply::{
-    Branch, NextCall, OtherRun, Recap, RecapEntry, ReferenceInfo, ReplyBody, ReturnTo, RunInfo, RunIsAt,
+    NextCall, OtherRun, Recap, RecapEntry, ReferenceInfo, ReplyBody, ReturnTo, RunInfo, RunIsAt,
     STATE_TOKEN_MARK, Warning, without_marks,
 };
 use workrail_model::text::truncate_with_marker;

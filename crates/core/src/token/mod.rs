@@ -15,6 +15,8 @@ mod tests;
 mod v1;
 mod v2;
 
+use std::borrow::Cow;
+
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use workrail_model::digest::WorkflowHash;
@@ -228,12 +230,24 @@ impl VerifiedToken {
     }
 }
 
-/// Reads a token strictly: only the exact bytes that `mint` writes are well-formed.
+/// Reads a token: the exact bytes that `mint` writes, or the same in quotes. The signature decides whether it is one.
 pub fn decode(text: &str) -> Result<Unverified, TokenError> {
+    let text = &*unquoted(text);
     parse(text).map_err(|fault| match fault {
         Fault::Format(problem) => TokenError::InvalidFormat { problem, label: readable_label(text) },
         Fault::Version(version) => TokenError::UnsupportedVersion { version, label: readable_label(text) },
     })
+}
+
+/// Chats put quotes, backticks and spaces around a token. Short tokens have one case only; long ones do not.
+fn unquoted(text: &str) -> Cow<'_, str> {
+    let bare = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'));
+    let is_short = bare.split('.').nth(1).is_some_and(|version| version.eq_ignore_ascii_case("v2"));
+    if is_short && bare.bytes().any(|b| b.is_ascii_uppercase()) {
+        Cow::Owned(bare.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(bare)
+    }
 }
 
 enum Fault {
