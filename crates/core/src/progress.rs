@@ -16,6 +16,9 @@ use crate::interpret::{condition_holds, step_scope};
 /// A loop whose end is not known counts as this many iterations of what is left.
 const UNKNOWN_ITERATIONS: u64 = 1;
 
+/// Beyond this the number says nothing.
+const ABOUT_LEFT_MAX: u64 = 10_000;
+
 /// The place of a pending step in its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
@@ -34,7 +37,7 @@ impl Progress {
         let counted = Remaining { workflow, context, scope: step_scope(workflow, pending, context) };
         Some(Self {
             number: state.completed().map_or(0, CompletedSteps::count) + 1,
-            about_left: counted.after(pending),
+            about_left: counted.after(pending).min(ABOUT_LEFT_MAX),
             loops: loops(workflow, pending, context),
         })
     }
@@ -88,20 +91,21 @@ struct Remaining<'a> {
 
 impl Remaining<'_> {
     fn after(&self, pending: &PendingStep) -> u64 {
-        let mut left = 0;
+        let mut left: u64 = 0;
         let mut items = &self.workflow.plan;
         for frame in &pending.loop_path {
             let is_here =
                 |item: &PlanItem| matches!(item, PlanItem::Loop { loop_id } if *loop_id == frame.loop_id);
-            left += self.behind(items, is_here);
+            left = left.saturating_add(self.behind(items, is_here));
             let Some(owner) = self.workflow.loop_of(&frame.loop_id) else { return left };
             let done = u64::from(frame.iteration) + 1;
             let more = iterations(owner, self.context).map_or(0, |all| all.saturating_sub(done));
-            left += more.saturating_mul(self.sum(&owner.body));
+            left = left.saturating_add(more.saturating_mul(self.sum(&owner.body)));
             items = &owner.body;
         }
-        left + self
-            .behind(items, |item| matches!(item, PlanItem::Step { step_id } if *step_id == pending.step_id))
+        let is_here =
+            |item: &PlanItem| matches!(item, PlanItem::Step { step_id } if *step_id == pending.step_id);
+        left.saturating_add(self.behind(items, is_here))
     }
 
     /// What follows the item at hand in its list.

@@ -6,7 +6,7 @@ use workrail_core::project::SessionState;
 use workrail_core::read_run::{self, RunRecord};
 use workrail_core::reply::look_call;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::id::{RunId, SessionId};
+use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::read_run::ReadRunBody;
 use workrail_model::reply::{NextCall, replace_state_marks};
 use workrail_model::tool::ToolName;
@@ -18,6 +18,15 @@ use crate::request::{Echo, ReadRun};
 use crate::token::FirstKeys;
 use crate::{Answer, Engine, Store, error, token};
 
+const QUERY_BYTES_MAX: usize = 1_000;
+
+/// A run that was named, and the point of it when a token named that.
+struct NamedRun {
+    session: SessionId,
+    run: RunId,
+    at: Option<NodeId>,
+}
+
 impl<S: Store> Engine<S> {
     /// Reads the record of a run: an overview, one step, the context, or what holds some words.
     pub fn read_run(&self, request: &ReadRun) -> Answer {
@@ -28,11 +37,14 @@ impl<S: Store> Engine<S> {
 
 impl Reading<'_> {
     fn read_run(&self, request: &ReadRun) -> Result<ReadRunBody, Box<ErrorEnvelope>> {
-        let (session, run) = self.run_named(&request.run)?;
+        if let Some(query) = request.query.as_ref().filter(|query| query.len() > QUERY_BYTES_MAX) {
+            return Err(error::query("query", query.len(), QUERY_BYTES_MAX));
+        }
+        let NamedRun { session, run, at } = self.run_named(&request.run)?;
         self.look(session, |facts| {
             let state = facts.run(run).ok_or_else(|| error::internal("a run that was found is folded"))?;
             let workflow = self.content.workflow(state.workflow_hash).ok();
-            let record = RunRecord::of(facts, run, workflow.as_deref(), &self.content)
+            let record = RunRecord::of(facts, run, at, workflow.as_deref(), &self.content)
                 .ok_or_else(|| error::internal("a run has a tip"))?;
             let text = self.asked(request, run, &record)?;
             let text = replace_state_marks(&text, self.signer.bookmarks(facts));
@@ -112,12 +124,12 @@ impl Reading<'_> {
     }
 
     /// The run that a label, an id or any token names.
-    fn run_named(&self, text: &str) -> Result<(SessionId, RunId), Box<ErrorEnvelope>> {
+    fn run_named(&self, text: &str) -> Result<NamedRun, Box<ErrorEnvelope>> {
         let text = text.trim();
         let lower = text.to_ascii_lowercase().replace(' ', "-");
         if let Ok(label) = RunLabel::parse(&lower) {
             return match self.named(label)? {
-                Named::One(found) => Ok((found.0, found.1.run)),
+                Named::One(found) => Ok(NamedRun { session: found.0, run: found.1.run, at: None }),
                 Named::Several(_) | Named::Nobody => {
                     let echo = Echo { run: Some(&lower), ..Echo::default() };
                     Err(self.leading_back(error::unknown_label(&lower), echo, None))
@@ -126,16 +138,21 @@ impl Reading<'_> {
         }
         if let Ok(id) = RunId::parse(&lower) {
             let known = self.cards()?;
-            let found = known.runs().find(|card| card.run() == Some(id)).map(|card| (card.session, id));
+            let found = known.runs().find(|card| card.run() == Some(id));
+            let found = found.map(|card| NamedRun { session: card.session, run: id, at: None });
             return found.ok_or_else(|| error::unknown_run(text));
         }
         let echo = Echo { tokens: [Some(text), None, None], ..Echo::default() };
         let token = self.signer.verify_any(text).map_err(|cause| self.refused(cause.into(), echo))?;
-        let run = self.look(token.session(), |facts| match token::resolve(facts, &token) {
-            Ok(resolved) => Ok(resolved.at().map(|at| at.run).or_else(|| only_run(facts))),
+        let session = token.session();
+        let found = self.look(session, |facts| match token::resolve(facts, &token) {
+            Ok(resolved) => Ok(match resolved.at() {
+                Some(at) => Some(NamedRun { session, run: at.run, at: Some(at.node) }),
+                None => only_run(facts).map(|run| NamedRun { session, run, at: None }),
+            }),
             Err(cause) => Err(self.refused(cause.into(), echo)),
         })?;
-        run.map(|run| (token.session(), run)).ok_or_else(|| error::unknown_run("this session"))
+        found.ok_or_else(|| error::unknown_run("this session"))
     }
 }
 

@@ -19,16 +19,22 @@ pub trait Execution: Send + Sync + 'static {
     fn answer(&self, request: Request) -> Answer;
 }
 
-/// Answers a call; whatever goes wrong is an answer too (G70).
+/// Answers a call; whatever goes wrong is an answer too (G70). `folder` is the workspace of a call that names none.
 pub(crate) fn run(
     execution: &dyn Execution,
     tool: ToolName,
     arguments: Option<Map<String, Value>>,
+    folder: Option<String>,
 ) -> CallToolResult {
     let answered = repair::checked(tool, arguments.unwrap_or_default()).and_then(|fitted| {
-        let mut reply = answer(execution, tool, fitted.arguments)?;
-        if !fitted.adjusted.is_empty() {
-            let message = format!("{}.", fitted.adjusted.join("; "));
+        let mut arguments = fitted.arguments;
+        if let Some(folder) = folder
+            && !arguments.contains_key("workspacePath")
+        {
+            arguments.insert("workspacePath".to_owned(), Value::from(folder));
+        }
+        let mut reply = answer(execution, tool, arguments)?;
+        if let Some(message) = fitted.note {
             reply.warn(&Warning { code: WarningCode::ArgumentsAdjusted, message });
         }
         Ok(reply)

@@ -7,12 +7,13 @@ use serde_json::{Map, Value, json};
 use workrail_engine::next_call;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::nearest::nearest;
+use workrail_model::strict_json;
 use workrail_model::tool::ToolName;
 
 use crate::catalogue::input_schema;
 
 /// More than this many slips teach nothing.
-const PROBLEMS_MAX: usize = 8;
+const TOLD_MAX: usize = 8;
 
 /// Where models put the result of a step when they forget `output`.
 const OUTPUT_MEMBERS: [&str; 4] = ["notesMarkdown", "notes", "notes_markdown", "artifacts"];
@@ -29,7 +30,16 @@ struct Checking {
 pub(crate) struct Fitted {
     pub(crate) arguments: Map<String, Value>,
     /// What the caller should know about them.
-    pub(crate) adjusted: Vec<String>,
+    pub(crate) note: Option<String>,
+}
+
+/// The first of many sentences, and how many there are.
+fn told(all: &[String]) -> String {
+    let mut text = all.iter().take(TOLD_MAX).cloned().collect::<Vec<_>>().join("; ");
+    if all.len() > TOLD_MAX {
+        text.push_str(&format!("; and {} more", all.len() - TOLD_MAX));
+    }
+    text
 }
 
 /// The arguments when they fit the tool's schema; otherwise the error that shows how they would.
@@ -39,16 +49,11 @@ pub(crate) fn checked(tool: ToolName, arguments: Map<String, Value>) -> Result<F
     let arguments = checking.with_output_in_place(schema, arguments);
     let fitted = checking.object("", schema, arguments);
     if checking.problems.is_empty() {
-        return Ok(Fitted { arguments: fitted, adjusted: checking.adjusted });
+        let note = (!checking.adjusted.is_empty()).then(|| format!("{}.", told(&checking.adjusted)));
+        return Ok(Fitted { arguments: fitted, note });
     }
-    let more = checking.problems.len().saturating_sub(PROBLEMS_MAX);
-    checking.problems.truncate(PROBLEMS_MAX);
-    let mut message = format!("Invalid arguments for {}: ", checking.tool);
-    message.push_str(&checking.problems.join("; "));
-    if more > 0 {
-        message.push_str(&format!("; and {more} more"));
-    }
-    message.push_str(". Nothing was recorded.");
+    let problems = told(&checking.problems);
+    let message = format!("Invalid arguments for {}: {problems}. Nothing was recorded.", checking.tool);
     let has_required = required(schema).all(|name| fitted.contains_key(name));
     Err(Box::new(ErrorEnvelope {
         code: ErrorCode::ValidationError,
@@ -84,21 +89,35 @@ impl Checking {
         given: Map<String, Value>,
     ) -> Map<String, Value> {
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return given };
-        let mut fitted = Map::new();
-        for (name, value) in given {
-            let known = properties
-                .get(&name)
-                .map(|_| name.clone())
-                .or_else(|| self.unknown(place, &name, properties));
-            let Some(name) = known else { continue };
+        let is_blank = |name: &str, value: &Value| {
             // Clients behind strict schemas fill in every property: null and "" say that there is nothing.
-            let is_blank =
-                value.as_str().is_some_and(str::is_empty) && !required(schema).any(|own| own == name);
-            if value.is_null() || is_blank || fitted.contains_key(&name) {
+            value.is_null()
+                || value.as_str().is_some_and(str::is_empty) && !required(schema).any(|own| own == name)
+        };
+        let mut fitted = Map::new();
+        // Exact names first: another spelling never takes their place.
+        let (exact, other): (Vec<_>, Vec<_>) =
+            given.into_iter().partition(|(name, _)| properties.contains_key(name));
+        for (name, value) in exact {
+            if !is_blank(&name, &value)
+                && let Some(value) = self.value(&path(place, &name), &properties[&name], value)
+            {
+                fitted.insert(name, value);
+            }
+        }
+        for (sent, value) in other {
+            let Some(name) = self.unknown(place, &sent, properties) else { continue };
+            if is_blank(&name, &value) {
                 continue;
             }
-            let inner = path(place, &name);
-            if let Some(value) = self.value(&inner, &properties[&name], value) {
+            let Some(value) = self.value(&path(place, &name), &properties[&name], value) else { continue };
+            if fitted.get(&name).is_some_and(|taken| *taken != value) {
+                self.problems.push(format!(
+                    "`{}` and `{}` say different things; send only `{name}`",
+                    path(place, &shown(&sent)),
+                    path(place, &name)
+                ));
+            } else {
                 fitted.insert(name, value);
             }
         }
@@ -117,30 +136,41 @@ impl Checking {
         mut given: Map<String, Value>,
     ) -> Map<String, Value> {
         let takes_output = schema.get("properties").is_some_and(|known| known.get("output").is_some());
-        if !takes_output || given.get("output").is_some_and(|output| !output.is_object() && !output.is_null())
+        let is_nothing = |value: &Value| value.is_null() || value.as_str().is_some_and(str::is_empty);
+        if !takes_output
+            || !OUTPUT_MEMBERS.iter().any(|name| given.get(*name).is_some_and(|v| !is_nothing(v)))
         {
             return given;
         }
+        let mut output = match given.remove("output").unwrap_or_default() {
+            Value::Object(members) => members,
+            Value::Null => Map::new(),
+            wrong @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+                match self.misfit("output", &Value::Null, "object", wrong) {
+                    Some(Value::Object(members)) => members,
+                    Some(_) | None => Map::new(),
+                }
+            }
+        };
         for name in OUTPUT_MEMBERS {
-            if let Some(value) = given.remove(name).filter(|value| !value.is_null()) {
-                let output = given.entry("output").or_insert_with(|| json!({}));
-                if output.is_null() {
-                    *output = json!({});
-                }
-                if let Value::Object(members) = output {
-                    members.entry(name).or_insert(value);
-                }
+            let Some(value) = given.remove(name).filter(|value| !is_nothing(value)) else { continue };
+            let member = if name == "artifacts" { name } else { "notesMarkdown" };
+            if output.get(member).is_some_and(|own| !is_nothing(own) && *own != value) {
+                self.problems
+                    .push(format!("`{name}` is beside `output` and in it; send it once, in `output`"));
+            } else {
                 self.adjusted.push(format!("`{name}` belongs in `output` and was taken from beside it"));
+                output.insert(member.to_owned(), value);
             }
         }
+        given.insert("output".to_owned(), Value::Object(output));
         given
     }
 
     /// The property that an unknown name stands for. A name that resembles one without being it is a problem, since
     /// its content would be lost; any other is ignored.
     fn unknown(&mut self, place: &str, name: &str, properties: &Map<String, Value>) -> Option<String> {
-        let shown: String = name.chars().filter(|c| !c.is_control()).take(60).collect();
-        let shown = path(place, &shown);
+        let shown = path(place, &shown(name));
         let known = || properties.keys().map(String::as_str);
         if let Some(same) = same_name(name, known()) {
             self.adjusted.push(format!("`{shown}` was taken as `{same}`"));
@@ -203,31 +233,37 @@ impl Checking {
         }
         match (wanted, given) {
             ("object" | "array", Value::String(text)) => {
-                let inner =
-                    serde_json::from_str::<Value>(&text).ok().filter(|inner| type_name(inner) == wanted);
+                let inner = strict_json::parse(text.as_bytes());
                 match inner {
-                    Some(inner) => {
+                    Ok(inner) if type_name(&inner) == wanted => {
                         self.adjusted.push(format!("`{place}` was sent as a string and was read as JSON"));
                         self.value(place, schema, inner)
                     }
                     // Words where `output` wants an object are the notes.
-                    None if place == "output" => {
+                    Err(_) if place == "output" && !text.trim_start().starts_with(['{', '[']) => {
                         self.adjusted
                             .push("the text in `output` was taken as its `notesMarkdown`".to_owned());
                         Some(json!({ "notesMarkdown": text }))
                     }
-                    None => {
+                    Err(error) if text.trim_start().starts_with(['{', '[']) => {
+                        self.problems.push(format!(
+                            "`{place}` is a string with invalid JSON ({error}); send the {wanted} itself"
+                        ));
+                        self.rescued_text(place, text)
+                    }
+                    Ok(_) | Err(_) => {
                         self.problems.push(format!("`{place}` must be of type {wanted}, not a string"));
-                        None
+                        self.rescued_text(place, text)
                     }
                 }
             }
             ("integer" | "boolean", Value::String(text))
-                if serde_json::from_str::<Value>(&text)
-                    .is_ok_and(|plain| plain.is_u64() && wanted == "integer" || plain.is_boolean()) =>
+                if strict_json::parse(text.as_bytes()).is_ok_and(|plain| {
+                    if wanted == "integer" { plain.is_u64() } else { plain.is_boolean() }
+                }) =>
             {
                 self.adjusted.push(format!("`{place}` was sent as a string and was read as JSON"));
-                serde_json::from_str(&text).ok()
+                strict_json::parse(text.as_bytes()).ok()
             }
             ("array", item @ Value::Object(_)) => {
                 self.adjusted.push(format!("the {found} in `{place}` was taken as a list of one"));
@@ -252,10 +288,20 @@ impl Checking {
             }
         }
     }
+
+    /// What was sent stays in the call that is offered instead.
+    fn rescued_text(&self, place: &str, text: String) -> Option<Value> {
+        (place == "output").then(|| json!({ "notesMarkdown": text }))
+    }
+}
+
+/// A name as it is shown back.
+fn shown(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(60).collect()
 }
 
 /// A name without what separates its words and without capitals.
-fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     name.replace(['_', '-', ' '], "").to_ascii_lowercase()
 }
 
@@ -317,13 +363,20 @@ mod tests {
     #[test_case(json!({ "ackToken": "a", "output": { "artifacts": { "kind": "x" } } }), json!({ "artifacts": [{ "kind": "x" }] }); "one artifact")]
     #[test_case(json!({ "ackToken": "a", "output": { "artifacts": ["{\"kind\":\"x\"}"] } }), json!({ "artifacts": [{ "kind": "x" }] }); "artifact as text")]
     #[test_case(json!({ "ackToken": "a", "output": { "notesMarkdown": ["a", "b"] } }), json!({ "notesMarkdown": "a\nb" }); "lines")]
+    #[test_case(json!({ "ackToken": "a", "notes": "n", "output": "{\"artifacts\":[]}" }), json!({ "notesMarkdown": "n", "artifacts": [] }); "beside an output in a string")]
     fn what_is_unmistakable_is_taken_with_a_word(arguments: Value, output: Value) {
         let fitted = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap();
         assert_eq!(Value::Object(fitted.arguments), json!({ "ackToken": "a", "output": output }));
-        assert!(!fitted.adjusted.is_empty());
+        assert!(fitted.note.is_some());
     }
 
     #[test_case(json!({ "ackToken": "a", "context": "[1]" }), "must be of type object"; "another type in a string")]
+    #[test_case(json!({ "ackToken": "a", "context": "{\"a\":1,\"a\":2}" }), "duplicate key"; "two values in a string")]
+    #[test_case(json!({ "ackToken": "a", "output": "{\"notesMarkdown\":\"n\",}" }), "invalid JSON"; "broken json")]
+    #[test_case(json!({ "ackToken": "a", "output": "null" }), "must be of type object"; "json that is no object")]
+    #[test_case(json!({ "ackToken": "a", "output": { "notes": "short", "notesMarkdown": "long" } }), "say different things"; "two notes")]
+    #[test_case(json!({ "ackToken": "a", "notesMarkdown": "x", "output": { "notesMarkdown": "y" } }), "send it once"; "notes inside and beside")]
+    #[test_case(json!({ "ackToken": "a", "notes": "x", "output": [1] }), "must be of type object"; "notes beside a list")]
     #[test_case(json!({ "ackToken": "a", "outptu": { "notesMarkdown": "n" } }), "did you mean `output`"; "a typing error")]
     fn what_is_not_is_corrected_and_the_correction_fits(arguments: Value, expected: &str) {
         let error = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap_err();
@@ -340,7 +393,7 @@ mod tests {
             checked(ToolName::ContinueWorkflow, given(json!({ "ackToken": "a", "wait_for_previous": true })));
         let fitted = fitted.unwrap();
         assert_eq!(Value::Object(fitted.arguments), json!({ "ackToken": "a" }));
-        assert_eq!(fitted.adjusted, ["the unknown argument `wait_for_previous` was ignored"]);
+        assert_eq!(fitted.note.unwrap(), "the unknown argument `wait_for_previous` was ignored.");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use workrail_model::tool::ToolName;
 use crate::call::{self, Execution};
 use crate::catalogue;
 use crate::message::Ambiguity;
+use crate::repair;
 use crate::roots::Roots;
 
 const INSTRUCTIONS: &str = "WorkRail gives you a workflow one step at a time and keeps everything you do. \
@@ -51,10 +52,15 @@ impl Server {
         Self { execution, roots: Roots::default() }
     }
 
-    async fn call(&self, tool: ToolName, arguments: Option<Map<String, Value>>) -> CallToolResult {
+    async fn call(
+        &self,
+        tool: ToolName,
+        arguments: Option<Map<String, Value>>,
+        folder: Option<String>,
+    ) -> CallToolResult {
         let execution = Arc::clone(&self.execution);
         // A blocking thread: ports are synchronous, and an append must not be cancelled half-way.
-        tokio::task::spawn_blocking(move || call::run(&*execution, tool, arguments))
+        tokio::task::spawn_blocking(move || call::run(&*execution, tool, arguments, folder))
             .await
             .unwrap_or_else(|_| call::crashed())
     }
@@ -88,17 +94,19 @@ impl ServerHandler for Server {
             let message = format!("unknown tool `{}`; the tools are {known}", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };
-        let mut arguments = request.arguments;
+        let arguments = request.arguments;
         if let Some(Ambiguity(reason)) = ambiguity(&context) {
             return Ok(call::refused(tool, arguments.unwrap_or_default(), reason).into());
         }
-        if catalogue::takes_workspace(tool)
-            && !arguments.as_ref().is_some_and(|given| given.contains_key("workspacePath"))
-            && let Some(folder) = self.roots.first(&context.peer).await
-        {
-            arguments.get_or_insert_default().insert("workspacePath".to_owned(), Value::from(folder));
-        }
-        Ok(self.call(tool, arguments).await.into())
+        let names_folder = |given: &Map<String, Value>| {
+            let is_one = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+            given.iter().any(|(name, value)| repair::plain(name) == "workspacepath" && is_one(value))
+        };
+        let folder = match catalogue::takes_workspace(tool) && !arguments.as_ref().is_some_and(names_folder) {
+            true => self.roots.first(&context.peer).await,
+            false => None,
+        };
+        Ok(self.call(tool, arguments, folder).await.into())
     }
 
     async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {

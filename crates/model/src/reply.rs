@@ -272,13 +272,16 @@ pub struct Branch {
     pub next_call: Option<NextCall>,
 }
 
-/// Where a run is now, told to a caller who asked for an earlier point of it.
+/// Where a run is now, told to a caller who asked for another point of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunIsAt {
+    /// Whether the run went on from the point that was asked for; otherwise that is on another branch.
+    pub is_ahead: bool,
+    pub is_complete: bool,
     /// Counted from 1.
     pub step_number: u64,
-    /// Absent when the run is complete.
+    /// Absent when nothing is pending there, or its content cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     pub next_call: NextCall,
@@ -336,7 +339,7 @@ pub struct ReplyBody {
     pub checkpoint_token: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingBody>,
-    /// Present when the run went on from this point.
+    /// Present when the run was worked on last elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_is_at: Option<RunIsAt>,
     pub is_complete: bool,

@@ -2,15 +2,22 @@
 
 use serde_json::Value;
 use workrail_model::event::NodeKind;
+use workrail_model::reply::without_marks;
 
 use super::{NoSuchStep, RunRecord, kind_of};
 use crate::project::PathStep;
 
+/// Asks for the notes of the session in the place of a step's.
+const SESSION: &str = "session";
+
 impl RunRecord<'_> {
     /// A step with all of its notes and artifacts. `asked` is its number on the way to where the run is, its id (the
-    /// latest time it came up) or the id of a node, which may be on another branch.
+    /// latest time it came up), the id of a node, which may be on another branch, or `session` for the session's notes.
     pub fn step(&self, asked: &str) -> Result<String, NoSuchStep> {
         let asked = asked.trim();
+        if asked == SESSION {
+            return Ok(without_marks(&self.whole_session_notes()));
+        }
         let path = self.path(self.tip.node_id);
         let count = path.len();
         let unknown = || NoSuchStep { asked: asked.to_owned(), count };
@@ -65,7 +72,16 @@ impl RunRecord<'_> {
                 text.push_str("\n\n## Artifact\nIts content cannot be read.");
             }
         }
-        text
+        without_marks(&text)
+    }
+
+    fn whole_session_notes(&self) -> String {
+        let all = self.facts.session_outputs().iter().filter_map(|output| self.whole_notes(&output.payload));
+        let all: Vec<String> = all.collect();
+        match all.is_empty() {
+            true => format!("Run {}: its session has no notes of its own.", self.label()),
+            false => format!("Run {}: the notes of its session.\n\n{}", self.label(), all.join("\n\n")),
+        }
     }
 
     /// The whole context where the run is.
@@ -76,7 +92,7 @@ impl RunRecord<'_> {
         if lines.is_empty() {
             return format!("Run {}: the context is empty.", self.label());
         }
-        format!("Run {}: the context.\n\n{}", self.label(), lines.join("\n"))
+        without_marks(&format!("Run {}: the context.\n\n{}", self.label(), lines.join("\n")))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use workrail_model::reply::without_marks;
+
 use super::{RunRecord, gist, kind_of};
 use crate::search;
 
@@ -59,7 +61,7 @@ impl RunRecord<'_> {
         if more > 0 {
             lines.push(format!("- and {more} more; use more words"));
         }
-        Some(format!("Run {label}: found.\n{}", lines.join("\n")))
+        Some(without_marks(&format!("Run {label}: found.\n{}", lines.join("\n"))))
     }
 }
 

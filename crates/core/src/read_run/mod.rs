@@ -47,14 +47,20 @@ pub struct NoSuchStep {
 }
 
 impl<'a> RunRecord<'a> {
-    /// `None` when the run has no node yet.
+    /// The record of the branch that `at` is on: the one where the run continues, unless `at` is on another one. `None`
+    /// when the run has no node yet.
     pub fn of(
         facts: &'a SessionState,
         run: RunId,
+        at: Option<NodeId>,
         workflow: Option<&'a CompiledWorkflow>,
         material: &'a dyn Material,
     ) -> Option<Self> {
-        let tip = facts.preferred_tip(run).and_then(|tip| facts.node(tip))?;
+        let preferred = facts.preferred_tip(run)?;
+        let elsewhere = at.filter(|at| !facts.is_ancestor_or_self(*at, preferred));
+        let tip = elsewhere
+            .and_then(|at| facts.leaves(run).rev().find(|leaf| facts.is_ancestor_or_self(at, leaf.node_id)));
+        let tip = tip.or_else(|| facts.node(preferred))?;
         Some(Self { facts, run: facts.run(run)?, workflow, material, tip })
     }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use workrail_model::gap::Severity;
 use workrail_model::preferences::RunStatus;
-use workrail_model::reply::state_mark_of;
+use workrail_model::reply::{state_mark_of, without_marks};
 
 use super::{RunRecord, gist, kind_of};
 use crate::label::RunLabel;
@@ -24,12 +24,13 @@ const LAST_STEPS_MAX: usize = 40;
 impl RunRecord<'_> {
     /// The run at a glance; bookmarks of other branches are marks that the caller signs.
     pub fn overview(&self) -> String {
-        let mut sections = vec![self.heading()];
-        sections.extend(self.session_notes());
-        sections.extend(self.open_gaps());
+        // Recorded text never holds a mark; only the calls of other branches do.
+        let mut sections = vec![without_marks(&self.heading())];
+        sections.extend(self.session_notes().map(|text| without_marks(&text)));
+        sections.extend(self.open_gaps().map(|text| without_marks(&text)));
         sections.extend(self.other_tips());
-        sections.extend(self.context_at_a_glance());
-        sections.push(self.steps());
+        sections.extend(self.context_at_a_glance().map(|text| without_marks(&text)));
+        sections.push(without_marks(&self.steps()));
         sections.join("\n\n")
     }
 
@@ -65,7 +66,8 @@ impl RunRecord<'_> {
             self.facts.session_outputs().iter().filter_map(|output| self.whole_notes(&output.payload));
         let notes: Vec<String> = notes.map(|notes| format!("- {}", gist(&notes, GIST_BYTES_MAX))).collect();
         let newest = &notes[notes.len().saturating_sub(SESSION_NOTES_MAX)..];
-        (!newest.is_empty()).then(|| format!("## Notes of the session\n{}", newest.join("\n")))
+        (!newest.is_empty())
+            .then(|| format!("## Notes of the session (in full: `step: \"session\"`)\n{}", newest.join("\n")))
     }
 
     fn open_gaps(&self) -> Option<String> {
@@ -100,8 +102,8 @@ impl RunRecord<'_> {
             lines.push(format!("- and {} more", others.len() - BRANCHES_MAX));
         }
         Some(format!(
-            "## Other branches\nThe run continues where it was worked on last. To look at another branch, call \
-             continue_workflow with its arguments:\n{}",
+            "## Other branches\nTo look at a branch, call continue_workflow with its arguments; to read what is recorded on \
+             it, call read_run with its stateToken as `run`:\n{}",
             lines.join("\n")
         ))
     }
@@ -119,7 +121,7 @@ impl RunRecord<'_> {
             .find(|node| self.facts.is_ancestor_or_self(node.node_id, self.tip.node_id));
         let from = shared.map_or(0, |node| u64::from(node.depth) + 1);
         let call = look_call(&state_mark_of(tip.created_index), self.label());
-        format!("- from step {from}, {place}: {}", call.arguments_text())
+        format!("- from step {from}, {}: {}", without_marks(&place), call.arguments_text())
     }
 
     fn context_at_a_glance(&self) -> Option<String> {

@@ -3,6 +3,7 @@
 //! Only the newest steps that fit are looked at, so that the cost does not grow with the run (G23). Which
 //! step a node represents is in its snapshot, which the caller lends.
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 
 use workrail_model::compiled::CompiledWorkflow;
@@ -21,14 +22,14 @@ use crate::render::prompt::{functions, render_title, title_without_secrets};
 
 /// In the place of a title that cannot be read: the notes beside it can.
 const TITLE_UNKNOWN: &str = "(step unknown: its snapshot is missing or damaged)";
-const RECAP_BYTES_MAX: usize = 2000;
-const DOWNSTREAM_BYTES_MAX: usize = 1300;
+const RECAP_BYTES_MAX: usize = 1500;
+const DOWNSTREAM_BYTES_MAX: usize = 800;
 /// One long report must not hide all the others.
-const ENTRY_BYTES_MAX: usize = 1200;
-const FUNCTIONS_BYTES_MAX: usize = 700;
+const ENTRY_BYTES_MAX: usize = 1000;
+const FUNCTIONS_BYTES_MAX: usize = 500;
 /// How far beyond a point its functions are looked for.
 const FUNCTION_STEPS_MAX: usize = 12;
-const BRANCHES_MAX: usize = 5;
+const BRANCHES_MAX: usize = 3;
 const BRANCH_SUMMARY_BYTES_MAX: usize = 120;
 const TITLE_BYTES_MAX: usize = 120;
 /// What the quotation marks and the heading of an entry cost beside its words.
@@ -37,9 +38,9 @@ const ENTRY_OVERHEAD_BYTES: usize = 60;
 const QUOTE_BYTES: usize = 2;
 
 const POLICY: &str = "kept the first step, the latest plan and the most recent entries";
-const GOAL_SHOWN_BYTES_MAX: usize = 300;
-const SESSION_NOTES_MAX: usize = 3;
-const KEPT_ENTRY_BYTES_MAX: usize = 900;
+const GOAL_SHOWN_BYTES_MAX: usize = 240;
+const SESSION_NOTES_MAX: usize = 2;
+const KEPT_ENTRY_BYTES_MAX: usize = 500;
 /// How far back a plan is looked for beyond what is told.
 const PLAN_STEPS_MAX: usize = 64;
 
@@ -103,7 +104,7 @@ impl Recovering<'_> {
             .current_outputs(root.node_id, attempt)
             .rev()
             .find_map(|output| notes(&output.payload))?;
-        Some(self.entry(root, root, &truncate_with_marker(words, KEPT_ENTRY_BYTES_MAX)))
+        Some(self.entry(root, root, &kept(words)))
     }
 
     /// The newest notes of a step that plans, among those that are too old to be told; `seen` are told already.
@@ -120,7 +121,7 @@ impl Recovering<'_> {
                 .iter()
                 .rev()
                 .find_map(|entry| Some((entry.node, notes(&entry.output.payload)?)))?;
-            Some(self.entry(step.node, at, &truncate_with_marker(words, KEPT_ENTRY_BYTES_MAX)))
+            Some(self.entry(step.node, at, &kept(words)))
         })
     }
 
@@ -184,6 +185,8 @@ impl Recovering<'_> {
         let tip = self.facts.node(self.facts.preferred_tip(run)?).filter(|tip| tip.node_id != node)?;
         let state = self.snapshots.state_at(tip);
         Some(RunIsAt {
+            is_ahead: self.facts.is_ancestor_or_self(node, tip.node_id),
+            is_complete: state.as_ref().is_some_and(EngineState::is_complete),
             step_number: u64::from(tip.depth) + 1,
             title: state.as_ref().and_then(|state| self.title(tip, state)),
             next_call: look_call(&state_mark_of(tip.created_index), RunLabel::of(run)),
@@ -253,6 +256,13 @@ impl Recovering<'_> {
         };
         Some(without_marks(&truncate_with_marker(&title, TITLE_BYTES_MAX)))
     }
+}
+
+/// As much of a note as its quotation has room for.
+fn kept(words: &str) -> Cow<'_, str> {
+    let shown = truncate_with_marker(words, KEPT_ENTRY_BYTES_MAX);
+    let quotes = shown.lines().count() * QUOTE_BYTES;
+    truncate_with_marker(words, KEPT_ENTRY_BYTES_MAX.saturating_sub(quotes))
 }
 
 /// Whether a step's id says that it plans.

@@ -16,10 +16,10 @@ use super::{OpenGap, ReplyInput, ReplyMoment};
 use crate::reason::GapCloser;
 
 const BLOCKERS_BYTES_MAX: usize = 4000;
-const REFERENCES_BYTES_MAX: usize = 800;
-const WARNINGS_BYTES_MAX: usize = 800;
-const OTHER_RUNS_BYTES_MAX: usize = 500;
-const BRANCHES_BYTES_MAX: usize = 2400;
+const REFERENCES_BYTES_MAX: usize = 700;
+const WARNINGS_BYTES_MAX: usize = 700;
+const OTHER_RUNS_BYTES_MAX: usize = 400;
+const BRANCHES_BYTES_MAX: usize = 1500;
 const FACTS_BYTES_MAX: usize = 500;
 const GAPS_BYTES_MAX: usize = 2000;
 
@@ -52,7 +52,7 @@ pub(super) fn parts(input: &ReplyInput<'_>, body: &ReplyBody) -> Vec<String> {
 
 fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     let mut lines = vec![heading(input, body)];
-    lines.extend(body.run_is_at.as_ref().map(moved_on));
+    lines.extend(body.run_is_at.as_ref().map(|now| moved_on(now, body.pending.is_some())));
     match input.moment {
         ReplyMoment::Blocked { in_a_row, .. } => {
             lines.push(blocked(BLOCKED, &body.run.label, &body.blockers));
@@ -78,18 +78,30 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     lines.join("\n\n")
 }
 
-/// First of all: whoever asks for an earlier point most often wants the run.
-fn moved_on(now: &RunIsAt) -> String {
+/// First of all: whoever asks for another point most often wants the run.
+fn moved_on(now: &RunIsAt, has_step: bool) -> String {
     let place = match &now.title {
+        _ if now.is_complete => "complete".to_owned(),
         Some(title) => format!("at step {}, \"{title}\"", now.step_number),
-        None => "complete".to_owned(),
+        None => format!("at step {}, which cannot be read", now.step_number),
     };
-    format!(
-        "NOTE: this is an earlier step. The run went on and is now {place}. To continue there, call {} with:\n{}\nTo \
-         take another way from here instead, complete the step below: that makes a new branch, and nothing is lost.",
+    let (what, effect) = match now.is_ahead {
+        true => {
+            ("this is an earlier step. The run went on and is now", "makes a new branch, and nothing is lost")
+        }
+        false => {
+            ("this is another branch. The run was worked on last elsewhere and is", "continues this branch")
+        }
+    };
+    let mut text = format!(
+        "NOTE: {what} {place}. To continue there, call {} with:\n{}",
         now.next_call.tool,
         now.next_call.arguments_text()
-    )
+    );
+    if has_step {
+        text.push_str(&format!("\nCompleting the step below {effect}."));
+    }
+    text
 }
 
 fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
