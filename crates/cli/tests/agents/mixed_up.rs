@@ -88,8 +88,9 @@ impl Confused {
         }
         let own = self.meant(run);
         for part in ["ackToken", "stateToken", "stepId"] {
-            if let Some(sent) = call.get(part).and_then(Value::as_str) {
-                assert_eq!(sent.trim(), own[part], "a wrong advance by {part}: {call}");
+            // An empty argument is an absent one, and a short token in capitals is the same token.
+            if let Some(sent) = call.get(part).and_then(Value::as_str).filter(|sent| !sent.is_empty()) {
+                assert_eq!(sent.trim().to_lowercase(), own[part], "a wrong advance by {part}: {call}");
             }
         }
         assert!(call.get("checkpointToken").is_some() || call.get("ackToken").is_some(), "{call}");
