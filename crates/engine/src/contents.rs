@@ -17,6 +17,7 @@ use workrail_ports::content::ContentStore;
 
 use crate::error;
 
+// A constant: zero would not compile.
 const WORKFLOWS_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("a literal above zero");
 const SNAPSHOTS_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("a literal above zero");
 

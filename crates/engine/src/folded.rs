@@ -16,6 +16,7 @@ use workrail_ports::cache::CachedProjection;
 use workrail_ports::session_store::SessionSlice;
 
 /// Sessions kept folded at once; beyond it the longest unused one is forgotten and read again.
+// A constant: zero would not compile.
 const SESSIONS_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("a literal above zero");
 
 #[derive(Debug)]

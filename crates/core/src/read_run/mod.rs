@@ -1,6 +1,6 @@
 //! The agent's memory of a run: what was asked, done and decided, read from the record and never from the chat.
 //!
-//! Everything is told as text, in pages that fit a reply. Nothing here can change anything (G36, G56).
+//! The answers are text, in pages that fit a reply. Reading changes nothing (G36, G56).
 //!
 //! Code map: `overview` the run at a glance, `detail` one step or the context in full, `find` a search in the run,
 //! `pages` how a long text is cut.

@@ -41,7 +41,7 @@ const POLICY: &str = "kept the first step, the latest plan and the most recent e
 const GOAL_SHOWN_BYTES_MAX: usize = 240;
 const SESSION_NOTES_MAX: usize = 2;
 const KEPT_ENTRY_BYTES_MAX: usize = 500;
-/// How far back a plan is looked for beyond what is told.
+/// How many older steps are searched for a plan.
 const PLAN_STEPS_MAX: usize = 64;
 
 /// Lends the execution state of a node; `None` where its content cannot be read.

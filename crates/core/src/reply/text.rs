@@ -78,7 +78,7 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     lines.join("\n\n")
 }
 
-/// First of all: whoever asks for another point most often wants the run.
+/// Comes first: a caller with an old token usually wants the current step.
 fn moved_on(now: &RunIsAt, has_step: bool) -> String {
     let place = match &now.title {
         _ if now.is_complete => "complete".to_owned(),
@@ -312,7 +312,7 @@ fn branches(moment: ReplyMoment<'_>, body: &ReplyBody) -> Option<String> {
         };
         let newest = if branch.preferred { ", worked on last" } else { "" };
         let far = if branch.steps == 1 { "1 step".to_owned() } else { format!("{} steps", branch.steps) };
-        // Where the run is now is told at the top.
+        // The top of the reply already has the call for the current step.
         let look = branch.next_call.as_ref().filter(|_| !(branch.preferred && is_told));
         let look = look.map_or_else(String::new, |call| format!(" Look at it: {}", call.arguments_text()));
         let line = format!("\n- {far} on, {stand}{newest}. It recorded: {}{look}", branch.summary);

@@ -16,6 +16,7 @@ use workrail_ports::workflow_source::{Candidate, Stamp};
 /// Two full sets of files: two large workspaces do not push each other out.
 const FILES_MAX: usize = 20_000;
 /// Compiled workflows are large; those that are started are few.
+// A constant: zero would not compile.
 const COMPILED_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("a literal above zero");
 
 /// A file's content and the id that it claims.
