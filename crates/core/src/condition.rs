@@ -158,7 +158,7 @@ fn lenient_equals(found: Option<&Value>, wanted: &Value) -> bool {
     }
 }
 
-fn folded(text: &str) -> String {
+pub(crate) fn folded(text: &str) -> String {
     js_trim(text).to_lowercase()
 }
 

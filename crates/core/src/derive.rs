@@ -8,7 +8,7 @@
 use workrail_model::canonical::to_canonical;
 use workrail_model::capability::Capability;
 use workrail_model::digest::Sha256;
-use workrail_model::event::{DivergenceReason, OutputChannel};
+use workrail_model::event::{DivergenceReason, EventIndex, OutputChannel};
 use workrail_model::id::{
     ApprovalId, AssessmentRecordId, AttemptId, CapObsId, ChangeId, ConsequenceId, ContextId, DivergenceId,
     EventId, GapId, NodeId, OutputId, RunId, SessionId, TraceId, ValidationId,
@@ -102,6 +102,12 @@ pub(crate) fn gap_id(node: NodeId, attempt: AttemptId, reason: Reason, subject: 
 
 pub fn context_id(node: NodeId, attempt: AttemptId) -> ContextId {
     ContextId::from_bits(of_attempt("workrail/context/1", node, attempt, &[]))
+}
+
+/// A person's answer at a node; the place in the log tells it apart from the one before.
+pub(crate) fn answer_id(node: NodeId, next: EventIndex) -> ContextId {
+    let rest: [&[u8]; 2] = [&node.bits(), &next.get().to_be_bytes()];
+    ContextId::from_bits(bits_80("workrail/answer/1", &rest))
 }
 
 pub(crate) fn trace_id(node: NodeId, attempt: AttemptId) -> TraceId {

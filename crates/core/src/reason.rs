@@ -80,9 +80,29 @@ pub(crate) fn gap_closer(reason: Reason) -> GapCloser {
     }
 }
 
-/// What an advance that meets this reason does.
-pub(crate) fn on_advance(reason: Reason, autonomy: Autonomy) -> Outcome {
-    disposition(reason, autonomy).outcome()
+/// How often never-stop asks the agent again for what it can supply itself, before it records the gap.
+pub(crate) const TRIES_BEFORE_GAP: usize = 2;
+
+/// What an advance that meets this reason does, after so many refusals of the same step in a row. No mode waits for a
+/// person under never-stop; the agent's own slips are given back to it a little longer (decision 46).
+pub(crate) fn on_advance(reason: Reason, autonomy: Autonomy, refused: usize) -> Outcome {
+    match disposition(reason, autonomy).outcome() {
+        Outcome::RecordGap(Severity::Critical) if can_be_supplied(reason) && refused < TRIES_BEFORE_GAP => {
+            Outcome::Block
+        }
+        outcome => outcome,
+    }
+}
+
+/// Whether the agent can supply by itself what is missing.
+fn can_be_supplied(reason: Reason) -> bool {
+    match reason {
+        Reason::ContractViolation(_) | Reason::Unexpected(Unexpected::LoopLimitReached) => true,
+        Reason::UserOnlyDependency(_)
+        | Reason::CapabilityMissing(_)
+        | Reason::Unexpected(Unexpected::InvariantViolation | Unexpected::StorageCorruptionDetected)
+        | Reason::Advisory(_) => false,
+    }
 }
 
 /// The code of a blocker with this reason; an advisory never blocks and has none.
@@ -128,7 +148,8 @@ pub(crate) fn advisory_severity(advisory: Advisory) -> Severity {
     match advisory {
         Advisory::PreferencesAboveRecommendation
         | Advisory::LoopLimitReached
-        | Advisory::CapabilityDegraded => Severity::Warning,
+        | Advisory::CapabilityDegraded
+        | Advisory::ContextKeyNeverSet => Severity::Warning,
         Advisory::ReferenceUnresolved => Severity::Info,
     }
 }
@@ -137,7 +158,9 @@ pub(crate) fn advisory_severity(advisory: Advisory) -> Severity {
 /// policy never suppresses a disclosure.
 pub(crate) fn warns(policy: RiskPolicy, advisory: Advisory) -> bool {
     let boldest_still_warned = match advisory {
-        Advisory::PreferencesAboveRecommendation | Advisory::LoopLimitReached => RiskPolicy::Aggressive,
+        Advisory::PreferencesAboveRecommendation
+        | Advisory::LoopLimitReached
+        | Advisory::ContextKeyNeverSet => RiskPolicy::Aggressive,
         Advisory::CapabilityDegraded => RiskPolicy::Balanced,
         Advisory::ReferenceUnresolved => RiskPolicy::Conservative,
     };
@@ -171,7 +194,7 @@ mod tests {
         [RiskPolicy::Conservative, RiskPolicy::Balanced, RiskPolicy::Aggressive];
 
     /// Every reason there is.
-    const REASONS: [Reason; 21] = [
+    const REASONS: [Reason; 22] = [
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserSecretOrToken),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserAccountAccess),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserArtifact),
@@ -193,6 +216,7 @@ mod tests {
         Reason::Advisory(Advisory::LoopLimitReached),
         Reason::Advisory(Advisory::CapabilityDegraded),
         Reason::Advisory(Advisory::ReferenceUnresolved),
+        Reason::Advisory(Advisory::ContextKeyNeverSet),
     ];
 
     fn blocker_code(reason: Reason) -> Option<Code> {
@@ -259,6 +283,7 @@ mod tests {
             Reason::Advisory(Advisory::LoopLimitReached) => (18, discloses(Severity::Warning)),
             Reason::Advisory(Advisory::CapabilityDegraded) => (19, discloses(Severity::Warning)),
             Reason::Advisory(Advisory::ReferenceUnresolved) => (20, discloses(Severity::Info)),
+            Reason::Advisory(Advisory::ContextKeyNeverSet) => (21, discloses(Severity::Warning)),
         }
     }
 
@@ -269,7 +294,7 @@ mod tests {
             assert_eq!(position, row_position, "{reason:?}");
             assert_eq!(AUTONOMIES.map(|autonomy| disposition(reason, autonomy)), expected, "{reason:?}");
             assert_eq!(
-                AUTONOMIES.map(|autonomy| on_advance(reason, autonomy)),
+                AUTONOMIES.map(|autonomy| on_advance(reason, autonomy, TRIES_BEFORE_GAP)),
                 expected.map(Disposition::outcome)
             );
         }
@@ -292,9 +317,17 @@ mod tests {
     }
 
     #[test]
-    fn never_stop_never_blocks() {
+    fn never_stop_asks_the_agent_twice_and_nobody_else() {
         for reason in REASONS {
-            assert_ne!(on_advance(reason, Autonomy::FullAutoNeverStop), Outcome::Block, "{reason:?}");
+            let at = |refused| on_advance(reason, Autonomy::FullAutoNeverStop, refused);
+            assert_ne!(at(TRIES_BEFORE_GAP), Outcome::Block, "{reason:?}");
+            let asks = at(0) == Outcome::Block;
+            assert_eq!(asks, at(TRIES_BEFORE_GAP - 1) == Outcome::Block, "{reason:?}");
+            let agents = matches!(
+                reason,
+                Reason::ContractViolation(_) | Reason::Unexpected(Unexpected::LoopLimitReached)
+            );
+            assert_eq!(asks, agents, "{reason:?}");
         }
     }
 

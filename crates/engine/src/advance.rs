@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use workrail_core::decide::advance::{Advance, AdvanceRequest, Decision, advance, recorded};
+use workrail_core::decide::kept::{self, Kept};
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::{AdvanceRecord, SessionState};
@@ -10,8 +11,8 @@ use workrail_core::reply::look_call;
 use workrail_core::token::{NodeFacts, VerifiedToken, check_scope};
 use workrail_model::digest::BlobRef;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::event::{AdvanceOutcome, Context};
-use workrail_model::id::{AttemptId, RunId};
+use workrail_model::event::{AdvanceOutcome, Context, OutputPayload};
+use workrail_model::id::{AttemptId, NodeId, RunId};
 use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::strict_json;
 use workrail_model::token::TokenKind;
@@ -63,6 +64,7 @@ impl<S: Store> Engine<S> {
                 snapshot: &snapshot,
                 workflow: &workflow,
                 request: &sent,
+                kept: self.kept(facts, at.node, attempt),
                 preferences: wish,
                 observed: &observed,
                 snapshots: &content,
@@ -87,6 +89,33 @@ impl<S: Store> Engine<S> {
             let tokens = self.outcome_tokens(facts, at, record)?;
             sign(&decided.reply, &tokens, self.signer.bookmarks(facts))
         })
+    }
+
+    /// What the refused attempt before this one left. What cannot be read is not kept: then it is asked for again.
+    pub(crate) fn kept(&self, facts: &SessionState, node: NodeId, attempt: AttemptId) -> Kept {
+        match kept::retried(facts, node, attempt) {
+            None => Kept::default(),
+            Some(refused) => self.delivered_by(facts, node, refused),
+        }
+    }
+
+    /// The notes and artifacts that an attempt left.
+    pub(crate) fn delivered_by(&self, facts: &SessionState, node: NodeId, attempt: AttemptId) -> Kept {
+        let mut kept = Kept::default();
+        for output in facts.outputs(node).iter().filter(|output| output.attempt == Some(attempt)) {
+            match &output.payload {
+                OutputPayload::Notes { notes_markdown, full_text_ref } => {
+                    let whole = full_text_ref.and_then(|text| self.store.blob(text).ok());
+                    let whole = whole.and_then(|bytes| String::from_utf8(bytes).ok());
+                    kept.notes = Some(whole.unwrap_or_else(|| notes_markdown.as_str().to_owned()));
+                }
+                OutputPayload::ArtifactRef { sha256, .. } => {
+                    let bytes = self.store.blob(*sha256).ok();
+                    kept.artifacts.extend(bytes.and_then(|bytes| strict_json::parse(&bytes).ok()));
+                }
+            }
+        }
+        kept
     }
 
     /// The node and attempt of the ack, when everything the caller said agrees on them (G34, G35).

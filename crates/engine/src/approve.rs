@@ -1,28 +1,55 @@
-//! A decision on the step that waits for a person; no tool of an agent leads here (G63).
+//! What a person decides about a step that waits for them; no tool of an agent leads here (G63).
 
-use workrail_core::decide::approve::{Approve, approve};
+use serde_json::Value;
+use workrail_core::decide::approve::{Approve, GiveAnswer, answer, approve};
 use workrail_core::interpret::{AskedConfirmation, asked_confirmation};
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::render_title;
 use workrail_core::resume::RunPlace;
 use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
+use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::Context;
 use workrail_model::id::{NodeId, SessionId};
-use workrail_model::name::StepId;
+use workrail_model::name::{ContextKey, StepId};
 
 use crate::cards::Named;
 use crate::{Engine, Store, error};
 
-/// A step that waits for a person.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A step that waits for a person, with what they decide about.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Waiting {
     pub session: SessionId,
     pub node: NodeId,
     pub label: String,
     pub workflow: String,
+    pub goal: Option<String>,
     pub step: StepId,
     pub title: String,
+    /// What the agent submitted: a decision is about exactly this.
+    pub submitted: Sha256,
+    pub notes: Option<String>,
+    pub artifacts: Vec<Value>,
+    /// Whether an approval is asked for. Otherwise there are only questions.
+    pub asks_approval: bool,
+    pub questions: Vec<Question>,
+    /// The decision that this one takes the place of.
+    pub earlier: Option<EarlierDecision>,
+}
+
+/// A question that only a person can answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    pub key: ContextKey,
+    pub description: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlierDecision {
+    pub decision: ApprovalDecision,
+    /// Whether it was about what is submitted now.
+    pub is_for_this: bool,
 }
 
 impl<S: Store> Engine<S> {
@@ -40,51 +67,89 @@ impl<S: Store> Engine<S> {
     ) -> Result<Waiting, Box<ErrorEnvelope>> {
         let content = self.content();
         let workflow = content.workflow(place.workflow_hash)?;
-        // What was refused for want of a person waits, wherever it is; a gate that nobody ran into, at the tip.
         let refused = facts.nodes(place.run).filter_map(|node| {
-            let last = facts.latest_advance(node.node_id).filter(|last| last.waits_for_person())?;
-            Some((last.event_index, node))
+            let last = facts.latest_advance(node.node_id).filter(|last| last.asks_a_person())?;
+            Some((last, last.submitted?, node))
         });
-        let refused = refused.max_by_key(|(index, _)| *index).map(|(_, node)| node);
-        let tip = facts.node(place.tip).ok_or_else(|| error::internal("a tip is folded"))?;
-        let node = refused.unwrap_or(tip);
+        // Where nothing was submitted there is nothing to decide about.
+        let (last, submitted, node) = refused
+            .max_by_key(|(last, ..)| last.event_index)
+            .ok_or_else(|| error::nothing_to_approve(label))?;
         let snapshot = content.snapshot(node.snapshot_ref)?;
-        let context = facts.context_at(node.node_id).map_err(|cause| error::context(&cause))?;
+        let context = facts.context_of_retry(node.node_id).map_err(|cause| error::context(&cause))?;
         let pending = snapshot.state().pending_step().ok_or_else(|| error::nothing_to_approve(label))?;
+        let step = workflow.step(&pending.step_id).ok_or_else(|| error::nothing_to_approve(label))?;
+        let delivered = self.delivered_by(facts, node.node_id, last.attempt);
+        let unanswered = |key: &ContextKey| context.get(key.as_str()).is_none_or(Value::is_null);
+        let questions = step.user_dependencies.iter().filter_map(|own| {
+            let key = own.context_key.clone().filter(unanswered)?;
+            Some(Question { key, description: own.description.clone() })
+        });
         let gate = asked_confirmation(&workflow, pending, &context) == AskedConfirmation::Approval;
-        if refused.is_none() && !gate {
-            return Err(error::nothing_to_approve(label));
-        }
+        let earlier = facts.approval(node.node_id, &pending.step_id).map(|found| EarlierDecision {
+            decision: found.data.decision,
+            is_for_this: found.data.submitted == Some(submitted),
+        });
         Ok(Waiting {
             session: facts.session_id(),
             node: node.node_id,
             label: RunLabel::of(place.run).to_string(),
             workflow: workflow.name.clone(),
+            goal: context.get("goal").and_then(Value::as_str).map(str::to_owned),
             step: pending.step_id.clone(),
             title: render_title(&workflow, pending, &context),
+            submitted,
+            notes: delivered.notes,
+            artifacts: delivered.artifacts,
+            asks_approval: gate || step.user_dependencies.iter().any(|own| own.context_key.is_none()),
+            questions: questions.collect(),
+            earlier,
         })
     }
 
-    /// Records the decision on the step that the person was shown.
+    /// Records the decision on what the person was shown.
     pub fn approve(
         &self,
         label: &str,
         seen: &Waiting,
-        decision: ApprovalDecision,
+        (decision, reason): (ApprovalDecision, Option<&str>),
         origin: ApprovalOrigin,
     ) -> Result<(), Box<ErrorEnvelope>> {
+        if !seen.asks_approval {
+            return Err(error::a_question(label, &seen.questions));
+        }
         let (session, place) = self.run_by_label(label)?;
         let recorded = self.hold(session, |held| {
             let facts = held.state();
-            // Asked again under the lock: the step that the person saw must be the one that waits.
+            // Asked again under the lock: what the person saw must be what waits.
             if self.waiting_in(facts, &place, label)? != *seen {
-                return Err(error::nothing_to_approve(label));
+                return Err(error::changed_since_shown(label));
             }
             let (node, step) = (seen.node, seen.step.clone());
+            let submitted = seen.submitted;
             let minting = self.minting()?;
-            let plan = approve(Approve { facts, node, step, decision, origin, minting })
+            let plan = approve(Approve { facts, node, step, decision, submitted, reason, origin, minting })
                 .map_err(|cause| error::decide(&cause))?;
             held.append(plan)
+        });
+        recorded.map_err(|refused| error::locked_for_command(session, refused))
+    }
+
+    /// Records a person's answers to questions of the step that waits.
+    pub fn give_answer(&self, label: &str, values: Context) -> Result<Waiting, Box<ErrorEnvelope>> {
+        let (session, place) = self.run_by_label(label)?;
+        let recorded = self.hold(session, |held| {
+            let facts = held.state();
+            let waiting = self.waiting_in(facts, &place, label)?;
+            let asked = |key: &str| waiting.questions.iter().any(|own| own.key.as_str() == key);
+            if let Some(unknown) = values.as_map().keys().find(|key| !asked(key)) {
+                return Err(error::not_a_question(label, unknown, &waiting.questions));
+            }
+            let minting = self.minting()?;
+            let plan = answer(GiveAnswer { facts, node: waiting.node, values, minting })
+                .map_err(|cause| error::decide(&cause))?;
+            held.append(plan)?;
+            Ok(waiting)
         });
         recorded.map_err(|refused| error::locked_for_command(session, refused))
     }

@@ -54,7 +54,7 @@ use workrail_ports::session_store::{SessionReader, SessionStore};
 use workrail_ports::workflow_source::WorkflowSource;
 use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
-pub use approve::Waiting;
+pub use approve::{EarlierDecision, Question, Waiting};
 use cards::Cards;
 use catalog::Catalog;
 use contents::{Content, Contents};

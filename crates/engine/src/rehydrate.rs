@@ -1,6 +1,7 @@
 //! `continue_workflow` without an ack: the pending step again, from facts, without any write (G36).
 
 use workrail_core::decide::disclose;
+use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::reply::recovery::{Reader, Recovering, Snapshots as _};
@@ -47,7 +48,7 @@ impl Reading<'_> {
             let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
             let snapshot = self.content.snapshot(node.snapshot_ref)?;
             let workflow = self.content.workflow(at.workflow)?;
-            let context = facts.context_at(at.node).map_err(|cause| error::context(&cause))?;
+            let context = facts.context_of_retry(at.node).map_err(|cause| error::context(&cause))?;
             let state = snapshot.state();
             let body = render(&ReplyInput {
                 facts,
@@ -61,8 +62,14 @@ impl Reading<'_> {
                 beside: self.beside(facts, at, &workflow, &context, workspace),
             })
             .map_err(|cause| error::step_text(&cause))?;
-            // A fresh attempt: two chats that resume one node fork instead of one losing its work.
-            let attempt = fresh_attempt(self.entropy)?;
+            // A fresh attempt: two chats that resume one node fork instead of one losing its work. A refused attempt is
+            // tried again instead, because what it sent is kept for its retry (G47).
+            let attempt = match facts.latest_advance(at.node) {
+                Some(last) if matches!(last.outcome, AdvanceOutcome::Blocked { .. }) => {
+                    derive::retry_attempt(last.attempt)
+                }
+                Some(_) | None => fresh_attempt(self.entropy)?,
+            };
             let attempts = Attempts::both(attempt, state.pending_step().is_some());
             reply::sign(&body, &self.signer.tokens(session, at, attempts), self.signer.bookmarks(facts))
         })

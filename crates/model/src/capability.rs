@@ -113,17 +113,19 @@ impl Provenance {
         }
     }
 
-    /// The grade that the kind earns.
-    pub(crate) fn earned_grade(&self) -> EnforcementGrade {
+    /// The grade that the kind earns. A use may be of either: it is strong only where more than the agent's word
+    /// shows it.
+    fn earns(&self, grade: EnforcementGrade) -> bool {
         match self {
-            Self::ProbeStep { .. } | Self::AttemptedUse { .. } => EnforcementGrade::Strong,
-            Self::ManualClaim { .. } => EnforcementGrade::Weak,
+            Self::ProbeStep { .. } => grade == EnforcementGrade::Strong,
+            Self::AttemptedUse { .. } => true,
+            Self::ManualClaim { .. } => grade == EnforcementGrade::Weak,
         }
     }
 
     /// What a stored provenance must also satisfy; the error names the broken rule.
     pub fn check(&self) -> Result<(), &'static str> {
-        if self.grade() != self.earned_grade() {
+        if !self.earns(self.grade()) {
             return Err("provenance.enforcementGrade is not the grade of provenance.kind");
         }
         match self {

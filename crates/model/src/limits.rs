@@ -20,6 +20,8 @@ pub const BLOCKER_FIX_BYTES_MAX: usize = 1024;
 
 /// One sentence or two; the evidence is linked, not copied.
 pub const SUMMARY_BYTES_MAX: usize = 512;
+/// A step id and a name.
+pub const GAP_CAUSE_BYTES_MAX: usize = 256;
 
 pub const TRACE_ENTRIES_MAX: usize = 25;
 pub(crate) const TRACE_REFS_MAX: usize = 10;

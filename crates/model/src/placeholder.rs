@@ -18,18 +18,41 @@ pub const SESSION_NOTES: &str = "<what is worth keeping>";
 pub const GAP_ID: &str = "<id of the gap>";
 pub const GAP_SUMMARY: &str = "<how the gap was closed>";
 
-const FIXED: [&str; 6] =
-    [STEP_NOTES, SHORTER_STEP_NOTES, CHECKPOINT_NOTES, SESSION_NOTES, GAP_ID, GAP_SUMMARY];
+/// In the fields of an artifact and in context values that the caller fills in.
+pub const YOUR_TEXT: &str = "<your text>";
+pub const A_NUMBER: &str = "<a number>";
+pub const TRUE_OR_FALSE: &str = "<true or false>";
+pub const AN_ITEM: &str = "<one item>";
+
+const FIXED: [&str; 10] = [
+    STEP_NOTES,
+    SHORTER_STEP_NOTES,
+    CHECKPOINT_NOTES,
+    SESSION_NOTES,
+    GAP_ID,
+    GAP_SUMMARY,
+    YOUR_TEXT,
+    A_NUMBER,
+    TRUE_OR_FALSE,
+    AN_ITEM,
+];
+const ONE_OF_START: &str = "<one of: ";
 /// No longer printed; replies that were stored before still show them.
 const FORMER: [&str; 2] = ["<id>", "<how>"];
 const LONG_TEXT_START: &str = "<your text of ";
 const LONG_TEXT_END: &str = " bytes>";
 /// A placeholder with all its decoration is not longer than this; what is longer is not looked at.
-const DECORATED_BYTES_MAX: usize = 256;
+const DECORATED_BYTES_MAX: usize = 2048;
 
 /// Stands for a text of the caller's that is too long to be repeated.
 pub fn long_text(bytes: usize) -> String {
     format!("{LONG_TEXT_START}{bytes}{LONG_TEXT_END}")
+}
+
+/// Stands for one of these values, so that none of them is the one at hand.
+pub fn one_of<T: AsRef<str>>(values: &[T]) -> String {
+    let values: Vec<&str> = values.iter().map(AsRef::as_ref).collect();
+    format!("{ONE_OF_START}{}>", values.join(" | "))
 }
 
 /// Whether a text is one of our placeholders and nothing else. Quotes, Markdown, escapes, white space and a full stop
@@ -43,7 +66,8 @@ pub fn is_placeholder(text: &str) -> bool {
         let bytes = bare.strip_prefix(LONG_TEXT_START)?.strip_suffix(LONG_TEXT_END)?;
         Some(!bytes.is_empty() && bytes.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    FIXED.contains(&bare.as_str()) || FORMER.contains(&bare.as_str()) || is_long_text() == Some(true)
+    let is_choice = bare.starts_with(ONE_OF_START) && bare.ends_with('>') && bare.matches('<').count() == 1;
+    is_choice || FIXED.contains(&bare.as_str()) || FORMER.contains(&bare.as_str()) || is_long_text() == Some(true)
 }
 
 /// The text without escapes and without what was put around it, in lower case, with single spaces.
@@ -89,7 +113,7 @@ mod tests {
 
     #[test]
     fn every_placeholder_is_recognised_and_other_words_are_not() {
-        for text in FIXED.into_iter().chain(FORMER).map(str::to_owned).chain([long_text(9005)]) {
+        for text in FIXED.into_iter().chain(FORMER).map(str::to_owned).chain([long_text(9005), one_of(&["small", "large"])]) {
             assert!(is_placeholder(&text), "{text}");
             let escaped = text.replace('<', "&lt;").replace('>', "&gt;");
             for decorated in [

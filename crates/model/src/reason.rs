@@ -66,6 +66,8 @@ pub enum Advisory {
     LoopLimitReached,
     CapabilityDegraded,
     ReferenceUnresolved,
+    /// Steps were passed over because a context key that decides about them was never set.
+    ContextKeyNeverSet,
 }
 
 /// Category and detail, as a gap records them.

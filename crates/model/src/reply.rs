@@ -172,6 +172,8 @@ pub enum WarningCode {
     PreferencesAboveRecommendation,
     /// A document that the workflow points at was not found.
     ReferenceUnresolved,
+    /// Steps were passed over because a context key that decides about them was never set.
+    ContextKeyNeverSet,
     /// A preferred capability is unavailable, so the plainer path is taken.
     CapabilityDegraded,
     /// A loop ended at its limit although it was to continue.

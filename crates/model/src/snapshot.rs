@@ -36,6 +36,8 @@ pub struct ActiveLoop {
 pub enum LoopDecision {
     Continue,
     Stop,
+    /// None was given, however often it was asked for, and nobody is waited for (decision 46).
+    AssumedStop,
 }
 
 /// The step that waits to be done.

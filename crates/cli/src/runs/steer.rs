@@ -1,21 +1,28 @@
-//! What is meant for a person to do to a run: approving a step, or rejecting it (G63).
+//! What is meant for a person to do to a run: approving what a step submitted, rejecting it, answering a question (G63).
 //!
-//! It needs a terminal and the run's label typed into it. An agent with a shell can do both; see `presence`.
+//! A decision needs a terminal and the run's label typed into it. An agent with a shell can do both; see `presence`. An
+//! answer needs neither: an agent can send it as well, with the call that completes the step.
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use serde_json::json;
+use serde_json::{Map, Value, json};
+use workrail_engine::{EarlierDecision, Waiting};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
+use workrail_model::event::Context;
+use workrail_model::text::truncate_with_marker;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::presence::Recorded;
 use crate::{presence, wiring};
 
+/// What is shown of the notes and of each artifact; `workrail show` has all of it.
+const SHOWN_BYTES_MAX: usize = 4096;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum SteerCommand {
-    /// Approve the step that a run is waiting on. Asks you to type the run's label.
+    /// Approve what a run has submitted for approval. Shows it and asks you to type the run's label.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail approve amber-falcon"))]
     Approve {
         /// The run's two-word label, such as amber-falcon.
@@ -24,42 +31,81 @@ pub(crate) enum SteerCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Reject the step that a run is waiting on. Asks you to type the run's label.
-    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail reject amber-falcon"))]
+    /// Reject what a run has submitted for approval. Shows it and asks you to type the run's label.
+    #[command(after_help = format!(
+        "{EXIT_CODES}\n\nExample: workrail reject amber-falcon --reason \"Keep the old table until Monday\""
+    ))]
     Reject {
         /// The run's two-word label, such as amber-falcon.
         run: String,
+        /// Why, and what to do instead. The agent receives it.
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Answer a question that a run waits on.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail answer amber-falcon targetBranch=main"))]
+    Answer {
+        /// The run's two-word label, such as amber-falcon.
+        run: String,
+        /// The answer. `true`, `false`, numbers and JSON are read as such, everything else as text.
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = key_and_value)]
+        values: Vec<(String, Value)>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
 }
 
-pub(crate) fn run(command: SteerCommand) -> ExitCode {
-    let (run, decision, json) = match command {
-        SteerCommand::Approve { run, json } => (run, ApprovalDecision::Approved, json),
-        SteerCommand::Reject { run, json } => (run, ApprovalDecision::Rejected, json),
-    };
-    let format = Format::json_if(json);
-    outcome::finish(decide(&run, decision, format), format)
+fn key_and_value(text: &str) -> Result<(String, Value), String> {
+    let (key, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
+    if key.is_empty() {
+        return Err("write it as KEY=VALUE".to_owned());
+    }
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+    Ok((key.to_owned(), value))
 }
 
-fn decide(label: &str, decision: ApprovalDecision, format: Format) -> Result<(), Failure> {
+pub(crate) fn run(command: SteerCommand) -> ExitCode {
+    let (done, format) = match command {
+        SteerCommand::Approve { run, json } => {
+            let format = Format::json_if(json);
+            (decide(&run, ApprovalDecision::Approved, None, format), format)
+        }
+        SteerCommand::Reject { run, reason, json } => {
+            let format = Format::json_if(json);
+            (decide(&run, ApprovalDecision::Rejected, reason.as_deref(), format), format)
+        }
+        SteerCommand::Answer { run, values, json } => {
+            let format = Format::json_if(json);
+            (answer(&run, values, format), format)
+        }
+    };
+    outcome::finish(done, format)
+}
+
+fn decide(
+    label: &str,
+    decision: ApprovalDecision,
+    reason: Option<&str>,
+    format: Format,
+) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
     let waiting = engine.waiting(label)?;
     let requester = presence::requester(&engine, "Approving", Recorded::Descent)?;
-    output::notice(&format!("Run {} · {}", waiting.label, waiting.workflow));
-    output::notice(&format!("Step `{}`: {}", waiting.step, waiting.title));
+    show(&waiting);
     let verb = match decision {
         ApprovalDecision::Approved => "approve",
         ApprovalDecision::Rejected => "reject",
     };
-    presence::typed(&format!("Type the run's label to {verb} this step:"), &waiting.label)?;
+    presence::typed(&format!("Type the run's label to {verb} exactly this:"), &waiting.label)?;
     let origin = ApprovalOrigin {
         channel: ApprovalChannel::Terminal,
         descends_from_server: requester.descends_from_server,
     };
-    engine.approve(label, &waiting, decision, origin)?;
+    engine.approve(label, &waiting, (decision, reason), origin)?;
     match format {
         Format::Text => {
             output::toned(
@@ -69,8 +115,70 @@ fn decide(label: &str, decision: ApprovalDecision, format: Format) -> Result<(),
         }
         Format::Json => output::json(&json!({
             "sessionId": waiting.session, "nodeId": waiting.node, "run": waiting.label, "stepId": waiting.step,
-            "decision": decision, "channel": origin.channel,
+            "decision": decision, "reason": reason, "submitted": waiting.submitted, "channel": origin.channel,
             "descendsFromServer": origin.descends_from_server,
+        })),
+    }
+    Ok(())
+}
+
+/// Everything that the decision is about, before it is asked for.
+fn show(waiting: &Waiting) {
+    output::notice(&format!("Run {} · {}", waiting.label, waiting.workflow));
+    if let Some(goal) = &waiting.goal {
+        output::notice(&format!("Goal: {}", truncate_with_marker(goal, SHOWN_BYTES_MAX)));
+    }
+    output::notice(&format!("Step `{}`: {}", waiting.step, waiting.title));
+    match &waiting.notes {
+        Some(notes) => output::notice(&format!("\n{}", truncate_with_marker(notes, SHOWN_BYTES_MAX))),
+        None => output::notice("\nThe agent submitted no notes."),
+    }
+    for artifact in &waiting.artifacts {
+        let text = serde_json::to_string_pretty(artifact).unwrap_or_default();
+        output::notice(&format!("\n{}", truncate_with_marker(&text, SHOWN_BYTES_MAX)));
+    }
+    for question in &waiting.questions {
+        output::notice(&format!("\nOpen question `{}`: {}", question.key, question.description));
+    }
+    if let Some(earlier) = &waiting.earlier {
+        output::notice(&format!("\n{}", overridden(earlier)));
+    }
+    output::notice(&format!(
+        "\nThe whole record: workrail show {0}. To send it back: workrail reject {0} --reason TEXT.",
+        waiting.label
+    ));
+}
+
+fn overridden(earlier: &EarlierDecision) -> String {
+    let decision = match earlier.decision {
+        ApprovalDecision::Approved => "approved",
+        ApprovalDecision::Rejected => "rejected",
+    };
+    match earlier.is_for_this {
+        true => format!("This was {decision} before. Your decision takes the place of that one."),
+        false => format!("Something else was {decision} before at this step. Your decision is about what is shown here."),
+    }
+}
+
+fn answer(label: &str, values: Vec<(String, Value)>, format: Format) -> Result<(), Failure> {
+    let values: Map<String, Value> = values.into_iter().collect();
+    let context = Context::new(values.clone()).map_err(|error| Failure::Call(format!("The answer: {error}.")))?;
+    let engine = wiring::change_default()?;
+    let waiting = engine.give_answer(label, context)?;
+    match format {
+        Format::Text => {
+            output::toned(
+                Tone::Good,
+                "Recorded. The agent can continue with the next call of its last reply.",
+            );
+            let open = waiting.questions.iter().filter(|own| !values.contains_key(own.key.as_str()));
+            for question in open {
+                output::line(&format!("Still open: `{}` ({})", question.key, question.description));
+            }
+        }
+        Format::Json => output::json(&json!({
+            "sessionId": waiting.session, "nodeId": waiting.node, "run": waiting.label, "stepId": waiting.step,
+            "answers": values,
         })),
     }
     Ok(())

@@ -206,6 +206,12 @@ codes! {
     BadPattern = "bad-pattern", Error;
     BadSchema = "bad-schema", Error;
     UserDependency = "user-dependency", Error;
+    /// A key in `sets` without values, or with a name that blockers cannot point at.
+    ContextKey = "context-key", Error;
+    /// A condition reads a key that nothing sets or mentions.
+    UnsetContextKey = "unset-context-key", Warning;
+    /// A condition compares a key with a value that its step does not allow.
+    ForeignContextValue = "foreign-context-value", Warning;
     Delegation = "delegation", Error;
 }
 

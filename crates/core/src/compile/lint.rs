@@ -7,7 +7,7 @@ use serde_json::Value;
 use workrail_model::compiled::{
     CompiledLoop, CompiledStep, ConditionTest, Expr, LoopControl, PlanItem, PromptBlocks,
 };
-use workrail_model::name::LoopId;
+use workrail_model::name::{ConditionId, LoopId};
 
 use super::diagnostic::Code;
 use super::path::DocPath;
@@ -16,9 +16,9 @@ use super::source::Workflow;
 use crate::render::template::{Token, tokens};
 
 /// Where each step and loop is in the document.
-type Places = BTreeMap<String, DocPath>;
+pub(super) type Places = BTreeMap<String, DocPath>;
 
-fn place(places: &Places, id: &str) -> DocPath {
+pub(super) fn place(places: &Places, id: &str) -> DocPath {
     places.get(id).cloned().unwrap_or_else(|| DocPath::root().key("steps"))
 }
 
@@ -129,11 +129,12 @@ pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], places: &Plac
     }
 }
 
-/// Variables that prompts show and nothing in the workflow mentions.
+/// Variables that prompts show, and keys that conditions read, which nothing in the workflow mentions.
 pub(super) fn variables(
     source: &Workflow,
     steps: &[CompiledStep],
     loops: &[CompiledLoop],
+    conditions: &BTreeMap<ConditionId, ConditionTest>,
     places: &Places,
     report: &mut Report,
 ) {
@@ -151,10 +152,8 @@ pub(super) fn variables(
             }
         }
     }
-    if wanted.is_empty() {
-        return;
-    }
     let known = mentioned(source, steps, loops);
+    super::sets::lint(steps, loops, conditions, &known, places, report);
     let mut said = BTreeSet::new();
     for (step, root) in wanted {
         if !known.contains(root) && said.insert(root) {
@@ -217,6 +216,7 @@ fn mentioned<'a>(
         for dependency in &step.user_dependencies {
             dependency.context_key.iter().map(|key| key.as_str()).for_each(&mut add);
         }
+        step.sets.keys().map(|key| key.as_str()).for_each(&mut add);
     }
     let texts = source.meta_guidance.iter().chain(&source.preconditions).chain(&source.clarification_prompts);
     texts.map(String::as_str).for_each(&mut add);

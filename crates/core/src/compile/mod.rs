@@ -22,6 +22,7 @@ mod path;
 mod reference;
 mod report;
 mod schema;
+mod sets;
 mod source;
 
 pub use bindings::{Bindings, BindingsError, bindings_for};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use workrail_model::approval::ApprovalDecision;
-use workrail_model::blocker::BlockerReport;
+use workrail_model::blocker::{BlockerCode, BlockerReport};
 use workrail_model::canonical::canonical_digest;
 use workrail_model::capability::{Capability, EnforcementGrade};
 use workrail_model::compiled::CompiledWorkflow;
@@ -19,19 +19,18 @@ use workrail_model::id::{AttemptId, GapId, NodeId};
 use workrail_model::placeholder::is_placeholder;
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{Autonomy, PreferenceChange, PreferenceSource, Preferences};
-use workrail_model::reason::{Advisory, Reason};
 use workrail_model::reply::{StoredReply, state_mark_of};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
-use workrail_model::text::BoundedText;
 
 use super::draft::Draft;
 use super::observe::{self, Observed};
 use super::outputs::{self, Outputs};
+use super::kept::{self, Kept};
 use super::{DecideError, Minting, disclose, facts};
-use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness};
+use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
 use crate::label::RunLabel;
 use crate::project::{AdvanceRecord, NodeState, SessionState};
-use crate::reason::{Outcome, disposition, gap_closer, on_advance};
+use crate::reason::{Outcome, TRIES_BEFORE_GAP, gap_closer, on_advance};
 use crate::reply::recovery::{self, Reader, Recovering, Snapshots};
 use crate::reply::{LongText, OpenGap, ReplyInput, ReplyMoment, StepExtras};
 use crate::{derive, reply};
@@ -68,6 +67,8 @@ pub struct Advance<'a> {
     pub snapshot: &'a ExecutionSnapshot,
     pub workflow: &'a CompiledWorkflow,
     pub request: &'a AdvanceRequest,
+    /// What the refused attempt before this one sent, if this is its retry.
+    pub kept: Kept,
     /// What a person asked for since; applied at this node before anything is judged.
     pub preferences: Option<Preferences>,
     /// The workspace as it is now; only what changed is recorded.
@@ -133,21 +134,49 @@ pub(crate) fn retry_chain(facts: &SessionState, node: NodeId, attempt: AttemptId
     chain
 }
 
+/// What the attempt delivers together with its retry chain; its context is what they sent.
+fn delivered(
+    command: &Advance<'_>,
+    node: &NodeState,
+    pending: &PendingStep,
+    retried: &[AttemptId],
+) -> Result<AdvanceRequest, DecideError> {
+    let Advance { facts, request, workflow, .. } = command;
+    let mut sent = facts.context_sent(command.node, retried);
+    sent.extend(request.context.as_map().clone());
+    let at_fault = |artifact: &Value| {
+        interpret::is_at_fault(workflow, pending, artifact)
+            || disclose::names_no_open_gap(facts, node.run_id, artifact)
+    };
+    Ok(kept::delivered(request, &command.kept, Context::new(sent)?, at_fault))
+}
+
+/// Names what the attempt would submit, so that a decision can be recorded about exactly that.
+pub(crate) fn submitted(command: &Advance<'_>) -> Result<Sha256, DecideError> {
+    let node = command.facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
+    let pending = command.snapshot.state().pending_step().ok_or(DecideError::NothingPending)?;
+    let retried = retry_chain(command.facts, command.node, command.attempt);
+    kept::submitted(&delivered(command, node, pending, &retried)?)
+}
+
 enum AttemptResult {
     Blocked { blockers: BlockerReport },
     Advanced { selection: Selection, passed_over: Vec<Finding> },
 }
 
-struct Case<'a> {
-    command: Advance<'a>,
+pub(super) struct Case<'a> {
+    pub(super) command: Advance<'a>,
     digest: Sha256,
-    node: &'a NodeState,
+    pub(super) node: &'a NodeState,
+    pub(super) pending: &'a PendingStep,
     /// Where the new events go.
     next: EventIndex,
     retried: Vec<AttemptId>,
     /// The context that this call leads to, its retry chain included.
-    context: Context,
-    preferences: Preferences,
+    pub(super) context: Context,
+    /// What was sent now and what the retry chain sent before; its context is what they sent, not what they lead to.
+    pub(super) delivered: AdvanceRequest,
+    pub(super) preferences: Preferences,
 }
 
 impl<'a> Case<'a> {
@@ -156,40 +185,50 @@ impl<'a> Case<'a> {
         let facts = command.facts;
         let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
         disclose::check_resolutions(facts, node.run_id, &command.request.artifacts)?;
+        let pending = command.snapshot.state().pending_step().ok_or(DecideError::NothingPending)?;
         let retried = retry_chain(facts, command.node, command.attempt);
         let context = facts.context_for(command.node, &retried)?.merged(&command.request.context)?;
+        let delivered = delivered(&command, node, pending, &retried)?;
         let preferences = command.preferences.unwrap_or_else(|| facts.preferences(command.node));
         let next = facts.next_event_index();
-        Ok(Self { command, digest, node, next, retried, context, preferences })
+        Ok(Self { command, digest, node, pending, next, retried, context, delivered, preferences })
     }
 
+    /// Never-stop passes over what is missing once the agent had its tries.
     fn strictness(&self) -> Strictness {
         match self.preferences.autonomy {
-            Autonomy::FullAutoNeverStop => Strictness::NeverStop,
-            Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps => Strictness::Blocking,
+            Autonomy::FullAutoNeverStop if self.retried.len() >= TRIES_BEFORE_GAP => Strictness::NeverStop,
+            Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps | Autonomy::FullAutoNeverStop => {
+                Strictness::Blocking
+            }
         }
     }
 
     /// Checks the output against the step, then asks the interpreter for the next one.
     fn judge(&self) -> Result<(OutputCheck, AttemptResult), DecideError> {
         let command = &self.command;
-        let state = command.snapshot.state();
-        let pending = state.pending_step().ok_or(DecideError::NothingPending)?;
-        let check = interpret::check_output(
-            command.workflow,
-            pending,
-            command.request.notes.as_deref(),
-            &command.request.artifacts,
-            &self.context,
-        );
+        let (state, pending) = (command.snapshot.state(), self.pending);
+        let submitted = Submitted {
+            notes: self.delivered.notes.as_deref(),
+            artifacts: &self.delivered.artifacts,
+            context: &self.context,
+            sent: &self.delivered.context,
+        };
+        let check = interpret::check_output(command.workflow, pending, submitted);
         let mut findings = check.findings.clone();
-        findings.extend(self.gate_findings(pending, &check));
+        findings.extend(disclose::unknown_gaps(
+            command.facts,
+            self.node.run_id,
+            pending,
+            &self.delivered.artifacts,
+        ));
+        findings.extend(self.gate_findings(pending, &check)?);
         let selection = interpret::advance_in(
             self.strictness(),
             command.workflow,
             state,
             &self.context,
-            &command.request.artifacts,
+            &self.delivered.artifacts,
         );
         let selection = match selection {
             Ok(selection) => Some(selection),
@@ -199,7 +238,8 @@ impl<'a> Case<'a> {
             }
         };
         // The one table decides what stops and what is disclosed (G61).
-        let stops = |finding: &Finding| match on_advance(finding.0, self.preferences.autonomy) {
+        let refused = self.retried.len();
+        let stops = |finding: &Finding| match on_advance(finding.0, self.preferences.autonomy, refused) {
             Outcome::Block | Outcome::FailFast => true,
             Outcome::RecordGap(_) => false,
         };
@@ -219,12 +259,20 @@ impl<'a> Case<'a> {
     }
 
     /// What only a person or a proven capability can open.
-    fn gate_findings(&self, pending: &PendingStep, check: &OutputCheck) -> Vec<Finding> {
+    fn gate_findings(&self, pending: &PendingStep, check: &OutputCheck) -> Result<Vec<Finding>, DecideError> {
         let Advance { facts, node, workflow, .. } = self.command;
-        let approval = match facts.approval(node, &pending.step_id).map(|found| found.data.decision) {
+        let approval = match facts.approval(node, &pending.step_id).map(|found| &found.data) {
             None => ApprovalState::None,
-            Some(ApprovalDecision::Approved) => ApprovalState::Approved,
-            Some(ApprovalDecision::Rejected) => ApprovalState::Rejected,
+            // A decision is about what was submitted and shown, and about nothing else (G63).
+            Some(decided) if decided.submitted != Some(kept::submitted(&self.delivered)?) => {
+                ApprovalState::ForOther
+            }
+            Some(decided) => match decided.decision {
+                ApprovalDecision::Approved => ApprovalState::Approved,
+                ApprovalDecision::Rejected => {
+                    ApprovalState::Rejected { reason: decided.note.as_ref().map(|note| note.as_str()) }
+                }
+            },
         };
         let mut findings = interpret::user_findings(workflow, pending, &self.context, approval);
         let mut observed = BTreeMap::new();
@@ -240,7 +288,7 @@ impl<'a> Case<'a> {
             }
         }
         findings.extend(interpret::capability_findings(workflow, pending, &observed));
-        findings
+        Ok(findings)
     }
 
     /// A draft that begins with what changed around the step since it was handed out.
@@ -283,11 +331,12 @@ impl<'a> Case<'a> {
             attempt: self.command.attempt,
             retried: &self.retried,
         };
-        outputs.push(draft, self.on_node(), self.command.request)
+        outputs.push(draft, self.on_node(), &self.delivered)
     }
 
-    fn record(&self, outcome: AdvanceOutcome, reply_ref: BlobRef) -> EventData {
+    fn record(&self, outcome: AdvanceOutcome, reply_ref: BlobRef, submitted: Option<Sha256>) -> EventData {
         EventData::AdvanceRecorded(AdvanceRecorded {
+            submitted,
             attempt_id: self.command.attempt,
             intent: AdvanceIntent::AckPending,
             outcome,
@@ -337,7 +386,9 @@ impl<'a> Case<'a> {
         let mut draft = self.draft();
         self.push_outputs(&mut draft)?;
         let (node, attempt) = (self.node.node_id, self.command.attempt);
-        let record = self.record(AdvanceOutcome::Blocked { blockers }, stored.blob_ref());
+        let asks = blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency);
+        let submitted = if asks { Some(kept::submitted(&self.delivered)?) } else { None };
+        let record = self.record(AdvanceOutcome::Blocked { blockers }, stored.blob_ref(), submitted);
         draft.push(self.on_node(), record);
         draft.attach(stored);
         facts::push(&mut draft, self.on_node(), node, attempt, check);
@@ -389,7 +440,7 @@ impl<'a> Case<'a> {
     ) -> Result<Decided, DecideError> {
         let Case { command, node, .. } = self;
         let child = derive::node_id(command.facts.session_id(), node.run_id, node.node_id, command.attempt);
-        let gaps = self.gaps(&selection, &passed_over, check);
+        let gaps = self.gaps(&self.pending.step_id, &selection, &passed_over, check);
         let beside = self.beside(&selection.state, &gaps, check);
         let body = self.reply(&selection.state, ReplyMoment::Advanced, LongText::Refuse, beside)?;
         let stored = Attachment::blob(body.to_canonical()?);
@@ -410,7 +461,8 @@ impl<'a> Case<'a> {
                 checkpoint: None,
             }),
         );
-        let record = self.record(AdvanceOutcome::Advanced { to_node_id: child }, stored.blob_ref());
+        let outcome = AdvanceOutcome::Advanced { to_node_id: child };
+        let record = self.record(outcome, stored.blob_ref(), None);
         draft.attach(stored);
         let event_id = draft.push(self.on_node(), record);
         let edge = EdgeCreated {
@@ -448,43 +500,6 @@ impl<'a> Case<'a> {
         };
         let first_try = self.retried.last().copied().unwrap_or(self.command.attempt);
         if first_try == original { EdgeCauseKind::NonTipAdvance } else { EdgeCauseKind::IntentionalFork }
-    }
-
-    /// What the advance discloses: what was passed over, and what is only to be known.
-    fn gaps(&self, selection: &Selection, passed_over: &[Finding], check: &OutputCheck) -> Vec<GapRecorded> {
-        let mut gaps = Vec::new();
-        for (reason, blocker) in passed_over {
-            let subject = serde_json::to_string(&blocker.pointer).unwrap_or_default();
-            gaps.push(self.gap(*reason, &subject, blocker.message.as_str()));
-        }
-        for advisory in &selection.advisories {
-            let summary = advisory.summary();
-            gaps.push(self.gap(advisory.reason(), &summary, &summary));
-        }
-        let workflow = self.command.workflow;
-        if self.preferences != self.command.facts.preferences(self.node.node_id)
-            && let Some(summary) = disclose::above_recommendation(workflow, self.preferences)
-        {
-            let reason = Reason::Advisory(Advisory::PreferencesAboveRecommendation);
-            gaps.push(self.gap(reason, "preferences", &summary));
-        }
-        let Advance { facts, node, attempt, request, .. } = self.command;
-        gaps.extend(disclose::resolutions(facts, self.node.run_id, node, attempt, &request.artifacts));
-        for (subject, summary) in disclose::degraded(self.command.workflow, check) {
-            gaps.push(self.gap(Reason::Advisory(Advisory::CapabilityDegraded), subject, &summary));
-        }
-        gaps
-    }
-
-    fn gap(&self, reason: Reason, subject: &str, summary: &str) -> GapRecorded {
-        GapRecorded {
-            gap_id: derive::gap_id(self.node.node_id, self.command.attempt, reason, subject),
-            severity: disposition(reason, self.preferences.autonomy).gap().unwrap_or(Severity::Critical),
-            reason,
-            summary: BoundedText::clip(summary),
-            resolution: Resolution::Unresolved,
-            evidence_refs: Vec::new(),
-        }
     }
 
     /// What the reply to an advance says beside the next step.

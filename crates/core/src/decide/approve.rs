@@ -1,10 +1,12 @@
 //! A decision on a step: one event, never made through the agent's tools (G63).
 
 use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
-use workrail_model::event::{ApprovalRecorded, EventData, Scope};
+use workrail_model::digest::Sha256;
+use workrail_model::event::{ApprovalRecorded, Context, ContextSet, ContextSource, EventData, Scope};
 use workrail_model::id::NodeId;
 use workrail_model::name::StepId;
 use workrail_model::plan::AppendPlan;
+use workrail_model::text::BoundedText;
 
 use super::draft::Draft;
 use super::{DecideError, Minting};
@@ -18,6 +20,10 @@ pub struct Approve<'a> {
     pub node: NodeId,
     pub step: StepId,
     pub decision: ApprovalDecision,
+    /// What was submitted and shown.
+    pub submitted: Sha256,
+    /// Why, in the person's words.
+    pub reason: Option<&'a str>,
     pub origin: ApprovalOrigin,
     pub minting: Minting,
 }
@@ -36,7 +42,37 @@ pub fn approve(command: Approve<'_>) -> Result<AppendPlan, DecideError> {
             decision: command.decision,
             channel: command.origin.channel,
             descends_from_server: command.origin.descends_from_server,
-            note: None,
+            submitted: Some(command.submitted),
+            note: command.reason.map(BoundedText::clip),
+        }),
+    );
+    Ok(draft.plan()?)
+}
+
+/// An answer of a person to a question of the step that waits at a node.
+#[derive(Debug)]
+pub struct GiveAnswer<'a> {
+    pub facts: &'a SessionState,
+    pub node: NodeId,
+    pub values: Context,
+    pub minting: Minting,
+}
+
+/// The values hold from this node on, whoever completes the step.
+pub fn answer(command: GiveAnswer<'_>) -> Result<AppendPlan, DecideError> {
+    let facts = command.facts;
+    let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
+    // The context must stay within its bounds together with what is there.
+    facts.context_at(command.node)?.merged(&command.values)?;
+    let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), command.minting);
+    draft.push(
+        Scope::Run(node.run_id),
+        EventData::ContextSet(ContextSet {
+            context_id: derive::answer_id(node.node_id, facts.next_event_index()),
+            context: command.values,
+            source: ContextSource::Answer,
+            node_id: node.node_id,
+            attempt_id: None,
         }),
     );
     Ok(draft.plan()?)

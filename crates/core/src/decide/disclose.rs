@@ -1,23 +1,24 @@
 //! What the reply to an advance discloses beside the next step: warnings, facts, the way back.
 
 use serde_json::Value;
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::capability::CapabilityStatus;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{EdgeCauseKind, GapRecorded, TraceEntry, TraceKind};
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId, RunId};
 use workrail_model::preferences::{Preferences, RiskPolicy};
-use workrail_model::reason::{Advisory, Reason};
+use workrail_model::reason::{Advisory, ContractViolation, Reason};
 use workrail_model::reply::{
     AssessmentFacts, DimensionFact, ReturnTo, StepContext, Warning, WarningCode, state_mark_of,
 };
-use workrail_model::snapshot::EngineState;
+use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::BoundedText;
 
 use super::DecideError;
 use crate::contract::kind_of;
 use crate::derive;
-use crate::interpret::{OutputCheck, capability_name};
+use crate::interpret::{Finding, OutputCheck, capability_name};
 use crate::label::RunLabel;
 use crate::project::{GapState, SessionState};
 use crate::reason::{GapCloser, exceeds_recommendation, gap_closer, warns};
@@ -82,6 +83,7 @@ pub(crate) fn advisory_code(advisory: Advisory) -> WarningCode {
         Advisory::LoopLimitReached => WarningCode::LoopLimitReached,
         Advisory::CapabilityDegraded => WarningCode::CapabilityDegraded,
         Advisory::ReferenceUnresolved => WarningCode::ReferenceUnresolved,
+        Advisory::ContextKeyNeverSet => WarningCode::ContextKeyNeverSet,
     }
 }
 
@@ -138,6 +140,39 @@ pub(super) fn check_resolutions(
     Ok(())
 }
 
+/// Whether an artifact says that a gap is closed and names none that is open.
+pub(super) fn names_no_open_gap(facts: &SessionState, run: RunId, artifact: &Value) -> bool {
+    kind_of(artifact) == GAP_RESOLUTION && named_gap(facts, run, artifact).is_none()
+}
+
+/// What is wrong with artifacts that close a gap which is not open.
+pub(super) fn unknown_gaps(
+    facts: &SessionState,
+    run: RunId,
+    pending: &PendingStep,
+    artifacts: &[Value],
+) -> Vec<Finding> {
+    let unknown = artifacts.iter().filter(|artifact| names_no_open_gap(facts, run, artifact));
+    let open: Vec<String> = facts.gaps(run).filter(|gap| gap.is_open()).map(|gap| gap.gap_id.to_string()).collect();
+    let fix = match open.as_slice() {
+        [] => "This run has no open gap: leave the artifact out.".to_owned(),
+        ids => format!("Name an open gap in `gapId`: {}. Or leave the artifact out.", ids.join(", ")),
+    };
+    let findings = unknown.map(|artifact| {
+        let named = artifact.get("gapId").and_then(Value::as_str).unwrap_or("nothing");
+        let blocker = Blocker {
+            code: BlockerCode::InvalidRequiredOutput,
+            pointer: BlockerPointer::WorkflowStep { step_id: pending.step_id.clone() },
+            message: BoundedText::clip(&format!(
+                "The `{GAP_RESOLUTION}` artifact names {named}, which is not an open gap of this run."
+            )),
+            suggested_fix: Some(BoundedText::clip(&fix)),
+        };
+        (Reason::ContractViolation(ContractViolation::InvalidRequiredOutput), blocker)
+    });
+    findings.collect()
+}
+
 /// The open gap of this run that the artifact says is closed.
 fn named_gap<'a>(facts: &'a SessionState, run: RunId, artifact: &Value) -> Option<&'a GapState> {
     if kind_of(artifact) != GAP_RESOLUTION {
@@ -165,6 +200,7 @@ pub(super) fn resolutions(
             reason: gap.reason,
             summary: BoundedText::clip(said),
             resolution: Resolution::Resolves { resolves_gap_id: id },
+            cause: None,
             evidence_refs: Vec::new(),
         })
     });

@@ -8,6 +8,8 @@ pub mod checkpoint;
 pub mod disclose;
 mod draft;
 mod facts;
+mod gaps;
+pub mod kept;
 pub mod observe;
 mod outputs;
 pub mod start;

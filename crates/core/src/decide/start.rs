@@ -195,6 +195,7 @@ fn advisories(
             reason,
             summary: BoundedText::clip(summary),
             resolution: Resolution::Unresolved,
+            cause: Some(BoundedText::clip(subject)),
             evidence_refs: Vec::new(),
         }
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::capability::{Capability, CapabilityStatus};
 use workrail_model::compiled::{
-    CompiledStep, CompiledWorkflow, ConditionTest, Confirmation, GateKind, StepKind,
+    CompiledStep, CompiledWorkflow, ConditionTest, Confirmation, GateKind, StepKind, UserDependency,
 };
 use workrail_model::event::Context;
 use workrail_model::name::ConditionId;
@@ -18,10 +18,14 @@ use crate::condition::{Scope, holds};
 
 /// What a person has said about the pending step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ApprovalState {
+pub enum ApprovalState<'a> {
     None,
     Approved,
-    Rejected,
+    Rejected {
+        reason: Option<&'a str>,
+    },
+    /// They decided on something else than what is submitted now.
+    ForOther,
 }
 
 /// What the pending step asks of a person before the run continues.
@@ -78,27 +82,26 @@ pub fn user_findings(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     context: &Context,
-    approval: ApprovalState,
+    approval: ApprovalState<'_>,
 ) -> Vec<Finding> {
     let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
-    if approval == ApprovalState::Approved {
-        return Vec::new();
-    }
-    let given = |key: &str| context.get(key).is_some_and(|value| !value.is_null());
+    let is_approved = approval == ApprovalState::Approved;
+    // A question is answered, not approved.
+    let is_given = |dependency: &UserDependency| match &dependency.context_key {
+        Some(key) => context.get(key.as_str()).is_some_and(|value| !value.is_null()),
+        None => is_approved,
+    };
     let mut findings: Vec<Finding> = step
         .user_dependencies
         .iter()
-        .filter(|dependency| !dependency.context_key.as_ref().is_some_and(|key| given(key.as_str())))
+        .filter(|dependency| !is_given(dependency))
         .map(|dependency| {
             let pointer = dependency.context_key.clone().map_or_else(
                 || BlockerPointer::WorkflowStep { step_id: step.step_id.clone() },
                 |key| BlockerPointer::ContextKey { key },
             );
             let fix = dependency.context_key.as_ref().map_or_else(
-                || {
-                    "Ask the user and wait until they have approved (`workrail approve`), then send `nextCall`."
-                        .to_owned()
-                },
+                || after_decision(approval),
                 |key| format!("Ask the user, then send `nextCall` with `context.{key}` set."),
             );
             user_finding(dependency.reason, pointer, &dependency.description, &fix)
@@ -108,7 +111,7 @@ pub fn user_findings(
         *reason == Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserApproval)
     });
     let asked = asked_confirmation(workflow, pending, context);
-    if asked == AskedConfirmation::Approval && !listed && gate_of(step).is_some() {
+    if !is_approved && asked == AskedConfirmation::Approval && !listed && gate_of(step).is_some() {
         findings.push(approval_finding(step, approval));
     }
     findings
@@ -121,14 +124,41 @@ fn gate_of(step: &CompiledStep) -> Option<GateKind> {
     }
 }
 
-fn approval_finding(step: &CompiledStep, approval: ApprovalState) -> Finding {
+fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>) -> Finding {
     let message = match approval {
-        ApprovalState::Rejected => "A person has rejected this step's result.",
-        ApprovalState::None | ApprovalState::Approved => "A person must approve this step before it can end.",
+        ApprovalState::Rejected { reason: Some(reason) } => {
+            format!("A person has rejected what this step submitted: {reason}")
+        }
+        ApprovalState::Rejected { reason: None } => {
+            "A person has rejected what this step submitted, without a reason.".to_owned()
+        }
+        ApprovalState::ForOther => {
+            "The approval was for something else: what you send now is not what the person was shown.".to_owned()
+        }
+        ApprovalState::None | ApprovalState::Approved => {
+            "A person must approve what this step submitted before it can end.".to_owned()
+        }
     };
-    let fix = "Ask the user to approve (`workrail approve`), wait until they have, then send `nextCall`.";
     let pointer = BlockerPointer::WorkflowStep { step_id: step.step_id.clone() };
-    user_finding(UserOnlyDependencyReason::NeedsUserApproval, pointer, message, fix)
+    user_finding(UserOnlyDependencyReason::NeedsUserApproval, pointer, &message, &after_decision(approval))
+}
+
+/// What the agent does about a decision that is missing or does not fit.
+fn after_decision(approval: ApprovalState<'_>) -> String {
+    match approval {
+        ApprovalState::Rejected { .. } => {
+            "Change the result as they say and send it with `nextCall`; then ask them again."
+        }
+        ApprovalState::ForOther => {
+            "Ask the user to look at this and approve it (`workrail approve`), then send `nextCall` as it is: what you \
+             submitted is kept."
+        }
+        ApprovalState::None | ApprovalState::Approved => {
+            "Ask the user to approve (`workrail approve`) and wait until they have. Then send `nextCall` as it is: what \
+             you submitted is kept, and only that is approved."
+        }
+    }
+    .to_owned()
 }
 
 fn user_finding(
@@ -180,9 +210,8 @@ pub fn capability_findings(
             pointer: BlockerPointer::Capability { capability: *capability },
             message: BoundedText::clip(&format!("This workflow requires `{name}`, which {what}.")),
             suggested_fix: Some(BoundedText::clip(&format!(
-                "Enable a tool for `{name}` or give the needed material by hand, then report \
-                 {{\"kind\":\"wr.capability_observation\",\"capability\":\"{name}\",\"status\":\"available\",\
-                 \"attempt\":{{\"result\":\"success\"}}}}."
+                "Only the step that probes `{name}` can show it. Ask the user to enable a tool for it; then go back to \
+                 that step (read_run lists the steps with their tokens) and try it there."
             ))),
         };
         findings.push((Reason::CapabilityMissing(missing), blocker));

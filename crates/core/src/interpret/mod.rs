@@ -14,9 +14,10 @@ pub use gate::{ApprovalState, AskedConfirmation, asked_confirmation, capability_
 pub(crate) use gate::{capability_name, condition_holds};
 pub use output::CapabilityFact;
 pub use output::{
-    AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, ValidationFact, check_output,
+    AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, Submitted, ValidationFact,
+    check_output,
 };
-pub(crate) use output::{definitions, example, pattern_of, shown_example, wants};
+pub(crate) use output::{ASSESSMENT_CONTRACT, definitions, is_at_fault, pattern_of, wants};
 pub use position::{PositionError, Positions, Progress, StepPosition, position};
 pub(crate) use scope::step_scope;
 
@@ -28,6 +29,8 @@ use workrail_model::name::{ContextKey, LoopId, StepId};
 use workrail_model::reason::{Advisory as AdvisoryReason, ContractViolation, Reason, Unexpected};
 use workrail_model::snapshot::{ActiveLoop, CompletedSteps, EngineState, LoopDecision, Pending, PendingStep};
 use workrail_model::text::BoundedText;
+
+use crate::builtins::LOOP_CONTROL_CONTRACT;
 
 /// A reason with the blocker that tells the agent about it.
 pub type Finding = (Reason, Blocker);
@@ -88,6 +91,14 @@ pub enum InterpretError {
 }
 
 impl InterpretError {
+    /// What the missing value is, in words.
+    fn wanted(&self) -> &'static str {
+        match self {
+            Self::MissingContext { expected, .. } => expected,
+            Self::LoopLimit { .. } | Self::TooMuchWork { .. } | Self::Drift { .. } => "a value",
+        }
+    }
+
     /// The reason and blocker; `None` where the run's own data contradict each other. `step_id` is the
     /// step being completed.
     pub fn finding(&self, step_id: &StepId) -> Option<Finding> {
@@ -97,7 +108,7 @@ impl InterpretError {
                 Reason::ContractViolation(ContractViolation::MissingContextKey),
                 BlockerCode::MissingContextKey,
                 ContextKey::parse(key).map_or(at_step, |key| BlockerPointer::ContextKey { key }),
-                format!("Call again with the same token and set `context.{key}`."),
+                format!("Send `nextCall` with `context.{key}` set: {}.", self.wanted()),
             ),
             Self::LoopLimit { .. } => (
                 Reason::Unexpected(Unexpected::LoopLimitReached),
@@ -159,7 +170,7 @@ pub fn advance_in(
             return Err(InterpretError::Drift { detail: "there is no pending step to complete".to_owned() });
         }
     };
-    let place = place_after(workflow, completed, stack, pending, artifacts)?;
+    let place = place_after(workflow, completed, stack, pending, (strictness, artifacts))?;
     walk::Walk::new(workflow, context, strictness, place).select()
 }
 
@@ -169,7 +180,7 @@ fn place_after(
     mut completed: CompletedSteps,
     mut stack: Vec<ActiveLoop>,
     pending: &PendingStep,
-    artifacts: &[Value],
+    (strictness, artifacts): (Strictness, &[Value]),
 ) -> Result<walk::WalkStart, InterpretError> {
     let drift = |detail: String| InterpretError::Drift { detail };
     completed.add_one();
@@ -187,13 +198,22 @@ fn place_after(
     match stack.last_mut() {
         None => top += 1,
         Some(active) => {
-            if let Some(decision) = decision_of(workflow, &active.loop_id, artifacts) {
+            let given = decision_of(workflow, &active.loop_id, artifacts);
+            // An endless default would cost more than a loop that ends early and says so (decision 46).
+            let assumed = (strictness == Strictness::NeverStop && owes_decision(workflow, &pending.step_id))
+                .then_some(LoopDecision::AssumedStop);
+            if let Some(decision) = given.or(assumed) {
                 active.decision = Some(decision);
             }
             active.body_index = active.body_index.saturating_add(1);
         }
     }
     Ok(walk::WalkStart { stack, top, completed })
+}
+
+fn owes_decision(workflow: &CompiledWorkflow, step: &StepId) -> bool {
+    let output = workflow.step(step).and_then(|step| step.output.as_ref());
+    output.is_some_and(|output| output.contract_ref.as_str() == LOOP_CONTROL_CONTRACT)
 }
 
 /// The last decision among the artifacts that is meant for this loop: one without a `loopId`, or with

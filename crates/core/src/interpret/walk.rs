@@ -281,6 +281,9 @@ impl<'a> Walk<'a> {
             }
             Some(ConditionTest::LoopControl { .. }) => match decision {
                 Some(LoopDecision::Stop) => (false, "the decision was stop".to_owned()),
+                Some(LoopDecision::AssumedStop) => {
+                    (false, "no decision was given, however often it was asked for, so it ends".to_owned())
+                }
                 Some(LoopDecision::Continue) => (true, "the decision was continue".to_owned()),
                 // A missing decision is never an exit; the limit bounds it.
                 None => (true, "no decision was given, which does not end a loop".to_owned()),

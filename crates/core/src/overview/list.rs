@@ -145,8 +145,7 @@ fn row(facts: &SessionState, run: &RunState, material: &dyn Material) -> RunRow 
     let state = tip.and_then(|tip| material.state_at(tip));
     let workflow = material.workflow(run.workflow_hash);
     let context = tip.and_then(|tip| facts.context_at(tip.node_id).ok()).unwrap_or_default();
-    let waits =
-        tip.and_then(|tip| facts.latest_advance(tip.node_id)).is_some_and(|last| last.waits_for_person());
+    let waits = tip.is_some_and(|tip| facts.waits_for_person(tip.node_id));
     let status = state.as_ref().and_then(|state| facts.run_status(run.run_id, state.is_complete()));
     let pending = state.as_ref().and_then(|state| state.pending_step());
     let step = workflow.as_deref().zip(pending).map(|(workflow, pending)| StepAt {

@@ -18,6 +18,9 @@ pub struct AdvanceRecord {
     pub attempt: AttemptId,
     pub outcome: AdvanceOutcome,
     pub request_digest: Option<Sha256>,
+    /// Names what was submitted, when a person is asked about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submitted: Option<Sha256>,
     pub reply_ref: Option<BlobRef>,
     pub event_index: EventIndex,
 }
@@ -28,7 +31,7 @@ impl AdvanceRecord {
     }
 
     /// Whether the attempt was refused for something that only a person can give.
-    pub fn waits_for_person(&self) -> bool {
+    pub fn asks_a_person(&self) -> bool {
         match &self.outcome {
             AdvanceOutcome::Blocked { blockers } => {
                 blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency)
@@ -122,6 +125,7 @@ impl Advances {
             attempt,
             outcome: advance.outcome.clone(),
             request_digest: advance.request_digest,
+            submitted: advance.submitted,
             reply_ref: advance.reply_ref,
             event_index: index,
         };

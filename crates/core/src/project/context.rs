@@ -4,14 +4,15 @@
 //! lookup folds a bounded number of sets and the state grows by what the events hold, not by the whole
 //! context at every step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use workrail_model::event::{Context, ContextError, ContextSet, EventIndex};
+use workrail_model::event::{Context, ContextError, ContextSet, ContextSource, EventIndex};
 use workrail_model::id::{AttemptId, NodeId, RunId};
 
 use super::SessionState;
+use crate::decide::advance::retry_chain;
 use super::dag::{Dag, NodeIx};
 use super::nearest::Nearest;
 use super::per_node::PerNode;
@@ -47,6 +48,9 @@ pub(super) struct Contexts {
     by_node: PerNode<NodeSets>,
     nearest: Nearest,
     by_attempt: PerNode<AttemptSet>,
+    /// Where a person last answered a question of the node.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    answered: BTreeMap<NodeIx, EventIndex>,
     /// Runs in which a node got a set after it had children. Writers never do this, so what was merged
     /// below is not repaired but no longer used: such runs fold the whole path.
     unmerged_runs: BTreeSet<RunId>,
@@ -66,6 +70,9 @@ impl Contexts {
         if let Some(attempt) = set.attempt_id {
             self.by_attempt.push(ix, AttemptSet { attempt, index, context });
             return;
+        }
+        if set.source == ContextSource::Answer {
+            self.answered.insert(ix, index);
         }
         let node = dag.node(ix);
         if !node.children.is_empty() {
@@ -151,5 +158,44 @@ impl SessionState {
             merge_into(&mut merged, &set.context);
         }
         Context::new(merged)
+    }
+
+    /// The context that the next attempt at the node sees: with what its refused attempts sent, if the newest one was.
+    pub fn context_of_retry(&self, node: NodeId) -> Result<Context, ContextError> {
+        match self.latest_advance(node).filter(|last| last.is_blocked()) {
+            None => self.context_at(node),
+            Some(last) => {
+                let mut chain = retry_chain(self, node, last.attempt);
+                chain.push(last.attempt);
+                self.context_for(node, &chain)
+            }
+        }
+    }
+
+    /// What the attempts of a retry chain sent, deletions included, in the order in which it was recorded.
+    pub(crate) fn context_sent(&self, node: NodeId, retry_chain: &[AttemptId]) -> Map<String, Value> {
+        let sets = self.dag.find(node).map_or(&[][..], |ix| self.contexts.by_attempt.get(ix));
+        let own = sets.iter().filter(|set| retry_chain.contains(&set.attempt));
+        own.flat_map(|set| set.context.as_map().clone()).collect()
+    }
+
+    /// Whether a person has decided on the node, or answered a question of it, since this event.
+    fn is_decided_since(&self, node: NodeId, index: EventIndex) -> bool {
+        let answered = self.dag.find(node).and_then(|ix| self.contexts.answered.get(&ix).copied());
+        let decided = self.approvals(node).last().map(|approval| approval.index);
+        answered.into_iter().chain(decided).any(|later| later > index)
+    }
+
+    /// Whether the node waits for a person: its newest attempt asked for one, and nobody has answered since.
+    pub fn waits_for_person(&self, node: NodeId) -> bool {
+        self.latest_advance(node)
+            .is_some_and(|last| last.asks_a_person() && !self.is_decided_since(node, last.event_index))
+    }
+
+    /// Whether the node's newest attempt was refused and nobody has answered since.
+    pub(crate) fn is_refused(&self, node: NodeId) -> bool {
+        self.latest_advance(node).is_some_and(|last| {
+            last.is_blocked() && !(last.asks_a_person() && self.is_decided_since(node, last.event_index))
+        })
     }
 }

@@ -50,7 +50,7 @@ impl Facts {
 
 impl SessionState {
     /// A person's latest decision on the step's gate at this node.
-    pub(crate) fn approval(&self, node: NodeId, step: &StepId) -> Option<&Recorded<ApprovalRecorded>> {
+    pub fn approval(&self, node: NodeId, step: &StepId) -> Option<&Recorded<ApprovalRecorded>> {
         self.of_node(&self.facts.approvals, node).iter().rev().find(|approval| approval.data.step_id == *step)
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use workrail_model::event::{EventIndex, GapRecorded};
 use workrail_model::gap::{EvidenceRef, Resolution, Severity};
 use workrail_model::id::{GapId, NodeId, RunId};
-use workrail_model::limits::SUMMARY_BYTES_MAX;
+use workrail_model::limits::{GAP_CAUSE_BYTES_MAX, SUMMARY_BYTES_MAX};
 use workrail_model::reason::Reason;
 use workrail_model::text::BoundedText;
 
@@ -24,6 +24,8 @@ pub struct GapState {
     pub summary: BoundedText<SUMMARY_BYTES_MAX>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence_refs: Vec<EvidenceRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<BoundedText<GAP_CAUSE_BYTES_MAX>>,
     /// The gap that this record closes: then it is an answer, and itself never open.
     pub resolves: Option<GapId>,
     /// The first later record that closes this one.
@@ -109,6 +111,7 @@ impl Gaps {
             severity: gap.severity,
             reason: gap.reason,
             summary: gap.summary.clone(),
+            cause: gap.cause.clone(),
             evidence_refs: gap.evidence_refs.clone(),
             resolves,
             resolved_by: None,

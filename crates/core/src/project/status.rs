@@ -22,8 +22,7 @@ impl SessionState {
             Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps => true,
             Autonomy::FullAutoNeverStop => false,
         };
-        let refused = || self.latest_advance(tip).is_some_and(|advance| advance.is_blocked());
-        let waits = stops && (self.node_has_blocking_gap(tip) || refused());
+        let waits = stops && (self.node_has_blocking_gap(tip) || self.is_refused(tip));
         Some(if waits { RunStatus::Blocked } else { RunStatus::InProgress })
     }
 }

@@ -3,16 +3,15 @@
 //! Pure and deterministic; tokens are marks here and are signed in at the edge, so that the bytes can
 //! be stored with the attempt and returned on every replay (G30).
 
+mod next_call;
 pub mod recovery;
 mod text;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerReport};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::Context;
 use workrail_model::id::{GapId, RunId};
-use workrail_model::name::StepId;
-use workrail_model::placeholder;
 use workrail_model::preferences::{Autonomy, NextIntent, Preferences, RunStatus};
 use workrail_model::reply::{
     ACK_TOKEN_MARK, Branch, CHECKPOINT_TOKEN_MARK, NextCall, OtherRun, PendingBody, Recap, ReferenceInfo,
@@ -28,7 +27,7 @@ use crate::label::RunLabel;
 use crate::progress::Progress;
 use crate::project::SessionState;
 use crate::reason::GapCloser;
-use crate::render::prompt::{self, Lifecycle, StepTextTooLong};
+use crate::render::prompt::{self, Lifecycle, StepTextTooLong, Telling};
 
 /// A title may hold a variable, and a variable anything.
 pub const TITLE_SHOWN_BYTES_MAX: usize = 200;
@@ -108,7 +107,6 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
     let asked = pending.map_or(AskedConfirmation::Nothing, |step| {
         interpret::asked_confirmation(input.workflow, step, input.context)
     });
-    let next_call = pending.map(|step| continue_call(&run.label, &step.step_id));
     let (kind, blockers) = match input.moment {
         ReplyMoment::Blocked { blockers, .. } => (ReplyKind::Blocked, blockers.blockers().to_vec()),
         ReplyMoment::Started
@@ -116,6 +114,7 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
         | ReplyMoment::Rehydrated
         | ReplyMoment::Checkpointed => (ReplyKind::Ok, input.beside.refused_before.clone()),
     };
+    let next_call = pending.map(|step| next_call::complete(input, &run.label, step, &blockers));
     let beside = input.beside.clone();
     let mut body = ReplyBody {
         kind,
@@ -148,19 +147,6 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
         body.pending = None;
     }
     Ok(StoredReply { parts, body })
-}
-
-/// The call that completes a step, with the echo that tells a genuine token of the wrong run.
-pub fn continue_call(label: &str, step: &StepId) -> NextCall {
-    NextCall::new(
-        ToolName::ContinueWorkflow,
-        [
-            ("ackToken", Value::from(ACK_TOKEN_MARK)),
-            ("run", Value::from(label)),
-            ("stepId", Value::from(step.as_str())),
-            ("output", json!({ "notesMarkdown": placeholder::STEP_NOTES })),
-        ],
-    )
 }
 
 /// The call that shows a point again and changes nothing.
@@ -228,9 +214,10 @@ fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> Result<PendingBod
         ReplyMoment::Rehydrated => Lifecycle::Rehydrate,
         ReplyMoment::Checkpointed => return Ok(body(input, step, "")),
     };
+    let telling = Telling { lifecycle, autonomy: input.preferences.autonomy };
     let prompt = match input.long_text {
-        LongText::Refuse => prompt::render_step(workflow, step, context, lifecycle)?,
-        LongText::Shorten => prompt::render_step_shortened(workflow, step, context, lifecycle),
+        LongText::Refuse => prompt::render_step(workflow, step, context, telling)?,
+        LongText::Shorten => prompt::render_step_shortened(workflow, step, context, telling),
     };
     Ok(body(input, step, &prompt))
 }

@@ -148,7 +148,7 @@ fn mode(autonomy: Autonomy) -> &'static str {
     }
 }
 
-const BLOCKED: &str = "BLOCKED: the step is not complete. Correct this and send again:";
+const BLOCKED: &str = "BLOCKED: the step is not complete. Correct this:";
 const REFUSED_BEFORE: &str = "The last attempt at this step was refused. What it still needs:";
 
 /// Gaps are what a run owes its reader; a complete run says which it left open (G41).
@@ -387,15 +387,24 @@ fn ending(body: &ReplyBody) -> String {
     let Some(call) = &body.next_call else {
         return format!("Nothing is pending.{}", bookmarks(body, "To add a note"));
     };
-    let mut text = String::from("Do only this step. Later steps are unknown until WorkRail returns them.");
-    if body.next_intent == NextIntent::AwaitUserConfirmation {
-        text.push_str(
-            "\nThis step needs the user: show them the result and wait for their word before you call.",
-        );
-    }
-    text.push_str(&bookmarks(body, "To save progress inside a long step"));
-    text.push_str(&format!("\nWhen the step is done, call {} with:\n{}", call.tool, call.arguments_text()));
+    let mut text = bookmarks(body, "To save progress inside a long step").trim_start().to_owned();
+    text.push_str(&format!("\n{} {} with:\n{}", closing(body), call.tool, call.arguments_text()));
     text
+}
+
+/// When to make the call that ends the reply.
+fn closing(body: &ReplyBody) -> &'static str {
+    let waits = body.next_intent == NextIntent::AwaitUserConfirmation;
+    match (body.blockers.is_empty(), body.run.about_left, waits) {
+        (false, _, true) => "What you sent is kept. When the user has decided, call",
+        (false, _, false) => "What you sent and is not named above is kept. Send only what is missing: call",
+        (true, Some(0), false) => "This is the last step. When it is done, call",
+        (true, Some(0), true) => "This is the last step. When it is done and the user has given their word, call",
+        (true, _, false) => "Do only this step; WorkRail returns the next one. When it is done, call",
+        (true, _, true) => {
+            "Do only this step; WorkRail returns the next one. When it is done and the user has given their word, call"
+        }
+    }
 }
 
 /// The tokens that name this point without completing it; each is in the text as well as in the data.

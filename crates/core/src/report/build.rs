@@ -167,9 +167,7 @@ impl<'a> Telling<'a> {
             },
             goal: tip.and_then(|tip| goal(facts, tip)),
             status: state.and_then(|state| facts.run_status(run.run_id, state.is_complete())),
-            waits_for_person: tip
-                .and_then(|tip| facts.latest_advance(tip))
-                .is_some_and(|last| last.waits_for_person()),
+            waits_for_person: tip.is_some_and(|tip| facts.waits_for_person(tip)),
             parent: run.parent.map(|parent| ParentRun {
                 label: RunLabel::of(parent.run_id).to_string(),
                 run_id: parent.run_id,

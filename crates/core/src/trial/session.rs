@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::compiled::{CompiledWorkflow, StepKind};
-use workrail_model::digest::SnapshotRef;
+use workrail_model::digest::{Sha256, SnapshotRef};
 use workrail_model::event::{Activity, AdvanceOutcome, Context, EventData, WorkflowSourceKind};
 use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
 use workrail_model::plan::{AppendPlan, AttachmentKind};
@@ -16,8 +16,9 @@ use workrail_model::time::Timestamp;
 
 use super::script::{RunScript, StepScript};
 use crate::decide::Minting;
-use crate::decide::advance::{Advance, AdvanceRequest, Decision, advance};
+use crate::decide::advance::{Advance, AdvanceRequest, Decision, advance, submitted};
 use crate::decide::approve::{Approve, approve};
+use crate::decide::kept::Kept;
 use crate::decide::start::{Start, start};
 use crate::derive;
 use crate::project::{NodeState, SessionState};
@@ -48,6 +49,8 @@ pub(super) struct Session<'a> {
     node: NodeId,
     attempt: AttemptId,
     plans: u64,
+    /// What the refused attempt before sent.
+    kept: Option<Kept>,
 }
 
 impl<'a> Session<'a> {
@@ -79,6 +82,7 @@ impl<'a> Session<'a> {
             node: started.begun.root,
             attempt: started.begun.attempt,
             plans: 0,
+            kept: None,
         };
         this.record(&started.plan)?;
         Ok(this)
@@ -113,33 +117,27 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn send(&mut self, step: &StepScript) -> Result<Answer, String> {
-        if let Some(decision) = step.approval {
-            self.approve(decision)?;
-        }
         let request = AdvanceRequest {
             notes: Some(step.notes.clone()),
             artifacts: self.artifacts(step),
             context: Context::new(step.context.clone()).map_err(|error| error.to_string())?,
         };
-        let snapshot = self.snapshot().ok_or("the pending snapshot is lost")?;
-        let decision = advance(Advance {
-            facts: &self.facts,
-            node: self.node,
-            attempt: self.attempt,
-            snapshot,
-            workflow: self.workflow,
-            request: &request,
-            preferences: None,
-            observed: &[],
-            snapshots: &self.snapshots,
-            minting: self.minting(),
-        })
-        .map_err(|error| told(&error))?;
+        let kept = self.kept.take().unwrap_or_default();
+        if let Some(decision) = step.approval {
+            let submitted = submitted(&self.command(&request, &kept)?).map_err(|error| told(&error))?;
+            self.approve(decision, submitted)?;
+        }
+        let decision = advance(self.command(&request, &kept)?).map_err(|error| told(&error))?;
         let Decision::Append(decided) = decision else {
             return Err("an attempt was decided twice".to_owned());
         };
         let answer = self.answer(&decided.plan);
         self.record(&decided.plan)?;
+        if !answer.blocked.is_empty() {
+            let notes = Some(request.notes.unwrap_or_default()).filter(|notes| !notes.trim().is_empty());
+            let artifacts = kept.artifacts.into_iter().chain(request.artifacts).collect();
+            self.kept = Some(Kept { notes: notes.or(kept.notes), artifacts });
+        }
         self.move_on()?;
         Ok(Answer { next: self.pending().map(|key| key.step_id.to_string()), ..answer })
     }
@@ -173,13 +171,32 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn approve(&mut self, decision: ApprovalDecision) -> Result<(), String> {
+    fn command<'c>(&'c self, request: &'c AdvanceRequest, kept: &Kept) -> Result<Advance<'c>, String> {
+        Ok(Advance {
+            facts: &self.facts,
+            node: self.node,
+            attempt: self.attempt,
+            snapshot: self.snapshot().ok_or("the pending snapshot is lost")?,
+            workflow: self.workflow,
+            request,
+            kept: kept.clone(),
+            preferences: None,
+            observed: &[],
+            snapshots: &self.snapshots,
+            minting: self.minting(),
+        })
+    }
+
+    /// Decides on what the script sends next, as a person would who was shown it.
+    fn approve(&mut self, decision: ApprovalDecision, submitted: Sha256) -> Result<(), String> {
         let step = self.pending().ok_or("no step waits for approval")?.step_id;
         let plan = approve(Approve {
             facts: &self.facts,
             node: self.node,
             step,
             decision,
+            submitted,
+            reason: None,
             origin: ApprovalOrigin {
                 channel: ApprovalChannel::Terminal,
                 descends_from_server: Descent::Unknown,

@@ -13,6 +13,7 @@ use workrail_model::tool::ToolName;
 use workrail_ports::workspace::WorkspacePathError;
 
 use super::{Advice, Boxed, advise, decide, envelope, invalid};
+use crate::approve::Question;
 use crate::request::{CheckpointWorkflow, ResumeSession};
 
 pub(crate) fn bad_idempotency_key(bytes: usize, max: usize) -> Boxed {
@@ -182,9 +183,40 @@ pub(crate) fn ambiguous_label(label: &str, count: usize) -> Boxed {
 
 pub(crate) fn nothing_to_approve(label: &str) -> Boxed {
     invalid(
-        format!("Run {label} has no step that waits for an approval."),
-        "Run `workrail show` to see what the run is waiting for.",
+        format!("Run {label} has submitted nothing that a person is asked about."),
+        "Run `workrail show` to see where the run is. A step is decided on once the agent has submitted it.",
     )
+}
+
+pub(crate) fn changed_since_shown(label: &str) -> Boxed {
+    invalid(
+        format!("Run {label} has changed since it was shown to you. Nothing was recorded."),
+        "Run the command again to see what is submitted now.",
+    )
+}
+
+pub(crate) fn a_question(label: &str, questions: &[Question]) -> Boxed {
+    invalid(
+        format!("Run {label} does not ask for an approval; it asks a question. Nothing was recorded."),
+        &format!("Answer it: {}", answers(label, questions)),
+    )
+}
+
+pub(crate) fn not_a_question(label: &str, key: &str, questions: &[Question]) -> Boxed {
+    let suggestion = match questions {
+        [] => "The step has no open question. Run `workrail show` to see what it waits for.".to_owned(),
+        questions => format!("Answer what is asked: {}", answers(label, questions)),
+    };
+    invalid(format!("Run {label} does not ask for `{key}`. Nothing was recorded."), &suggestion)
+}
+
+/// The commands that answer the questions, each with what is asked.
+fn answers(label: &str, questions: &[Question]) -> String {
+    let each: Vec<String> = questions
+        .iter()
+        .map(|own| format!("`workrail answer {label} {}=VALUE` ({})", own.key, own.description))
+        .collect();
+    each.join("; ")
 }
 
 pub(crate) fn no_open_run() -> Boxed {

@@ -12,6 +12,7 @@ mod workflow;
 
 use serde_json::{Value, json};
 use workrail_core::decide::DecideError;
+use workrail_core::interpret::InterpretError;
 use workrail_core::project::FoldError;
 use workrail_core::render::prompt::StepTextTooLong;
 use workrail_core::token::TokenError;
@@ -21,6 +22,7 @@ use workrail_model::event::EventError;
 use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS, RENDERED_STEP_BYTES_MAX};
+use workrail_model::placeholder;
 use workrail_model::plan::PlanError;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
@@ -102,7 +104,7 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
                     "`{place}` holds the placeholder that a WorkRail reply showed, not your own text. Nothing was \
                      recorded."
                 ),
-                "Send the call again with your own text there.",
+                "Send the call again with your own text there, and leave out what does not apply: a list may be empty.",
             );
             let argument = place.split(['.', '[']).next().unwrap_or(place);
             error.details = Some(json!({ "argument": argument, "place": place }));
@@ -146,12 +148,29 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
             error.details = Some(json!({ "argument": "output" }));
             error
         }
+        DecideError::Interpret(InterpretError::MissingContext { key, expected, .. }) => {
+            missing_key(key, expected, &chain(cause))
+        }
         DecideError::Interpret(_)
         | DecideError::Plan(_)
         | DecideError::Snapshot(_)
         | DecideError::StepKey(_)
         | DecideError::Invariant(_) => internal(&chain(cause)),
     }
+}
+
+/// A loop at the very start reads a key that the start did not set.
+fn missing_key(key: &str, expected: &str, cause: &str) -> Boxed {
+    let mut error = invalid(
+        format!("`context.{key}` is missing: {cause}. Nothing was recorded."),
+        "Send the call below with your own value.",
+    );
+    let value = match expected {
+        "a number" => json!(placeholder::A_NUMBER),
+        _ => json!([placeholder::AN_ITEM]),
+    };
+    error.details = Some(json!({ "argument": "context", "contextKey": key, "emptyValue": value }));
+    error
 }
 
 /// A value of the context makes the text of the next step too long to be sent or stored.

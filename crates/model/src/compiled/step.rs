@@ -50,6 +50,9 @@ pub struct CompiledStep {
     pub consequences: Vec<Consequence>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub user_dependencies: Vec<UserDependency>,
+    /// Context keys that have a value when the step ends (G46).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sets: BTreeMap<ContextKey, ContextDuty>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionDefinition>,
     /// Bare names, without `()`.
@@ -244,6 +247,25 @@ pub struct UserDependency {
     pub description: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_key: Option<ContextKey>,
+}
+
+/// A context key that a step sets: which values it takes and what they mean.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ContextDuty {
+    pub accepts: AcceptedValues,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// The values that a context key takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum AcceptedValues {
+    OneOf { values: Vec<String> },
+    Boolean,
+    Number,
+    Text,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -37,4 +37,7 @@ pub struct AdvanceRecorded {
     /// The rendered reply, kept so that a replay returns the same bytes under any version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_ref: Option<BlobRef>,
+    /// Names what was submitted, when a person is asked about it: an approval is for exactly this (G63).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submitted: Option<Sha256>,
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::approval::{ApprovalChannel, ApprovalDecision, Descent};
+use crate::digest::Sha256;
 use crate::id::ApprovalId;
 use crate::limits::SUMMARY_BYTES_MAX;
 use crate::name::StepId;
@@ -20,6 +21,10 @@ pub struct ApprovalRecorded {
     /// when that is not known: no server was running, one was on HTTP, or one could not be seen from the terminal.
     #[serde(default, skip_serializing_if = "Descent::is_unknown")]
     pub descends_from_server: Descent,
+    /// Names what was submitted and shown. An approval opens the gate for exactly this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submitted: Option<Sha256>,
+    /// Why, in the person's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<BoundedText<SUMMARY_BYTES_MAX>>,
 }

@@ -100,6 +100,8 @@ impl<'de> Deserialize<'de> for Context {
 pub enum ContextSource {
     Initial,
     AgentDelta,
+    /// A person answered a question of the step (G63).
+    Answer,
 }
 
 /// The keys that were set; a node's context folds the sets on its own ancestor path.

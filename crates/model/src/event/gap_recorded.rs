@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gap::{EvidenceRef, Resolution, Severity};
 use crate::id::GapId;
-use crate::limits::SUMMARY_BYTES_MAX;
+use crate::limits::{GAP_CAUSE_BYTES_MAX, SUMMARY_BYTES_MAX};
 use crate::reason::Reason;
 use crate::text::BoundedText;
 
@@ -17,6 +17,10 @@ pub struct GapRecorded {
     pub reason: Reason,
     pub summary: BoundedText<SUMMARY_BYTES_MAX>,
     pub resolution: Resolution,
+    /// What was missing, as in `plan#notes` or `context.taskSize`: one gap stays open for it, and whatever delivers it
+    /// later closes the gap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<BoundedText<GAP_CAUSE_BYTES_MAX>>,
     // In the locked format, and read where another writer recorded it. Our own gaps name node and reason, which
     // is all that a reader has asked for so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

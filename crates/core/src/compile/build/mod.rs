@@ -66,7 +66,7 @@ pub(super) fn workflow(
     builder.metrics(&plan, &loops);
     builder.after_steps();
     let places = std::mem::take(&mut builder.ids);
-    lint::variables(source, &builder.steps, &loops, &places, builder.report);
+    lint::variables(source, &builder.steps, &loops, &builder.conditions, &places, builder.report);
     lint::loop_cost(&plan, &loops, &places, builder.report);
     let expanded = builder.report.expanded();
     let workflow = builder.finish(workflow_id?, plan, loops)?;

@@ -17,7 +17,7 @@ pub(crate) use loops::{BodySource, ConditionSource, LoopSource, LoopStep};
 pub(crate) use prompt::{
     OutputSource, PromptBlocksSource, PromptPart, PromptText, TemplateArg, TemplateCall,
 };
-pub(crate) use step::{ParallelStep, StandardStep, Step};
+pub(crate) use step::{ContextDutySource, ParallelStep, StandardStep, Step};
 
 use std::collections::BTreeMap;
 
@@ -42,6 +42,7 @@ use super::path::DocPath;
 use super::report::{DraftDiagnostic, shown};
 use crate::builtins::CAPABILITY_NAMES;
 use crate::interpret::capability_name;
+pub(crate) use words::ContextType;
 use words::{Need, SlotKind};
 
 /// Texts of a prompt. The compiler warns long before this.

@@ -13,7 +13,7 @@ use super::condition::{Condition, ConfirmationRequest};
 use super::criteria::{ConsequenceSource, Criteria, UserDependencySource};
 use super::loops::LoopStep;
 use super::prompt::{FragmentSource, Output, OutputSource, PromptBlocksSource, TemplateArg, TemplateCall};
-use super::words::StepType;
+use super::words::{ContextType, StepType};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -103,6 +103,9 @@ authored! {
         consequences "assessmentConsequences": List<ConsequenceSource, 1, 10>, default;
         /// What only the user can provide.
         user_dependencies "userDependencies": List<UserDependencySource, 0, 20>, default;
+        /// Context keys that the agent sets in this step, each with the values that it takes. The step does not end
+        /// without them.
+        sets "sets": Map<ContextDutySource>, default;
         /// Whether the step can be completed without notes.
         notes_optional "notesOptional": Flag, default(false, "false");
         /// Functions that are visible in this step only.
@@ -135,6 +138,18 @@ impl StandardStep {
             );
         }
         self.output_contract.get_or_insert(OutputSource { contract_ref, presence });
+    }
+}
+
+authored! {
+    /// A context key that a step sets. It has either `values` or `type`.
+    struct ContextDutySource "a context key" {
+        /// The values that the key takes.
+        values "values": Distinct<Text<1, 64>, 1, 20>, optional;
+        /// Any value of this type.
+        value_type "type": Word<ContextType>, optional;
+        /// What the value means, shown to the agent.
+        description "description": Text<1, 512>, optional;
     }
 }
 

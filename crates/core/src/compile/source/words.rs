@@ -31,4 +31,6 @@ words! {
     EffectKind { RequireFollowup }
     Need { Required, Preferred, Disabled }
     SlotKind { Routine, Workflow }
+    /// The types of a context key that a step sets.
+    ContextType { Boolean, Number, String }
 }

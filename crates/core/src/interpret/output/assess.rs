@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use workrail_model::assessment::{AssessedDimension, ConsequenceEffect, LevelMatch};
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkflow, Dimension};
@@ -12,6 +12,7 @@ use workrail_model::text::BoundedText;
 
 use super::{AcceptedAssessment, AppliedConsequence, OutputCheck, invalid, output_finding, valid};
 use crate::contract::kind_of;
+use crate::skeleton;
 
 pub(crate) const ASSESSMENT_KIND: &str = "wr.assessment";
 pub(crate) const ASSESSMENT_CONTRACT: &str = "wr.contracts.assessment";
@@ -60,9 +61,18 @@ pub(super) fn check(
     let message = format!("The assessment is not complete: {}.", missing.join("; "));
     check.validations.push(invalid(&contract_ref, &missing));
     // All that the step asks for: a retry sends them together.
-    let examples: Vec<Value> =
-        definitions(workflow, step).map(|definition| example(definition, several)).collect();
-    check.findings.push(output_finding(violation, &contract_ref, &message, &examples));
+    let shapes = skeleton::assessments(workflow, step);
+    check.findings.push(output_finding(violation, &contract_ref, &message, &shapes));
+}
+
+/// Whether this artifact is an assessment that the step asks for and does not accept.
+pub(super) fn is_at_fault(workflow: &CompiledWorkflow, step: &CompiledStep, artifact: &Value) -> bool {
+    if kind_of(artifact) != ASSESSMENT_KIND || step.assessment_refs.is_empty() {
+        return false;
+    }
+    let several = step.assessment_refs.len() > 1;
+    let own = definitions(workflow, step).find(|definition| artifact_for(&[artifact], definition, several).is_some());
+    own.is_none_or(|definition| judge(definition, artifact).is_err())
 }
 
 /// The assessments that a step asks for, each once, however often an imported workflow names it.
@@ -75,20 +85,6 @@ pub(crate) fn definitions<'a>(
         .iter()
         .filter(move |id| seen.insert(id.as_str()))
         .filter_map(|id| workflow.assessment(id))
-}
-
-/// An artifact that passes: the last level of each dimension, which authors write as the best one.
-pub(crate) fn example(definition: &AssessmentDefinition, with_id: bool) -> Value {
-    let dimensions: Map<String, Value> = definition
-        .dimensions
-        .iter()
-        .filter_map(|dimension| Some((dimension.id.to_string(), json!(dimension.levels.last()?))))
-        .collect();
-    let mut artifact = json!({ "kind": ASSESSMENT_KIND, "dimensions": dimensions });
-    if with_id && let Some(members) = artifact.as_object_mut() {
-        members.insert("assessmentId".to_owned(), json!(definition.id.as_str()));
-    }
-    artifact
 }
 
 /// With one reference the first assessment is meant; with several, each is found by its id.

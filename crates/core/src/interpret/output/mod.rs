@@ -3,10 +3,12 @@
 //! Everything is checked, not only the first failure; each finding shows what would pass.
 
 mod assess;
+mod context;
 mod criteria;
+mod notes;
 mod observe;
 
-pub(crate) use assess::{definitions, example};
+pub(crate) use assess::{ASSESSMENT_CONTRACT, definitions};
 pub(crate) use criteria::{pattern_of, wants};
 
 use serde_json::Value;
@@ -24,6 +26,7 @@ use workrail_model::text::BoundedText;
 
 use super::{Finding, capability_name, loop_label, step_scope};
 use crate::contract::{self, Outcome};
+use crate::skeleton;
 
 /// Everything that was found in one attempt's output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,29 +77,50 @@ pub struct CapabilityFact {
     pub provenance: Provenance,
 }
 
-/// Checks one attempt. `step` is the pending step, `context` already holds the attempt's delta.
+/// What one attempt delivers, together with what its refused attempts before left (G47).
+#[derive(Clone, Copy, Debug)]
+pub struct Submitted<'a> {
+    pub notes: Option<&'a str>,
+    pub artifacts: &'a [Value],
+    /// The run's context with what this attempt sent.
+    pub context: &'a Context,
+    /// What this attempt sent of it.
+    pub sent: &'a Context,
+}
+
+/// Checks one attempt at the pending step.
 pub fn check_output(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
-    notes: Option<&str>,
-    artifacts: &[Value],
-    context: &Context,
+    submitted: Submitted<'_>,
 ) -> OutputCheck {
     let mut check = OutputCheck::default();
     let Some(step) = workflow.step(&pending.step_id) else { return check };
-    let sent_placeholder = notes.is_some_and(is_placeholder);
-    let notes = notes.filter(|text| !text.trim().is_empty() && !sent_placeholder);
+    let Submitted { artifacts, context, .. } = submitted;
     check_contract(workflow, pending, step, artifacts, &mut check);
     assess::check(workflow, step, artifacts, &mut check);
     let scope = step_scope(workflow, pending, context);
+    let notes = submitted.notes.filter(|text| !text.trim().is_empty() && !is_placeholder(text));
     criteria::check(workflow, step, notes, &scope, &mut check);
-    if notes.is_none() && step.requires_notes() {
-        check.findings.push(missing_notes(step, sent_placeholder));
+    if step.requires_notes() {
+        check.findings.extend(notes::finding(step, submitted.notes));
     }
+    check.findings.extend(context::findings(pending, step, submitted));
+    check.findings.extend(observe::findings(step, artifacts));
     assess::apply_consequences(step, &mut check);
     observe::divergences(artifacts, &mut check);
     observe::capabilities(step, artifacts, &mut check);
     check
+}
+
+/// Whether an artifact would be refused whatever is sent beside it: then a retry does not inherit it.
+pub(crate) fn is_at_fault(workflow: &CompiledWorkflow, pending: &PendingStep, artifact: &Value) -> bool {
+    let Some(step) = workflow.step(&pending.step_id) else { return false };
+    let alone = std::slice::from_ref(artifact);
+    let contract = step.output.as_ref().and_then(|output| workflow.contract(&output.contract_ref));
+    let owed = contract.filter(|contract| contract::kind_of(artifact) == contract.artifact_kind);
+    let refused = owed.is_some_and(|contract| contract_outcome(workflow, pending, step, contract, alone) != Outcome::Valid);
+    refused || assess::is_at_fault(workflow, step, artifact) || !observe::findings(step, alone).is_empty()
 }
 
 fn check_contract(
@@ -108,14 +132,7 @@ fn check_contract(
 ) {
     let Some(output) = &step.output else { return };
     let Some(contract) = workflow.contract(&output.contract_ref) else { return };
-    let mut outcome = contract::check(contract, artifacts);
-    if outcome == Outcome::Valid {
-        outcome = loop_name_outcome(workflow, pending, contract, artifacts);
-    }
-    if outcome == Outcome::Valid {
-        outcome = probe_outcome(step, contract, artifacts);
-    }
-    match outcome {
+    match contract_outcome(workflow, pending, step, contract, artifacts) {
         Outcome::Valid => check.validations.push(valid(&contract.contract_ref)),
         Outcome::Missing { submitted } => {
             if output.presence == Requiredness::Required {
@@ -125,7 +142,7 @@ fn check_contract(
                     ContractViolation::MissingRequiredOutput,
                     &contract.contract_ref,
                     &message,
-                    &[shown_example(step, contract)],
+                    &[skeleton::artifact(step, contract)],
                 ));
             }
         }
@@ -137,10 +154,27 @@ fn check_contract(
                 ContractViolation::InvalidRequiredOutput,
                 &contract.contract_ref,
                 &message,
-                &[shown_example(step, contract)],
+                &[skeleton::artifact(step, contract)],
             ));
         }
     }
+}
+
+fn contract_outcome(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    step: &CompiledStep,
+    contract: &CompiledContract,
+    artifacts: &[Value],
+) -> Outcome {
+    let mut outcome = contract::check(contract, artifacts);
+    if outcome == Outcome::Valid {
+        outcome = loop_name_outcome(workflow, pending, contract, artifacts);
+    }
+    if outcome == Outcome::Valid {
+        outcome = probe_outcome(step, contract, artifacts);
+    }
+    outcome
 }
 
 /// A decision that names another loop decides nothing, and must not pass for one.
@@ -184,17 +218,6 @@ fn probe_outcome(step: &CompiledStep, contract: &CompiledContract, artifacts: &[
     }
 }
 
-/// A probe's example names the capability that it probes.
-pub(crate) fn shown_example(step: &CompiledStep, contract: &CompiledContract) -> Value {
-    let mut example = contract.example.clone();
-    if let StepKind::CapabilityProbe { capability, .. } = &step.kind
-        && let (Some(members), Ok(name)) = (example.as_object_mut(), serde_json::to_value(capability))
-    {
-        members.insert("capability".to_owned(), name);
-    }
-    example
-}
-
 fn missing_message(contract: &CompiledContract, submitted: &[String]) -> String {
     let wanted = &contract.artifact_kind;
     if submitted.is_empty() {
@@ -205,35 +228,15 @@ fn missing_message(contract: &CompiledContract, submitted: &[String]) -> String 
     }
 }
 
-fn missing_notes(step: &CompiledStep, sent_placeholder: bool) -> Finding {
-    let message = if sent_placeholder {
-        "This step needs notes: output.notesMarkdown is the placeholder that a WorkRail reply showed, not your own \
-         words."
-    } else {
-        "This step needs notes: output.notesMarkdown is missing or blank."
-    };
-    let blocker = Blocker {
-        code: BlockerCode::MissingRequiredNotes,
-        pointer: BlockerPointer::WorkflowStep { step_id: step.step_id.clone() },
-        message: BoundedText::clip(message),
-        suggested_fix: Some(BoundedText::clip(
-            "Send output.notesMarkdown with what you did in this step, what you produced and what is open. \
-             Example: {\"output\":{\"notesMarkdown\":\"Read the three callers of `load`; two ignore its error. \
-             Open: the retry policy.\"}}",
-        )),
-    };
-    (Reason::ContractViolation(ContractViolation::MissingRequiredNotes), blocker)
-}
-
-/// A finding about artifacts, with examples that pass together when they fit their budget.
+/// A finding about artifacts, with the shapes to fill in when they fit their budget.
 fn output_finding(
     violation: ContractViolation,
     contract_ref: &ContractRef,
     message: &str,
-    examples: &[Value],
+    shapes: &[Value],
 ) -> Finding {
-    let shown: Vec<String> = examples.iter().map(Value::to_string).collect();
-    let fix = format!("Send this shape: {{\"output\":{{\"artifacts\":[{}]}}}}", shown.join(","));
+    let shown: Vec<String> = shapes.iter().map(Value::to_string).collect();
+    let fix = format!("Fill in and send: {{\"output\":{{\"artifacts\":[{}]}}}}", shown.join(","));
     let fix = if fix.len() <= BLOCKER_FIX_BYTES_MAX {
         fix
     } else {

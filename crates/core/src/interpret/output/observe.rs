@@ -1,22 +1,73 @@
-//! Facts that agents report beside their work: divergences and capability observations (G62).
+//! Facts that agents report beside their work: divergences and capability observations (G62). What cannot be read is
+//! answered, never dropped.
 
 use serde_json::Value;
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::capability::{
     AttemptContext, Capability, CapabilityStatus, Claim, ClaimDetail, Claimant, EnforcementGrade,
     ProbeDetail, Provenance, UseDetail, UseFailure, UseResult,
 };
 use workrail_model::compiled::{CompiledStep, StepKind};
-use workrail_model::name::StepId;
+use workrail_model::name::{ContractRef, StepId};
+use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::text::BoundedText;
 
-use super::{CapabilityFact, DivergenceFact, OutputCheck};
+use super::super::Finding;
+use super::{CapabilityFact, DivergenceFact, OutputCheck, output_finding};
 use crate::contract::kind_of;
+use crate::{builtins, skeleton};
 
 fn member<T: serde::de::DeserializeOwned>(artifact: &Value, name: &str) -> Option<T> {
     serde_json::from_value(artifact.get(name)?.clone()).ok()
 }
 
-/// A malformed report is not a fact; where a step requires the artifact, its contract says what is wrong.
+/// Artifacts that any step may send beside what it owes, by their contracts.
+const BESIDE: [&str; 2] = ["wr.contracts.capability_observation", "wr.contracts.workflow_divergence"];
+
+/// Artifacts that cannot be read as what they claim to be. What the step owes is checked by its contract.
+pub(super) fn findings(step: &CompiledStep, artifacts: &[Value]) -> Vec<Finding> {
+    let owed = step.output.as_ref().map(|output| output.contract_ref.as_str());
+    let mut findings = Vec::new();
+    for (position, artifact) in artifacts.iter().enumerate() {
+        if artifact.get("kind").and_then(Value::as_str).is_none_or(|kind| kind.trim().is_empty()) {
+            findings.push(without_kind(step, position));
+        }
+    }
+    for contract in BESIDE.into_iter().filter(|id| owed != Some(*id)).filter_map(builtins::contract) {
+        let Ok(contract_ref) = ContractRef::parse(contract.id) else { continue };
+        for artifact in artifacts.iter().filter(|artifact| kind_of(artifact) == contract.artifact_kind) {
+            let issues = crate::contract::issues(&contract.schema, artifact);
+            if issues.is_empty() {
+                continue;
+            }
+            let message = format!("The `{}` artifact is not valid: {}.", contract.artifact_kind, issues.join("; "));
+            let shape = skeleton::of_schema(&contract.schema);
+            findings.push(output_finding(
+                ContractViolation::InvalidRequiredOutput,
+                &contract_ref,
+                &message,
+                &[shape],
+            ));
+        }
+    }
+    findings
+}
+
+fn without_kind(step: &CompiledStep, position: usize) -> Finding {
+    let blocker = Blocker {
+        code: BlockerCode::InvalidRequiredOutput,
+        pointer: BlockerPointer::WorkflowStep { step_id: step.step_id.clone() },
+        message: BoundedText::clip(&format!(
+            "output.artifacts[{position}] has no `kind`, so nobody can tell what it is."
+        )),
+        suggested_fix: Some(BoundedText::clip(
+            "Send each artifact as an object with a `kind`, for example {\"kind\":\"team.measurements\", ...}, or put \
+             the text into output.notesMarkdown.",
+        )),
+    };
+    (Reason::ContractViolation(ContractViolation::InvalidRequiredOutput), blocker)
+}
+
 pub(super) fn divergences(artifacts: &[Value], check: &mut OutputCheck) {
     for artifact in artifacts.iter().filter(|artifact| kind_of(artifact) == "wr.workflow_divergence") {
         let summary = artifact.get("summary").and_then(Value::as_str).filter(|text| !text.trim().is_empty());
@@ -41,7 +92,7 @@ pub(super) fn capabilities(step: &CompiledStep, artifacts: &[Value], check: &mut
     }
 }
 
-/// Only the injected probe and a declared attempt are strong; everything else is a claim.
+/// Only the injected probe is strong. An attempt that the agent reports, seen by nobody else, is a claim with details.
 fn provenance(
     step: &CompiledStep,
     artifact: &Value,
@@ -71,7 +122,7 @@ fn provenance(
             result,
             failure_code: (!worked).then(|| failure.unwrap_or(UseFailure::Unknown)),
         };
-        return Provenance::AttemptedUse { enforcement_grade: EnforcementGrade::Strong, detail };
+        return Provenance::AttemptedUse { enforcement_grade: EnforcementGrade::Weak, detail };
     }
     let claim = if worked { Claim::Available } else { Claim::Unavailable };
     let detail = ClaimDetail { claimed_by: Claimant::Agent, claim };

@@ -25,18 +25,22 @@ pub(super) fn write(
              continue.",
         );
     }
-    let tasks = if active.len() == 1 { "task".to_owned() } else { format!("{} tasks", active.len()) };
+    let (task, calls) = match active.len() {
+        1 => ("this task to a sub-agent".to_owned(), "Make the call"),
+        count => (format!("these {count} tasks to sub-agents, in parallel"), "Make all calls in one response"),
+    };
     out.push(&format!(
-        "Hand the following {tasks} to sub-agents, in parallel where you can; without sub-agents do them one after \
-         the other yourself."
+        "Hand {task}. {calls}, with the tool of your environment that starts sub-agents (`Task` in many). Do not start \
+         them with `start_workflow`: that would begin another run of yours. Without such a tool, do the work yourself, \
+         one task after the other, and say so in the notes."
     ))?;
     for (index, own) in active.iter().enumerate() {
         out.push("\n\n")?;
         section(index + 1, own, scope, out)?;
     }
     out.push(
-        "\n\n1. Start every task with exactly these inputs.\n2. Wait for all of them and read every answer.\n3. \
-         Report in the notes what each one found, and what failed.",
+        "\n\n1. Give every sub-agent exactly these inputs.\n2. Wait for all of them and read every answer.\n3. Report in \
+         the notes what each one found, and what failed.",
     )
 }
 

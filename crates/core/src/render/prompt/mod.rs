@@ -1,6 +1,6 @@
 //! The text of the pending step, from the compiled workflow and the context alone: same in, same out.
 //!
-//! Order: banner, role, prompt, requirements, guidance, fragments, functions, metrics, footer. Nothing
+//! Order: banner, role, prompt, requirements, guidance, fragments, functions, metrics. Nothing
 //! authored is left out (decision 29). The layout is version 1; a change of it needs a new number, so
 //! that started runs keep reading the same.
 
@@ -15,6 +15,7 @@ use workrail_model::compiled::{
 use workrail_model::event::Context;
 use workrail_model::limits::{RENDERED_STEP_BYTES_MAX, TITLE_BYTES_MAX};
 use workrail_model::name::StepId;
+use workrail_model::preferences::Autonomy;
 use workrail_model::snapshot::PendingStep;
 
 use super::limited::{Full, LimitedText, Overflow, Values, json_bytes};
@@ -30,6 +31,21 @@ pub enum Lifecycle {
     Start,
     Advance,
     Rehydrate,
+}
+
+/// For whom and when a step's text is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Telling {
+    pub lifecycle: Lifecycle,
+    /// Who is waited for: the text never asks for more than the mode allows.
+    pub autonomy: Autonomy,
+}
+
+impl From<Lifecycle> for Telling {
+    /// As a run is told that nobody gave a mode.
+    fn from(lifecycle: Lifecycle) -> Self {
+        Self { lifecycle, autonomy: Autonomy::Guided }
+    }
 }
 
 /// A title is shown in lists and headings, which cut it further.
@@ -96,9 +112,9 @@ pub fn render_step(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     context: &Context,
-    lifecycle: Lifecycle,
+    telling: impl Into<Telling>,
 ) -> Result<String, StepTextTooLong> {
-    let source = StepSource { workflow, pending, context, lifecycle };
+    let source = StepSource { workflow, pending, context, telling: telling.into() };
     let mut whole = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Whole, Overflow::Refuse);
     if source.write(&mut whole).is_ok() {
         return Ok(whole.into_text());
@@ -132,16 +148,17 @@ pub fn render_step_shortened(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     context: &Context,
-    lifecycle: Lifecycle,
+    telling: impl Into<Telling>,
 ) -> String {
-    render_step(workflow, pending, context, lifecycle).unwrap_or_else(|too_long| {
+    let telling = telling.into();
+    render_step(workflow, pending, context, telling).unwrap_or_else(|too_long| {
         let StepTextTooLong { variable, context_key, .. } = too_long;
         let notice = format!(
             "NOTE: with its values this step's text would have more than {RENDERED_STEP_BYTES_MAX} bytes, most of \
              it from {{{{{variable}}}}}. Values are shortened below. Send a smaller `context.{context_key}` when \
              you complete this step."
         );
-        StepSource { workflow, pending, context, lifecycle }.shortened(&notice)
+        StepSource { workflow, pending, context, telling }.shortened(&notice)
     })
 }
 
@@ -164,8 +181,8 @@ pub(crate) fn too_long_as_authored(workflow: &CompiledWorkflow) -> Vec<&StepId> 
     };
     let fits = |step: &CompiledStep| {
         let pending = PendingStep { step_id: step.step_id.clone(), loop_path: Vec::new() };
-        let lifecycle = Lifecycle::Advance;
-        let source = StepSource { workflow, pending: &pending, context: &context, lifecycle };
+        let telling = Telling::from(Lifecycle::Advance);
+        let source = StepSource { workflow, pending: &pending, context: &context, telling };
         let mut out = LimitedText::new(room, Values::Whole, Overflow::Refuse);
         source.write(&mut out)?;
         // A condition may hide a fragment now and show it later.
@@ -183,12 +200,12 @@ struct StepSource<'a> {
     workflow: &'a CompiledWorkflow,
     pending: &'a PendingStep,
     context: &'a Context,
-    lifecycle: Lifecycle,
+    telling: Telling,
 }
 
 impl StepSource<'_> {
     fn write(&self, out: &mut LimitedText) -> Result<(), Full> {
-        let Self { workflow, pending, context, lifecycle } = *self;
+        let Self { workflow, pending, context, telling } = *self;
         let Some(step) = workflow.step(&pending.step_id) else { return Ok(()) };
         let scope = step_scope(workflow, pending, context);
         out.section(|out| banner(workflow, pending, step, context, out))?;
@@ -202,16 +219,16 @@ impl StepSource<'_> {
             StepKind::Parallel { delegations } => delegation::write(workflow, delegations, &scope, out),
             StepKind::Standard | StepKind::CapabilityProbe { .. } => fill(&step.prompt, &scope, out),
         })?;
-        require::write(workflow, pending, step, context, lifecycle, out)?;
-        guidance(workflow, step, &scope, lifecycle, out)?;
+        require::write(workflow, pending, step, context, telling, out)?;
+        guidance(workflow, step, &scope, telling.lifecycle, out)?;
         out.section(|out| fragments(workflow, step, &scope, out))?;
         if let Some(text) = functions::render(workflow, pending, step) {
             out.section(|out| out.push(&text))?;
         }
-        if let Some(text) = metrics(step) {
-            out.section(|out| out.push(text))?;
+        match metrics(step) {
+            None => Ok(()),
+            Some(text) => out.section(|out| out.push(text)),
         }
-        out.section(|out| out.push(FOOTER))
     }
 
     /// The text with excerpts of its values, cut where it is still too long.
@@ -222,9 +239,6 @@ impl StepSource<'_> {
         out.into_text()
     }
 }
-
-const FOOTER: &str = "When this step is done, report it with `continue_workflow`. What comes next is not known before \
-                      that call; do not start on it.";
 
 /// A heading with one bullet per line; nothing without lines.
 fn bullets<T>(
@@ -261,16 +275,20 @@ fn banner(
     let pass = u64::from(frame.iteration) + 1;
     let (bound, exact) = passes(owner, context);
     let of = if exact { "of" } else { "of at most" };
-    let what = if pass == 1 {
-        "this step is repeated; the first pass lays the ground"
-    } else if pass >= bound {
-        "the last pass: verify and finish rather than open new questions"
-    } else {
-        "build on the earlier passes and look for what they missed"
-    };
     out.push("> ")?;
     out.push(&owner.title)?;
-    out.push(&format!(": pass {pass} {of} {bound} - {what}."))
+    out.push(&format!(": pass {pass} {of} {bound}"))?;
+    out.push(match &owner.control {
+        // Each pass is about another item: none of them refines an earlier one.
+        LoopControl::For { .. } | LoopControl::ForEach { .. } => ".",
+        LoopControl::While { .. } | LoopControl::Until { .. } if pass == 1 => ".",
+        LoopControl::While { .. } | LoopControl::Until { .. } if pass >= bound => {
+            ", the last one: verify and finish rather than open new questions."
+        }
+        LoopControl::While { .. } | LoopControl::Until { .. } => {
+            ": build on the earlier passes and look for what they missed."
+        }
+    })
 }
 
 /// How many passes the loop can have, and whether it will have exactly that many.
@@ -331,9 +349,16 @@ fn fragments(
     Ok(())
 }
 
+/// Whether a step's own words are about commits. The outcome asks for all of them in the end.
+fn may_commit(step: &CompiledStep) -> bool {
+    let mentions = |text: &str| text.to_ascii_lowercase().contains("commit");
+    mentions(&step.title) || mentions(&step.prompt) || step.guidance.iter().any(|line| mentions(line))
+}
+
 fn metrics(step: &CompiledStep) -> Option<&'static str> {
     match step.metrics {
         MetricsDuty::None => None,
+        MetricsDuty::Accumulate if !may_commit(step) => None,
         MetricsDuty::Accumulate => Some(
             "**Metrics:** if you made commits in this step, send `context.metrics_commit_shas` with the whole list \
              of the run's commits so far.",

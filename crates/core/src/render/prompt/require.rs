@@ -1,53 +1,142 @@
-//! What a step owes, in words and with examples: checks, contract, assessments, notes, people.
+//! What a step owes, in words: checks, contract, assessments, context keys, notes, people. The shapes to fill in are in
+//! the call that the reply ends with.
 
 use serde_json::Value;
 use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkflow, Requiredness};
 use workrail_model::event::Context;
+use workrail_model::preferences::Autonomy;
 use workrail_model::snapshot::PendingStep;
+use workrail_model::text::truncate_with_marker;
 
 use super::super::limited::{Full, LimitedText};
-use super::{Lifecycle, bullets};
-use crate::interpret::{AskedConfirmation, asked_confirmation, definitions, example, shown_example, wants};
+use super::{Lifecycle, Telling, bullets};
+use crate::interpret::{AskedConfirmation, asked_confirmation, definitions, wants};
+use crate::{builtins, routing, skeleton};
 
 pub(super) fn write(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     step: &CompiledStep,
     context: &Context,
-    lifecycle: Lifecycle,
+    telling: Telling,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     if let Some(criteria) = &step.criteria {
         plain("**Your notes are checked:**", &wants(criteria), out)?;
     }
     contract(workflow, pending, step, out)?;
-    let several = step.assessment_refs.len() > 1;
-    definitions(workflow, step).try_for_each(|definition| assessment(definition, several, out))?;
+    definitions(workflow, step).try_for_each(|definition| assessment(definition, out))?;
+    mentioned(workflow, step, telling.lifecycle, out)?;
     plain("**Hints for the output:**", &step.hints, out)?;
-    if let Some(text) = notes(step, lifecycle) {
+    keys(workflow, pending, step, context, out)?;
+    if let Some(text) = notes(step, telling.lifecycle) {
         out.section(|out| out.push(text))?;
     }
-    bullets("**Only the user can give:**", &step.user_dependencies, out, |dependency, out| {
+    let heading = match telling.autonomy {
+        Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps => "**Only the user can give:**",
+        Autonomy::FullAutoNeverStop => {
+            "**Only the user can give (nobody is waited for; what is missing is recorded as a gap):**"
+        }
+    };
+    bullets(heading, &step.user_dependencies, out, |dependency, out| {
         out.push(&dependency.description)?;
         match &dependency.context_key {
             Some(key) => out.push(&format!(" (send the answer as `context.{key}`)")),
             None => Ok(()),
         }
     })?;
-    match asked_confirmation(workflow, pending, context) {
-        AskedConfirmation::Nothing => Ok(()),
-        AskedConfirmation::Confirmation => out.section(|out| {
-            out.push(
-                "**Confirmation:** show the user the result and wait for their word before you continue.",
-            )
-        }),
-        AskedConfirmation::Approval => out.section(|out| {
-            out.push(
-                "**Approval:** the user must approve this step with `workrail approve`. Do not run that command \
-                 yourself, and do not change the run's mode to get around it.",
-            )
-        }),
+    match people(asked_confirmation(workflow, pending, context), telling.autonomy) {
+        None => Ok(()),
+        Some(text) => out.section(|out| out.push(text)),
     }
+}
+
+/// What the step asks of people, in the words of the mode: none of them waits where the mode does not.
+fn people(asked: AskedConfirmation, autonomy: Autonomy) -> Option<&'static str> {
+    match (asked, autonomy) {
+        (AskedConfirmation::Nothing, _) => None,
+        (AskedConfirmation::Confirmation, Autonomy::Guided) => {
+            Some("**Confirmation:** show the user the result and wait for their word before you continue.")
+        }
+        (AskedConfirmation::Confirmation, Autonomy::FullAutoStopOnUserDeps | Autonomy::FullAutoNeverStop) => Some(
+            "**Confirmation:** not waited for in this mode. Write into the notes what you would have shown the user.",
+        ),
+        (AskedConfirmation::Approval, Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps) => Some(
+            "**Approval:** submit this step's result; the user then approves exactly that with `workrail approve`. Do \
+             not carry out what is to be approved before it is. Do not run that command yourself, and do not change the \
+             run's mode to get around it.",
+        ),
+        (AskedConfirmation::Approval, Autonomy::FullAutoNeverStop) => Some(
+            "**Approval:** this step asks for one, and nobody is waited for in this mode: that it is missing is recorded \
+             as a gap. Do not carry out what was to be approved; prepare it and say so in the notes.",
+        ),
+    }
+}
+
+/// The context keys that this step sets, and those that later steps read and nobody has set.
+fn keys(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    step: &CompiledStep,
+    context: &Context,
+    out: &mut LimitedText,
+) -> Result<(), Full> {
+    let lines = step.sets.iter().map(|(key, duty)| {
+        let meaning = duty.description.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+        let now = match context.get(key.as_str()).filter(|value| !value.is_null()) {
+            Some(value) => format!("; now {}", truncate_with_marker(&value.to_string(), VALUE_SHOWN_BYTES)),
+            None => String::new(),
+        };
+        format!("`context.{key}` ({}{now}){meaning}", routing::in_words(&duty.accepts))
+    });
+    plain("**Set in this step:**", &lines.collect::<Vec<_>>(), out)?;
+    let open = routing::open_keys(workflow, pending, context);
+    if open.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<String> =
+        open.iter().map(|(key, reads)| format!("`{key}` ({})", routing::read_in_words(reads))).collect();
+    out.section(|out| {
+        out.push(&format!(
+            "**Decides about later steps, not set yet:** {}. Send each in `context` once you know it.",
+            keys.join(", ")
+        ))
+    })
+}
+
+/// A context value may be long; its beginning is enough to recognise it.
+const VALUE_SHOWN_BYTES: usize = 60;
+
+/// The shapes of artifacts that the step's own words ask for beside what it owes; a divergence is offered once.
+fn mentioned(
+    workflow: &CompiledWorkflow,
+    step: &CompiledStep,
+    lifecycle: Lifecycle,
+    out: &mut LimitedText,
+) -> Result<(), Full> {
+    const DIVERGENCE: &str = "wr.workflow_divergence";
+    let owed = step.output.as_ref().and_then(|output| workflow.contract(&output.contract_ref));
+    let is_owed = |kind: &str| owed.is_some_and(|contract| contract.artifact_kind == kind);
+    let is_named = |kind: &str| step.prompt.contains(kind) || step.guidance.iter().any(|line| line.contains(kind));
+    let named = builtins::contracts().iter().filter(|contract| {
+        let kind = contract.artifact_kind;
+        kind != "wr.assessment" && is_named(kind) && !is_owed(kind)
+    });
+    let lines: Vec<String> =
+        named.map(|contract| format!("`{}`: `{}`", contract.artifact_kind, skeleton::of_schema(&contract.schema))).collect();
+    plain("**Shapes of the artifacts named above (output.artifacts):**", &lines, out)?;
+    if lifecycle != Lifecycle::Start || is_named(DIVERGENCE) {
+        return Ok(());
+    }
+    let Some(contract) = builtins::contracts().iter().find(|own| own.artifact_kind == DIVERGENCE) else {
+        return Ok(());
+    };
+    out.section(|out| {
+        out.push(&format!(
+            "If you leave a step's instructions on purpose, say so with the artifact `{}`.",
+            skeleton::of_schema(&contract.schema)
+        ))
+    })
 }
 
 fn plain(heading: &str, lines: &[String], out: &mut LimitedText) -> Result<(), Full> {
@@ -66,10 +155,11 @@ fn contract(
         Requiredness::Required => "This step must deliver",
         Requiredness::Optional => "This step may deliver",
     };
-    let mut lines = vec![
-        format!("{must} an artifact of kind `{}`: {}", contract.artifact_kind, contract.purpose),
-        format!("Fields: {}", fields(&contract.schema)),
-    ];
+    let mut lines = vec![format!("{must} an artifact of kind `{}`: {}", contract.artifact_kind, contract.purpose)];
+    let may = optional_fields(&contract.schema);
+    if !may.is_empty() {
+        lines.push(format!("Optional fields: {}", may.join(", ")));
+    }
     if contract.artifact_kind == "wr.loop_control"
         && let Some(frame) = pending.loop_path.last()
     {
@@ -79,39 +169,32 @@ fn contract(
             workflow.loop_of(&frame.loop_id).map_or(0, |owner| owner.max_iterations)
         ));
     }
-    let example = shown_example(step, contract);
-    lines.push(format!("Example: `{{\"output\":{{\"artifacts\":[{example}]}}}}`"));
-    plain("**Output required:**", &lines, out)
+    let heading = match output.presence {
+        Requiredness::Required => "**Output required (its shape is in the call below):**",
+        Requiredness::Optional => {
+            lines.push(format!("Shape: `{}`", skeleton::artifact(step, contract)));
+            "**Output:**"
+        }
+    };
+    plain(heading, &lines, out)
 }
 
-/// Required fields first, then the others with a question mark.
-fn fields(schema: &Value) -> String {
+fn optional_fields(schema: &Value) -> Vec<String> {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let properties = schema["properties"].as_object();
-    let (must, may): (Vec<&String>, Vec<&String>) =
-        properties.into_iter().flat_map(|map| map.keys()).partition(|name| required.contains(&name.as_str()));
-    let must = must.into_iter().map(|name| format!("`{name}`"));
-    let may = may.into_iter().map(|name| format!("`{name}` (optional)"));
-    must.chain(may).collect::<Vec<_>>().join(", ")
+    let names = schema["properties"].as_object().into_iter().flat_map(|map| map.keys());
+    names.filter(|name| !required.contains(&name.as_str())).map(|name| format!("`{name}`")).collect()
 }
 
-fn assessment(definition: &AssessmentDefinition, several: bool, out: &mut LimitedText) -> Result<(), Full> {
+fn assessment(definition: &AssessmentDefinition, out: &mut LimitedText) -> Result<(), Full> {
     let mut lines = vec![format!("Judge: {}", definition.purpose)];
     for dimension in &definition.dimensions {
         let levels = dimension.levels.join(" | ");
         let optional = if dimension.required { "" } else { ", optional" };
         lines.push(format!("`{}` ({levels}{optional}): {}", dimension.id, dimension.purpose));
     }
-    if several {
-        lines.push(format!(
-            "Send one artifact for this assessment, with `assessmentId` \"{}\"",
-            definition.id
-        ));
-    }
-    let example = example(definition, several);
-    lines.push(format!("Example: `{{\"output\":{{\"artifacts\":[{example}]}}}}`; a level may also be {{\"level\", \"rationale\"}}"));
-    plain(&format!("**Assessment required ({}):**", definition.id), &lines, out)
+    lines.push("A level may also be {\"level\", \"rationale\"}".to_owned());
+    plain(&format!("**Assessment required ({}; its shape is in the call below):**", definition.id), &lines, out)
 }
 
 fn notes(step: &CompiledStep, lifecycle: Lifecycle) -> Option<&'static str> {

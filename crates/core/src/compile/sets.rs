@@ -1,0 +1,108 @@
+//! Context keys that steps declare to set (G46), and conditions that read keys which nobody can have set.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use workrail_model::compiled::{AcceptedValues, CompiledLoop, CompiledStep, ConditionTest, ContextDuty};
+use workrail_model::name::{ConditionId, ContextKey};
+
+use super::diagnostic::Code;
+use super::lint::Places;
+use super::path::DocPath;
+use super::report::{DraftDiagnostic, Report, shown};
+use super::source::{ContextDutySource, ContextType, StandardStep};
+use crate::routing::{self, Reads};
+
+/// The keys that a step sets; what is wrong with them is reported.
+pub(super) fn compile(step: &StandardStep, report: &mut Report) -> BTreeMap<ContextKey, ContextDuty> {
+    let at = step.at.key("sets");
+    let duties = step.sets.iter().filter_map(|(key, source)| {
+        let at = at.key(key);
+        let accepts = accepts(source, &at, report);
+        let Ok(key) = ContextKey::parse(key).inspect_err(|error| {
+            report.push(
+                DraftDiagnostic::on(Code::ContextKey, &at)
+                    .message(format!("{:?} is not a valid context key", shown(key)))
+                    .why("blockers point at it")
+                    .fix(error.rule),
+            );
+        }) else {
+            return None;
+        };
+        Some((key, ContextDuty { accepts: accepts?, description: source.description.clone() }))
+    });
+    duties.collect()
+}
+
+fn accepts(source: &ContextDutySource, at: &DocPath, report: &mut Report) -> Option<AcceptedValues> {
+    match (&source.values, source.value_type) {
+        (Some(values), None) => Some(AcceptedValues::OneOf { values: values.clone() }),
+        (None, Some(ContextType::Boolean)) => Some(AcceptedValues::Boolean),
+        (None, Some(ContextType::Number)) => Some(AcceptedValues::Number),
+        (None, Some(ContextType::String)) => Some(AcceptedValues::Text),
+        (Some(_), Some(_)) | (None, None) => {
+            report.push(
+                DraftDiagnostic::on(Code::ContextKey, at)
+                    .message("a key has either `values` or `type`")
+                    .why("the agent is shown which values the key takes, and others are refused")
+                    .fix("write {\"values\": [\"small\", \"large\"]} or {\"type\": \"boolean\"}"),
+            );
+            None
+        }
+    }
+}
+
+/// Conditions that read a key which nothing sets or mentions, or compare it with a value that it never has.
+pub(super) fn lint(
+    steps: &[CompiledStep],
+    loops: &[CompiledLoop],
+    conditions: &BTreeMap<ConditionId, ConditionTest>,
+    mentioned: &BTreeSet<&str>,
+    places: &Places,
+    report: &mut Report,
+) {
+    let mut declared: BTreeMap<&str, Vec<&AcceptedValues>> = BTreeMap::new();
+    for (key, duty) in steps.iter().flat_map(|step| &step.sets) {
+        declared.entry(key.as_str()).or_default().push(&duty.accepts);
+    }
+    let mut said = BTreeSet::new();
+    for (owner, reads) in routing::readers(steps, loops, |id| conditions.get(id)) {
+        for (key, how) in reads {
+            let at = super::lint::place(places, owner);
+            match declared.get(key) {
+                None if !mentioned.contains(key) && said.insert(key.to_owned()) => {
+                    report.push(unset(key, owner, &at));
+                }
+                None => {}
+                Some(accepts) => {
+                    for value in foreign(accepts, &how) {
+                        if said.insert(format!("{key}={value}")) {
+                            report.push(not_a_value(key, &value, accepts, &at));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn unset(key: &str, owner: &str, at: &DocPath) -> DraftDiagnostic {
+    DraftDiagnostic::on(Code::UnsetContextKey, at)
+        .message(format!("`{owner}` depends on the context key `{}`, which nothing sets or mentions", shown(key)))
+        .why("no agent can know that it should set it, so the condition never changes")
+        .fix(format!("add \"sets\": {{\"{}\": ...}} to the step that decides it, or correct the name", shown(key)))
+}
+
+fn not_a_value(key: &str, value: &str, accepts: &[&AcceptedValues], at: &DocPath) -> DraftDiagnostic {
+    let allowed: Vec<String> = accepts.iter().map(|values| routing::in_words(values)).collect();
+    DraftDiagnostic::on(Code::ForeignContextValue, at)
+        .message(format!("`{}` is compared with {value}, which it never is", shown(key)))
+        .why(format!("the step that sets it allows only: {}", allowed.join("; ")))
+        .fix("correct the value here or in `sets`")
+}
+
+/// The compared values that no declaration of the key allows.
+fn foreign(accepts: &[&AcceptedValues], how: &Reads) -> Vec<String> {
+    let allowed = |value: &Value| accepts.iter().any(|accepts| routing::allows(accepts, value));
+    how.values.iter().filter(|value| !value.is_null() && !allowed(value)).map(Value::to_string).collect()
+}

@@ -1,0 +1,150 @@
+//! What an advance discloses: what was passed over, what is only to be known, and what is delivered at last (G41).
+
+use workrail_model::blocker::{Blocker, BlockerPointer};
+use workrail_model::event::GapRecorded;
+use workrail_model::gap::{Resolution, Severity};
+use workrail_model::name::StepId;
+use workrail_model::reason::{Advisory, Reason};
+use workrail_model::text::BoundedText;
+
+use super::advance::Case;
+use super::disclose;
+use crate::contract::kind_of;
+use crate::interpret::{Finding, OutputCheck, Selection};
+use crate::project::GapState;
+use crate::reason::{GapCloser, disposition, gap_closer};
+use crate::{derive, routing};
+
+impl Case<'_> {
+    pub(super) fn gaps(
+        &self,
+        step: &StepId,
+        selection: &Selection,
+        passed_over: &[Finding],
+        check: &OutputCheck,
+    ) -> Vec<GapRecorded> {
+        let mut gaps = Vec::new();
+        for (reason, blocker) in passed_over {
+            let cause = cause(step, blocker);
+            let summary = format!("Step `{step}`: {}", blocker.message.as_str());
+            gaps.push(self.gap(*reason, &cause, &summary));
+        }
+        for advisory in &selection.advisories {
+            let summary = advisory.summary();
+            gaps.push(self.gap(advisory.reason(), &summary, &summary));
+        }
+        gaps.extend(self.never_decided(selection));
+        let workflow = self.command.workflow;
+        if self.preferences != self.command.facts.preferences(self.node.node_id)
+            && let Some(summary) = disclose::above_recommendation(workflow, self.preferences)
+        {
+            let reason = Reason::Advisory(Advisory::PreferencesAboveRecommendation);
+            gaps.push(self.gap(reason, "preferences", &summary));
+        }
+        for (subject, summary) in disclose::degraded(workflow, check) {
+            gaps.push(self.gap(Reason::Advisory(Advisory::CapabilityDegraded), subject, &summary));
+        }
+        // What is open already stays one gap, however often it is met again.
+        gaps.retain(|new| !self.open_gaps().any(|old| old.reason == new.reason && old.cause == new.cause));
+        gaps.extend(self.resolutions(step, passed_over));
+        gaps
+    }
+
+    /// Gaps that the agent closes by name, and those whose cause is gone.
+    fn resolutions(&self, step: &StepId, passed_over: &[Finding]) -> Vec<GapRecorded> {
+        let (facts, run) = (self.command.facts, self.node.run_id);
+        let (node, attempt) = (self.command.node, self.command.attempt);
+        let mut resolved = disclose::resolutions(facts, run, node, attempt, &self.delivered.artifacts);
+        let still: Vec<String> = passed_over.iter().map(|(_, blocker)| cause(step, blocker)).collect();
+        for gap in self.open_gaps().filter(|gap| gap_closer(gap.reason) == GapCloser::Agent) {
+            let Some(cause) = gap.cause.as_ref().map(BoundedText::as_str) else { continue };
+            let named = |record: &GapRecorded| {
+                record.resolution == Resolution::Resolves { resolves_gap_id: gap.gap_id }
+            };
+            if self.is_delivered(step, cause) && !still.iter().any(|own| own == cause) && !resolved.iter().any(named) {
+                resolved.push(GapRecorded {
+                    gap_id: derive::gap_id(node, attempt, gap.reason, &format!("resolves:{}", gap.gap_id)),
+                    severity: Severity::Info,
+                    reason: gap.reason,
+                    summary: BoundedText::clip(&format!("Delivered at step `{step}`.")),
+                    resolution: Resolution::Resolves { resolves_gap_id: gap.gap_id },
+                    cause: None,
+                    evidence_refs: Vec::new(),
+                });
+            }
+        }
+        resolved
+    }
+
+    fn open_gaps(&self) -> impl Iterator<Item = &GapState> {
+        self.command.facts.gaps(self.node.run_id).filter(|gap| gap.is_open())
+    }
+
+    /// Whether this attempt delivers what a gap is about: the same step done again, the key set, or the artifact sent
+    /// at a later step. A loop's decision counts for its own pass only.
+    fn is_delivered(&self, step: &StepId, cause: &str) -> bool {
+        if let Some(key) = cause.strip_prefix("context.") {
+            return self.context.get(key).is_some_and(|value| !value.is_null());
+        }
+        let Some((owner, what)) = cause.split_once('#') else { return false };
+        let is_sent = |kind: &str| {
+            kind != "wr.loop_control" && self.delivered.artifacts.iter().any(|artifact| kind_of(artifact) == kind)
+        };
+        let contract = self.command.workflow.contracts.iter().find(|own| own.contract_ref.as_str() == what);
+        owner == step.as_str() || contract.is_some_and(|contract| is_sent(&contract.artifact_kind))
+    }
+
+    /// A run that ends without steps that nobody decided about says so.
+    fn never_decided(&self, selection: &Selection) -> Vec<GapRecorded> {
+        if !selection.state.is_complete() {
+            return Vec::new();
+        }
+        let unset = routing::never_decided(self.command.workflow, &self.context);
+        let gaps = unset.into_iter().map(|(key, skipped)| {
+            let shown: Vec<String> = skipped.iter().take(STEPS_NAMED_MAX).map(|id| format!("`{id}`")).collect();
+            let more = match skipped.len().saturating_sub(STEPS_NAMED_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let summary = format!(
+                "`context.{key}` was never set, so these steps were passed over: {}{more}.",
+                shown.join(", ")
+            );
+            let mut gap = self.gap(Reason::Advisory(Advisory::ContextKeyNeverSet), key, &summary);
+            gap.cause = Some(BoundedText::clip(&format!("context.{key}")));
+            gap
+        });
+        gaps.collect()
+    }
+
+    pub(super) fn gap(&self, reason: Reason, cause: &str, summary: &str) -> GapRecorded {
+        GapRecorded {
+            gap_id: derive::gap_id(self.node.node_id, self.command.attempt, reason, cause),
+            severity: disposition(reason, self.preferences.autonomy).gap().unwrap_or(Severity::Critical),
+            reason,
+            summary: BoundedText::clip(summary),
+            resolution: Resolution::Unresolved,
+            cause: Some(BoundedText::clip(cause)),
+            evidence_refs: Vec::new(),
+        }
+    }
+}
+
+/// Steps that a sentence about passed-over ones names.
+const STEPS_NAMED_MAX: usize = 6;
+
+/// Names what was missing, so that the same thing is recognised when it is met again.
+fn cause(step: &StepId, blocker: &Blocker) -> String {
+    match &blocker.pointer {
+        BlockerPointer::ContextKey { key } => format!("context.{key}"),
+        BlockerPointer::OutputContract { contract_ref } => format!("{step}#{contract_ref}"),
+        BlockerPointer::WorkflowStep { .. } => format!("{step}#{}", blocker.code.as_str()),
+        BlockerPointer::AssessmentDimension { assessment_id, dimension_id } => {
+            format!("{step}#{assessment_id}.{dimension_id}")
+        }
+        BlockerPointer::Capability { capability } => {
+            format!("capability.{}", crate::interpret::capability_name(*capability))
+        }
+        BlockerPointer::ContextBudget => "context".to_owned(),
+    }
+}

@@ -1,0 +1,66 @@
+//! A fix is a delta: what a refused attempt sent holds until it is sent again (G47).
+
+use serde_json::Value;
+use workrail_model::canonical::{canonical_digest, value_to_canonical};
+use workrail_model::digest::Sha256;
+use workrail_model::event::Context;
+use workrail_model::id::{AttemptId, NodeId};
+
+use super::DecideError;
+use super::advance::{AdvanceRequest, retry_chain};
+use crate::contract::kind_of;
+use crate::project::SessionState;
+
+/// The notes and artifacts of the refused attempt that is tried again, read back from the store.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    pub notes: Option<String>,
+    pub artifacts: Vec<Value>,
+}
+
+/// The refused attempt whose outputs this attempt inherits.
+pub fn retried(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Option<AttemptId> {
+    retry_chain(facts, node, attempt).first().copied()
+}
+
+/// What the attempt delivers: what was sent now, over what was kept. An artifact that was itself at fault is not
+/// inherited: it is sent again, or it is gone.
+pub(super) fn delivered(
+    request: &AdvanceRequest,
+    kept: &Kept,
+    sent: Context,
+    is_at_fault: impl Fn(&Value) -> bool,
+) -> AdvanceRequest {
+    let notes = request.own_notes().or(kept.notes.as_deref()).or(request.notes.as_deref());
+    let replaced = |old: &Value| request.artifacts.iter().any(|new| is_same(old, new));
+    let inherited = kept
+        .artifacts
+        .iter()
+        .filter(|old| !replaced(old) && !is_at_fault(old))
+        .cloned();
+    AdvanceRequest {
+        notes: notes.map(str::to_owned),
+        artifacts: inherited.chain(request.artifacts.iter().cloned()).collect(),
+        context: sent,
+    }
+}
+
+/// Whether one artifact takes the place of another: the same kind, about the same thing.
+fn is_same(old: &Value, new: &Value) -> bool {
+    const ABOUT: [&str; 4] = ["assessmentId", "capability", "gapId", "loopId"];
+    kind_of(old) == kind_of(new) && ABOUT.iter().all(|name| old.get(name) == new.get(name))
+}
+
+/// Names what an attempt delivers, in whatever order and over however many attempts it was sent.
+pub(crate) fn submitted(delivered: &AdvanceRequest) -> Result<Sha256, DecideError> {
+    let mut artifacts = Vec::with_capacity(delivered.artifacts.len());
+    for artifact in &delivered.artifacts {
+        artifacts.push(Sha256::of(&value_to_canonical(artifact)?));
+    }
+    artifacts.sort();
+    artifacts.dedup();
+    let parts = serde_json::json!({
+        "notes": delivered.own_notes(), "artifacts": artifacts, "context": delivered.context,
+    });
+    Ok(canonical_digest(&parts)?)
+}

@@ -1,0 +1,134 @@
+//! The call that completes a step: everything that it owes, as placeholders to fill in (G47).
+//!
+//! After a refusal it holds only what is still wrong: the rest is kept.
+
+use serde_json::{Map, Value, json};
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
+use workrail_model::compiled::{CompiledStep, CompiledWorkflow};
+use workrail_model::placeholder;
+use workrail_model::reply::{ACK_TOKEN_MARK, NextCall};
+use workrail_model::snapshot::PendingStep;
+use workrail_model::tool::ToolName;
+
+use super::ReplyInput;
+use crate::interpret::ASSESSMENT_CONTRACT;
+use crate::{routing, skeleton};
+
+/// What the call still has to send.
+#[derive(Default)]
+struct Asked {
+    notes: bool,
+    artifacts: Vec<Value>,
+    context: Map<String, Value>,
+}
+
+/// The whole call, with the echo that tells a genuine token of the wrong run (G35). `blockers` are those of the refused
+/// attempt that it retries.
+pub(super) fn complete(input: &ReplyInput<'_>, label: &str, pending: &PendingStep, blockers: &[Blocker]) -> NextCall {
+    let step = input.workflow.step(&pending.step_id);
+    let asked = match step {
+        None => Asked { notes: true, ..Asked::default() },
+        Some(step) if blockers.is_empty() => everything(input, pending, step),
+        Some(step) => missing(input.workflow, step, blockers),
+    };
+    let mut output = Map::new();
+    if asked.notes {
+        output.insert("notesMarkdown".to_owned(), json!(placeholder::STEP_NOTES));
+    }
+    if !asked.artifacts.is_empty() {
+        output.insert("artifacts".to_owned(), Value::Array(asked.artifacts));
+    }
+    let mut arguments = vec![
+        ("ackToken", Value::from(ACK_TOKEN_MARK)),
+        ("run", Value::from(label)),
+        ("stepId", Value::from(pending.step_id.as_str())),
+    ];
+    if !output.is_empty() {
+        arguments.push(("output", Value::Object(output)));
+    }
+    if !asked.context.is_empty() {
+        arguments.push(("context", Value::Object(asked.context)));
+    }
+    NextCall::new(ToolName::ContinueWorkflow, arguments)
+}
+
+fn everything(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep) -> Asked {
+    let artifacts = skeleton::artifacts(input.workflow, step);
+    Asked {
+        // Optional notes are still worth writing where the step owes nothing else.
+        notes: step.requires_notes() || artifacts.is_empty(),
+        artifacts,
+        context: keys(input, pending, step),
+    }
+}
+
+/// Keys that the step declares, and those that later steps read and this step's words name.
+fn keys(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep) -> Map<String, Value> {
+    let held = |key: &str| input.context.get(key).is_some_and(|value| !value.is_null());
+    let declared = step
+        .sets
+        .iter()
+        .filter(|(key, _)| !pending.loop_path.is_empty() || !held(key.as_str()))
+        .map(|(key, duty)| (key.to_string(), skeleton::context_value(&duty.accepts)));
+    let open = routing::open_keys(input.workflow, pending, input.context);
+    let named = open
+        .iter()
+        .filter(|(key, _)| mentions(step, key))
+        .map(|(key, reads)| ((*key).to_owned(), skeleton::read_value(reads)));
+    declared.chain(named).collect()
+}
+
+/// Whether the step's own words name the key.
+fn mentions(step: &CompiledStep, key: &str) -> bool {
+    let in_text = |text: &str| {
+        text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))).any(|word| {
+            let word = word.trim_end_matches('.');
+            word == key || word.strip_prefix("context.") == Some(key)
+        })
+    };
+    in_text(&step.prompt) || step.guidance.iter().any(|line| in_text(line))
+}
+
+/// What the blockers say is missing or wrong.
+fn missing(workflow: &CompiledWorkflow, step: &CompiledStep, blockers: &[Blocker]) -> Asked {
+    let mut asked = Asked::default();
+    for blocker in blockers {
+        match &blocker.pointer {
+            BlockerPointer::OutputContract { contract_ref } if contract_ref.as_str() == ASSESSMENT_CONTRACT => {
+                asked.artifacts.extend(skeleton::assessments(workflow, step));
+            }
+            BlockerPointer::OutputContract { contract_ref } => {
+                let contract = workflow.contract(contract_ref);
+                asked.artifacts.extend(contract.map(|contract| skeleton::artifact(step, contract)));
+            }
+            BlockerPointer::AssessmentDimension { .. } => {
+                asked.notes |= step.requires_notes();
+                asked.artifacts = skeleton::assessments(workflow, step);
+            }
+            BlockerPointer::ContextKey { key } => {
+                let value = match step.sets.get(key) {
+                    Some(duty) => skeleton::context_value(&duty.accepts),
+                    None => Value::from(placeholder::YOUR_TEXT),
+                };
+                asked.context.insert(key.to_string(), value);
+            }
+            BlockerPointer::WorkflowStep { .. } => match blocker.code {
+                BlockerCode::MissingRequiredNotes | BlockerCode::InvalidRequiredOutput => asked.notes = true,
+                BlockerCode::LoopLimitReached => {
+                    asked.artifacts.push(json!({ "kind": "wr.loop_control", "decision": "stop" }));
+                }
+                BlockerCode::AssessmentFollowupRequired
+                | BlockerCode::ContextBudgetExceeded
+                | BlockerCode::InvariantViolation
+                | BlockerCode::MissingContextKey
+                | BlockerCode::MissingRequiredOutput
+                | BlockerCode::RequiredCapabilityUnavailable
+                | BlockerCode::RequiredCapabilityUnknown
+                | BlockerCode::StorageCorruptionDetected
+                | BlockerCode::UserOnlyDependency => {}
+            },
+            BlockerPointer::Capability { .. } | BlockerPointer::ContextBudget => {}
+        }
+    }
+    asked
+}

@@ -1,0 +1,293 @@
+//! Which context keys decide where a run goes: read by conditions and loops, or declared by steps (G46).
+//!
+//! A file that declares nothing still has such keys. An agent that is not told about them passes over steps
+//! without knowing it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use workrail_model::compiled::{
+    CompiledLoop, CompiledStep, CompiledWorkflow, ConditionTest, Confirmation,
+    AcceptedValues, Expr, ForCount, LoopControl, PlanItem, StepKind,
+};
+use workrail_model::event::Context;
+use workrail_model::name::{ConditionId, LoopId};
+use workrail_model::snapshot::PendingStep;
+
+use crate::condition::{Scope, folded, holds};
+
+/// How conditions and loops read a key.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Reads {
+    /// What it is compared with, in the order of the file.
+    pub(crate) values: Vec<Value>,
+    pub(crate) kind: ReadKind,
+}
+
+/// What kind of value makes sense, as far as the readers tell. A later one says more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ReadKind {
+    #[default]
+    Compared,
+    Flag,
+    Number,
+    List,
+}
+
+type KeyReads<'a> = BTreeMap<&'a str, Reads>;
+
+/// Every step and loop with the keys that decide about it.
+pub(crate) fn readers<'a>(
+    steps: &'a [CompiledStep],
+    loops: &'a [CompiledLoop],
+    test_of: impl Fn(&ConditionId) -> Option<&'a ConditionTest>,
+) -> impl Iterator<Item = (&'a str, KeyReads<'a>)> {
+    let own: BTreeSet<&str> = loops.iter().flat_map(loop_variables).collect();
+    let of_steps = steps.iter().map(|step| (step.step_id.as_str(), conditions_of(step), None));
+    let of_loops = loops.iter().map(|owner| {
+        (owner.loop_id.as_str(), owner.run_condition.iter().collect(), Some(&owner.control))
+    });
+    let all: Vec<(&str, Vec<&ConditionId>, Option<&LoopControl>)> = of_steps.chain(of_loops).collect();
+    all.into_iter().map(move |(id, conditions, control)| {
+        let mut reads = KeyReads::new();
+        let controlled = control.and_then(condition_of);
+        for test in conditions.into_iter().chain(controlled).filter_map(&test_of) {
+            read_test(test, &mut reads);
+        }
+        control.into_iter().for_each(|control| read_control(control, &mut reads));
+        reads.retain(|key, _| !own.contains(key));
+        (id, reads)
+    })
+}
+
+fn conditions_of(step: &CompiledStep) -> Vec<&ConditionId> {
+    let confirmation = match &step.confirmation {
+        Confirmation::Never | Confirmation::Always => None,
+        Confirmation::When { condition_id } => Some(condition_id),
+        Confirmation::Gate { when, .. } => when.as_ref(),
+    };
+    let delegations = match &step.kind {
+        StepKind::Parallel { delegations } => delegations.as_slice(),
+        StepKind::Standard | StepKind::CapabilityProbe { .. } => &[],
+    };
+    let delegated = delegations.iter().filter_map(|own| own.run_condition.as_ref());
+    step.run_condition.iter().chain(confirmation).chain(delegated).collect()
+}
+
+fn condition_of(control: &LoopControl) -> Option<&ConditionId> {
+    match control {
+        LoopControl::While { condition_id } | LoopControl::Until { condition_id } => Some(condition_id),
+        LoopControl::For { .. } | LoopControl::ForEach { .. } => None,
+    }
+}
+
+fn loop_variables(owner: &CompiledLoop) -> Vec<&str> {
+    match &owner.control {
+        LoopControl::ForEach { item_var, index_var, .. } => vec![&owner.iteration_var, item_var, index_var],
+        LoopControl::While { .. } | LoopControl::Until { .. } | LoopControl::For { .. } => {
+            vec![&owner.iteration_var]
+        }
+    }
+}
+
+fn read_control<'a>(control: &'a LoopControl, reads: &mut KeyReads<'a>) {
+    match control {
+        LoopControl::For { count: ForCount::FromContext { context_key } } => {
+            add(reads, context_key, [], ReadKind::Number);
+        }
+        LoopControl::ForEach { items, .. } => add(reads, items, [], ReadKind::List),
+        LoopControl::While { .. }
+        | LoopControl::Until { .. }
+        | LoopControl::For { count: ForCount::Fixed { .. } } => {}
+    }
+}
+
+fn read_test<'a>(test: &'a ConditionTest, reads: &mut KeyReads<'a>) {
+    match test {
+        ConditionTest::Context { expr } => read_expr(expr, reads),
+        ConditionTest::LoopControl { .. } => {}
+    }
+}
+
+fn read_expr<'a>(expr: &'a Expr, reads: &mut KeyReads<'a>) {
+    match expr {
+        Expr::Always | Expr::Malformed => {}
+        Expr::Truthy { var } => add(reads, var, [], ReadKind::Flag),
+        Expr::Equals { var, value } | Expr::NotEquals { var, value } | Expr::Contains { var, value } => {
+            add(reads, var, [value], ReadKind::Compared);
+        }
+        Expr::Gt { var, .. } | Expr::Gte { var, .. } | Expr::Lt { var, .. } | Expr::Lte { var, .. } => {
+            add(reads, var, [], ReadKind::Number);
+        }
+        Expr::In { var, values } => add(reads, var, values, ReadKind::Compared),
+        Expr::And { all: parts } | Expr::Or { any: parts } => {
+            parts.iter().for_each(|part| read_expr(part, reads));
+        }
+        Expr::Not { inner } => read_expr(inner, reads),
+    }
+}
+
+fn add<'a>(
+    reads: &mut KeyReads<'a>,
+    key: &'a str,
+    values: impl IntoIterator<Item = &'a Value>,
+    kind: ReadKind,
+) {
+    let own = reads.entry(key).or_default();
+    own.kind = own.kind.max(kind);
+    for value in values {
+        if !own.values.contains(value) {
+            own.values.push(value.clone());
+        }
+    }
+}
+
+/// Keys that conditions after this step read, that have no value yet and that no step declares.
+pub(crate) fn open_keys<'a>(
+    workflow: &'a CompiledWorkflow,
+    pending: &PendingStep,
+    context: &Context,
+) -> KeyReads<'a> {
+    let (steps, loops) = after(workflow, pending);
+    let mut open = KeyReads::new();
+    let test_of = |id: &ConditionId| workflow.condition(id).map(|condition| &condition.test);
+    for (id, reads) in readers(&workflow.steps, &workflow.loops, test_of) {
+        if !steps.contains(id) && !loops.contains(id) {
+            continue;
+        }
+        for (key, how) in reads {
+            let own = open.entry(key).or_default();
+            own.kind = own.kind.max(how.kind);
+            let new: Vec<Value> = how.values.into_iter().filter(|value| !own.values.contains(value)).collect();
+            own.values.extend(new);
+        }
+    }
+    let declared = |key: &str| workflow.steps.iter().any(|step| step.sets.keys().any(|own| own.as_str() == key));
+    let asked_of_user = |key: &str| {
+        let dependencies = workflow.steps.iter().flat_map(|step| &step.user_dependencies);
+        dependencies.filter_map(|own| own.context_key.as_ref()).any(|own| own.as_str() == key)
+    };
+    open.retain(|key, _| {
+        let given = context.get(key).is_some_and(|value| !value.is_null());
+        !given && !declared(key) && !asked_of_user(key)
+    });
+    open
+}
+
+/// The ids of the steps and loops that the run may still come to: what follows in the plan, and everything in a
+/// loop around the step, which may come again.
+fn after<'a>(
+    workflow: &'a CompiledWorkflow,
+    pending: &PendingStep,
+) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
+    let (mut steps, mut loops) = (BTreeSet::new(), BTreeSet::new());
+    let outermost = pending.loop_path.first().map(|frame| &frame.loop_id);
+    let is_here = |item: &PlanItem| match item {
+        PlanItem::Step { step_id } => outermost.is_none() && *step_id == pending.step_id,
+        PlanItem::Loop { loop_id } => Some(loop_id) == outermost,
+    };
+    let here = workflow.plan.iter().position(is_here).unwrap_or(0);
+    let from = if outermost.is_some() { here } else { here + 1 };
+    let mut queue: Vec<&PlanItem> = workflow.plan.iter().skip(from).collect();
+    while let Some(item) = queue.pop() {
+        match item {
+            PlanItem::Step { step_id } => {
+                steps.insert(step_id.as_str());
+            }
+            PlanItem::Loop { loop_id } => {
+                if loops.insert(loop_id.as_str()) {
+                    queue.extend(workflow.loop_of(loop_id).into_iter().flat_map(|owner| &owner.body));
+                }
+            }
+        }
+    }
+    (steps, loops)
+}
+
+/// Steps and loops of the plan that were passed over because a key that decides about them was never set. Asked when
+/// a run is complete; a condition that would not hold with any value of an absent key is not looked for.
+pub(crate) fn never_decided<'a>(
+    workflow: &'a CompiledWorkflow,
+    context: &Context,
+) -> Vec<(&'a str, Vec<&'a str>)> {
+    let scope = Scope::new(context);
+    let skipped = |condition: Option<&'a ConditionId>| -> Option<Vec<&'a str>> {
+        let ConditionTest::Context { expr } = &workflow.condition(condition?)?.test else { return None };
+        let mut reads = KeyReads::new();
+        read_expr(expr, &mut reads);
+        let absent: Vec<&str> = reads.into_keys().filter(|key| context.get(key).is_none()).collect();
+        (!absent.is_empty() && !holds(expr, &scope)).then_some(absent)
+    };
+    let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for item in &workflow.plan {
+        let (id, condition) = match item {
+            PlanItem::Step { step_id } => {
+                (step_id.as_str(), workflow.step(step_id).and_then(|step| step.run_condition.as_ref()))
+            }
+            PlanItem::Loop { loop_id } => (loop_id.as_str(), run_condition(workflow, loop_id)),
+        };
+        for key in skipped(condition).unwrap_or_default() {
+            found.entry(key).or_default().push(id);
+        }
+    }
+    found.into_iter().collect()
+}
+
+fn run_condition<'a>(workflow: &'a CompiledWorkflow, loop_id: &LoopId) -> Option<&'a ConditionId> {
+    workflow.loop_of(loop_id).and_then(|owner| owner.run_condition.as_ref())
+}
+
+/// Whether a value is one that the key takes. Case and surrounding space do not count, as in conditions.
+pub(crate) fn allows(accepts: &AcceptedValues, value: &Value) -> bool {
+    match (accepts, value) {
+        (AcceptedValues::OneOf { values }, Value::String(text)) => {
+            values.iter().any(|allowed| folded(allowed) == folded(text.trim()))
+        }
+        (AcceptedValues::Boolean, Value::Bool(_)) | (AcceptedValues::Number, Value::Number(_)) => true,
+        (AcceptedValues::Text, Value::String(text)) => !text.trim().is_empty(),
+        (
+            AcceptedValues::OneOf { .. } | AcceptedValues::Boolean | AcceptedValues::Number | AcceptedValues::Text,
+            _,
+        ) => false,
+    }
+}
+
+/// Such as `small, medium or large`.
+pub(crate) fn in_words(accepts: &AcceptedValues) -> String {
+    match accepts {
+        AcceptedValues::OneOf { values } => one_of(values),
+        AcceptedValues::Boolean => "true or false".to_owned(),
+        AcceptedValues::Number => "a number".to_owned(),
+        AcceptedValues::Text => "a text".to_owned(),
+    }
+}
+
+/// Such as `compared with small and large`.
+pub(crate) fn read_in_words(reads: &Reads) -> String {
+    match reads.kind {
+        ReadKind::List => "a list".to_owned(),
+        ReadKind::Number => "a number".to_owned(),
+        ReadKind::Flag | ReadKind::Compared if reads.values.iter().all(Value::is_boolean) => {
+            "true or false".to_owned()
+        }
+        ReadKind::Flag | ReadKind::Compared => {
+            let values: Vec<String> = reads.values.iter().map(shown).collect();
+            format!("compared with {}", values.join(", "))
+        }
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+fn one_of(values: &[String]) -> String {
+    match values {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}

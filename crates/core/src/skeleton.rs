@@ -1,0 +1,121 @@
+//! What a step asks for, as values to fill in: the fields and choices are real, the answers are placeholders (G47).
+//!
+//! An example with real values would be the easy answer. A placeholder that is sent back is refused (G55), so that
+//! nothing here passes as it is.
+
+use serde_json::{Map, Value, json};
+use workrail_model::compiled::{
+    AssessmentDefinition, CompiledContract, CompiledStep, CompiledWorkflow, AcceptedValues, Requiredness,
+    StepKind,
+};
+use workrail_model::placeholder::{self, A_NUMBER, AN_ITEM, TRUE_OR_FALSE, YOUR_TEXT};
+
+use crate::interpret::{capability_name, definitions};
+use crate::routing::{ReadKind, Reads};
+
+/// Schemas nest; beyond this a field is a text to fill in.
+const DEPTH_MAX: usize = 6;
+
+/// The artifacts that a step must deliver, in the order in which they are checked.
+pub(crate) fn artifacts(workflow: &CompiledWorkflow, step: &CompiledStep) -> Vec<Value> {
+    let contract = step.output.as_ref().filter(|output| output.presence == Requiredness::Required);
+    let contract = contract.and_then(|output| workflow.contract(&output.contract_ref));
+    let owed = contract.map(|contract| artifact(step, contract));
+    owed.into_iter().chain(assessments(workflow, step)).collect()
+}
+
+/// One artifact for each assessment of the step.
+pub(crate) fn assessments(workflow: &CompiledWorkflow, step: &CompiledStep) -> Vec<Value> {
+    let several = step.assessment_refs.len() > 1;
+    definitions(workflow, step).map(|definition| assessment(definition, several)).collect()
+}
+
+/// The artifact of a contract. A probe names the capability that it probes.
+pub(crate) fn artifact(step: &CompiledStep, contract: &CompiledContract) -> Value {
+    let mut value = of_schema(&contract.schema);
+    if let StepKind::CapabilityProbe { capability, .. } = &step.kind
+        && let Some(members) = value.as_object_mut()
+    {
+        members.insert("capability".to_owned(), Value::from(capability_name(*capability)));
+    }
+    value
+}
+
+pub(crate) fn assessment(definition: &AssessmentDefinition, with_id: bool) -> Value {
+    let dimensions: Map<String, Value> = definition
+        .dimensions
+        .iter()
+        .filter(|dimension| dimension.required)
+        .map(|dimension| (dimension.id.to_string(), Value::from(placeholder::one_of(&dimension.levels))))
+        .collect();
+    let mut artifact = json!({ "kind": "wr.assessment", "dimensions": dimensions });
+    if with_id && let Some(members) = artifact.as_object_mut() {
+        members.insert("assessmentId".to_owned(), json!(definition.id.as_str()));
+    }
+    artifact
+}
+
+/// A value for a context key that a step declares.
+pub(crate) fn context_value(accepts: &AcceptedValues) -> Value {
+    Value::from(match accepts {
+        AcceptedValues::OneOf { values } => placeholder::one_of(values),
+        AcceptedValues::Boolean => TRUE_OR_FALSE.to_owned(),
+        AcceptedValues::Number => A_NUMBER.to_owned(),
+        AcceptedValues::Text => YOUR_TEXT.to_owned(),
+    })
+}
+
+/// A value for a context key that conditions read.
+pub(crate) fn read_value(reads: &Reads) -> Value {
+    let texts: Vec<&str> = reads.values.iter().filter_map(Value::as_str).collect();
+    match reads.kind {
+        ReadKind::List => json!([AN_ITEM]),
+        ReadKind::Number => Value::from(A_NUMBER),
+        // A condition compares with some values; others are allowed and mean "none of these".
+        ReadKind::Flag | ReadKind::Compared if !texts.is_empty() => Value::from(YOUR_TEXT),
+        ReadKind::Flag | ReadKind::Compared => Value::from(TRUE_OR_FALSE),
+    }
+}
+
+/// The required fields of a schema, each with what goes there.
+pub(crate) fn of_schema(schema: &Value) -> Value {
+    at_depth(schema, DEPTH_MAX)
+}
+
+fn at_depth(schema: &Value, depth: usize) -> Value {
+    if let Some(constant) = schema.get("const") {
+        return constant.clone();
+    }
+    if let Some(options) = schema.get("enum").and_then(Value::as_array) {
+        let words: Vec<&str> = options.iter().filter_map(Value::as_str).collect();
+        return Value::from(placeholder::one_of(&words));
+    }
+    if let Some(first) = schema.get("anyOf").and_then(Value::as_array).and_then(|options| options.first()) {
+        return at_depth(first, depth);
+    }
+    match schema.get("type").and_then(Value::as_str) {
+        Some("object") if depth > 0 => object(schema, depth),
+        Some("array") if depth > 0 => {
+            json!([schema.get("items").map_or_else(|| Value::from(AN_ITEM), |item| at_depth(item, depth - 1))])
+        }
+        Some("integer" | "number") => Value::from(A_NUMBER),
+        Some("boolean") => Value::from(TRUE_OR_FALSE),
+        Some(_) | None => Value::from(YOUR_TEXT),
+    }
+}
+
+fn object(schema: &Value, depth: usize) -> Value {
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let names: Vec<&str> = required.filter_map(Value::as_str).collect();
+    // `kind` says which artifact it is, so it comes first where the order is kept.
+    let members = names.into_iter().filter_map(|name| {
+        let field = schema.get("properties")?.get(name)?;
+        Some((name.to_owned(), at_depth(field, depth - 1)))
+    });
+    let members: Map<String, Value> = members.collect();
+    match schema.get("additionalProperties").filter(|extra| members.is_empty() && extra.is_object()) {
+        // Any keys with one kind of value, as the dimensions of an assessment.
+        Some(extra) => json!({ "<name>": at_depth(extra, depth - 1) }),
+        None => Value::Object(members),
+    }
+}
