@@ -30,7 +30,7 @@ fn bundle() -> Value {
     }));
     let mut client = home.client();
     let first = client.call("start_workflow", json!({ "workflowId": "team.loops" }));
-    let output = json!({ "notesMarkdown": "done" });
+    let output = json!({ "notesMarkdown": "Did the work." });
     let call = json!({ "ackToken": first.string("ackToken"), "output": output });
     let second = client.call("continue_workflow", call);
     assert_eq!(second.structured["run"]["stepId"], "read", "{}", second.text);

@@ -37,7 +37,8 @@ fn figure_a_run_of_100_000_steps() {
     while at.structured["isComplete"] != true {
         assert!(!at.is_error, "step {steps}: {}", at.text);
         assert_eq!(at.structured["run"]["stepNumber"], steps + 1);
-        let call = json!({ "ackToken": at.string("ackToken"), "output": { "notesMarkdown": "done" } });
+        let call =
+            json!({ "ackToken": at.string("ackToken"), "output": { "notesMarkdown": "Did the work." } });
         at = client.call("continue_workflow", call);
         steps += 1;
         if steps == expected / 2 {

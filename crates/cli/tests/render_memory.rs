@@ -51,7 +51,7 @@ fn start(client: &mut McpClient, workflow: &str, context: Value) -> ToolReply {
 }
 
 fn advance(client: &mut McpClient, at: &ToolReply, context: Value) -> ToolReply {
-    let output = json!({ "notesMarkdown": "done" });
+    let output = json!({ "notesMarkdown": "Did the work." });
     let call = json!({ "ackToken": at.string("ackToken"), "output": output, "context": context });
     client.call("continue_workflow", call)
 }

@@ -247,7 +247,7 @@ fn calls_that_wait_do_not_hold_up_the_next_one() {
     let session = home.data().join("sessions").read_dir().unwrap().next().unwrap().unwrap().path();
     let lock = std::fs::File::open(session.join(".lock")).unwrap();
     lock.try_lock().unwrap();
-    let arguments = json!({ "ackToken": token, "output": { "notesMarkdown": "done" } });
+    let arguments = json!({ "ackToken": token, "output": { "notesMarkdown": "Did the work." } });
     for id in 2..=17 {
         let params = json!({ "name": "continue_workflow", "arguments": arguments });
         server

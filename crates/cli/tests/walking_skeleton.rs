@@ -53,7 +53,7 @@ fn a_run_goes_from_start_to_completion() {
     let mut steps = Vec::new();
     while reply.structured["isComplete"] != true {
         steps.push(reply.step().as_str().unwrap().to_owned());
-        reply = client.call("continue_workflow", ack(&reply, "done"));
+        reply = client.call("continue_workflow", ack(&reply, "Did the work."));
         assert!(!reply.is_error, "{}", reply.text);
     }
     assert_eq!(steps, ["understand", "change", "verify", "report"]);
@@ -118,7 +118,7 @@ fn rehydrating_touches_no_byte_of_the_data_directory() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    client.call("continue_workflow", ack(&first, "done"));
+    client.call("continue_workflow", ack(&first, "Did the work."));
     let before = contents(&home.data());
     for _ in 0..5 {
         let again = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
@@ -175,7 +175,7 @@ fn two_servers_share_one_session() {
     let mut reply = start(&mut one);
     for n in 0..4 {
         let client = if n % 2 == 0 { &mut two } else { &mut one };
-        reply = client.call("continue_workflow", ack(&reply, "done"));
+        reply = client.call("continue_workflow", ack(&reply, "Did the work."));
         assert!(!reply.is_error, "{}", reply.text);
     }
     assert_eq!(reply.structured["isComplete"], true);

@@ -217,6 +217,7 @@ impl Log {
             outcome,
             request_digest: Some(Sha256::of(attempt.body().as_bytes())),
             reply_ref: None,
+            submitted: None,
         };
         self.push(self.on(node), EventData::AdvanceRecorded(advance));
     }
@@ -272,6 +273,7 @@ impl Log {
                 reason: Reason::ContractViolation(ContractViolation::MissingRequiredOutput),
                 summary: BoundedText::clip(summary),
                 resolution,
+                cause: None,
                 evidence_refs: Vec::new(),
             };
             resolution = Resolution::Resolves { resolves_gap_id: gap.gap_id };

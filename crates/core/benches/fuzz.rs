@@ -170,9 +170,12 @@ fn exercise(bytes: &[u8], context: &Context) -> bool {
         let _ = interpret::check_output(
             &workflow,
             pending,
-            Some("aaaaaaaaaaaaaaaaaaaaaaaaaaaa!"),
-            &artifacts,
-            context,
+            interpret::Submitted {
+                notes: Some("aaaaaaaaaaaaaaaaaaaaaaaaaaaa!"),
+                artifacts: &artifacts,
+                context,
+                sent: context,
+            },
         );
         let strictness = interpret::Strictness::NeverStop;
         selection = interpret::advance_in(strictness, &workflow, &now.state, context, &artifacts);

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use workrail_model::compiled::{
-    CompiledLoop, CompiledStep, CompiledWorkflow, ConditionTest, Confirmation,
-    AcceptedValues, Expr, ForCount, LoopControl, PlanItem, StepKind,
+    AcceptedValues, CompiledLoop, CompiledStep, CompiledWorkflow, ConditionTest, Confirmation, Expr,
+    ForCount, LoopControl, PlanItem, StepKind,
 };
 use workrail_model::event::Context;
 use workrail_model::name::{ConditionId, LoopId};
@@ -44,9 +44,9 @@ pub(crate) fn readers<'a>(
 ) -> impl Iterator<Item = (&'a str, KeyReads<'a>)> {
     let own: BTreeSet<&str> = loops.iter().flat_map(loop_variables).collect();
     let of_steps = steps.iter().map(|step| (step.step_id.as_str(), conditions_of(step), None));
-    let of_loops = loops.iter().map(|owner| {
-        (owner.loop_id.as_str(), owner.run_condition.iter().collect(), Some(&owner.control))
-    });
+    let of_loops = loops
+        .iter()
+        .map(|owner| (owner.loop_id.as_str(), owner.run_condition.iter().collect(), Some(&owner.control)));
     let all: Vec<(&str, Vec<&ConditionId>, Option<&LoopControl>)> = of_steps.chain(of_loops).collect();
     all.into_iter().map(move |(id, conditions, control)| {
         let mut reads = KeyReads::new();
@@ -158,11 +158,13 @@ pub(crate) fn open_keys<'a>(
         for (key, how) in reads {
             let own = open.entry(key).or_default();
             own.kind = own.kind.max(how.kind);
-            let new: Vec<Value> = how.values.into_iter().filter(|value| !own.values.contains(value)).collect();
+            let new: Vec<Value> =
+                how.values.into_iter().filter(|value| !own.values.contains(value)).collect();
             own.values.extend(new);
         }
     }
-    let declared = |key: &str| workflow.steps.iter().any(|step| step.sets.keys().any(|own| own.as_str() == key));
+    let declared =
+        |key: &str| workflow.steps.iter().any(|step| step.sets.keys().any(|own| own.as_str() == key));
     let asked_of_user = |key: &str| {
         let dependencies = workflow.steps.iter().flat_map(|step| &step.user_dependencies);
         dependencies.filter_map(|own| own.context_key.as_ref()).any(|own| own.as_str() == key)
@@ -246,7 +248,10 @@ pub(crate) fn allows(accepts: &AcceptedValues, value: &Value) -> bool {
         (AcceptedValues::Boolean, Value::Bool(_)) | (AcceptedValues::Number, Value::Number(_)) => true,
         (AcceptedValues::Text, Value::String(text)) => !text.trim().is_empty(),
         (
-            AcceptedValues::OneOf { .. } | AcceptedValues::Boolean | AcceptedValues::Number | AcceptedValues::Text,
+            AcceptedValues::OneOf { .. }
+            | AcceptedValues::Boolean
+            | AcceptedValues::Number
+            | AcceptedValues::Text,
             _,
         ) => false,
     }
@@ -280,7 +285,9 @@ pub(crate) fn read_in_words(reads: &Reads) -> String {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string()
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 use workrail_model::compiled::{
-    AssessmentDefinition, CompiledContract, CompiledStep, CompiledWorkflow, AcceptedValues, Requiredness,
+    AcceptedValues, AssessmentDefinition, CompiledContract, CompiledStep, CompiledWorkflow, Requiredness,
     StepKind,
 };
 use workrail_model::placeholder::{self, A_NUMBER, AN_ITEM, TRUE_OR_FALSE, YOUR_TEXT};
@@ -96,7 +96,9 @@ fn at_depth(schema: &Value, depth: usize) -> Value {
     match schema.get("type").and_then(Value::as_str) {
         Some("object") if depth > 0 => object(schema, depth),
         Some("array") if depth > 0 => {
-            json!([schema.get("items").map_or_else(|| Value::from(AN_ITEM), |item| at_depth(item, depth - 1))])
+            json!([schema
+                .get("items")
+                .map_or_else(|| Value::from(AN_ITEM), |item| at_depth(item, depth - 1))])
         }
         Some("integer" | "number") => Value::from(A_NUMBER),
         Some("boolean") => Value::from(TRUE_OR_FALSE),

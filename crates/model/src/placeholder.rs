@@ -67,7 +67,10 @@ pub fn is_placeholder(text: &str) -> bool {
         Some(!bytes.is_empty() && bytes.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let is_choice = bare.starts_with(ONE_OF_START) && bare.ends_with('>') && bare.matches('<').count() == 1;
-    is_choice || FIXED.contains(&bare.as_str()) || FORMER.contains(&bare.as_str()) || is_long_text() == Some(true)
+    is_choice
+        || FIXED.contains(&bare.as_str())
+        || FORMER.contains(&bare.as_str())
+        || is_long_text() == Some(true)
 }
 
 /// The text without escapes and without what was put around it, in lower case, with single spaces.
@@ -113,7 +116,12 @@ mod tests {
 
     #[test]
     fn every_placeholder_is_recognised_and_other_words_are_not() {
-        for text in FIXED.into_iter().chain(FORMER).map(str::to_owned).chain([long_text(9005), one_of(&["small", "large"])]) {
+        for text in FIXED
+            .into_iter()
+            .chain(FORMER)
+            .map(str::to_owned)
+            .chain([long_text(9005), one_of(&["small", "large"])])
+        {
             assert!(is_placeholder(&text), "{text}");
             let escaped = text.replace('<', "&lt;").replace('>', "&gt;");
             for decorated in [

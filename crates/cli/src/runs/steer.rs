@@ -156,13 +156,16 @@ fn overridden(earlier: &EarlierDecision) -> String {
     };
     match earlier.is_for_this {
         true => format!("This was {decision} before. Your decision takes the place of that one."),
-        false => format!("Something else was {decision} before at this step. Your decision is about what is shown here."),
+        false => format!(
+            "Something else was {decision} before at this step. Your decision is about what is shown here."
+        ),
     }
 }
 
 fn answer(label: &str, values: Vec<(String, Value)>, format: Format) -> Result<(), Failure> {
     let values: Map<String, Value> = values.into_iter().collect();
-    let context = Context::new(values.clone()).map_err(|error| Failure::Call(format!("The answer: {error}.")))?;
+    let context =
+        Context::new(values.clone()).map_err(|error| Failure::Call(format!("The answer: {error}.")))?;
     let engine = wiring::change_default()?;
     let waiting = engine.give_answer(label, context)?;
     match format {

@@ -105,7 +105,7 @@ fn of_outputs(tool: &'static str, good: &Value) -> Vec<Slip> {
 }
 
 fn of_continue(first: &ToolReply) -> Vec<Slip> {
-    let good = ack(first, "done");
+    let good = ack(first, "Did the work.");
     let mut all = of_contexts(CONTINUE, &good);
     all.extend(of_outputs(CONTINUE, &good));
     for token in ["ackToken", "stateToken", "continueToken"] {

@@ -47,7 +47,7 @@ impl Confused {
 
     /// The call that was meant, complete.
     fn meant(&self, run: usize) -> Value {
-        let mut call = ack(&self.runs[run], "done");
+        let mut call = ack(&self.runs[run], "Did the work.");
         call["stateToken"] = json!(self.token(run, "stateToken"));
         call
     }

@@ -91,7 +91,7 @@ fn a_context_that_is_full_stays_usable() {
         agent.done("start_workflow", json!({ "workflowId": "wr.small_change", "context": { "blob": full } }));
     for more in [json!({ "a": "y".repeat(100) }), json!({ "a": "y".repeat(3_000) }), many(200)] {
         let again = agent.look(&first.string("stateToken"));
-        let mut call = ack(&again, "done");
+        let mut call = ack(&again, "Did the work.");
         call["context"] = more;
         let refused = agent.call(CONTINUE, call);
         assert_eq!(refused.code(), "VALIDATION_ERROR", "{}", refused.text);
@@ -121,7 +121,7 @@ fn an_odd_workflow_runs_everywhere_or_is_refused_at_once() {
         }
         agent.close();
         let mut agent = Agent::of(&home);
-        let next = agent.complete(&first, "done");
+        let next = agent.complete(&first, "Did the work.");
         assert_eq!(next.step(), "step-2");
         agent.close();
     }

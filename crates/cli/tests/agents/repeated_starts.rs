@@ -46,7 +46,7 @@ fn a_repeated_start_returns_the_recorded_reply_and_starts_nothing() {
     assert_eq!(again.raw, first.raw);
     assert!(contents(&home) == before, "a repeated start changed the data directory");
     // The run continues from either reply.
-    let ack = json!({ "ackToken": again.string("ackToken"), "output": { "notesMarkdown": "done" } });
+    let ack = json!({ "ackToken": again.string("ackToken"), "output": { "notesMarkdown": "Did the work." } });
     let next = Agent::of(&home).done("continue_workflow", ack);
     assert_eq!(Agent::of(&home).done("start_workflow", call()).raw, first.raw, "also after the run went on");
     assert_eq!(started(&home), 1);
@@ -210,7 +210,7 @@ fn figure_a_start_killed_at_any_moment_and_repeated_is_one_run() {
             let first = Agent::of(&home).done("start_workflow", call());
             let again = Agent::of(&home).done("start_workflow", call());
             assert_eq!(first.raw, again.raw, "{call_kind} {when}");
-            let ack = json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "done" } });
+            let ack = json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "Did the work." } });
             Agent::of(&home).done("continue_workflow", ack);
             assert_eq!(started(&home), 1, "{call_kind} {when}");
             if got_through {

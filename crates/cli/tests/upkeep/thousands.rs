@@ -162,7 +162,7 @@ fn session(engine: &Engine<LocalStore<Unsynced>>, end: End) -> String {
     let id = first["run"]["sessionId"].as_str().unwrap().to_owned();
     if matches!(end, End::Finished) {
         let mut request = ContinueWorkflow { ack_token: Some(ack), ..ContinueWorkflow::default() };
-        request.output.notes_markdown = Some("done".to_owned());
+        request.output.notes_markdown = Some("Did the work.".to_owned());
         engine.continue_workflow(request).unwrap();
     }
     id

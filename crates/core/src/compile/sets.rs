@@ -88,9 +88,15 @@ pub(super) fn lint(
 
 fn unset(key: &str, owner: &str, at: &DocPath) -> DraftDiagnostic {
     DraftDiagnostic::on(Code::UnsetContextKey, at)
-        .message(format!("`{owner}` depends on the context key `{}`, which nothing sets or mentions", shown(key)))
+        .message(format!(
+            "`{owner}` depends on the context key `{}`, which nothing sets or mentions",
+            shown(key)
+        ))
         .why("no agent can know that it should set it, so the condition never changes")
-        .fix(format!("add \"sets\": {{\"{}\": ...}} to the step that decides it, or correct the name", shown(key)))
+        .fix(format!(
+            "add \"sets\": {{\"{}\": ...}} to the step that decides it, or correct the name",
+            shown(key)
+        ))
 }
 
 fn not_a_value(key: &str, value: &str, accepts: &[&AcceptedValues], at: &DocPath) -> DraftDiagnostic {

@@ -23,9 +23,9 @@ use workrail_model::reply::{StoredReply, state_mark_of};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
 
 use super::draft::Draft;
+use super::kept::{self, Kept};
 use super::observe::{self, Observed};
 use super::outputs::{self, Outputs};
-use super::kept::{self, Kept};
 use super::{DecideError, Minting, disclose, facts};
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
 use crate::label::RunLabel;

@@ -153,7 +153,8 @@ pub(super) fn unknown_gaps(
     artifacts: &[Value],
 ) -> Vec<Finding> {
     let unknown = artifacts.iter().filter(|artifact| names_no_open_gap(facts, run, artifact));
-    let open: Vec<String> = facts.gaps(run).filter(|gap| gap.is_open()).map(|gap| gap.gap_id.to_string()).collect();
+    let open: Vec<String> =
+        facts.gaps(run).filter(|gap| gap.is_open()).map(|gap| gap.gap_id.to_string()).collect();
     let fix = match open.as_slice() {
         [] => "This run has no open gap: leave the artifact out.".to_owned(),
         ids => format!("Name an open gap in `gapId`: {}. Or leave the artifact out.", ids.join(", ")),

@@ -61,7 +61,10 @@ impl Case<'_> {
             let named = |record: &GapRecorded| {
                 record.resolution == Resolution::Resolves { resolves_gap_id: gap.gap_id }
             };
-            if self.is_delivered(step, cause) && !still.iter().any(|own| own == cause) && !resolved.iter().any(named) {
+            if self.is_delivered(step, cause)
+                && !still.iter().any(|own| own == cause)
+                && !resolved.iter().any(named)
+            {
                 resolved.push(GapRecorded {
                     gap_id: derive::gap_id(node, attempt, gap.reason, &format!("resolves:{}", gap.gap_id)),
                     severity: Severity::Info,
@@ -88,7 +91,8 @@ impl Case<'_> {
         }
         let Some((owner, what)) = cause.split_once('#') else { return false };
         let is_sent = |kind: &str| {
-            kind != "wr.loop_control" && self.delivered.artifacts.iter().any(|artifact| kind_of(artifact) == kind)
+            kind != "wr.loop_control"
+                && self.delivered.artifacts.iter().any(|artifact| kind_of(artifact) == kind)
         };
         let contract = self.command.workflow.contracts.iter().find(|own| own.contract_ref.as_str() == what);
         owner == step.as_str() || contract.is_some_and(|contract| is_sent(&contract.artifact_kind))
@@ -101,7 +105,8 @@ impl Case<'_> {
         }
         let unset = routing::never_decided(self.command.workflow, &self.context);
         let gaps = unset.into_iter().map(|(key, skipped)| {
-            let shown: Vec<String> = skipped.iter().take(STEPS_NAMED_MAX).map(|id| format!("`{id}`")).collect();
+            let shown: Vec<String> =
+                skipped.iter().take(STEPS_NAMED_MAX).map(|id| format!("`{id}`")).collect();
             let more = match skipped.len().saturating_sub(STEPS_NAMED_MAX) {
                 0 => String::new(),
                 more => format!(" and {more} more"),

@@ -33,11 +33,7 @@ pub(super) fn delivered(
 ) -> AdvanceRequest {
     let notes = request.own_notes().or(kept.notes.as_deref()).or(request.notes.as_deref());
     let replaced = |old: &Value| request.artifacts.iter().any(|new| is_same(old, new));
-    let inherited = kept
-        .artifacts
-        .iter()
-        .filter(|old| !replaced(old) && !is_at_fault(old))
-        .cloned();
+    let inherited = kept.artifacts.iter().filter(|old| !replaced(old) && !is_at_fault(old)).cloned();
     AdvanceRequest {
         notes: notes.map(str::to_owned),
         artifacts: inherited.chain(request.artifacts.iter().cloned()).collect(),

@@ -133,7 +133,8 @@ fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>) -> Finding
             "A person has rejected what this step submitted, without a reason.".to_owned()
         }
         ApprovalState::ForOther => {
-            "The approval was for something else: what you send now is not what the person was shown.".to_owned()
+            "The approval was for something else: what you send now is not what the person was shown."
+                .to_owned()
         }
         ApprovalState::None | ApprovalState::Approved => {
             "A person must approve what this step submitted before it can end.".to_owned()

@@ -13,11 +13,11 @@ mod walk;
 pub use gate::{ApprovalState, AskedConfirmation, asked_confirmation, capability_findings, user_findings};
 pub(crate) use gate::{capability_name, condition_holds};
 pub use output::CapabilityFact;
+pub(crate) use output::{ASSESSMENT_CONTRACT, definitions, is_at_fault, pattern_of, wants};
 pub use output::{
     AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, Submitted, ValidationFact,
     check_output,
 };
-pub(crate) use output::{ASSESSMENT_CONTRACT, definitions, is_at_fault, pattern_of, wants};
 pub use position::{PositionError, Positions, Progress, StepPosition, position};
 pub(crate) use scope::step_scope;
 

@@ -12,10 +12,10 @@ use workrail_model::event::{Context, ContextError, ContextSet, ContextSource, Ev
 use workrail_model::id::{AttemptId, NodeId, RunId};
 
 use super::SessionState;
-use crate::decide::advance::retry_chain;
 use super::dag::{Dag, NodeIx};
 use super::nearest::Nearest;
 use super::per_node::PerNode;
+use crate::decide::advance::retry_chain;
 
 /// After this many nodes with sets on a path the next one keeps what it inherits.
 const SETS_FOLDED_MAX: u32 = 32;

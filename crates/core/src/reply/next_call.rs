@@ -24,7 +24,12 @@ struct Asked {
 
 /// The whole call, with the echo that tells a genuine token of the wrong run (G35). `blockers` are those of the refused
 /// attempt that it retries.
-pub(super) fn complete(input: &ReplyInput<'_>, label: &str, pending: &PendingStep, blockers: &[Blocker]) -> NextCall {
+pub(super) fn complete(
+    input: &ReplyInput<'_>,
+    label: &str,
+    pending: &PendingStep,
+    blockers: &[Blocker],
+) -> NextCall {
     let step = input.workflow.step(&pending.step_id);
     let asked = match step {
         None => Asked { notes: true, ..Asked::default() },
@@ -94,7 +99,9 @@ fn missing(workflow: &CompiledWorkflow, step: &CompiledStep, blockers: &[Blocker
     let mut asked = Asked::default();
     for blocker in blockers {
         match &blocker.pointer {
-            BlockerPointer::OutputContract { contract_ref } if contract_ref.as_str() == ASSESSMENT_CONTRACT => {
+            BlockerPointer::OutputContract { contract_ref }
+                if contract_ref.as_str() == ASSESSMENT_CONTRACT =>
+            {
                 asked.artifacts.extend(skeleton::assessments(workflow, step));
             }
             BlockerPointer::OutputContract { contract_ref } => {

@@ -399,7 +399,9 @@ fn closing(body: &ReplyBody) -> &'static str {
         (false, _, true) => "What you sent is kept. When the user has decided, call",
         (false, _, false) => "What you sent and is not named above is kept. Send only what is missing: call",
         (true, Some(0), false) => "This is the last step. When it is done, call",
-        (true, Some(0), true) => "This is the last step. When it is done and the user has given their word, call",
+        (true, Some(0), true) => {
+            "This is the last step. When it is done and the user has given their word, call"
+        }
         (true, _, false) => "Do only this step; WorkRail returns the next one. When it is done, call",
         (true, _, true) => {
             "Do only this step; WorkRail returns the next one. When it is done and the user has given their word, call"

@@ -8,6 +8,7 @@
 
 mod bounds;
 mod compiling;
+mod context_keys;
 #[path = "../driver/mod.rs"]
 mod driver;
 mod flow;

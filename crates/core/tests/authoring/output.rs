@@ -4,11 +4,13 @@ use serde_json::{Value, json};
 use test_case::test_case;
 use workrail_core::builtins::contracts;
 use workrail_core::interpret::{
-    ApprovalState, OutputCheck, capability_findings, check_output, start, user_findings,
+    ApprovalState, OutputCheck, Submitted, capability_findings, check_output, start, user_findings,
 };
 use workrail_model::blocker::{BlockerCode, BlockerReport};
 use workrail_model::capability::{Capability, CapabilityStatus, EnforcementGrade};
 use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::event::Context;
+use workrail_model::placeholder::{is_placeholder, placeholder_in};
 
 use crate::driver::context;
 use crate::{compiled, plain, workflow};
@@ -29,7 +31,29 @@ fn checked(
 ) -> OutputCheck {
     let context = context(with);
     let state = start(workflow, &context).unwrap().state;
-    check_output(workflow, state.pending_step().unwrap(), notes, artifacts, &context)
+    let submitted = Submitted { notes, artifacts, context: &context, sent: &context };
+    check_output(workflow, state.pending_step().unwrap(), submitted)
+}
+
+fn observed<'a>(artifacts: &'a [Value], context: &'a Context) -> Submitted<'a> {
+    Submitted { notes: None, artifacts, context, sent: context }
+}
+
+/// The skeleton with the example's values in place of its placeholders.
+fn filled(skeleton: &Value, example: &Value) -> Value {
+    match (skeleton, example) {
+        (Value::Object(members), Value::Object(values)) => {
+            let filled = members.iter().map(|(name, inner)| match values.get(name) {
+                Some(value) => (name.clone(), filled(inner, value)),
+                // Any names are allowed here, as for dimensions.
+                None => values.iter().next().map(|(name, value)| (name.clone(), value.clone())).unwrap(),
+            });
+            filled.collect()
+        }
+        (Value::String(text), value) if is_placeholder(text) => value.clone(),
+        (Value::Array(_), value) => value.clone(),
+        (constant, _) => constant.clone(),
+    }
 }
 
 fn codes(check: &OutputCheck) -> Vec<BlockerCode> {
@@ -40,7 +64,7 @@ fn codes(check: &OutputCheck) -> Vec<BlockerCode> {
 fn notes_are_required_unless_waived() {
     let required = compiled(&one(json!({})));
     assert_eq!(codes(&checked(&required, Some("  \n"), &[], json!({}))), [BlockerCode::MissingRequiredNotes]);
-    assert_eq!(codes(&checked(&required, Some("done"), &[], json!({}))), []);
+    assert_eq!(codes(&checked(&required, Some("Did the work."), &[], json!({}))), []);
     let waived = compiled(&one(json!({ "notesOptional": true })));
     assert_eq!(codes(&checked(&waived, None, &[], json!({}))), []);
 }
@@ -58,8 +82,10 @@ fn every_contract_blocks_within_its_budget_and_shows_what_passes() {
         let fix = blocker.suggested_fix.as_ref().unwrap().as_str();
         let start = fix.find('{').unwrap();
         let shown: Value = serde_json::from_str(&fix[start..]).unwrap();
-        let again = checked(&workflow, None, &[shown["output"]["artifacts"][0].clone()], json!({}));
-        assert_eq!(codes(&again), [], "{}: the shown example passes", contract.id);
+        let skeleton = &shown["output"]["artifacts"][0];
+        assert!(placeholder_in(skeleton).is_some(), "{}: nothing shown passes as it is", contract.id);
+        let again = checked(&workflow, None, &[filled(skeleton, &contract.example)], json!({}));
+        assert_eq!(codes(&again), [], "{}: the shown shape passes once it is filled in", contract.id);
         let mut wrong = contract.example.clone();
         wrong["surprise"] = json!("x".repeat(5000));
         let invalid = checked(&workflow, None, &[wrong], json!({}));
@@ -107,14 +133,14 @@ fn assessed() -> Value {
 #[test_case(json!({ "confidence": 3 }), &[BlockerCode::InvalidRequiredOutput]; "wrong type")]
 fn assessments(dimensions: Value, expected: &[BlockerCode]) {
     let artifact = json!({ "kind": "wr.assessment", "dimensions": dimensions });
-    let check = checked(&compiled(&assessed()), Some("notes"), &[artifact], json!({}));
+    let check = checked(&compiled(&assessed()), Some("Looked at it."), &[artifact], json!({}));
     assert_eq!(codes(&check), expected);
 }
 
 #[test]
 fn normalised_levels_are_recorded_as_declared_and_noted() {
     let artifact = json!({ "kind": "wr.assessment", "dimensions": { "confidence": "High" } });
-    let check = checked(&compiled(&assessed()), Some("notes"), &[artifact], json!({}));
+    let check = checked(&compiled(&assessed()), Some("Looked at it."), &[artifact], json!({}));
     let accepted = &check.assessments[0];
     assert_eq!(accepted.dimensions[0].level.as_str(), "high");
     assert_eq!(accepted.normalization_notes.len(), 1);
@@ -175,7 +201,6 @@ fn divergences_and_observations_are_facts() {
     let workflow = compiled(&one(json!({})));
     let artifacts = [
         json!({ "kind": "wr.workflow_divergence", "reason": "safety_stop", "summary": "s", "relatedStepId": "one" }),
-        json!({ "kind": "wr.workflow_divergence", "reason": "no such reason", "summary": "s" }),
         json!({ "kind": "wr.capability_observation", "capability": "delegation", "status": "available" }),
         json!({ "kind": "wr.capability_observation", "capability": "web_browsing", "status": "unavailable",
                 "attempt": { "result": "failure", "failureCode": "tool_missing" } }),
@@ -186,10 +211,22 @@ fn divergences_and_observations_are_facts() {
         check.capabilities.iter().map(|fact| fact.provenance.grade()).collect();
     assert_eq!(
         grades,
-        [EnforcementGrade::Weak, EnforcementGrade::Strong],
-        "a claim is weak, an attempt is strong"
+        [EnforcementGrade::Weak, EnforcementGrade::Weak],
+        "whatever an agent reports of itself is weak"
     );
     assert!(check.capabilities.iter().all(|fact| fact.provenance.check().is_ok()));
+    assert_eq!(codes(&check), []);
+}
+
+#[test_case(json!({ "kind": "wr.workflow_divergence", "reason": "no such reason", "summary": "s" }), "safety_stop"; "unknown reason")]
+#[test_case(json!({ "kind": "wr.workflow_divergence", "reason": "safety_stop" }), "`summary` is missing"; "no summary")]
+#[test_case(json!({ "kind": "wr.capability_observation", "capability": "flying", "status": "available" }), "web_browsing"; "unknown capability")]
+#[test_case(json!({ "text": "a table" }), "has no `kind`"; "no kind")]
+#[test_case(json!("a table"), "has no `kind`"; "not an object")]
+fn an_artifact_that_cannot_be_read_is_answered_not_dropped(artifact: Value, told: &str) {
+    let check = checked(&compiled(&one(json!({}))), Some("n"), &[artifact], json!({}));
+    assert_eq!(codes(&check), [BlockerCode::InvalidRequiredOutput]);
+    assert!(check.findings[0].1.message.as_str().contains(told), "{:?}", check.findings);
 }
 
 #[test]
@@ -205,9 +242,9 @@ fn a_required_capability_is_probed_first_and_only_its_own_observation_answers() 
         json!({ "kind": "wr.capability_observation", "capability": name, "status": "available",
                 "attempt": { "result": "success" } })
     };
-    let wrong = check_output(&workflow, pending, None, &[observation("delegation")], &context);
+    let wrong = check_output(&workflow, pending, observed(&[observation("delegation")], &context));
     assert_eq!(codes(&wrong), [BlockerCode::InvalidRequiredOutput]);
-    let right = check_output(&workflow, pending, None, &[observation("web_browsing")], &context);
+    let right = check_output(&workflow, pending, observed(&[observation("web_browsing")], &context));
     assert_eq!(codes(&right), []);
     assert_eq!(right.capabilities[0].provenance.grade(), EnforcementGrade::Strong);
     let mut observed = std::collections::BTreeMap::new();
@@ -233,6 +270,11 @@ fn what_only_the_user_can_give_blocks_until_given_or_approved() {
     assert_eq!(count(&empty, ApprovalState::None), 2);
     let given = context(json!({ "chosenPart": "a" }));
     assert_eq!(count(&given, ApprovalState::None), 1);
-    assert_eq!(count(&empty, ApprovalState::Rejected), 2);
-    assert_eq!(count(&empty, ApprovalState::Approved), 0);
+    assert_eq!(count(&empty, ApprovalState::Rejected { reason: None }), 2);
+    assert_eq!(count(&empty, ApprovalState::ForOther), 2);
+    assert_eq!(count(&empty, ApprovalState::Approved), 1, "a question is answered, not approved");
+    assert_eq!(count(&given, ApprovalState::Approved), 0);
+    let rejected = ApprovalState::Rejected { reason: Some("Not on a Friday.") };
+    let findings = user_findings(&workflow, pending, &given, rejected);
+    assert!(findings[0].1.message.as_str().ends_with("Not on a Friday."), "{findings:?}");
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use workrail_core::interpret::{advance, start};
-use workrail_core::render::prompt::{Lifecycle, render_step, render_title};
+use workrail_core::render::prompt::{Lifecycle, Telling, render_step, render_title};
+use workrail_model::preferences::Autonomy;
 
 use crate::driver::context;
 use crate::{compiled, decide, decided, plain, workflow};
@@ -51,7 +52,6 @@ fn everything_authored_is_in_the_text_in_one_order() {
         "About x.",
         "`helper()`: Do the helping.",
         "**Metrics:** this is the last step.",
-        "`continue_workflow`",
     ];
     let places: Vec<usize> = order
         .iter()
@@ -102,7 +102,29 @@ fn loops_say_which_pass_it_is_and_what_the_decision_means() {
     let second = advance(&workflow, &first, &empty, &[]).unwrap().state;
     let text = render_step(&workflow, second.pending_step().unwrap(), &empty, Lifecycle::Advance).unwrap();
     assert!(!text.contains("> again") && text.contains("this is pass 1 of at most 3"), "{text}");
-    assert!(text.contains("\"kind\":\"wr.loop_control\""), "{text}");
+    assert!(text.contains("`continue` repeats the loop, `stop` ends it"), "{text}");
+}
+
+#[test]
+fn people_are_waited_for_only_where_the_mode_waits() {
+    let asks = |confirmation: Value, autonomy| {
+        let mut step = plain("one");
+        step["requireConfirmation"] = confirmation;
+        let workflow = compiled(&workflow(json!([step])));
+        let empty = context(json!({}));
+        let state = start(&workflow, &empty).unwrap().state;
+        let telling = Telling { lifecycle: Lifecycle::Advance, autonomy };
+        render_step(&workflow, state.pending_step().unwrap(), &empty, telling).unwrap()
+    };
+    let gate = || json!({ "kind": "human_approval" });
+    assert!(asks(json!(true), Autonomy::Guided).contains("wait for their word"));
+    for autonomy in [Autonomy::FullAutoStopOnUserDeps, Autonomy::FullAutoNeverStop] {
+        let text = asks(json!(true), autonomy);
+        assert!(text.contains("not waited for") && !text.contains("wait for"), "{text}");
+    }
+    assert!(asks(gate(), Autonomy::FullAutoStopOnUserDeps).contains("approves exactly that"));
+    let never = asks(gate(), Autonomy::FullAutoNeverStop);
+    assert!(never.contains("recorded as a gap") && !never.contains("workrail approve"), "{never}");
 }
 
 #[test]
@@ -118,7 +140,8 @@ fn loop_variables_are_filled_in_prompts_and_titles() {
     let pending = second.pending_step().unwrap();
     assert_eq!(render_title(&workflow, pending, &context), "Thing 1");
     let text = render_step(&workflow, pending, &context, Lifecycle::Advance).unwrap();
-    assert!(text.contains("pass 2 of 2") && text.contains("Do b in pass 2."), "{text}");
+    assert!(text.contains("> Each: pass 2 of 2.\n"), "an item is not a refinement: {text}");
+    assert!(text.contains("Do b in pass 2."), "{text}");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use workrail_core::interpret::{
-    self, Advisory, ApprovalState, Selection, asked_confirmation, check_output, user_findings,
+    self, Advisory, ApprovalState, Selection, Submitted, asked_confirmation, check_output, user_findings,
 };
 use workrail_core::render::prompt::{Lifecycle, render_step, render_title};
+use workrail_model::blocker::{Blocker, BlockerPointer};
 use workrail_model::compiled::{CompiledStep, CompiledWorkflow, Criteria, RuleCheck, StepKind};
 use workrail_model::digest::WorkflowHash;
 use workrail_model::event::{Context, DecisionTraceAppended};
@@ -109,9 +110,15 @@ pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usi
         assert_eq!(text, render_step(workflow, pending, context, lifecycle).unwrap());
         assert!(!text.trim().is_empty() && !render_title(workflow, pending, context).is_empty());
         asked_confirmation(workflow, pending, context);
-        assert_eq!(user_findings(workflow, pending, context, ApprovalState::Approved), []);
+        let asked = user_findings(workflow, pending, context, ApprovalState::Approved);
+        let is_question = |blocker: &Blocker| matches!(blocker.pointer, BlockerPointer::ContextKey { .. });
+        assert!(asked.iter().all(|(_, blocker)| is_question(blocker)), "{asked:?}");
         let artifacts = artifacts(workflow, pending, step);
-        let check = check_output(workflow, pending, Some(&notes(step)), &artifacts, context);
+        let check = check_output(
+            workflow,
+            pending,
+            Submitted { notes: Some(&notes(step)), artifacts: &artifacts, context, sent: context },
+        );
         assert_eq!(check.findings, [], "{} of {}", step.step_id, workflow.workflow_id);
         selection = interpret::advance(workflow, &state, context, &artifacts).unwrap();
         lifecycle = Lifecycle::Advance;

@@ -65,14 +65,14 @@ fn a_value_that_makes_the_next_step_too_long_is_refused_before_anything_is_recor
     let first = start(&scene, json!({})).unwrap();
     let before = events(&scene, &first);
     let large = json!({ "b": "x".repeat(LARGE) });
-    let error = refused(send(&scene, &first, Some("done"), large.clone()));
+    let error = refused(send(&scene, &first, Some("Did the work."), large.clone()));
     assert!(error.message.contains("`show`") && error.message.contains("{{b}}"), "{}", error.message);
     assert!(error.suggestion.contains("`context.b`"), "{}", error.suggestion);
     assert_eq!(error.details.unwrap()["stepId"], "show");
     assert_eq!(events(&scene, &first), before);
 
     // The same ack continues with a smaller value, and the run ends.
-    let second = send(&scene, &first, Some("done"), json!({ "b": "small" })).unwrap();
+    let second = send(&scene, &first, Some("Did the work."), json!({ "b": "small" })).unwrap();
     assert_eq!(second["run"]["stepId"], "show");
     // A refusal for another reason does not record the large value either.
     let error = refused(send(&scene, &second, None, large));
@@ -93,7 +93,7 @@ fn a_start_whose_first_step_would_be_too_long_makes_no_session() {
 fn a_large_value_for_a_step_that_does_not_show_it_is_fine() {
     let scene = hostile();
     let first = start(&scene, json!({})).unwrap();
-    let second = send(&scene, &first, Some("done"), json!({ "b": "small" })).unwrap();
+    let second = send(&scene, &first, Some("Did the work."), json!({ "b": "small" })).unwrap();
     let third = send(&scene, &second, Some("shown"), json!({ "b": "x".repeat(LARGE) })).unwrap();
     assert_eq!(third["run"]["stepId"], "end");
 }
@@ -106,10 +106,10 @@ fn a_value_recorded_earlier_is_named_with_an_empty_one_of_its_shape() {
     ] {
         let scene = hostile();
         let first = start(&scene, json!({ "b": value })).unwrap();
-        let error = refused(send(&scene, &first, Some("done"), json!({})));
+        let error = refused(send(&scene, &first, Some("Did the work."), json!({})));
         let details = error.details.unwrap();
         assert_eq!((&details["contextKey"], &details["emptyValue"]), (&json!("b"), &empty));
-        let second = send(&scene, &first, Some("done"), json!({ "b": empty })).unwrap();
+        let second = send(&scene, &first, Some("Did the work."), json!({ "b": empty })).unwrap();
         assert_eq!(second["run"]["stepId"], "show");
     }
 }
@@ -186,7 +186,7 @@ fn a_run_through_nested_loops_ends_and_its_snapshots_stay_small() {
     let mut steps = 0_u64;
     while at["isComplete"] != true {
         assert_eq!(at["run"]["stepNumber"], steps + 1);
-        at = send(&scene, &at, Some("done"), json!({})).unwrap();
+        at = send(&scene, &at, Some("Did the work."), json!({})).unwrap();
         steps += 1;
     }
     assert_eq!(steps, 15 * 14 * 10 * 2);

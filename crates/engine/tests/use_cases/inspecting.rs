@@ -103,7 +103,7 @@ fn what_the_compiler_accepted_with_doubt_is_shown() {
         "steps": [
             { "id": "again", "type": "loop", "title": "Again", "body": "part",
               "loop": { "type": "while", "maxIterations": 2, "condition": { "var": "go" } } },
-            { "id": "part", "title": "Part", "prompt": "Do it." },
+            { "id": "part", "title": "Part", "prompt": "Do it; set go." },
         ],
         "features": ["wr.features.capabilities"],
     });

@@ -10,6 +10,7 @@ mod overview;
 mod reading_runs;
 mod replies;
 mod reporting;
+mod retries;
 mod rich;
 mod scene;
 mod schemas;

@@ -208,7 +208,10 @@ fn never_stopping_discloses_what_was_passed_over() {
         ..StartWorkflow::default()
     };
     let first = started(&scene, request);
-    let second = advance(&scene, &first, "");
+    let refused = advance(&scene, &first, "");
+    assert_eq!(refused["kind"], "blocked", "what the agent can supply is asked for again, twice");
+    let refused = advance(&scene, &refused, "");
+    let second = advance(&scene, &refused, "");
     assert_eq!(second["kind"], "ok");
     insta::assert_snapshot!(text(&second));
 }
@@ -224,7 +227,7 @@ fn a_nested_run_leads_back_when_it_ends() {
     };
     let inner = started(&scene, request);
     assert_eq!(inner["run"]["sessionId"], outer["run"]["sessionId"]);
-    let done = advance(&scene, &inner, "Done.");
+    let done = advance(&scene, &inner, "Did the work.");
     insta::assert_snapshot!(text(&done));
     let back = &done["returnTo"]["nextCall"];
     assert_eq!(back["tool"], "continue_workflow");

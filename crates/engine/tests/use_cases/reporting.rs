@@ -104,7 +104,9 @@ fn a_gap_that_was_closed_says_by_what() {
         ..StartWorkflow::default()
     };
     let started = rich.scene.engine.start_workflow(request).unwrap().into_structured();
-    let done = rich.advance(&started, "No list.", Vec::new());
+    let refused = rich.advance(&started, "No list.", Vec::new());
+    let refused = rich.advance(&refused, "Still no list.", Vec::new());
+    let done = rich.advance(&refused, "No list.", Vec::new());
     let run = rich.scene.engine.find(started["run"]["label"].as_str().unwrap()).unwrap();
     let told = || rich.scene.engine.report(run, ContextValues::NotShown).unwrap();
     let gap = told().runs[0].gaps[0].gap_id;

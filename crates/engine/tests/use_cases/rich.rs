@@ -113,15 +113,15 @@ impl Rich {
             vec![findings(), json!({ "kind": "own.note", "deep": { "x": [1, 2] } })],
         );
         let label = self.labels[0].clone();
-        let waits = self.advance(&fourth, "The user should look.", Vec::new());
-        assert_eq!(waits["kind"], "blocked");
-        let waiting = self.scene.engine.waiting(&label).unwrap();
-        let engine = &self.scene.engine;
-        engine.approve(&label, &waiting, ApprovalDecision::Approved, ORIGIN).unwrap();
         let diverged = json!({
             "kind": "wr.workflow_divergence", "reason": "efficiency_skip", "summary": "Skipped the second look.",
         });
-        self.advance(&waits, "Agreed.", vec![diverged]);
+        let waits = self.advance(&fourth, "Agreed.", vec![diverged]);
+        assert_eq!(waits["kind"], "blocked");
+        let waiting = self.scene.engine.waiting(&label).unwrap();
+        let engine = &self.scene.engine;
+        engine.approve(&label, &waiting, (ApprovalDecision::Approved, None), ORIGIN).unwrap();
+        self.advance(&waits, "Agreed.", Vec::new());
         let Preferences { autonomy, risk_policy } = Mode::FullAutoStopOnUserDeps.preferences();
         let changes = [PreferenceChange::Autonomy(autonomy), PreferenceChange::RiskPolicy(risk_policy)];
         engine.ask_preferences(engine.find(&label).unwrap(), &changes).unwrap();

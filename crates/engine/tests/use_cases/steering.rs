@@ -45,7 +45,7 @@ fn send(scene: &Scene, reply: &Value, context: Value) -> Value {
 fn sent(scene: &Scene, reply: &Value, context: Map<String, Value>) -> Result<Value, ErrorCode> {
     let request = ContinueWorkflow {
         ack_token: reply["ackToken"].as_str().map(str::to_owned),
-        output: Output { notes_markdown: Some("Done.".to_owned()), artifacts: Vec::new() },
+        output: Output { notes_markdown: Some("Did the work.".to_owned()), artifacts: Vec::new() },
         context,
         ..ContinueWorkflow::default()
     };
@@ -64,7 +64,7 @@ fn label(reply: &Value) -> &str {
 
 fn approve(scene: &Scene, reply: &Value) {
     let waiting = scene.engine.waiting(label(reply)).unwrap();
-    scene.engine.approve(label(reply), &waiting, ApprovalDecision::Approved, ORIGIN).unwrap();
+    scene.engine.approve(label(reply), &waiting, (ApprovalDecision::Approved, None), ORIGIN).unwrap();
 }
 
 #[test]
@@ -181,8 +181,10 @@ fn a_complete_run_names_its_gaps_and_its_way_back_every_time() {
 
 /// Runs the scene to its end in the mode that never stops; its last reply, and the id of the gap it names.
 fn finished_with_a_gap(scene: &Scene) -> (Value, String) {
-    let first = start(scene, Some(Mode::FullAutoNeverStop), None);
-    let done = send(scene, &send(scene, &first, json!({})), json!({}));
+    let mut done = start(scene, Some(Mode::FullAutoNeverStop), None);
+    while done["isComplete"] != true {
+        done = send(scene, &done, json!({}));
+    }
     let text = done["text"].as_str().unwrap();
     let id = text.split_whitespace().find(|word| word.starts_with("gap_")).unwrap().trim_end_matches(':');
     let id = id.to_owned();
@@ -241,14 +243,16 @@ fn a_step_cannot_close_the_gap_of_a_missing_approval_either() {
     let own = own.gap_id.to_string();
     let ending = |gap: &str| ContinueWorkflow {
         ack_token: second["ackToken"].as_str().map(str::to_owned),
-        output: Output { notes_markdown: Some("Done.".to_owned()), ..closing(&second, gap).output },
+        output: Output { notes_markdown: Some("Did the work.".to_owned()), ..closing(&second, gap).output },
         ..ContinueWorkflow::default()
     };
     let refused = scene.engine.continue_workflow(ending(&own)).unwrap_err();
     assert_eq!(refused.details.unwrap()["refusedArtifact"], 0);
-    // The gap of another run is nothing to this one, and what was refused has left no trace.
-    let done = scene.engine.continue_workflow(ending(&gap)).unwrap().into_structured();
-    assert_eq!(done["status"], "complete_with_gaps");
+    // The gap of another run is nothing to this one, which is said; what was refused has left no trace.
+    let blocked = scene.engine.continue_workflow(ending(&gap)).unwrap().into_structured();
+    assert_eq!(blocked["blockers"][0]["code"], "INVALID_REQUIRED_OUTPUT");
+    assert!(blocked["text"].as_str().unwrap().contains(&own), "{}", blocked["text"]);
+    assert_eq!(send(&scene, &blocked, json!({}))["status"], "complete_with_gaps");
 }
 
 #[test]

@@ -19,7 +19,11 @@ pub use part::{
     ParameterType, RecommendedPreferences, ReferenceDeclaration, ResolveFrom, ResolvedBinding, ResolvedRef,
     WarningCode,
 };
-pub use step::{AcceptedValues, BlockItem, CompiledStep, Confirmation, Consequence, ContextDuty, Criteria, Delegation, Fragment, FunctionCall, GateKind, MetricsDuty, NotesRule, OutputRequirement, PromptBlocks, Requiredness, Rule, RuleCheck, StepKind, StepProvenance, UserDependency};
+pub use step::{
+    AcceptedValues, BlockItem, CompiledStep, Confirmation, Consequence, ContextDuty, Criteria, Delegation,
+    Fragment, FunctionCall, GateKind, MetricsDuty, NotesRule, OutputRequirement, PromptBlocks, Requiredness,
+    Rule, RuleCheck, StepKind, StepProvenance, UserDependency,
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

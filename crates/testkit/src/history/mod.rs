@@ -305,6 +305,7 @@ impl History {
             outcome,
             request_digest: Some(Sha256::of(attempt.body().as_bytes())),
             reply_ref: Some(reply.blob_ref()),
+            submitted: None,
         };
         draft.push(Scope::Node(self.run, node), EventData::AdvanceRecorded(recorded))
     }

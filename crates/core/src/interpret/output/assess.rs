@@ -71,7 +71,8 @@ pub(super) fn is_at_fault(workflow: &CompiledWorkflow, step: &CompiledStep, arti
         return false;
     }
     let several = step.assessment_refs.len() > 1;
-    let own = definitions(workflow, step).find(|definition| artifact_for(&[artifact], definition, several).is_some());
+    let own = definitions(workflow, step)
+        .find(|definition| artifact_for(&[artifact], definition, several).is_some());
     own.is_none_or(|definition| judge(definition, artifact).is_err())
 }
 

@@ -119,7 +119,8 @@ pub(crate) fn is_at_fault(workflow: &CompiledWorkflow, pending: &PendingStep, ar
     let alone = std::slice::from_ref(artifact);
     let contract = step.output.as_ref().and_then(|output| workflow.contract(&output.contract_ref));
     let owed = contract.filter(|contract| contract::kind_of(artifact) == contract.artifact_kind);
-    let refused = owed.is_some_and(|contract| contract_outcome(workflow, pending, step, contract, alone) != Outcome::Valid);
+    let refused = owed
+        .is_some_and(|contract| contract_outcome(workflow, pending, step, contract, alone) != Outcome::Valid);
     refused || assess::is_at_fault(workflow, step, artifact) || !observe::findings(step, alone).is_empty()
 }
 

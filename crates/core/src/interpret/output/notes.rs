@@ -10,8 +10,26 @@ use super::super::Finding;
 
 /// Whole notes that only claim that there is something to say, without letters in capitals and punctuation.
 const SAY_NOTHING: [&str; 20] = [
-    "all done", "as above", "complete", "completed", "done", "finished", "n a", "na", "no notes", "none",
-    "notes", "nothing", "ok", "okay", "see above", "step complete", "step completed", "step done", "tbd", "todo",
+    "all done",
+    "as above",
+    "complete",
+    "completed",
+    "done",
+    "finished",
+    "n a",
+    "na",
+    "no notes",
+    "none",
+    "notes",
+    "nothing",
+    "ok",
+    "okay",
+    "see above",
+    "step complete",
+    "step completed",
+    "step done",
+    "tbd",
+    "todo",
 ];
 
 /// What is wrong with the notes; nothing if a reader learns from them what was done.
@@ -45,12 +63,16 @@ fn says_nothing(text: &str) -> bool {
     if text.trim().len() > LONGEST {
         return false;
     }
+    // Only signs that are words nowhere: a single ideogram or emoji may be somebody's word.
+    if text.chars().all(|c| c.is_ascii_punctuation() || c.is_whitespace() || c == '…') {
+        return true;
+    }
     let words: Vec<String> = text
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
         .collect();
-    words.is_empty() || SAY_NOTHING.contains(&words.join(" ").as_str())
+    SAY_NOTHING.contains(&words.join(" ").as_str())
 }
 
 #[cfg(test)]
@@ -59,7 +81,8 @@ mod tests {
 
     #[test]
     fn notes_that_say_nothing_are_told_from_short_ones_that_do() {
-        for text in [".", "...", "Done.", "DONE", "- ok", "n/a", "N/A", "**completed**", "Step done!", "TODO"] {
+        for text in [".", "...", "Done.", "DONE", "- ok", "n/a", "N/A", "**completed**", "Step done!", "TODO"]
+        {
             assert!(says_nothing(text), "{text}");
         }
         for text in ["Done: renamed it", "fixed", "Not done", "42", "已完成", "Read a.rs"] {

@@ -40,7 +40,8 @@ pub(super) fn findings(step: &CompiledStep, artifacts: &[Value]) -> Vec<Finding>
             if issues.is_empty() {
                 continue;
             }
-            let message = format!("The `{}` artifact is not valid: {}.", contract.artifact_kind, issues.join("; "));
+            let message =
+                format!("The `{}` artifact is not valid: {}.", contract.artifact_kind, issues.join("; "));
             let shape = skeleton::of_schema(&contract.schema);
             findings.push(output_finding(
                 ContractViolation::InvalidRequiredOutput,

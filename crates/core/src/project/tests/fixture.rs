@@ -170,6 +170,7 @@ impl Log {
             outcome,
             request_digest: Some(Sha256::of(attempt.body().as_bytes())),
             reply_ref: None,
+            submitted: None,
         })
     }
 
@@ -280,7 +281,15 @@ impl Log {
             Some(resolves_gap_id) => Resolution::Resolves { resolves_gap_id },
         };
         let summary = BoundedText::clip("gap");
-        let data = GapRecorded { gap_id, severity, reason, summary, resolution, evidence_refs: Vec::new() };
+        let data = GapRecorded {
+            gap_id,
+            severity,
+            reason,
+            summary,
+            resolution,
+            cause: None,
+            evidence_refs: Vec::new(),
+        };
         (gap_id, EventData::GapRecorded(data))
     }
 
@@ -340,6 +349,7 @@ impl Log {
             decision,
             channel: ApprovalChannel::Terminal,
             descends_from_server: Descent::Unknown,
+            submitted: None,
             note: None,
         };
         self.push(Scope::Node(run, node), EventData::ApprovalRecorded(approval));

@@ -27,7 +27,9 @@ pub(super) fn write(
     }
     let (task, calls) = match active.len() {
         1 => ("this task to a sub-agent".to_owned(), "Make the call"),
-        count => (format!("these {count} tasks to sub-agents, in parallel"), "Make all calls in one response"),
+        count => {
+            (format!("these {count} tasks to sub-agents, in parallel"), "Make all calls in one response")
+        }
     };
     out.push(&format!(
         "Hand {task}. {calls}, with the tool of your environment that starts sub-agents (`Task` in many). Do not start \

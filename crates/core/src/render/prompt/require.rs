@@ -58,9 +58,11 @@ fn people(asked: AskedConfirmation, autonomy: Autonomy) -> Option<&'static str> 
         (AskedConfirmation::Confirmation, Autonomy::Guided) => {
             Some("**Confirmation:** show the user the result and wait for their word before you continue.")
         }
-        (AskedConfirmation::Confirmation, Autonomy::FullAutoStopOnUserDeps | Autonomy::FullAutoNeverStop) => Some(
-            "**Confirmation:** not waited for in this mode. Write into the notes what you would have shown the user.",
-        ),
+        (AskedConfirmation::Confirmation, Autonomy::FullAutoStopOnUserDeps | Autonomy::FullAutoNeverStop) => {
+            Some(
+                "**Confirmation:** not waited for in this mode. Write into the notes what you would have shown the user.",
+            )
+        }
         (AskedConfirmation::Approval, Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps) => Some(
             "**Approval:** submit this step's result; the user then approves exactly that with `workrail approve`. Do \
              not carry out what is to be approved before it is. Do not run that command yourself, and do not change the \
@@ -117,13 +119,15 @@ fn mentioned(
     const DIVERGENCE: &str = "wr.workflow_divergence";
     let owed = step.output.as_ref().and_then(|output| workflow.contract(&output.contract_ref));
     let is_owed = |kind: &str| owed.is_some_and(|contract| contract.artifact_kind == kind);
-    let is_named = |kind: &str| step.prompt.contains(kind) || step.guidance.iter().any(|line| line.contains(kind));
+    let is_named =
+        |kind: &str| step.prompt.contains(kind) || step.guidance.iter().any(|line| line.contains(kind));
     let named = builtins::contracts().iter().filter(|contract| {
         let kind = contract.artifact_kind;
         kind != "wr.assessment" && is_named(kind) && !is_owed(kind)
     });
-    let lines: Vec<String> =
-        named.map(|contract| format!("`{}`: `{}`", contract.artifact_kind, skeleton::of_schema(&contract.schema))).collect();
+    let lines: Vec<String> = named
+        .map(|contract| format!("`{}`: `{}`", contract.artifact_kind, skeleton::of_schema(&contract.schema)))
+        .collect();
     plain("**Shapes of the artifacts named above (output.artifacts):**", &lines, out)?;
     if lifecycle != Lifecycle::Start || is_named(DIVERGENCE) {
         return Ok(());
@@ -155,7 +159,8 @@ fn contract(
         Requiredness::Required => "This step must deliver",
         Requiredness::Optional => "This step may deliver",
     };
-    let mut lines = vec![format!("{must} an artifact of kind `{}`: {}", contract.artifact_kind, contract.purpose)];
+    let mut lines =
+        vec![format!("{must} an artifact of kind `{}`: {}", contract.artifact_kind, contract.purpose)];
     let may = optional_fields(&contract.schema);
     if !may.is_empty() {
         lines.push(format!("Optional fields: {}", may.join(", ")));
@@ -194,7 +199,11 @@ fn assessment(definition: &AssessmentDefinition, out: &mut LimitedText) -> Resul
         lines.push(format!("`{}` ({levels}{optional}): {}", dimension.id, dimension.purpose));
     }
     lines.push("A level may also be {\"level\", \"rationale\"}".to_owned());
-    plain(&format!("**Assessment required ({}; its shape is in the call below):**", definition.id), &lines, out)
+    plain(
+        &format!("**Assessment required ({}; its shape is in the call below):**", definition.id),
+        &lines,
+        out,
+    )
 }
 
 fn notes(step: &CompiledStep, lifecycle: Lifecycle) -> Option<&'static str> {

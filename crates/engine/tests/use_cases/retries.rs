@@ -1,0 +1,398 @@
+//! A refused step is corrected by what was wrong alone, and never-stop asks the agent twice (G46, G47, G61, G63).
+
+use serde_json::{Map, Value, json};
+use workrail_core::report::{ContextValues, GapStanding};
+use workrail_engine::request::{ContinueWorkflow, Output, StartWorkflow};
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
+use workrail_model::discovery::Precedence;
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
+use workrail_model::event::Context;
+use workrail_model::preferences::Mode;
+
+use crate::scene::{Scene, authored};
+
+const ORIGIN: ApprovalOrigin =
+    ApprovalOrigin { channel: ApprovalChannel::Terminal, descends_from_server: Descent::Unknown };
+
+/// A run of one workflow, played by an agent that sends what it is told to.
+struct Played {
+    scene: Scene,
+    at: Value,
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => panic!("an object"),
+    }
+}
+
+impl Played {
+    fn start(steps: Value, mode: Mode) -> Self {
+        let scene = Scene::new();
+        scene.shelf.put(Precedence::Project, "run.json", &authored("team.run", &json!({ "steps": steps })));
+        let request = StartWorkflow {
+            workflow_id: "team.run".to_owned(),
+            mode: Some(mode),
+            ..StartWorkflow::default()
+        };
+        let at = scene.engine.start_workflow(request).unwrap().into_structured();
+        Self { scene, at }
+    }
+
+    fn try_send(&self, from: &Value, sent: Value) -> Result<Value, Box<ErrorEnvelope>> {
+        let mut sent = object(sent);
+        let artifacts = sent.remove("artifacts").map(|list| list.as_array().unwrap().clone());
+        let notes = sent.remove("notes").map(|notes| notes.as_str().unwrap().to_owned());
+        let request = ContinueWorkflow {
+            ack_token: from["ackToken"].as_str().map(str::to_owned),
+            output: Output { notes_markdown: notes, artifacts: artifacts.unwrap_or_default() },
+            context: sent,
+            ..ContinueWorkflow::default()
+        };
+        self.scene.engine.continue_workflow(request).map(|reply| reply.into_structured())
+    }
+
+    /// Sends; what is neither `notes` nor `artifacts` is context.
+    fn send(&mut self, sent: Value) -> Value {
+        self.at = self.try_send(&self.at, sent).unwrap();
+        self.at.clone()
+    }
+
+    fn look(&mut self) -> Value {
+        let state_token = self.at["stateToken"].as_str().map(str::to_owned);
+        let request = ContinueWorkflow { state_token, ..ContinueWorkflow::default() };
+        self.at = self.scene.engine.continue_workflow(request).unwrap().into_structured();
+        self.at.clone()
+    }
+
+    fn label(&self) -> String {
+        self.at["run"]["label"].as_str().unwrap().to_owned()
+    }
+
+    fn text(&self) -> &str {
+        self.at["text"].as_str().unwrap()
+    }
+
+    fn decide(&self, decision: ApprovalDecision, reason: Option<&str>) {
+        let waiting = self.scene.engine.waiting(&self.label()).unwrap();
+        self.scene.engine.approve(&self.label(), &waiting, (decision, reason), ORIGIN).unwrap();
+    }
+
+    fn stage(&self) -> String {
+        let found = self.scene.engine.find(&self.label()).unwrap();
+        let report = self.scene.engine.report(found, ContextValues::NotShown).unwrap();
+        workrail_core::report::words::status(&report.runs[0])
+    }
+
+    /// The open gaps of the run, as `reason detail`.
+    fn gaps(&self) -> Vec<String> {
+        let found = self.scene.engine.find(&self.label()).unwrap();
+        let report = self.scene.engine.report(found, ContextValues::NotShown).unwrap();
+        let open = report.runs[0].gaps.iter().filter(|gap| gap.state == GapStanding::Open);
+        open.map(|gap| serde_json::to_value(gap.reason).unwrap()["detail"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+fn step(id: &str, more: Value) -> Value {
+    let mut step = object(json!({ "id": id, "title": format!("Step {id}"), "prompt": format!("Do {id}.") }));
+    step.extend(object(more));
+    Value::Object(step)
+}
+
+fn delivering() -> Value {
+    step(
+        "list",
+        json!({
+            "output": { "contractRef": "wr.contracts.changed_files" },
+            "validationCriteria": [{ "type": "contains", "value": "Files", "message": "Name the files." }],
+            "sets": { "size": { "values": ["small", "large"] } },
+        }),
+    )
+}
+
+fn files(risk: &str) -> Value {
+    json!({ "kind": "wr.changed_files", "changedFiles": [{ "path": "a.rs", "summary": "Adds a check", "risk": risk }] })
+}
+
+#[test]
+fn the_next_call_is_the_whole_skeleton_and_nothing_in_it_passes_as_it_is() {
+    let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::Guided);
+    let arguments = run.at["nextCall"]["arguments"].clone();
+    assert_eq!(
+        arguments["output"]["artifacts"],
+        json!([{ "kind": "wr.changed_files", "changedFiles": [
+            { "path": "<your text>", "summary": "<your text>", "risk": "<one of: L | M | H>" }] }])
+    );
+    assert_eq!(arguments["context"], json!({ "size": "<one of: small | large>" }));
+    let sent =
+        json!({ "notes": "Files: a.rs", "artifacts": arguments["output"]["artifacts"], "size": "small" });
+    let refused = run.try_send(&run.at, sent).unwrap_err();
+    assert!(refused.message.contains("changedFiles[0].path"), "{refused:?}");
+    let done = run.send(json!({ "notes": "Files: a.rs", "artifacts": [files("L")], "size": "small" }));
+    assert_eq!(done["run"]["stepId"], "end");
+}
+
+#[test]
+fn a_fix_sends_only_what_was_wrong() {
+    let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::Guided);
+    let blocked = run.send(json!({ "notes": "Files: a.rs", "artifacts": [files("X")], "size": "huge" }));
+    assert_eq!(blocked["kind"], "blocked");
+    let asked = blocked["nextCall"]["arguments"].clone();
+    assert!(asked["output"].get("notesMarkdown").is_none(), "the notes were good: {asked}");
+    assert_eq!(asked["context"], json!({ "size": "<one of: small | large>" }));
+    assert!(run.text().contains("is kept"), "{}", run.text());
+    // One thing at a time: each retry keeps what the ones before delivered.
+    let blocked = run.send(json!({ "artifacts": [files("L")] }));
+    assert_eq!(blocked["nextCall"]["arguments"].get("output"), None);
+    let next = run.send(json!({ "size": "large" }));
+    assert_eq!((&next["kind"], &next["run"]["stepId"]), (&json!("ok"), &json!("end")));
+    let shown = run.look();
+    assert!(shown["text"].as_str().unwrap().contains("Files: a.rs"), "the notes of the first attempt stand");
+}
+
+#[test]
+fn an_artifact_that_was_at_fault_is_not_inherited() {
+    let mut run = Played::start(json!([step("one", json!({})), step("end", json!({}))]), Mode::Guided);
+    let blocked = run.send(json!({ "notes": "Did it.", "artifacts": [
+        { "kind": "wr.workflow_divergence", "reason": "boredom", "summary": "s" }, { "kind": "own.table", "rows": 3 }] }));
+    assert_eq!(blocked["kind"], "blocked");
+    let next = run.send(json!({}));
+    assert_eq!(next["run"]["stepId"], "end", "leaving it out is a fix, too");
+    let gap = json!({ "notes": "Did it.", "artifacts": [{ "kind": "wr.gap_resolution", "gapId": "gap_0", "summary": "s" }] });
+    let blocked = run.send(gap);
+    assert!(blocked["text"].as_str().unwrap().contains("has no open gap"), "{}", blocked["text"]);
+    assert_eq!(run.send(json!({}))["isComplete"], true);
+}
+
+#[test]
+fn a_new_chat_continues_a_refused_attempt_with_what_it_sent() {
+    let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Files: a.rs", "artifacts": [files("L")] }));
+    let again = run.look();
+    let asked = again["nextCall"]["arguments"].clone();
+    assert_eq!(
+        (asked.get("output"), &asked["context"]),
+        (None, &json!({ "size": "<one of: small | large>" }))
+    );
+    assert_eq!(run.send(json!({ "size": "small" }))["run"]["stepId"], "end");
+}
+
+#[test]
+fn words_that_say_nothing_are_no_notes() {
+    for notes in [".", "done", "Done!", "<what you did in this step>", "n/a"] {
+        let mut run = Played::start(json!([step("one", json!({}))]), Mode::Guided);
+        let blocked = run.send(json!({ "notes": notes }));
+        assert_eq!(blocked["blockers"][0]["code"], "MISSING_REQUIRED_NOTES", "{notes}");
+        assert_eq!(run.send(json!({ "notes": "Renamed it." }))["isComplete"], true);
+    }
+}
+
+#[test]
+fn never_stop_gives_a_slip_back_twice_and_then_records_one_gap() {
+    let typo = |run: &mut Played| {
+        run.send(json!({ "notes": "Files: a.rs", "artifacts": [files("X")], "size": "small" }))
+    };
+    let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::FullAutoNeverStop);
+    assert_eq!(typo(&mut run)["kind"], "blocked");
+    assert_eq!(run.send(json!({ "artifacts": [files("M")] }))["run"]["stepId"], "end");
+    assert_eq!(run.gaps(), Vec::<String>::new(), "a slip that was corrected leaves nothing behind");
+
+    let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::FullAutoNeverStop);
+    assert_eq!(
+        (typo(&mut run)["kind"].clone(), typo(&mut run)["kind"].clone()),
+        (json!("blocked"), json!("blocked"))
+    );
+    let passed = typo(&mut run);
+    assert_eq!(passed["run"]["stepId"], "end");
+    assert_eq!(run.gaps(), ["invalid_required_output"]);
+    // A later step that delivers it closes the gap.
+    let done = run.send(json!({ "notes": "Ended.", "artifacts": [files("H")] }));
+    assert_eq!((&done["status"], run.gaps()), (&json!("complete"), vec![]));
+}
+
+fn looping() -> Value {
+    let decide = step("decide", json!({ "output": { "contractRef": "wr.contracts.loop_control" } }));
+    json!([
+        { "id": "again", "type": "loop", "title": "Again", "body": [step("work", json!({})), decide, step("tidy", json!({}))],
+          "loop": { "type": "while", "maxIterations": 5,
+                    "conditionSource": { "kind": "artifact_contract", "contractRef": "wr.contracts.loop_control" } } },
+        step("end", json!({})),
+    ])
+}
+
+#[test]
+fn a_loop_whose_decision_never_comes_ends_and_leaves_one_gap() {
+    let mut run = Played::start(looping(), Mode::FullAutoNeverStop);
+    let mut steps = Vec::new();
+    for _ in 0..20 {
+        if run.at["isComplete"] == true {
+            break;
+        }
+        steps.push(run.at["run"]["stepId"].as_str().unwrap().to_owned());
+        run.send(json!({ "notes": "Worked on." }));
+    }
+    assert_eq!(steps, ["work", "decide", "decide", "decide", "tidy", "end"]);
+    assert_eq!(
+        (run.at["status"].as_str(), run.gaps()),
+        (Some("complete_with_gaps"), vec!["missing_required_output".to_owned()])
+    );
+}
+
+#[test]
+fn nobody_is_waited_for_under_never_stop() {
+    let gate = step("gate", json!({ "requireConfirmation": { "kind": "human_approval" } }));
+    let mut run = Played::start(json!([gate, step("end", json!({}))]), Mode::FullAutoNeverStop);
+    assert!(!run.text().contains("wait for"), "{}", run.text());
+    assert_eq!(run.send(json!({ "notes": "Prepared it." }))["run"]["stepId"], "end");
+    assert_eq!(run.gaps(), ["needs_user_approval"]);
+}
+
+#[test]
+fn a_fork_that_delivers_what_was_missing_closes_the_gap() {
+    let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::FullAutoNeverStop);
+    let first = run.at.clone();
+    for _ in 0..3 {
+        run.send(json!({ "notes": "Files: none", "size": "small" }));
+    }
+    assert_eq!(run.gaps(), ["missing_required_output"]);
+    run.at = first;
+    run.look();
+    run.send(json!({ "notes": "Files: a.rs", "artifacts": [files("L")], "size": "small" }));
+    assert_eq!(run.gaps(), Vec::<String>::new());
+}
+
+fn gated() -> Value {
+    json!([
+        step("gate", json!({ "requireConfirmation": { "kind": "human_approval" } })),
+        step("act", json!({}))
+    ])
+}
+
+#[test]
+fn an_approval_is_for_what_was_shown_and_for_nothing_else() {
+    let mut run = Played::start(gated(), Mode::Guided);
+    assert_eq!(run.scene.engine.waiting(&run.label()).unwrap_err().code, ErrorCode::ValidationError);
+    run.send(json!({ "notes": "Will run: git branch -d perf" }));
+    let shown = run.scene.engine.waiting(&run.label()).unwrap();
+    assert_eq!(shown.notes.as_deref(), Some("Will run: git branch -d perf"));
+    run.decide(ApprovalDecision::Approved, None);
+    let swapped = run.send(json!({ "notes": "Will run: dropdb production" }));
+    assert_eq!(swapped["kind"], "blocked");
+    assert!(swapped["text"].as_str().unwrap().contains("was for something else"), "{}", swapped["text"]);
+    for context in
+        [json!({ "target": "production" }), json!({ "artifacts": [{ "kind": "own.plan", "drop": true }] })]
+    {
+        assert_eq!(run.send(context)["kind"], "blocked");
+    }
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(
+        run.send(json!({}))["run"]["stepId"],
+        "act",
+        "what was submitted is kept, and only that is approved"
+    );
+}
+
+#[test]
+fn what_was_approved_goes_through_from_a_new_chat() {
+    let mut run = Played::start(gated(), Mode::Guided);
+    run.send(json!({ "notes": "Will tag 1.2.0." }));
+    run.decide(ApprovalDecision::Approved, None);
+    let again = run.look();
+    assert_eq!(again["nextCall"]["arguments"].get("output"), None, "{}", again["nextCall"]);
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "act");
+}
+
+#[test]
+fn a_decision_that_was_made_while_the_agent_changed_its_mind_is_refused() {
+    let mut run = Played::start(gated(), Mode::Guided);
+    run.send(json!({ "notes": "Will tag 1.2.0." }));
+    let seen = run.scene.engine.waiting(&run.label()).unwrap();
+    run.send(json!({ "notes": "Will tag 2.0.0." }));
+    let approved = (ApprovalDecision::Approved, None);
+    let refused = run.scene.engine.approve(&run.label(), &seen, approved, ORIGIN).unwrap_err();
+    assert!(refused.message.contains("has changed since it was shown"), "{refused:?}");
+    assert_eq!(run.send(json!({}))["kind"], "blocked");
+}
+
+#[test]
+fn a_rejection_reaches_the_agent_with_its_reason_and_nobody_waits_any_more() {
+    let mut run = Played::start(gated(), Mode::Guided);
+    run.send(json!({ "notes": "Will tag 1.2.0." }));
+    assert_eq!(run.stage(), "waits for a person");
+    run.decide(ApprovalDecision::Rejected, Some("Not on a Friday."));
+    assert_eq!(run.stage(), "in progress");
+    let same = run.send(json!({}));
+    assert!(same["text"].as_str().unwrap().contains("Not on a Friday."), "{}", same["text"]);
+    let changed = run.send(json!({ "notes": "Will tag 1.2.0 on Monday." }));
+    assert_eq!((&changed["kind"], run.stage().as_str()), (&json!("blocked"), "waits for a person"));
+    let waiting = run.scene.engine.waiting(&run.label()).unwrap();
+    let earlier = waiting.earlier.unwrap();
+    assert_eq!((earlier.decision, earlier.is_for_this), (ApprovalDecision::Rejected, false));
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "act");
+}
+
+#[test]
+fn a_question_is_answered_and_not_approved() {
+    let asks = json!({ "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+        "description": "Which branch?", "contextKey": "branch" }] });
+    let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Asked." }));
+    let waiting = run.scene.engine.waiting(&run.label()).unwrap();
+    let approved = (ApprovalDecision::Approved, None);
+    let refused = run.scene.engine.approve(&run.label(), &waiting, approved, ORIGIN).unwrap_err();
+    assert!(refused.suggestion.contains("workrail answer"), "{refused:?}");
+    let values = |value: Value| Context::new(object(value)).unwrap();
+    let unknown =
+        run.scene.engine.give_answer(&run.label(), values(json!({ "brunch": "main" }))).unwrap_err();
+    assert!(unknown.suggestion.contains("branch=VALUE"), "{unknown:?}");
+    run.scene.engine.give_answer(&run.label(), values(json!({ "branch": "main" }))).unwrap();
+    assert_eq!(run.stage(), "in progress");
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "end");
+    let shown = run.look();
+    assert!(shown["text"].as_str().unwrap().contains("Asked."), "{}", shown["text"]);
+}
+
+#[test]
+fn steps_that_nobody_decided_about_are_disclosed_when_the_run_ends() {
+    let when = json!({ "runCondition": { "var": "path", "equals": "long" } });
+    let steps = json!([step("triage", json!({})), step("a", when.clone()), step("b", when)]);
+    let mut run = Played::start(steps, Mode::Guided);
+    assert!(run.text().contains("`path` (compared with long)"), "{}", run.text());
+    let done = run.send(json!({ "notes": "Looked at it." }));
+    assert_eq!((&done["isComplete"], &done["status"]), (&json!(true), &json!("complete")));
+    assert_eq!(done["warnings"][0]["code"], "CONTEXT_KEY_NEVER_SET");
+    assert!(run.text().contains("`context.path` was never set, so these steps were passed over: `a`, `b`."));
+    assert_eq!(run.gaps(), ["context_key_never_set"]);
+}
+
+#[test]
+fn a_loop_over_a_key_that_nobody_set_leads_on() {
+    let each = json!({ "id": "each", "type": "loop", "title": "Each", "body": [step("inner", json!({}))],
+        "loop": { "type": "forEach", "items": "slices", "itemVar": "slice", "indexVar": "n", "maxIterations": 9 } });
+    let scene = Scene::new();
+    scene.shelf.put(
+        Precedence::Project,
+        "run.json",
+        &authored("team.run", &json!({ "steps": [each.clone()] })),
+    );
+    let start = |context: Value| {
+        let request = StartWorkflow {
+            workflow_id: "team.run".to_owned(),
+            context: object(context),
+            ..StartWorkflow::default()
+        };
+        scene.engine.start_workflow(request)
+    };
+    let refused = start(json!({})).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::ValidationError);
+    assert_eq!(refused.details.as_ref().unwrap()["contextKey"], "slices");
+    assert_eq!(start(json!({ "slices": ["a"] })).unwrap().into_structured()["run"]["stepId"], "inner");
+
+    let mut run = Played::start(json!([step("plan", json!({})), each.clone()]), Mode::Guided);
+    let blocked = run.send(json!({ "notes": "Planned two slices." }));
+    assert_eq!(blocked["blockers"][0]["code"], "MISSING_CONTEXT_KEY");
+    assert_eq!(run.send(json!({ "slices": ["a", "b"] }))["run"]["stepId"], "inner");
+}
