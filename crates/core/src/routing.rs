@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use workrail_model::compiled::{
     AcceptedValues, CompiledLoop, CompiledStep, CompiledWorkflow, ConditionTest, Confirmation, Expr,
-    ForCount, LoopControl, PlanItem, StepKind,
+    ForCount, GateKind, LoopControl, PlanItem, StepKind,
 };
 use workrail_model::event::Context;
 use workrail_model::name::{ConditionId, LoopId};
@@ -174,6 +174,32 @@ pub(crate) fn open_keys<'a>(
         !given && !declared(key) && !asked_of_user(key)
     });
     open
+}
+
+/// Later steps that wait for an approval, unless it is known already that they are passed over.
+pub(crate) fn gates_ahead<'a>(
+    workflow: &'a CompiledWorkflow,
+    pending: &PendingStep,
+    context: &'a Context,
+) -> impl Iterator<Item = &'a CompiledStep> {
+    let (steps, _) = after(workflow, pending);
+    let own = pending.step_id.clone();
+    let is_gate = |step: &CompiledStep| match &step.confirmation {
+        Confirmation::Gate { gate, .. } => *gate == GateKind::HumanApproval,
+        Confirmation::Never | Confirmation::Always | Confirmation::When { .. } => false,
+    };
+    let may_run = move |step: &CompiledStep| {
+        let test = step.run_condition.as_ref().and_then(|id| workflow.condition(id)).map(|own| &own.test);
+        let Some(ConditionTest::Context { expr }) = test else { return true };
+        let mut reads = KeyReads::new();
+        read_expr(expr, &mut reads);
+        holds(expr, &Scope::new(context)) || reads.keys().any(|key| context.get(key).is_none())
+    };
+    let ahead = workflow
+        .steps
+        .iter()
+        .filter(move |step| step.step_id != own && steps.contains(step.step_id.as_str()));
+    ahead.filter(move |step| is_gate(step) && may_run(step))
 }
 
 /// The ids of the steps and loops that the run may still come to: what follows in the plan, and everything in a

@@ -96,6 +96,10 @@ impl Reading<'_> {
         StepExtras {
             return_to: state.as_ref().and_then(|state| disclose::return_to(facts, at.run, state)),
             open_gaps: if complete { disclose::open_gaps(facts, at.run) } else { Vec::new() },
+            disclosed: match complete {
+                true => disclose::disclosed(facts, at.run).map(str::to_owned).collect(),
+                false => Vec::new(),
+            },
             refused_before: refused.unwrap_or_default(),
             references: self.references(workflow, now.as_ref().map(|entry| &entry.source), workspace),
             warnings: self.standing_warnings(facts, at, now.map(|entry| entry.hash)),

@@ -57,7 +57,7 @@ pub struct StartWorkflow {
     #[serde(default)]
     #[schemars(with = "String")]
     pub parent: Option<String>,
-    /// A session to start in, where there is one.
+    /// A session to start in, by its token or the label of one of its runs.
     #[serde(default)]
     #[schemars(with = "String")]
     pub session_token: Option<String>,

@@ -16,13 +16,14 @@ use workrail_model::event::{Context, ParentLink};
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::{GOAL_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use workrail_model::name::WorkflowId;
-use workrail_model::preferences::{Mode, PreferenceSource};
+use workrail_model::preferences::{Mode, PreferenceSource, Preferences};
 use workrail_model::reply::{NextCall, ReferenceInfo, Warning, WarningCode};
 use workrail_model::token::TokenKind;
 use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceFile;
 use workrail_ports::workspace::WorkspacePath;
 
+use crate::cards::Named;
 use crate::catalog::CatalogEntry;
 use crate::gate::Creation;
 use crate::request::{Echo, StartWorkflow};
@@ -231,6 +232,10 @@ impl<S: Store> Engine<S> {
             (None, None) => Ok(Home::New),
             (Some(_), Some(_)) => Err(error::two_homes()),
             (None, Some(text)) => {
+                // A label is at hand where a session token is not: the session of that run is meant.
+                if let Ok(label) = RunLabel::parse(&text.trim().to_ascii_lowercase().replace(' ', "-")) {
+                    return self.session_of(label);
+                }
                 let token = self.signer.verify(text, TokenKind::Session).map_err(refused)?;
                 Ok(Home::Session(token.session()))
             }
@@ -243,6 +248,14 @@ impl<S: Store> Engine<S> {
                     }
                 }
             }
+        }
+    }
+
+    fn session_of(&self, label: RunLabel) -> Result<Home, Box<ErrorEnvelope>> {
+        match self.reading().named(label)? {
+            Named::One(found) => Ok(Home::Session(found.0)),
+            Named::Nobody => Err(error::unknown_label(&label.to_string())),
+            Named::Several(count) => Err(error::ambiguous_label(&label.to_string(), count)),
         }
     }
 
@@ -277,6 +290,16 @@ impl<S: Store> Engine<S> {
         self.hold(session, |held| Ok(held.state().run(run).is_some())).unwrap_or(false)
     }
 
+    /// What holds for a run whose caller chooses no mode: that of the run it serves, else that of the session's newest
+    /// run, else the default (G60).
+    fn inherited(&self, facts: &SessionState, parent: Option<ParentLink>) -> Preferences {
+        let newest = || facts.preferred_tip(facts.runs().last()?.run_id);
+        match parent.map(|link| link.node_id).or_else(newest) {
+            Some(node) => facts.preferences(node),
+            None => self.around.default_preferences.default_preferences(),
+        }
+    }
+
     fn decide_start(
         &self,
         facts: &SessionState,
@@ -287,10 +310,7 @@ impl<S: Store> Engine<S> {
         let (preferences, preference_source) = match prepared.mode {
             Some(mode) => (mode.preferences(), PreferenceSource::User),
             // A run inside another is as free as the one it serves.
-            None => match parent {
-                Some(link) => (facts.preferences(link.node_id), PreferenceSource::System),
-                None => (self.around.default_preferences.default_preferences(), PreferenceSource::System),
-            },
+            None => (self.inherited(facts, parent), PreferenceSource::System),
         };
         start(Start {
             facts,

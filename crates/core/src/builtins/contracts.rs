@@ -355,7 +355,7 @@ fn review_findings() -> Contract {
         schema: object(json!({
             "kind": kind("wr.review_findings"),
             "findings": list(object(json!({
-                "severity": one_of(&["Critical", "Major", "Minor", "Nit"]),
+                "severity": one_of(&["critical", "major", "minor", "nit"]),
                 "location": location,
                 "title": text(1, 200),
                 "rationale": text(1, 1000),
@@ -370,7 +370,7 @@ fn review_findings() -> Contract {
         example: json!({
             "kind": "wr.review_findings",
             "findings": [{
-                "severity": "Major",
+                "severity": "major",
                 "location": { "file": "src/store/append.rs", "line": 79 },
                 "title": "The directory is not synced after the rename",
                 "rationale": "A crash right after the reply loses the file's name.",

@@ -518,8 +518,11 @@ impl<'a> Case<'a> {
             closer: gap_closer(gap.reason),
         });
         let open_gaps = open.chain(new).collect();
+        // What this very advance adds is among the warnings.
+        let disclosed = disclose::disclosed(facts, self.node.run_id).map(str::to_owned).collect();
         StepExtras {
             open_gaps: if state.is_complete() { open_gaps } else { Vec::new() },
+            disclosed: if state.is_complete() { disclosed } else { Vec::new() },
             warnings: disclose::warnings(self.preferences.risk_policy, gaps),
             step_context: disclose::step_context(check),
             branches: if forks { self.recovering().branches(node) } else { Vec::new() },

@@ -59,6 +59,7 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
     let digest = request.digest()?;
     let at = facts.node(node).ok_or(DecideError::Invariant("the node is in the log"))?;
     disclose::check_resolutions(facts, at.run_id, &request.artifacts)?;
+    disclose::check_named_gaps(facts, at.run_id, &request.artifacts)?;
     let made = derive::checkpoint_node_id(node, attempt);
     let context = facts.context_at(node)?;
     let resolved = disclose::resolutions(facts, at.run_id, node, attempt, &request.artifacts);

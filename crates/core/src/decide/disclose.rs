@@ -115,6 +115,27 @@ pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<OpenGap> {
     .collect()
 }
 
+/// What a complete run tells beside its gaps: the open disclosures that changed which steps were done.
+pub fn disclosed<'a>(facts: &'a SessionState, run: RunId) -> impl Iterator<Item = &'a str> {
+    let open = facts.gaps(run).filter(|gap| gap.is_open() && is_told_at_the_end(gap.reason));
+    open.map(|gap| gap.summary.as_str())
+}
+
+pub(super) fn is_told_at_the_end(reason: Reason) -> bool {
+    match reason {
+        Reason::Advisory(Advisory::LoopLimitReached | Advisory::ContextKeyNeverSet) => true,
+        Reason::Advisory(
+            Advisory::PreferencesAboveRecommendation
+            | Advisory::CapabilityDegraded
+            | Advisory::ReferenceUnresolved,
+        )
+        | Reason::UserOnlyDependency(_)
+        | Reason::ContractViolation(_)
+        | Reason::CapabilityMissing(_)
+        | Reason::Unexpected(_) => false,
+    }
+}
+
 /// The artifact by which an agent says that a gap was closed after all.
 pub(crate) const GAP_RESOLUTION: &str = "wr.gap_resolution";
 
@@ -140,6 +161,22 @@ pub(super) fn check_resolutions(
     Ok(())
 }
 
+/// Refuses, beside a step, an artifact that closes no open gap: there is no retry to correct it in.
+pub(super) fn check_named_gaps(
+    facts: &SessionState,
+    run: RunId,
+    artifacts: &[Value],
+) -> Result<(), DecideError> {
+    match artifacts.iter().position(|artifact| names_no_open_gap(facts, run, artifact)) {
+        None => Ok(()),
+        Some(position) => Err(DecideError::NoSuchGap { position, open: open_ids(facts, run) }),
+    }
+}
+
+fn open_ids(facts: &SessionState, run: RunId) -> Vec<String> {
+    facts.gaps(run).filter(|gap| gap.is_open()).map(|gap| gap.gap_id.to_string()).collect()
+}
+
 /// Whether an artifact says that a gap is closed and names none that is open.
 pub(super) fn names_no_open_gap(facts: &SessionState, run: RunId, artifact: &Value) -> bool {
     kind_of(artifact) == GAP_RESOLUTION && named_gap(facts, run, artifact).is_none()
@@ -153,8 +190,7 @@ pub(super) fn unknown_gaps(
     artifacts: &[Value],
 ) -> Vec<Finding> {
     let unknown = artifacts.iter().filter(|artifact| names_no_open_gap(facts, run, artifact));
-    let open: Vec<String> =
-        facts.gaps(run).filter(|gap| gap.is_open()).map(|gap| gap.gap_id.to_string()).collect();
+    let open = open_ids(facts, run);
     let fix = match open.as_slice() {
         [] => "This run has no open gap: leave the artifact out.".to_owned(),
         ids => format!("Name an open gap in `gapId`: {}. Or leave the artifact out.", ids.join(", ")),

@@ -47,6 +47,8 @@ pub enum DecideError {
     Placeholder { place: String },
     #[error("gap {gap} is about what only the user can give: {summary}")]
     NotTheAgentsGap { position: usize, gap: GapId, summary: String },
+    #[error("artifact {position} closes a gap that is not open in this run")]
+    NoSuchGap { position: usize, open: Vec<String> },
     #[error(transparent)]
     TextTooLong(#[from] StepTextTooLong),
     #[error("the workflow cannot go on from here")]

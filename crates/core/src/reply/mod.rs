@@ -85,6 +85,8 @@ pub struct StepExtras {
     pub return_to: Option<ReturnTo>,
     /// Critical gaps of a run that is complete.
     pub open_gaps: Vec<OpenGap>,
+    /// What else a complete run has to tell: loops that ended at their limit, steps that nobody decided about.
+    pub disclosed: Vec<String>,
     /// Why the last attempt at this point was refused, when it is looked at again.
     pub refused_before: Vec<Blocker>,
     /// Where the run last went well, offered after many refusals.

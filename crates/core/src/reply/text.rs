@@ -74,6 +74,7 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
         lines.push(pending.prompt.clone());
     } else if body.is_complete {
         lines.push(completed(&input.beside.open_gaps));
+        lines.extend(disclosed(&input.beside.disclosed));
     }
     lines.join("\n\n")
 }
@@ -180,6 +181,23 @@ fn completed(open_gaps: &[OpenGap]) -> String {
         ));
     }
     text
+}
+
+/// What ended otherwise than it was meant to, and is no gap of the agent's.
+fn disclosed(facts: &[String]) -> Option<String> {
+    if facts.is_empty() {
+        return None;
+    }
+    let mut text = String::from("Tell the user as well:");
+    for (position, fact) in facts.iter().enumerate() {
+        let line = format!("\n- {}", without_marks(fact));
+        if text.len() + line.len() > WARNINGS_BYTES_MAX {
+            text.push_str(&format!("\n- and {} more", facts.len() - position));
+            break;
+        }
+        text.push_str(&line);
+    }
+    Some(text)
 }
 
 fn blocked(opening: &str, label: &str, blockers: &[Blocker]) -> String {

@@ -142,12 +142,12 @@ fn changed_files_are_keyed_by_path_and_the_last_word_counts() {
 fn findings_stand_in_the_order_of_their_severity() {
     let row = |severity: &str, title: &str| json!({ "severity": severity, "location": { "file": "f", "line": 3 }, "title": title, "rationale": "r" });
     let found = tables(json!({
-        "kind": "wr.review_findings", "findings": [row("Nit", "1"), row("Critical", "2"), row("Nit", "0")],
+        "kind": "wr.review_findings", "findings": [row("nit", "1"), row("critical", "2"), row("nit", "0")],
     }));
     assert_eq!(found[0].columns, ["Severity", "Location", "Title", "Rationale"]);
     assert_eq!(
         found[0].rows,
-        [["Critical", "f:3", "2", "r"], ["Nit", "f:3", "1", "r"], ["Nit", "f:3", "0", "r"]]
+        [["critical", "f:3", "2", "r"], ["nit", "f:3", "1", "r"], ["nit", "f:3", "0", "r"]]
     );
 }
 

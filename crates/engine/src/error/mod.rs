@@ -123,6 +123,21 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
                 Some(json!({ "argument": "output", "refusedArtifact": position, "gapId": gap.to_string() }));
             error
         }
+        DecideError::NoSuchGap { position, open } => {
+            let mut error = invalid(
+                format!(
+                    "`output.artifacts[{position}]` closes a gap that is not open in this run. Nothing was recorded."
+                ),
+                "",
+            );
+            error.suggestion = match open.as_slice() {
+                [] => "The run has no open gap: leave the artifact out.".to_owned(),
+                ids => format!("Name an open gap in `gapId`: {}. Or leave the artifact out.", ids.join(", ")),
+            };
+            error.details =
+                Some(json!({ "argument": "output", "refusedArtifact": position, "openGaps": open }));
+            error
+        }
         DecideError::Plan(PlanError::Event { source: EventError::Field { field, .. }, .. })
             if field == "eventIndex" =>
         {

@@ -396,3 +396,58 @@ fn a_loop_over_a_key_that_nobody_set_leads_on() {
     assert_eq!(blocked["blockers"][0]["code"], "MISSING_CONTEXT_KEY");
     assert_eq!(run.send(json!({ "slices": ["a", "b"] }))["run"]["stepId"], "inner");
 }
+
+#[test]
+fn a_later_run_joins_the_session_of_an_earlier_one_by_its_label_and_keeps_its_mode() {
+    let run = Played::start(json!([step("one", json!({}))]), Mode::FullAutoStopOnUserDeps);
+    for label in [run.label(), run.label().replace('-', " ").to_uppercase()] {
+        let request = StartWorkflow {
+            workflow_id: "team.run".to_owned(),
+            session_token: Some(label),
+            ..StartWorkflow::default()
+        };
+        let second = run.scene.engine.start_workflow(request).unwrap().into_structured();
+        assert_eq!(second["run"]["sessionId"], run.at["run"]["sessionId"]);
+        assert_eq!(second["preferences"]["autonomy"], "full_auto_stop_on_user_deps");
+        assert!(second.get("returnTo").is_none());
+    }
+    let request = StartWorkflow {
+        workflow_id: "team.run".to_owned(),
+        session_token: Some("amber-nobody".to_owned()),
+        ..StartWorkflow::default()
+    };
+    assert_eq!(run.scene.engine.start_workflow(request).unwrap_err().code, ErrorCode::SessionNotFound);
+}
+
+#[test]
+fn a_loop_that_ended_at_its_limit_is_told_at_the_end_as_well() {
+    let mut steps = looping();
+    steps[0]["loop"]["maxIterations"] = json!(1);
+    let mut run = Played::start(steps, Mode::Guided);
+    run.send(json!({ "notes": "Worked." }));
+    run.send(json!({ "artifacts": [{ "kind": "wr.loop_control", "decision": "continue" }] }));
+    run.send(json!({ "notes": "Tidied." }));
+    assert!(run.text().contains("Loop `again` ended at its limit"), "{}", run.text());
+    run.send(json!({ "notes": "Ended." }));
+    assert!(
+        run.text().contains("Tell the user as well:\n- Loop `again` ended at its limit"),
+        "{}",
+        run.text()
+    );
+}
+
+#[test]
+fn every_step_before_a_gate_says_to_hold_the_act_back() {
+    let gate = json!({ "requireConfirmation": { "kind": "human_approval" },
+                       "runCondition": { "var": "acts", "equals": true } });
+    let sets = json!({ "sets": { "acts": { "type": "boolean" } } });
+    let steps =
+        json!([step("size", sets), step("work", json!({})), step("gate", gate), step("act", json!({}))]);
+    let mut run = Played::start(steps.clone(), Mode::Guided);
+    assert!(run.text().contains("**Hold back:**"), "{}", run.text());
+    run.send(json!({ "notes": "Sized.", "acts": true }));
+    assert!(run.text().contains("the later step \"Step gate\""), "{}", run.text());
+    let mut run = Played::start(steps, Mode::Guided);
+    run.send(json!({ "notes": "Sized.", "acts": false }));
+    assert!(!run.text().contains("**Hold back:**"), "{}", run.text());
+}

@@ -154,7 +154,7 @@ fn findings() -> Value {
         "kind": "wr.review_findings",
         "findings": [
             { "severity": "Nit", "location": { "file": "src/a.rs" }, "title": "A name", "rationale": "It | misleads." },
-            { "severity": "Major", "location": { "file": "src/b.rs", "line": 79 }, "title": "No sync <b>",
+            { "severity": "major", "location": { "file": "src/b.rs", "line": 79 }, "title": "No sync <b>",
               "rationale": "A crash loses it.", "suggestion": "Sync." },
         ],
         "mrComments": [{ "location": { "file": "src/b.rs", "line": 79 }, "title": "Sync", "body": "Please sync.\nTwice." }],

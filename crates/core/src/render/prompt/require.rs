@@ -4,6 +4,7 @@
 use serde_json::Value;
 use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkflow, Requiredness};
 use workrail_model::event::Context;
+use workrail_model::limits::TITLE_BYTES_MAX;
 use workrail_model::preferences::Autonomy;
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::truncate_with_marker;
@@ -45,10 +46,20 @@ pub(super) fn write(
             None => Ok(()),
         }
     })?;
+    if let Some(text) = held_back(workflow, pending, context) {
+        out.section(|out| out.push(&text))?;
+    }
     match people(asked_confirmation(workflow, pending, context), telling.autonomy) {
         None => Ok(()),
         Some(text) => out.section(|out| out.push(text)),
     }
+}
+
+/// What a later step asks approval for is not done before: each step up to there says so.
+fn held_back(workflow: &CompiledWorkflow, pending: &PendingStep, context: &Context) -> Option<String> {
+    let gate = routing::gates_ahead(workflow, pending, context).next()?;
+    let title = truncate_with_marker(&gate.title, TITLE_BYTES_MAX);
+    Some(format!("**Hold back:** do nothing yet that the later step \"{title}\" asks approval for."))
 }
 
 /// What the step asks of people, in the words of the mode: none of them waits where the mode does not.
