@@ -95,7 +95,9 @@ impl Machine {
         let gated = json!({
             "id": "team.release", "name": "Release", "description": "Waits for a person.", "version": "1.0.0",
             "steps": [
-                { "id": "a", "title": "A", "prompt": "Do a.", "requireConfirmation": { "kind": "human_approval" } },
+                { "id": "a", "title": "A", "prompt": "Do a.", "requireConfirmation": { "kind": "human_approval" },
+                  "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+                                         "description": "Which branch?", "contextKey": "targetBranch" }] },
                 { "id": "b", "title": "B", "prompt": "Do b." },
             ],
         });

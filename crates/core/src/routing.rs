@@ -15,6 +15,7 @@ use workrail_model::name::{ConditionId, LoopId};
 use workrail_model::snapshot::PendingStep;
 
 use crate::condition::{Scope, folded, holds};
+use crate::render::template::{Token, tokens};
 
 /// How conditions and loops read a key.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +23,8 @@ pub(crate) struct Reads {
     /// What it is compared with, in the order of the file.
     pub(crate) values: Vec<Value>,
     pub(crate) kind: ReadKind,
+    /// Of a list: the members of its items that texts inside the loop show.
+    pub(crate) members: Vec<String>,
 }
 
 /// What kind of value makes sense, as far as the readers tell. A later one says more.
@@ -44,17 +47,16 @@ pub(crate) fn readers<'a>(
 ) -> impl Iterator<Item = (&'a str, KeyReads<'a>)> {
     let own: BTreeSet<&str> = loops.iter().flat_map(loop_variables).collect();
     let of_steps = steps.iter().map(|step| (step.step_id.as_str(), conditions_of(step), None));
-    let of_loops = loops
-        .iter()
-        .map(|owner| (owner.loop_id.as_str(), owner.run_condition.iter().collect(), Some(&owner.control)));
-    let all: Vec<(&str, Vec<&ConditionId>, Option<&LoopControl>)> = of_steps.chain(of_loops).collect();
-    all.into_iter().map(move |(id, conditions, control)| {
+    let of_loops =
+        loops.iter().map(|owner| (owner.loop_id.as_str(), owner.run_condition.iter().collect(), Some(owner)));
+    let all: Vec<(&str, Vec<&ConditionId>, Option<&CompiledLoop>)> = of_steps.chain(of_loops).collect();
+    all.into_iter().map(move |(id, conditions, owner)| {
         let mut reads = KeyReads::new();
-        let controlled = control.and_then(condition_of);
+        let controlled = owner.and_then(|owner| condition_of(&owner.control));
         for test in conditions.into_iter().chain(controlled).filter_map(&test_of) {
             read_test(test, &mut reads);
         }
-        control.into_iter().for_each(|control| read_control(control, &mut reads));
+        owner.into_iter().for_each(|owner| read_control(owner, steps, &mut reads));
         reads.retain(|key, _| !own.contains(key));
         (id, reads)
     })
@@ -90,16 +92,40 @@ fn loop_variables(owner: &CompiledLoop) -> Vec<&str> {
     }
 }
 
-fn read_control<'a>(control: &'a LoopControl, reads: &mut KeyReads<'a>) {
-    match control {
+fn read_control<'a>(owner: &'a CompiledLoop, steps: &[CompiledStep], reads: &mut KeyReads<'a>) {
+    match &owner.control {
         LoopControl::For { count: ForCount::FromContext { context_key } } => {
             add(reads, context_key, [], ReadKind::Number);
         }
-        LoopControl::ForEach { items, .. } => add(reads, items, [], ReadKind::List),
+        LoopControl::ForEach { items, item_var, .. } => {
+            add(reads, items, [], ReadKind::List);
+            if let Some(own) = reads.get_mut(items.as_str()) {
+                own.members = members(owner, item_var, steps);
+            }
+        }
         LoopControl::While { .. }
         | LoopControl::Until { .. }
         | LoopControl::For { count: ForCount::Fixed { .. } } => {}
     }
+}
+
+/// The members of the item that the body's own texts show, as in `{{slice.name}}`.
+fn members(owner: &CompiledLoop, item_var: &str, steps: &[CompiledStep]) -> Vec<String> {
+    let in_body = |step: &CompiledStep| {
+        owner.body.iter().any(|item| matches!(item, PlanItem::Step { step_id } if *step_id == step.step_id))
+    };
+    let mut found = Vec::new();
+    for step in steps.iter().filter(|step| in_body(step)) {
+        for token in tokens(&step.title).chain(tokens(&step.prompt)) {
+            let Token::Variable { path } = token else { continue };
+            let member = path.strip_prefix(item_var).and_then(|rest| rest.strip_prefix('.'));
+            let member = member.and_then(|rest| rest.split('.').next()).unwrap_or_default();
+            if !member.is_empty() && !found.iter().any(|own| own == member) {
+                found.push(member.to_owned());
+            }
+        }
+    }
+    found
 }
 
 fn read_test<'a>(test: &'a ConditionTest, reads: &mut KeyReads<'a>) {
@@ -148,7 +174,7 @@ pub(crate) fn open_keys<'a>(
     pending: &PendingStep,
     context: &Context,
 ) -> KeyReads<'a> {
-    let (steps, loops) = after(workflow, pending);
+    let (steps, loops) = after(workflow, pending, context);
     let mut open = KeyReads::new();
     let test_of = |id: &ConditionId| workflow.condition(id).map(|condition| &condition.test);
     for (id, reads) in readers(&workflow.steps, &workflow.loops, test_of) {
@@ -158,6 +184,7 @@ pub(crate) fn open_keys<'a>(
         for (key, how) in reads {
             let own = open.entry(key).or_default();
             own.kind = own.kind.max(how.kind);
+            own.members.extend(how.members);
             let new: Vec<Value> =
                 how.values.into_iter().filter(|value| !own.values.contains(value)).collect();
             own.values.extend(new);
@@ -165,15 +192,33 @@ pub(crate) fn open_keys<'a>(
     }
     let declared =
         |key: &str| workflow.steps.iter().any(|step| step.sets.keys().any(|own| own.as_str() == key));
-    let asked_of_user = |key: &str| {
-        let dependencies = workflow.steps.iter().flat_map(|step| &step.user_dependencies);
-        dependencies.filter_map(|own| own.context_key.as_ref()).any(|own| own.as_str() == key)
-    };
     open.retain(|key, _| {
         let given = context.get(key).is_some_and(|value| !value.is_null());
-        !given && !declared(key) && !asked_of_user(key)
+        !given && !declared(key) && !is_asked_of_user(workflow, key)
     });
     open
+}
+
+/// Whether the key holds a user's answer: then it is not the agent's to set.
+fn is_asked_of_user(workflow: &CompiledWorkflow, key: &str) -> bool {
+    let dependencies = workflow.steps.iter().flat_map(|step| &step.user_dependencies);
+    dependencies.filter_map(|own| own.context_key.as_ref()).any(|own| own.as_str() == key)
+}
+
+/// Whether a condition is known not to hold: everything that it reads is set.
+fn is_ruled_out(workflow: &CompiledWorkflow, condition: Option<&ConditionId>, context: &Context) -> bool {
+    let test = condition.and_then(|id| workflow.condition(id)).map(|own| &own.test);
+    let Some(ConditionTest::Context { expr }) = test else { return false };
+    let mut reads = KeyReads::new();
+    read_expr(expr, &mut reads);
+    !holds(expr, &Scope::new(context)) && reads.keys().all(|key| context.get(key).is_some())
+}
+
+/// Whether every key that a test reads is among these.
+pub(crate) fn reads_only(test: &ConditionTest, keys: &BTreeSet<&str>) -> bool {
+    let mut reads = KeyReads::new();
+    read_test(test, &mut reads);
+    reads.keys().all(|key| keys.contains(key))
 }
 
 /// Later steps that wait for an approval, unless it is known already that they are passed over.
@@ -182,19 +227,13 @@ pub(crate) fn gates_ahead<'a>(
     pending: &PendingStep,
     context: &'a Context,
 ) -> impl Iterator<Item = &'a CompiledStep> {
-    let (steps, _) = after(workflow, pending);
+    let (steps, _) = after(workflow, pending, context);
     let own = pending.step_id.clone();
     let is_gate = |step: &CompiledStep| match &step.confirmation {
         Confirmation::Gate { gate, .. } => *gate == GateKind::HumanApproval,
         Confirmation::Never | Confirmation::Always | Confirmation::When { .. } => false,
     };
-    let may_run = move |step: &CompiledStep| {
-        let test = step.run_condition.as_ref().and_then(|id| workflow.condition(id)).map(|own| &own.test);
-        let Some(ConditionTest::Context { expr }) = test else { return true };
-        let mut reads = KeyReads::new();
-        read_expr(expr, &mut reads);
-        holds(expr, &Scope::new(context)) || reads.keys().any(|key| context.get(key).is_none())
-    };
+    let may_run = move |step: &CompiledStep| !is_ruled_out(workflow, step.run_condition.as_ref(), context);
     let ahead = workflow
         .steps
         .iter()
@@ -207,6 +246,7 @@ pub(crate) fn gates_ahead<'a>(
 fn after<'a>(
     workflow: &'a CompiledWorkflow,
     pending: &PendingStep,
+    context: &Context,
 ) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
     let (mut steps, mut loops) = (BTreeSet::new(), BTreeSet::new());
     let outermost = pending.loop_path.first().map(|frame| &frame.loop_id);
@@ -223,7 +263,9 @@ fn after<'a>(
                 steps.insert(step_id.as_str());
             }
             PlanItem::Loop { loop_id } => {
-                if loops.insert(loop_id.as_str()) {
+                let is_around = pending.loop_path.iter().any(|frame| frame.loop_id == *loop_id);
+                let is_out = !is_around && is_ruled_out(workflow, run_condition(workflow, loop_id), context);
+                if !is_out && loops.insert(loop_id.as_str()) {
                     queue.extend(workflow.loop_of(loop_id).into_iter().flat_map(|owner| &owner.body));
                 }
             }
@@ -243,7 +285,8 @@ pub(crate) fn never_decided<'a>(
         let ConditionTest::Context { expr } = &workflow.condition(condition?)?.test else { return None };
         let mut reads = KeyReads::new();
         read_expr(expr, &mut reads);
-        let absent: Vec<&str> = reads.into_keys().filter(|key| context.get(key).is_none()).collect();
+        let is_absent = |key: &&str| context.get(key).is_none() && !is_asked_of_user(workflow, key);
+        let absent: Vec<&str> = reads.into_keys().filter(is_absent).collect();
         (!absent.is_empty() && !holds(expr, &scope)).then_some(absent)
     };
     let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -296,6 +339,9 @@ pub(crate) fn in_words(accepts: &AcceptedValues) -> String {
 /// Such as `compared with small and large`.
 pub(crate) fn read_in_words(reads: &Reads) -> String {
     match reads.kind {
+        ReadKind::List if !reads.members.is_empty() => {
+            format!("a list of objects with {}", reads.members.join(", "))
+        }
         ReadKind::List => "a list".to_owned(),
         ReadKind::Number => "a number".to_owned(),
         ReadKind::Flag | ReadKind::Compared if reads.values.iter().all(Value::is_boolean) => {

@@ -69,6 +69,11 @@ pub(crate) fn context_value(accepts: &AcceptedValues) -> Value {
 pub(crate) fn read_value(reads: &Reads) -> Value {
     let texts: Vec<&str> = reads.values.iter().filter_map(Value::as_str).collect();
     match reads.kind {
+        ReadKind::List if !reads.members.is_empty() => {
+            let item: Map<String, Value> =
+                reads.members.iter().map(|name| (name.clone(), Value::from(YOUR_TEXT))).collect();
+            json!([item])
+        }
         ReadKind::List => json!([AN_ITEM]),
         ReadKind::Number => Value::from(A_NUMBER),
         // A condition compares with some values; others are allowed and mean "none of these".

@@ -23,8 +23,9 @@ pub const YOUR_TEXT: &str = "<your text>";
 pub const A_NUMBER: &str = "<a number>";
 pub const TRUE_OR_FALSE: &str = "<true or false>";
 pub const AN_ITEM: &str = "<one item>";
+pub const USERS_ANSWER: &str = "<the user's answer>";
 
-const FIXED: [&str; 10] = [
+const FIXED: [&str; 11] = [
     STEP_NOTES,
     SHORTER_STEP_NOTES,
     CHECKPOINT_NOTES,
@@ -35,6 +36,7 @@ const FIXED: [&str; 10] = [
     A_NUMBER,
     TRUE_OR_FALSE,
     AN_ITEM,
+    USERS_ANSWER,
 ];
 const ONE_OF_START: &str = "<one of: ";
 /// No longer printed; replies that were stored before still show them.

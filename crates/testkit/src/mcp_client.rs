@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use workrail_model::placeholder::is_placeholder;
+use workrail_model::placeholder::{A_NUMBER, TRUE_OR_FALSE, is_placeholder};
 
 /// A server process and its pipes.
 #[derive(Debug)]
@@ -177,12 +177,24 @@ impl McpClient {
 /// The arguments of a suggested call with words of one's own in place of every placeholder.
 pub fn with_own_words(arguments: &Value) -> Value {
     match arguments {
-        Value::String(text) if is_placeholder(text) => Value::from("Words of my own."),
+        Value::String(text) if is_placeholder(text) => own_answer(text),
         Value::Array(items) => items.iter().map(with_own_words).collect(),
         Value::Object(members) => {
             members.iter().map(|(key, member)| (key.clone(), with_own_words(member))).collect()
         }
         plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain.clone(),
+    }
+}
+
+/// What an agent would put in a placeholder's place; of several values, the last, which ends a loop.
+fn own_answer(placeholder: &str) -> Value {
+    match placeholder {
+        A_NUMBER => Value::from(1),
+        TRUE_OR_FALSE => Value::from(false),
+        text => match text.strip_prefix("<one of: ").and_then(|text| text.strip_suffix('>')) {
+            Some(values) => Value::from(values.rsplit(" | ").next().unwrap_or(values)),
+            None => Value::from("Words of my own."),
+        },
     }
 }
 

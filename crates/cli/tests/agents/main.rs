@@ -12,6 +12,7 @@
 
 mod at_once;
 mod bad_input;
+mod bundled;
 mod corpus;
 mod lost_chat;
 mod mangle;
@@ -20,6 +21,7 @@ mod odd_values;
 mod repeated_starts;
 mod replays;
 mod rewinds;
+mod slips;
 mod stubborn;
 mod support;
 mod two_chats;

@@ -191,6 +191,7 @@ fn inherit_demands(step: &mut StandardStep, caller: &StandardStep) {
     step.consequences.clone_from(&caller.consequences);
     step.output.hints.clone_from(&caller.output.hints);
     step.user_dependencies.clone_from(&caller.user_dependencies);
+    step.sets.clone_from(&caller.sets);
     step.function_calls.clone_from(&caller.function_calls);
     step.audit.clone_from(&caller.audit);
     step.verification.clone_from(&caller.verification);

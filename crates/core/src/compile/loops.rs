@@ -1,7 +1,9 @@
 //! Loops: their bodies, what controls them, and the checks that keep them finite (G44).
 
+use std::collections::BTreeSet;
+
 use workrail_model::compiled::{
-    CompiledLoop, ConditionTest, ForCount, LoopControl, OnLimit, PlanItem, WarningCode,
+    CompiledLoop, CompiledStep, ConditionTest, ForCount, LoopControl, OnLimit, PlanItem, WarningCode,
 };
 use workrail_model::name::{ConditionId, ContractRef, LoopId};
 
@@ -13,6 +15,7 @@ use super::path::DocPath;
 use super::report::{DraftDiagnostic, shown};
 use super::source::{BodySource, Condition, ConditionBody, ConditionSource, LoopSource, LoopStep};
 use crate::builtins::LOOP_CONTROL_CONTRACT;
+use crate::routing;
 
 /// A loop whose body may still be unknown.
 pub(super) struct LoopDraft<'a> {
@@ -166,15 +169,17 @@ fn condition(
                     loop_control(builder, &name, &contract_ref, label)
                 }
                 Some(ConditionBody::Context(_)) | None => {
-                    by_context(builder, draft);
-                    builder.link(Some(&Condition::Named(id.clone())), &name, at)
+                    let linked = builder.link(Some(&Condition::Named(id.clone())), &name, at);
+                    let test = linked.as_ref().and_then(|id| builder.conditions.get(id)).cloned();
+                    by_context(builder, draft, test.as_ref(), body);
+                    linked
                 }
             }
         }
         ConditionSource::Condition(Condition::Expr(expr)) => {
-            by_context(builder, draft);
             let id = ConditionId::parse(&name).ok()?;
             let test = ConditionTest::Context { expr: expr.clone() };
+            by_context(builder, draft, Some(&test), body);
             if lint::never_holds_test(&test) && matches!(draft.step.control, LoopSource::While { .. }) {
                 builder.report.push(
                     DraftDiagnostic::on(Code::ConditionNeverHolds, at)
@@ -273,7 +278,27 @@ fn check_artifact(
     Some(())
 }
 
-fn by_context(builder: &mut Builder<'_>, draft: &LoopDraft<'_>) {
+/// Says that values decide the loop, unless every pass must set all of them: then none can be forgotten.
+fn by_context(
+    builder: &mut Builder<'_>,
+    draft: &LoopDraft<'_>,
+    test: Option<&ConditionTest>,
+    body: &[PlanItem],
+) {
+    let in_body = |step: &&CompiledStep| {
+        step.run_condition.is_none()
+            && body.iter().any(|item| matches!(item, PlanItem::Step { step_id } if *step_id == step.step_id))
+    };
+    let set: BTreeSet<&str> = builder
+        .steps
+        .iter()
+        .filter(in_body)
+        .flat_map(|step| step.sets.keys())
+        .map(|key| key.as_str())
+        .collect();
+    if test.is_some_and(|test| routing::reads_only(test, &set)) {
+        return;
+    }
     builder.report.push(
         DraftDiagnostic::on(Code::LoopByContext, &draft.step.at)
             .message(format!("the loop `{}` is decided by context values", draft.loop_id))

@@ -2,16 +2,20 @@
 //!
 //! After a refusal it holds only what is still wrong: the rest is kept.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::compiled::{CompiledStep, CompiledWorkflow};
 use workrail_model::placeholder;
+use workrail_model::preferences::Autonomy;
 use workrail_model::reply::{ACK_TOKEN_MARK, NextCall};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::tool::ToolName;
 
 use super::ReplyInput;
 use crate::interpret::ASSESSMENT_CONTRACT;
+use crate::routing::Reads;
 use crate::{routing, skeleton};
 
 /// What the call still has to send.
@@ -34,7 +38,10 @@ pub(super) fn complete(
     let asked = match step {
         None => Asked { notes: true, ..Asked::default() },
         Some(step) if blockers.is_empty() => everything(input, pending, step),
-        Some(step) => missing(input.workflow, step, blockers),
+        Some(step) => {
+            let open = routing::open_keys(input.workflow, pending, input.context);
+            missing(input.workflow, step, blockers, &open)
+        }
     };
     let mut output = Map::new();
     if asked.notes {
@@ -67,20 +74,26 @@ fn everything(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep
     }
 }
 
-/// Keys that the step declares, and those that later steps read and this step's words name.
+/// Keys that the step declares or asks the user for, and those that later steps read and this step's words name.
 fn keys(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep) -> Map<String, Value> {
     let held = |key: &str| input.context.get(key).is_some_and(|value| !value.is_null());
-    let declared = step
-        .sets
-        .iter()
-        .filter(|(key, _)| !pending.loop_path.is_empty() || !held(key.as_str()))
-        .map(|(key, duty)| (key.to_string(), skeleton::context_value(&duty.accepts)));
+    // Also where a value is held: the step was asked to decide it, perhaps anew.
+    let declared =
+        step.sets.iter().map(|(key, duty)| (key.to_string(), skeleton::context_value(&duty.accepts)));
     let open = routing::open_keys(input.workflow, pending, input.context);
     let named = open
         .iter()
         .filter(|(key, _)| mentions(step, key))
         .map(|(key, reads)| ((*key).to_owned(), skeleton::read_value(reads)));
-    declared.chain(named).collect()
+    let waits = match input.preferences.autonomy {
+        Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps => true,
+        Autonomy::FullAutoNeverStop => false,
+    };
+    let asked = step.user_dependencies.iter().filter(|_| waits).filter_map(|own| own.context_key.as_ref());
+    let asked = asked
+        .filter(|key| !held(key.as_str()))
+        .map(|key| (key.to_string(), Value::from(placeholder::USERS_ANSWER)));
+    declared.chain(named).chain(asked).collect()
 }
 
 /// Whether the step's own words name the key.
@@ -95,7 +108,12 @@ fn mentions(step: &CompiledStep, key: &str) -> bool {
 }
 
 /// What the blockers say is missing or wrong.
-fn missing(workflow: &CompiledWorkflow, step: &CompiledStep, blockers: &[Blocker]) -> Asked {
+fn missing(
+    workflow: &CompiledWorkflow,
+    step: &CompiledStep,
+    blockers: &[Blocker],
+    open: &BTreeMap<&str, Reads>,
+) -> Asked {
     let mut asked = Asked::default();
     for blocker in blockers {
         match &blocker.pointer {
@@ -113,9 +131,10 @@ fn missing(workflow: &CompiledWorkflow, step: &CompiledStep, blockers: &[Blocker
                 asked.artifacts = skeleton::assessments(workflow, step);
             }
             BlockerPointer::ContextKey { key } => {
-                let value = match step.sets.get(key) {
-                    Some(duty) => skeleton::context_value(&duty.accepts),
-                    None => Value::from(placeholder::YOUR_TEXT),
+                let value = match (step.sets.get(key), open.get(key.as_str())) {
+                    (Some(duty), _) => skeleton::context_value(&duty.accepts),
+                    (None, Some(reads)) => skeleton::read_value(reads),
+                    (None, None) => Value::from(placeholder::USERS_ANSWER),
                 };
                 asked.context.insert(key.to_string(), value);
             }

@@ -13,6 +13,7 @@ use workrail_model::reply::{
 use workrail_model::text::truncate_with_marker;
 
 use super::{OpenGap, ReplyInput, ReplyMoment};
+use crate::interpret::{AskedConfirmation, asked_confirmation};
 use crate::reason::GapCloser;
 
 const BLOCKERS_BYTES_MAX: usize = 4000;
@@ -46,7 +47,7 @@ pub(super) fn parts(input: &ReplyInput<'_>, body: &ReplyBody) -> Vec<String> {
     if !beside.is_empty() {
         parts.push(beside.join("\n\n"));
     }
-    parts.push(ending(body));
+    parts.push(ending(input, body));
     parts
 }
 
@@ -389,7 +390,7 @@ fn other_runs(runs: &[OtherRun]) -> Option<String> {
     Some(text)
 }
 
-fn ending(body: &ReplyBody) -> String {
+fn ending(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     if body.is_complete {
         let mut text = match &body.return_to {
             None => "There is nothing more to call for this run.".to_owned(),
@@ -406,25 +407,33 @@ fn ending(body: &ReplyBody) -> String {
         return format!("Nothing is pending.{}", bookmarks(body, "To add a note"));
     };
     let mut text = bookmarks(body, "To save progress inside a long step").trim_start().to_owned();
-    text.push_str(&format!("\n{} {} with:\n{}", closing(body), call.tool, call.arguments_text()));
+    text.push_str(&format!("\n{} {} with:\n{}", closing(input, body), call.tool, call.arguments_text()));
     text
 }
 
 /// When to make the call that ends the reply.
-fn closing(body: &ReplyBody) -> &'static str {
+fn closing(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     let waits = body.next_intent == NextIntent::AwaitUserConfirmation;
-    match (body.blockers.is_empty(), body.run.about_left, waits) {
-        (false, _, true) => "What you sent is kept. When the user has decided, call",
-        (false, _, false) => "What you sent and is not named above is kept. Send only what is missing: call",
-        (true, Some(0), false) => "This is the last step. When it is done, call",
-        (true, Some(0), true) => {
-            "This is the last step. When it is done and the user has given their word, call"
+    if !body.blockers.is_empty() {
+        return match waits {
+            true => "What you sent is kept. When the user has decided, call",
+            false => "What you sent and is not named above is kept. Send only what is missing: call",
         }
-        (true, _, false) => "Do only this step; WorkRail returns the next one. When it is done, call",
-        (true, _, true) => {
-            "Do only this step; WorkRail returns the next one. When it is done and the user has given their word, call"
-        }
+        .to_owned();
     }
+    let first = match body.run.about_left {
+        Some(0) => "This is the last step.",
+        Some(_) | None => "Do only this step; WorkRail returns the next one.",
+    };
+    let asked =
+        input.state.pending_step().map(|step| asked_confirmation(input.workflow, step, input.context));
+    let when = match (waits, asked) {
+        // What is submitted is what the user decides about.
+        (true, Some(AskedConfirmation::Approval)) => "When the result is ready, submit it: call",
+        (true, _) => "When it is done and the user has given their word, call",
+        (false, _) => "When it is done, call",
+    };
+    format!("{first} {when}")
 }
 
 /// The tokens that name this point without completing it; each is in the text as well as in the data.

@@ -10,11 +10,11 @@ mod require;
 
 use serde_json::Value;
 use workrail_model::compiled::{
-    CompiledLoop, CompiledStep, CompiledWorkflow, ForCount, LoopControl, MetricsDuty, StepKind,
+    CompiledLoop, CompiledStep, CompiledWorkflow, ConditionTest, ForCount, LoopControl, MetricsDuty, StepKind,
 };
 use workrail_model::event::Context;
 use workrail_model::limits::{RENDERED_STEP_BYTES_MAX, TITLE_BYTES_MAX};
-use workrail_model::name::StepId;
+use workrail_model::name::{ConditionId, StepId};
 use workrail_model::preferences::Autonomy;
 use workrail_model::snapshot::PendingStep;
 
@@ -281,7 +281,11 @@ fn banner(
     out.push(match &owner.control {
         // Each pass is about another item: none of them refines an earlier one.
         LoopControl::For { .. } | LoopControl::ForEach { .. } => ".",
-        LoopControl::While { .. } | LoopControl::Until { .. } if pass == 1 => ".",
+        LoopControl::While { condition_id } | LoopControl::Until { condition_id }
+            if pass == 1 || !is_refinement(workflow, condition_id) =>
+        {
+            "."
+        }
         LoopControl::While { .. } | LoopControl::Until { .. } if pass >= bound => {
             ", the last one: verify and finish rather than open new questions."
         }
@@ -289,6 +293,12 @@ fn banner(
             ": build on the earlier passes and look for what they missed."
         }
     })
+}
+
+/// Whether an agent decides about another pass: then a pass refines the one before. A loop that a value ends repeats
+/// until the value is right.
+fn is_refinement(workflow: &CompiledWorkflow, condition: &ConditionId) -> bool {
+    workflow.condition(condition).is_some_and(|own| matches!(own.test, ConditionTest::LoopControl { .. }))
 }
 
 /// How many passes the loop can have, and whether it will have exactly that many.
