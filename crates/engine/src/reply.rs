@@ -33,7 +33,7 @@ impl Reply {
         &self.parts
     }
 
-    /// The structured content; its `text` holds all parts.
+    /// All of the reply as data; its `text` holds all parts.
     pub fn into_structured(mut self) -> Value {
         self.body.insert("text".to_owned(), Value::from(self.parts.join("\n\n")));
         Value::Object(self.body)

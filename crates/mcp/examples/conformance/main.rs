@@ -21,7 +21,7 @@ use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use workrail_mcp::http::{self, Sessions};
+use workrail_mcp::http::{self, Lifetime};
 use workrail_mcp::{Authentication, LoopbackAddress, stdio};
 
 #[derive(Clone)]
@@ -34,9 +34,9 @@ fn main() -> ExitCode {
         None => stdio::serve_handler(handler),
         Some(address) => {
             let address: LoopbackAddress = address.parse().expect("the argument is a loopback address");
-            http::serve_handler(handler, Sessions::Kept, address, Authentication::None, |url| {
-                eprintln!("listening on {url}")
-            })
+            let listening = |url: &str| eprintln!("listening on {url}");
+            let lifetime = Lifetime::UntilSignal;
+            http::serve_handler(handler, address, Authentication::None, lifetime, listening)
         }
     };
     match served {
