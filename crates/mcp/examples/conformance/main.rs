@@ -162,6 +162,10 @@ impl Fixtures {
         arguments: &Map<String, Value>,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
+        // Over HTTP nobody is there to be asked: every request represents itself, as in the server that is shipped.
+        if context.extensions.get::<axum::http::request::Parts>().is_some() {
+            return Err(ErrorData::invalid_request("this client cannot be asked", None));
+        }
         let request: ServerRequest = parsed(self.filled(&fixture["ask"], arguments))?;
         let answer = context.peer.send_request(request).await;
         let answer = answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
