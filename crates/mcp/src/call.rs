@@ -68,10 +68,10 @@ pub(crate) fn run(
                 "`workspacePath` is missing and this client cannot be asked for its folder, so the server's own folder \
                  {assumed} was used. Send `workspacePath`, the absolute path of your project."
             );
-            reply.warn(&Warning { code: WarningCode::WorkspaceAssumed, message });
+            reply.remark(&Warning { code: WarningCode::WorkspaceAssumed, message });
         }
         if let Some(message) = fitted.note {
-            reply.warn(&Warning { code: WarningCode::ArgumentsAdjusted, message });
+            reply.remark(&Warning { code: WarningCode::ArgumentsAdjusted, message });
         }
         Ok(reply)
     });
