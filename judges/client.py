@@ -11,8 +11,8 @@ STEPS_MAX = 50
 async def call(client, tool, arguments):
     result = await client.call_tool(tool, arguments)
     if result.is_error:
-        raise RuntimeError(result.structured_content)
-    return result.structured_content
+        raise RuntimeError(result.content)
+    return result.meta["workrail/reply"]
 
 
 async def main(era, transport, target, data=None):

@@ -18,10 +18,9 @@ async function drive(transport) {
   await client.connect(transport);
   await client.listTools();
   const call = async (name, args) => {
-    // The client checks the reply against the tool's output schema.
     const result = await client.callTool({ name, arguments: args });
-    if (result.isError) throw new Error(JSON.stringify(result.structuredContent));
-    return result.structuredContent;
+    if (result.isError) throw new Error(JSON.stringify(result.content));
+    return result._meta['workrail/reply'];
   };
   let reply = await call('start_workflow', { workflowId: 'wr.small_change', goal: 'be judged' });
   for (let step = 1; !reply.isComplete; step += 1) {

@@ -31,7 +31,7 @@ const tests = {
   },
   'tools/call'(target) {
     const result = unwrapped(inspect(target, call));
-    expect(result.structuredContent?.isComplete === false, `an unexpected answer: ${JSON.stringify(result)}`);
+    expect(result._meta?.['workrail/reply']?.isComplete === false, `an unexpected answer: ${JSON.stringify(result)}`);
   },
   'tools/call --load'(target) {
     const summary = unwrapped(inspect(target, [...call, '--load', '--load-requests', '200', '--load-concurrency', '16']));

@@ -8,6 +8,7 @@ use rmcp::service::{RoleClient, RunningService};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use workrail_host::env_vars;
+use workrail_model::reply::META_KEY;
 
 use crate::output::{self, Tone};
 
@@ -58,7 +59,8 @@ impl Session {
         let mut request = CallToolRequestParams::new(tool.to_owned());
         request.arguments = arguments.as_object().cloned();
         let result: CallToolResult = self.client.call_tool(request).await?;
-        result.structured_content.ok_or_else(|| "the server answered without structured content".into())
+        let data = result.meta.and_then(|mut meta| meta.0.remove(META_KEY));
+        data.ok_or_else(|| "the server answered without the data of its reply".into())
     }
 
     /// Closes the server's input and waits until the process has ended.

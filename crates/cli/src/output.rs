@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Color, Style};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use workrail_core::report::words::misleads;
+use workrail_model::text::clean;
 
 /// What a stretch of text is for.
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +28,6 @@ fn style(tone: Tone) -> Style {
         Tone::Bad => colour(AnsiColor::Red),
         Tone::Quiet => Style::new().dimmed(),
     }
-}
-
-/// Stored text may hold escape sequences and marks that reorder a line; a terminal must not obey them.
-fn printable(text: &str) -> String {
-    let harmful = |c: char| (c.is_control() && c != '\n' && c != '\t') || misleads(c);
-    text.chars().map(|c| if harmful(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// Writes a line to standard output, or ends the process: without its output a command has not done its job.
@@ -69,12 +63,12 @@ pub(crate) fn bytes(bytes: &[u8]) {
 }
 
 pub(crate) fn line(text: &str) {
-    out(format_args!("{}", printable(text)));
+    out(format_args!("{}", clean(text)));
 }
 
 pub(crate) fn toned(tone: Tone, text: &str) {
     let style = style(tone);
-    out(format_args!("{style}{}{style:#}", printable(text)));
+    out(format_args!("{style}{}{style:#}", clean(text)));
 }
 
 /// Text that carries its own colours; whatever it quotes was made printable by its renderer.
@@ -95,12 +89,12 @@ pub(crate) fn raw() -> impl Write {
 
 pub(crate) fn error(text: &str) {
     // Nobody may be there to read it, and there is no other place to say so.
-    let _ = writeln!(anstream::stderr(), "{}", printable(text));
+    let _ = writeln!(anstream::stderr(), "{}", clean(text));
 }
 
 /// A line on stderr that nobody may be there to read: a server survives a closed stderr.
 pub(crate) fn notice(text: &str) {
-    let _ = writeln!(anstream::stderr(), "{}", printable(text));
+    let _ = writeln!(anstream::stderr(), "{}", clean(text));
 }
 
 /// Rows under a heading, aligned; no borders, so that it can be read and cut alike.
@@ -108,7 +102,7 @@ pub(crate) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(heading.iter().copied());
     for row in rows {
-        table.add_row(row.iter().map(|cell| printable(cell)));
+        table.add_row(row.iter().map(|cell| clean(cell)));
     }
     for line in table.to_string().lines() {
         out(format_args!("{}", line.trim_end()));

@@ -11,8 +11,10 @@ use workrail_host::clock::SystemClock;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::processes;
 use workrail_host::sources::{Sources, refresh_in_background};
-use workrail_mcp::{Authentication, Execution, LoopbackAddress};
-use workrail_model::config::Settings;
+use workrail_host::workspace;
+use workrail_mcp::http::Lifetime;
+use workrail_mcp::{Authentication, Execution, LoopbackAddress, StructuredContent};
+use workrail_model::config::{Key, Settings};
 use workrail_model::id::ServerId;
 use workrail_model::server::{LoggedCall, ServerRecord, Transport};
 use workrail_model::tool::ToolName;
@@ -39,6 +41,17 @@ impl Execution for Served {
         flags::offers(&self.settings, tool)
     }
 
+    fn assumed_folder(&self) -> Option<String> {
+        workspace::process_folder().map(|folder| folder.as_str().to_owned())
+    }
+
+    fn structured_content(&self) -> StructuredContent {
+        match self.settings.is_on(Key::RepliesStructured) {
+            true => StructuredContent::Served,
+            false => StructuredContent::Omitted,
+        }
+    }
+
     /// Answers a call and logs how it went.
     fn answer(&self, request: Request) -> Answer {
         let Some(registered) = &self.registered else { return self.engine.answer(request) };
@@ -61,7 +74,7 @@ pub(crate) fn stdio() -> ExitCode {
     })
 }
 
-/// Serves MCP on a loopback address until the process is told to end (G75).
+/// Serves MCP on a loopback address until the process is told to end, or until the client that started it ends (G75).
 pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
     serve(Transport::Http, |execution, store| {
         let (authentication, note) = match no_auth {
@@ -79,7 +92,11 @@ pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
                 )
             }
         };
-        workrail_mcp::http::serve(execution, address, authentication, |url| {
+        let lifetime = match processes::input_is_held() {
+            true => Lifetime::WhileInputIsOpen,
+            false => Lifetime::UntilSignal,
+        };
+        workrail_mcp::http::serve(execution, address, authentication, lifetime, |url| {
             output::notice(&format!("listening on {url}"));
             output::notice(note);
         })

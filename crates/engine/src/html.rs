@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use workrail_core::report::sections::{Banner, Fact, FactRole, Section, Span, Tone};
-use workrail_core::report::words::clean;
 use workrail_model::id::RunId;
+use workrail_model::text::clean;
 
 const STYLE: &str = include_str!("html/style.css");
 /// Nothing is loaded and nothing runs, whatever a browser finds on the page.

@@ -33,7 +33,7 @@ impl Reply {
         &self.parts
     }
 
-    /// The structured content; its `text` holds all parts.
+    /// All of the reply as data; its `text` holds all parts.
     pub fn into_structured(mut self) -> Value {
         self.body.insert("text".to_owned(), Value::from(self.parts.join("\n\n")));
         Value::Object(self.body)
@@ -49,11 +49,26 @@ impl Reply {
         self.run_label.as_deref()
     }
 
-    /// Adds a warning in both channels, in front: what follows is not what the caller expects.
+    /// Adds a warning in front: what follows is not what the caller expects.
     pub fn warn(&mut self, warning: &Warning) {
         if let Some(first) = self.parts.first_mut() {
             *first = format!("NOTE: {}\n\n{first}", warning.message);
         }
+        self.record(warning);
+    }
+
+    /// Adds a warning about the call itself. The step stays first and the next call last.
+    pub fn remark(&mut self, warning: &Warning) {
+        match self.parts.len() {
+            0 | 1 => self.warn(warning),
+            parts => {
+                self.parts.insert(parts - 1, format!("NOTE: {}", warning.message));
+                self.record(warning);
+            }
+        }
+    }
+
+    fn record(&mut self, warning: &Warning) {
         let shown = serde_json::to_value(warning).unwrap_or_default();
         match self.body.get_mut("warnings") {
             Some(Value::Array(warnings)) => warnings.insert(0, shown),

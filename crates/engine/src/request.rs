@@ -86,11 +86,11 @@ pub struct ContinueWorkflow {
     #[serde(default)]
     #[schemars(with = "String")]
     pub continue_token: Option<String>,
-    /// The run's label, copied from `nextCall`.
+    /// The run's label, copied from the last reply.
     #[serde(default)]
     #[schemars(with = "String")]
     pub run: Option<String>,
-    /// The step, copied from `nextCall`.
+    /// The step, copied from the last reply.
     #[serde(default)]
     #[schemars(with = "String")]
     pub step_id: Option<String>,

@@ -79,6 +79,11 @@ pub const RISK_POLICY: EnvVar = EnvVar {
            `aggressive`.",
 };
 
+pub const STRUCTURED_REPLIES: EnvVar = EnvVar {
+    name: "WORKRAIL_STRUCTURED_REPLIES",
+    what: "Whether replies also have `structuredContent`, and tools an output schema. Default: `false`.",
+};
+
 pub const RETENTION_DAYS: EnvVar = EnvVar {
     name: "WORKRAIL_RETENTION_DAYS",
     what: "How many days after its last event a finished session may be removed. Default: 90.",
@@ -106,7 +111,7 @@ pub const HTTP_TOKEN: EnvVar = EnvVar {
            itself does not read it; `workrail store keys http-secret` prints the value.",
 };
 
-pub const ALL: [EnvVar; 19] = [
+pub const ALL: [EnvVar; 20] = [
     CONFIG,
     DATA_DIR,
     STORAGE_PATH,
@@ -121,6 +126,7 @@ pub const ALL: [EnvVar; 19] = [
     DEFAULT_MODE,
     AUTONOMY,
     RISK_POLICY,
+    STRUCTURED_REPLIES,
     RETENTION_DAYS,
     REDACT_KEYS,
     TOKEN_ENCODING,

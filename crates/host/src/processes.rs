@@ -1,5 +1,9 @@
 //! Processes of this machine: which ones started this one.
 
+use std::io;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, fstat};
 use workrail_model::server::ProcessRef;
 
 /// Programs that take in orphans or start everything: being below one of them says nothing about who started us.
@@ -26,6 +30,19 @@ pub struct Process {
     /// Its name as the kernel has it, at most 15 bytes.
     pub name: String,
     parent: u32,
+}
+
+/// Whether another process holds the far end of standard input: a pipe or a socket that is open. A terminal, a file and
+/// `/dev/null` end with nobody, and a pipe that is closed from the start, as cron has it, was not meant to last.
+pub fn input_is_held() -> bool {
+    let input = io::stdin();
+    let kind = fstat(&input).map(|found| FileType::from_raw_mode(found.st_mode));
+    if !matches!(kind, Ok(FileType::Fifo | FileType::Socket)) {
+        return false;
+    }
+    let mut asked = [PollFd::new(&input, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut asked, Some(&now)).is_ok() && !asked[0].revents().contains(PollFlags::HUP)
 }
 
 /// The program that started this one; `None` where that cannot be found out, or where it is only a reaper.

@@ -30,6 +30,13 @@ pub fn default_workspace() -> Option<WorkspacePath> {
     choose(claimed.as_deref(), here.as_deref())
 }
 
+/// The process's own folder, where it is the workspace of calls that name none; nothing where the client says better.
+pub fn process_folder() -> Option<WorkspacePath> {
+    let used = default_workspace()?;
+    let claimed = env_vars::PROJECT_DIR.get();
+    (claimed.as_deref() != Some(used.as_str())).then_some(used)
+}
+
 fn choose(claimed: Option<&str>, here: Option<&Utf8Path>) -> Option<WorkspacePath> {
     let claimed = claimed.and_then(|path| WorkspacePath::parse(path).ok());
     let claimed = claimed.filter(|path| Utf8Path::new(path.as_str()).is_dir());

@@ -1,13 +1,14 @@
-//! One tool call: checked, parsed, handed to the engine, shown in both channels.
+//! One tool call: checked, parsed, handed to the engine; answered as text for the model and data for programs.
 
-use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use workrail_engine::next_call;
 use workrail_engine::request::Request;
 use workrail_engine::{Answer, Reply};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
-use workrail_model::reply::{NextCall, Warning, WarningCode};
+use workrail_model::reply::{META_KEY, NextCall, Warning, WarningCode};
+use workrail_model::text::{clean, is_harmful};
 use workrail_model::tool::ToolName;
 
 use crate::repair;
@@ -17,25 +18,60 @@ pub trait Execution: Send + Sync + 'static {
     /// Whether a tool is switched on.
     fn offers(&self, tool: ToolName) -> bool;
     fn answer(&self, request: Request) -> Answer;
+    /// The folder that a call is about when nobody named one; nothing where the user did.
+    fn assumed_folder(&self) -> Option<String>;
+    /// Whether clients asked for structured content as well.
+    fn structured_content(&self) -> StructuredContent;
 }
 
-/// Answers a call; whatever goes wrong is an answer too (G70). `folder` is the workspace of a call that names none.
+/// Whether results have `structuredContent`, and tools an output schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StructuredContent {
+    /// Hosts that find structured content show it to the model in place of the text, so it is left out.
+    Omitted,
+    Served,
+}
+
+/// What is known of the folder that a call is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Folder {
+    /// The call names it, needs none, or comes from a client that starts the server where it works.
+    Settled,
+    /// The client's first root.
+    Root(String),
+    /// The call names none, and a client without roots cannot be asked.
+    Unknown,
+}
+
+/// Answers a call; whatever goes wrong is an answer too (G70).
 pub(crate) fn run(
     execution: &dyn Execution,
     tool: ToolName,
     arguments: Option<Map<String, Value>>,
-    folder: Option<String>,
+    folder: Folder,
 ) -> CallToolResult {
     let answered = repair::checked(tool, arguments.unwrap_or_default()).and_then(|fitted| {
         let mut arguments = fitted.arguments;
-        if let Some(folder) = folder
-            && !arguments.contains_key("workspacePath")
-        {
-            arguments.insert("workspacePath".to_owned(), Value::from(folder));
+        let mut assumed = None;
+        if !arguments.contains_key("workspacePath") {
+            match folder {
+                Folder::Root(folder) => {
+                    arguments.insert("workspacePath".to_owned(), Value::from(folder));
+                }
+                Folder::Unknown => assumed = execution.assumed_folder(),
+                Folder::Settled => {}
+            }
         }
         let mut reply = answer(execution, tool, arguments)?;
+        if let Some(assumed) = assumed {
+            let message = format!(
+                "`workspacePath` is missing and this client cannot be asked for its folder, so the server's own folder \
+                 {assumed} was used. Send `workspacePath`, the absolute path of your project."
+            );
+            reply.remark(&Warning { code: WarningCode::WorkspaceAssumed, message });
+        }
         if let Some(message) = fitted.note {
-            reply.warn(&Warning { code: WarningCode::ArgumentsAdjusted, message });
+            reply.remark(&Warning { code: WarningCode::ArgumentsAdjusted, message });
         }
         Ok(reply)
     });
@@ -86,29 +122,56 @@ fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Box<Er
     })
 }
 
-/// Text and data, each complete: some clients show only one of them (G72).
+/// The text for the model, once, and all of the reply as data where no host shows it to a model (G72).
 fn shown(reply: Reply) -> CallToolResult {
-    let content = reply.parts().iter().map(ContentBlock::text).collect();
-    let mut result = CallToolResult::success(content);
-    result.structured_content = Some(reply.into_structured());
+    // Goals, labels and notes are other people's words: they must not steer whoever shows them (G76).
+    let parts: Vec<String> = reply.parts().iter().map(|part| clean(part)).collect();
+    let mut data = reply.into_structured();
+    data["text"] = Value::from(parts.join("\n\n"));
+    with_data(CallToolResult::success(parts.into_iter().map(ContentBlock::text).collect()), data)
+}
+
+fn with_data(mut result: CallToolResult, data: Value) -> CallToolResult {
+    result.meta.get_or_insert_with(MetaObject::new).0.insert(META_KEY.to_owned(), data);
     result
 }
 
+/// Adds the data as structured content. The prompt is left out: `text` has it.
+pub(crate) fn add_structured_content(result: &mut CallToolResult) {
+    let data = result.meta.as_ref().and_then(|meta| meta.0.get(META_KEY));
+    let Some(mut data) = data.cloned() else { return };
+    if let Some(pending) = data.get_mut("pending").and_then(Value::as_object_mut) {
+        pending.remove("prompt");
+    }
+    result.structured_content = Some(data);
+}
+
 fn failed(error: &ErrorEnvelope) -> CallToolResult {
-    let mut text = format!("{}: {}\n\n{}", error.code.as_str(), error.message, error.suggestion);
+    let mut text = clean(&format!("{}: {}\n\n{}", error.code.as_str(), error.message, error.suggestion));
     if let Some(call) = &error.next_call {
-        // The structured call is whole; the words name what is too long to be read.
+        // The call in the data is whole; the words name what is too long to be read.
         let shown = NextCall { tool: call.tool, arguments: next_call::shortened(call.arguments.clone()) };
-        text.push_str(&format!("\n\nCall {} with:\n{}", shown.tool, shown.arguments_text()));
+        text.push_str(&format!("\n\nCall {} with:\n{}", shown.tool, escaped(&shown.arguments_text())));
     }
     // The envelope is strings, numbers and plain JSON: it always serialises.
     let mut value = serde_json::to_value(error).unwrap_or_default();
     if let Value::Object(members) = &mut value {
         members.insert("text".to_owned(), Value::from(text.clone()));
     }
-    let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
-    result.structured_content = Some(value);
-    result
+    with_data(CallToolResult::error(vec![ContentBlock::text(text)]), value)
+}
+
+/// JSON that can be shown: harmful characters as escapes, so that the call stays what it is.
+pub(crate) fn escaped(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        // All harmful characters are below U+10000: one escape each.
+        match is_harmful(c) {
+            true => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => shown.push(c),
+        }
+    }
+    shown
 }
 
 /// A call whose JSON says two things at once, or something that cannot be kept; shown as it would pass.

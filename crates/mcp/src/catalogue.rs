@@ -13,6 +13,9 @@ use workrail_engine::request::{
 };
 use workrail_model::tool::ToolName;
 
+use crate::call::StructuredContent;
+use crate::output_schema;
+
 /// Whether the tool can be told which folder it is about.
 pub(crate) fn takes_workspace(tool: ToolName) -> bool {
     let properties = input_schema(tool).get("properties").and_then(Value::as_object);
@@ -44,7 +47,7 @@ fn description(tool: ToolName) -> &'static str {
         }
         ToolName::StartWorkflow => {
             "Starts a run of a workflow and returns its first step. Do what the step says, then call \
-             `continue_workflow` exactly as `nextCall` shows. You see one step at a time: do not guess \
+             `continue_workflow` exactly as the end of the reply shows. You see one step at a time: do not guess \
              or plan later steps."
         }
         ToolName::ContinueWorkflow => {
@@ -53,7 +56,7 @@ fn description(tool: ToolName) -> &'static str {
              files, commands and results. Sending the same `ackToken` again returns the recorded \
              answer and changes nothing. With `stateToken` alone: returns the pending step again, \
              without any change; use it after a rewind, a restart or lost context. Copy tokens, `run` and \
-             `stepId` exactly from the last `nextCall` of that run."
+             `stepId` exactly from the last reply of that run."
         }
         ToolName::CheckpointWorkflow => {
             "Saves notes and artifacts inside a long step without completing it, so that a rewind or a lost \
@@ -61,8 +64,8 @@ fn description(tool: ToolName) -> &'static str {
         }
         ToolName::ResumeSession => {
             "Finds earlier runs when you have no token: in a new chat or after lost context. Give a few words \
-             of the goal or notes, a run label or an id; without anything, the latest runs. Then call the \
-             `nextCall` of the run you mean. Changes nothing."
+             of the goal or notes, a run label or an id; without anything, the latest runs. Then make \
+             the call shown for the run you mean. Changes nothing."
         }
         ToolName::ReadRun => {
             "Reads what is recorded of a run: an overview (goal, where it is, the gist of every step, context, gaps, \
@@ -114,22 +117,26 @@ fn made_input_schema(tool: ToolName) -> JsonObject {
     }
 }
 
-/// The tool as `tools/list` shows it. No output schema is served: hosts that find one show the model the data in place
-/// of the text. `schemas/mcp` has them.
-pub fn definition(tool: ToolName) -> Tool {
-    Tool::new(tool.as_str(), description(tool), Arc::new(input_schema(tool).clone()))
+/// The tool as `tools/list` shows it, with an output schema only where structured content follows (G72).
+fn definition(tool: ToolName, structured_content: StructuredContent) -> Tool {
+    let definition = Tool::new(tool.as_str(), description(tool), Arc::new(input_schema(tool).clone()))
         .with_title(title(tool))
-        .with_annotations(annotations(tool))
+        .with_annotations(annotations(tool));
+    match structured_content {
+        StructuredContent::Omitted => definition,
+        StructuredContent::Served => definition.with_raw_output_schema(Arc::new(output_schema::of(tool))),
+    }
 }
 
 /// The tools that are switched on, in their one order.
-pub fn tools(offered: impl Fn(ToolName) -> bool) -> Vec<Tool> {
-    ToolName::ALL.into_iter().filter(|tool| offered(*tool)).map(definition).collect()
+pub fn tools(offered: impl Fn(ToolName) -> bool, structured_content: StructuredContent) -> Vec<Tool> {
+    let offered = ToolName::ALL.into_iter().filter(|tool| offered(*tool));
+    offered.map(|tool| definition(tool, structured_content)).collect()
 }
 
 /// A flat schema: no `$ref`, no meta schema, no boolean schemas, `type: object` at the root. Some
 /// clients drop the whole server otherwise.
-fn schema_of<T: JsonSchema>() -> JsonObject {
+pub(crate) fn schema_of<T: JsonSchema>() -> JsonObject {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -199,24 +206,30 @@ mod tests {
 
     #[test]
     fn schemas_are_flat_objects() {
-        for tool in tools(|_| true) {
-            assert_eq!(tool.input_schema.get("type"), Some(&Value::from("object")), "{}", tool.name);
-            no_forbidden(&Value::Object((*tool.input_schema).clone()), &tool.name);
+        for tool in tools(|_| true, StructuredContent::Served) {
+            let output = tool.output_schema.expect("structured content has a schema");
+            for schema in [tool.input_schema, output] {
+                assert_eq!(schema.get("type"), Some(&Value::from("object")), "{}", tool.name);
+                no_forbidden(&Value::Object((*schema).clone()), &tool.name);
+            }
         }
     }
 
     #[test]
     fn the_whole_list_is_small() {
-        let listed = serde_json::to_vec(&tools(|_| true)).unwrap();
+        let listed = serde_json::to_vec(&tools(|_| true, StructuredContent::Omitted)).unwrap();
         assert!(listed.len() <= 8 * 1024, "{} bytes", listed.len());
-        for tool in tools(|_| true) {
+        for tool in tools(|_| true, StructuredContent::Omitted) {
             assert!(tool.description.as_deref().is_some_and(|text| text.len() <= 2048));
         }
     }
 
     #[test]
     fn the_tool_set_is_exactly_this() {
-        let names: Vec<_> = tools(|_| true).into_iter().map(|tool| tool.name.to_string()).collect();
+        let names: Vec<_> = tools(|_| true, StructuredContent::Omitted)
+            .into_iter()
+            .map(|tool| tool.name.to_string())
+            .collect();
         assert_eq!(
             names,
             [

@@ -4,40 +4,46 @@
 
 use std::future::Future;
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use rmcp::ServerHandler;
 use rmcp::model::JsonRpcError;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::addressee::Addressee;
+use crate::batch;
 use crate::call::Execution;
+use crate::connections;
 use crate::loopback::{AdmissionError, AllowList, Authentication, LoopbackAddress};
-use crate::message::{self, MESSAGE_BYTES_MAX, Refused};
+use crate::message::{self, Ambiguity, MESSAGE_BYTES_MAX, Refused};
 use crate::runtime;
 use crate::server::Server;
 
-/// How long requests that are under way may take once the server is told to end.
-const END_WAIT: Duration = Duration::from_secs(5);
+/// How long a client may take for the body of a request, once its head has arrived.
+const BODY_WAIT: Duration = Duration::from_secs(10);
 
-/// Whether clients of the handshake era get a session.
+/// What ends a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sessions {
-    /// Every request represents itself: a restart of the server is invisible to clients.
-    None,
-    /// For a handler that asks its client something during a call.
-    Kept,
+pub enum Lifetime {
+    /// A signal.
+    UntilSignal,
+    /// A signal, or the end of standard input: the client that started the server holds the other end of it.
+    WhileInputIsOpen,
 }
 
 /// Serves until the process is told to end. `listening` gets the address once requests are accepted.
@@ -45,45 +51,66 @@ pub fn serve(
     execution: Arc<dyn Execution>,
     address: LoopbackAddress,
     authentication: Authentication,
+    lifetime: Lifetime,
     listening: impl FnOnce(&str),
 ) -> io::Result<()> {
-    serve_handler(Server::new(execution), Sessions::None, address, authentication, listening)
+    serve_handler(Server::new(execution), address, authentication, lifetime, listening)
 }
 
 /// The same for any handler; the fixtures of the conformance suite are served by it, too.
 pub fn serve_handler(
     handler: impl ServerHandler + Clone,
-    sessions: Sessions,
     address: LoopbackAddress,
     authentication: Authentication,
+    lifetime: Lifetime,
     listening: impl FnOnce(&str),
 ) -> io::Result<()> {
     runtime::with_sockets()?.block_on(async {
-        let told_to_end = told_to_end()?;
+        let signal = told_to_end()?;
+        let input_ended = input_ended(lifetime)?;
         let listener = TcpListener::bind(address.socket_address()).await?;
         let bound = listener.local_addr()?;
-        let routes = routes(handler, sessions, AllowList::of(bound, authentication));
+        let routes = routes(handler, AllowList::of(bound, authentication));
         listening(&format!("http://{bound}/mcp"));
 
-        let (end, ended) = oneshot::channel::<()>();
-        let serving = axum::serve(listener, routes).with_graceful_shutdown(async {
-            let _ = ended.await;
-        });
-        let mut serving = pin!(serving.into_future());
-        tokio::select! {
-            result = &mut serving => return result,
-            () = told_to_end => drop(end),
+        let told_to_end = async {
+            tokio::select! {
+                () = signal => (),
+                () = input_ended => tracing::debug!("the client that started this server has left"),
+            }
+        };
+        connections::serve(listener, routes, told_to_end).await;
+        Ok(())
+    })
+}
+
+/// Resolves when the client that started this server is gone. Whatever it writes means nothing.
+fn input_ended(lifetime: Lifetime) -> io::Result<impl Future<Output = ()>> {
+    let (ended, has_ended) = oneshot::channel::<()>();
+    match lifetime {
+        Lifetime::UntilSignal => {}
+        Lifetime::WhileInputIsOpen => {
+            // A thread that the runtime does not own: a read that never returns must not keep the process.
+            thread::Builder::new().name("mcp-input".to_owned()).spawn(move || {
+                let _ = io::copy(&mut io::stdin(), &mut io::sink());
+                let _ = ended.send(());
+            })?;
         }
-        // A client that never finishes its request must not keep the process.
-        timeout(END_WAIT, serving).await.unwrap_or(Ok(()))
+    }
+    Ok(async {
+        // Without a thread the sender is gone, and nothing ends.
+        if has_ended.await.is_err() {
+            std::future::pending::<()>().await;
+        }
     })
 }
 
 /// Everything behind the check of who asks: the outer router has no routes, so nothing is matched before.
-fn routes(handler: impl ServerHandler + Clone, sessions: Sessions, allowed: AllowList) -> Router {
+fn routes(handler: impl ServerHandler + Clone, allowed: AllowList) -> Router {
     let allowed = Arc::new(allowed);
     let config = StreamableHttpServerConfig::default()
-        .with_legacy_session_mode(sessions == Sessions::Kept)
+        // Every request represents itself: a restart of the server is invisible to clients.
+        .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_max_request_body_bytes(MESSAGE_BYTES_MAX)
         // Checked by us already; the SDK is told the same, so that neither depends on the other.
@@ -122,24 +149,78 @@ async fn admit(State(allowed): State<Arc<AllowList>>, mut request: Request, next
     }
 }
 
-async fn strict(request: Request, next: Next) -> Response {
+async fn strict(mut request: Request, next: Next) -> Response {
+    unify_media_types(request.headers_mut());
     if request.method() != Method::POST {
         return next.run(request).await;
     }
     let (mut parts, body) = request.into_parts();
-    let Ok(bytes) = to_bytes(body, MESSAGE_BYTES_MAX).await else {
-        return refusal(StatusCode::PAYLOAD_TOO_LARGE, message::too_long());
-    };
-    match message::check(&bytes) {
-        // Written again: what the SDK reads is what was checked.
-        Ok((message, ambiguity)) => {
-            parts.headers.remove(header::CONTENT_LENGTH);
-            if let Some(ambiguity) = ambiguity {
-                parts.extensions.insert(ambiguity);
-            }
-            next.run(Request::from_parts(parts, Body::from(message.to_string()))).await
+    let bytes = match timeout(BODY_WAIT, to_bytes(body, MESSAGE_BYTES_MAX)).await {
+        Ok(Ok(bytes)) => bytes,
+        // The answer is on the request's own connection: nobody needs its id.
+        Ok(Err(_)) => return refusal(StatusCode::PAYLOAD_TOO_LARGE, message::too_long(Addressee::Unknown)),
+        Err(_) => {
+            let reason = "Request Timeout: the body did not arrive in time\n";
+            return (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")], reason).into_response();
         }
+    };
+    parts.headers.remove(header::CONTENT_LENGTH);
+    if let Some(elements) = batch::elements(&bytes) {
+        return each(&parts, &elements, &next).await;
+    }
+    match message::check(&bytes) {
+        Ok(checked) => next.run(checked_request(parts, checked)).await,
         Err(refused) => refusal(StatusCode::BAD_REQUEST, refused),
+    }
+}
+
+/// Written again: what the SDK reads is what was checked.
+fn checked_request(mut parts: Parts, (message, ambiguity): (Value, Option<Ambiguity>)) -> Request {
+    if let Some(ambiguity) = ambiguity {
+        parts.extensions.insert(ambiguity);
+    }
+    Request::from_parts(parts, Body::from(message.to_string()))
+}
+
+/// Answers the messages of a batch one after the other.
+async fn each(parts: &Parts, elements: &[Box<RawValue>], next: &Next) -> Response {
+    let mut answers = Vec::new();
+    for (index, element) in elements.iter().enumerate() {
+        match batch::element(index, element.get().as_bytes()) {
+            Ok(checked) => {
+                let answer = next.clone().run(checked_request(parts.clone(), checked)).await;
+                // Of our own making, in memory already.
+                let answer = to_bytes(answer.into_body(), usize::MAX).await.unwrap_or_default();
+                answers.extend(Some(answer.to_vec()).filter(|answer| answer.starts_with(b"{")));
+            }
+            Err(Refused { answer, reason }) => {
+                tracing::warn!(reason, "a message of a batch was refused");
+                answers.extend(answer.and_then(|answer| serde_json::to_vec(&answer).ok()));
+            }
+        }
+    }
+    match answers.is_empty() {
+        true => StatusCode::ACCEPTED.into_response(),
+        false => ([(header::CONTENT_TYPE, "application/json")], batch::array(&answers)).into_response(),
+    }
+}
+
+/// Media types have no case, and a request that accepts anything accepts ours. The SDK compares bytes.
+fn unify_media_types(headers: &mut HeaderMap) {
+    const OURS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+    if let Some(sent) = headers.get(header::CONTENT_TYPE).and_then(|sent| sent.to_str().ok()) {
+        // Lower case of a header's text is a header's text.
+        if let Ok(lower) = sent.to_ascii_lowercase().parse() {
+            headers.insert(header::CONTENT_TYPE, lower);
+        }
+    }
+    let sent: Vec<&str> =
+        headers.get_all(header::ACCEPT).iter().filter_map(|sent| sent.to_str().ok()).collect();
+    let accepted = sent.join(", ").to_ascii_lowercase();
+    let accepts_anything = accepted.split([',', ';']).any(|range| range.trim() == "*/*");
+    let unified = if accepted.is_empty() || accepts_anything { Ok(OURS) } else { accepted.parse() };
+    if let Ok(unified) = unified {
+        headers.insert(header::ACCEPT, unified);
     }
 }
 

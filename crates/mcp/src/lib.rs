@@ -3,18 +3,23 @@
 //! Stdout belongs to the transport; nothing here prints. A failure inside one call never ends the
 //! server.
 
+mod addressee;
+mod batch;
 mod call;
 pub mod catalogue;
+mod connections;
 pub mod http;
 mod lines;
 mod loopback;
 mod message;
+mod output_schema;
+mod prompts;
 mod repair;
 mod roots;
 mod runtime;
 mod server;
 pub mod stdio;
 
-pub use call::Execution;
+pub use call::{Execution, StructuredContent};
 pub use loopback::{Authentication, LoopbackAddress, NotLoopback};
 pub use server::Server;

@@ -3,19 +3,24 @@
 //! Reading and writing have a thread each. A thread that is stuck in a read or a write of the operating
 //! system cannot be cancelled; one that the runtime does not own cannot keep the process alive either.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+};
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::timeout;
 
+use crate::addressee::{Addressee, Scan};
+use crate::batch::{self, Answered, Batches};
 use crate::message::{self, MESSAGE_BYTES_MAX, Refused};
 
 /// Lines that wait on either side; with this many unread answers nothing more is read.
@@ -32,6 +37,14 @@ pub(crate) struct Lines {
     /// The sender that keeps the writer going; taken when the transport is closed.
     keeps_open: Arc<Mutex<Option<Open>>>,
     failed: Arc<OnceLock<io::Error>>,
+    batches: Arc<std::sync::Mutex<OpenBatches>>,
+}
+
+/// Messages of a batch that are not handled yet, and batches that are not answered yet.
+#[derive(Default)]
+struct OpenBatches {
+    unread: VecDeque<ClientJsonRpcMessage>,
+    unanswered: Batches,
 }
 
 struct Open {
@@ -41,7 +54,7 @@ struct Open {
 
 enum Line {
     Whole(Vec<u8>),
-    TooLong,
+    TooLong(Addressee),
 }
 
 impl Lines {
@@ -69,6 +82,7 @@ impl Lines {
             writing: sender.downgrade(),
             keeps_open: Arc::new(Mutex::new(Some(Open { sender, written }))),
             failed,
+            batches: Arc::default(),
         })
     }
 
@@ -81,6 +95,65 @@ impl Lines {
     fn sender(&self) -> Option<mpsc::Sender<Vec<u8>>> {
         self.writing.upgrade()
     }
+
+    /// Held for a few operations on lists, never while waiting.
+    fn batches(&self) -> std::sync::MutexGuard<'_, OpenBatches> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What one line holds: a message to handle, or what to answer at once.
+    fn take(&self, line: Line) -> Taken {
+        let refused = match line {
+            Line::Whole(bytes) => match batch::elements(&bytes) {
+                Some(elements) => {
+                    let mut batches = self.batches();
+                    let (messages, answer) = batches.unanswered.open(&elements);
+                    batches.unread.extend(messages);
+                    return Taken::Answer(answer);
+                }
+                None => match message::read(&bytes) {
+                    Ok(message) => return Taken::Message(Box::new(message)),
+                    Err(refused) => refused,
+                },
+            },
+            Line::TooLong(addressee) => message::too_long(addressee),
+        };
+        let Refused { answer, reason } = refused;
+        tracing::warn!(reason, "a message was refused");
+        Taken::Answer(answer.and_then(|answer| serde_json::to_vec(&answer).ok()))
+    }
+
+    /// The next message of a batch that was read before.
+    fn next_of_batch(&self) -> Option<ClientJsonRpcMessage> {
+        self.batches().unread.pop_front()
+    }
+
+    /// The answer of a batch that waited only for the request that this message cancels.
+    fn completed_by(&self, message: &ClientJsonRpcMessage) -> Option<Vec<u8>> {
+        self.batches().unanswered.cancelled(cancelled_id(message)?)
+    }
+}
+
+enum Taken {
+    Message(Box<ClientJsonRpcMessage>),
+    Answer(Option<Vec<u8>>),
+}
+
+fn cancelled_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
+    let JsonRpcMessage::Notification(notification) = message else { return None };
+    let ClientNotification::CancelledNotification(cancelled) = &notification.notification else {
+        return None;
+    };
+    cancelled.params.request_id.as_ref()
+}
+
+/// The request that a message answers.
+fn answered_id(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Response(response) => Some(&response.id),
+        JsonRpcMessage::Error(error) => error.id.as_ref(),
+        JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+    }
 }
 
 impl Transport<RoleServer> for Lines {
@@ -91,11 +164,17 @@ impl Transport<RoleServer> for Lines {
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let sender = self.sender();
+        let line = serde_json::to_vec(&message).map(|bytes| match answered_id(&message) {
+            Some(id) => match self.batches().unanswered.answered(id, bytes) {
+                Answered::Alone(answer) | Answered::Together(answer) => Some(answer),
+                Answered::Kept => None,
+            },
+            None => Some(bytes),
+        });
         async move {
-            let line = line(&message)?;
             // A client that no longer reads has left: no failure of ours, and nobody to tell.
-            if let Some(sender) = sender {
-                let _ = sender.send(line).await;
+            if let (Some(sender), Some(line)) = (sender, line?) {
+                let _ = sender.send(ended(line)).await;
             }
             Ok(())
         }
@@ -108,21 +187,22 @@ impl Transport<RoleServer> for Lines {
             // Room for an answer first: the SDK may drop this future at any await, and a line that was taken
             // must not be lost with it.
             let room = sender.reserve().await.ok()?;
-            let line = tokio::select! {
-                line = reading.recv() => line?,
-                () = sender.closed() => return None,
+            let taken = match self.next_of_batch() {
+                Some(message) => Taken::Message(Box::new(message)),
+                None => self.take(tokio::select! {
+                    line = reading.recv() => line?,
+                    () = sender.closed() => return None,
+                }),
             };
-            let refused = match line {
-                Line::Whole(bytes) => match message::read(&bytes) {
-                    Ok(message) => return Some(message),
-                    Err(refused) => refused,
-                },
-                Line::TooLong => message::too_long(),
-            };
-            let Refused { answer, reason } = refused;
-            tracing::warn!(reason, "a message was refused");
-            if let Some(answer) = answer.and_then(|answer| line_of_error(answer).ok()) {
-                room.send(answer);
+            match taken {
+                Taken::Message(message) => {
+                    if let Some(answer) = self.completed_by(&message) {
+                        room.send(ended(answer));
+                    }
+                    return Some(*message);
+                }
+                Taken::Answer(Some(answer)) => room.send(ended(answer)),
+                Taken::Answer(None) => {}
             }
         }
     }
@@ -136,14 +216,9 @@ impl Transport<RoleServer> for Lines {
     }
 }
 
-fn line_of_error(error: rmcp::model::JsonRpcError) -> io::Result<Vec<u8>> {
-    line(&JsonRpcMessage::Error(error))
-}
-
-fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(message)?;
+fn ended(mut line: Vec<u8>) -> Vec<u8> {
     line.push(b'\n');
-    Ok(line)
+    line
 }
 
 /// Reads until the end of input, or until nobody listens.
@@ -168,10 +243,13 @@ fn next_line(input: &mut impl BufRead) -> Option<Line> {
         let ended = bytes.pop_if(|last| *last == b'\n').is_some();
         bytes.pop_if(|last| *last == b'\r');
         if bytes.len() > MESSAGE_BYTES_MAX {
+            let mut scan = Scan::default();
+            scan.feed(&bytes);
+            drop(bytes);
             if !ended {
-                skip_line(input)?;
+                skip_line(input, &mut scan)?;
             }
-            return Some(Line::TooLong);
+            return Some(Line::TooLong(scan.finish()));
         }
         if !bytes.trim_ascii().is_empty() {
             return Some(Line::Whole(bytes));
@@ -179,8 +257,8 @@ fn next_line(input: &mut impl BufRead) -> Option<Line> {
     }
 }
 
-/// Throws away the rest of a line without keeping it.
-fn skip_line(input: &mut impl BufRead) -> Option<()> {
+/// Looks at the rest of a line without keeping it.
+fn skip_line(input: &mut impl BufRead, scan: &mut Scan) -> Option<()> {
     loop {
         let available = input.fill_buf().ok()?;
         if available.is_empty() {
@@ -188,10 +266,12 @@ fn skip_line(input: &mut impl BufRead) -> Option<()> {
         }
         match available.iter().position(|byte| *byte == b'\n') {
             Some(end) => {
+                scan.feed(&available[..end]);
                 input.consume(end + 1);
                 return Some(());
             }
             None => {
+                scan.feed(available);
                 let all = available.len();
                 input.consume(all);
             }
@@ -218,7 +298,7 @@ mod tests {
         while let Some(line) = next_line(&mut input) {
             seen.push(match line {
                 Line::Whole(bytes) => String::from_utf8(bytes).unwrap(),
-                Line::TooLong => "TOO LONG".to_owned(),
+                Line::TooLong(_) => "TOO LONG".to_owned(),
             });
         }
         seen

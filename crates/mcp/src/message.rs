@@ -3,10 +3,12 @@
 
 use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, JsonRpcError, RequestId};
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use workrail_model::strict_json::{self, JsonError};
+
+use crate::addressee::Addressee;
 
 /// One message at most, on either transport. The largest useful call holds notes and artifacts of one step.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -23,9 +25,26 @@ pub(crate) struct Refused {
 #[derive(Deserialize)]
 struct Envelope {
     #[serde(default)]
-    id: Option<RequestId>,
+    id: Id,
     #[serde(default)]
     method: Option<IgnoredAny>,
+}
+
+/// The `id` of a message, as far as it can be answered.
+#[derive(Default)]
+enum Id {
+    #[default]
+    Absent,
+    Usable(RequestId),
+    /// `null`, a fraction, or anything else that no answer can refer to.
+    Unusable,
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let id = Value::deserialize(deserializer)?;
+        Ok(RequestId::deserialize(id).map_or(Self::Unusable, Self::Usable))
+    }
 }
 
 /// Why a call was let in only to be answered: its JSON says two things at once, or something that cannot be kept.
@@ -35,7 +54,14 @@ pub(crate) struct Ambiguity(pub(crate) String);
 
 /// Reads one message strictly.
 pub(crate) fn read(bytes: &[u8]) -> Result<ClientJsonRpcMessage, Refused> {
-    let (value, ambiguity) = check(bytes)?;
+    typed(bytes, check(bytes)?)
+}
+
+/// A message that was checked, as what it means.
+pub(crate) fn typed(
+    bytes: &[u8],
+    (value, ambiguity): (Value, Option<Ambiguity>),
+) -> Result<ClientJsonRpcMessage, Refused> {
     let mut message = serde_json::from_value(value).map_err(|_| refused(bytes, Fault::Shape))?;
     if let (ClientJsonRpcMessage::Request(call), Some(ambiguity)) = (&mut message, ambiguity) {
         call.request.extensions_mut().insert(ambiguity);
@@ -46,7 +72,12 @@ pub(crate) fn read(bytes: &[u8]) -> Result<ClientJsonRpcMessage, Refused> {
 /// Reads strictly without deciding what the message means.
 pub(crate) fn check(bytes: &[u8]) -> Result<(Value, Option<Ambiguity>), Refused> {
     match strict_json::parse(bytes) {
-        Ok(value) => Ok((value, None)),
+        Ok(value) if !value.is_object() => Err(refused(bytes, Fault::Shape)),
+        Ok(value) => match has_unusable_id(&value) {
+            // Read as a notification, it would never be answered.
+            true => Err(refused(bytes, Fault::Id)),
+            false => Ok((value, None)),
+        },
         Err(error) => match ambiguous_call(bytes) {
             Some(call) => Ok((call, Some(Ambiguity(error.to_string())))),
             None => Err(refused(bytes, Fault::Json(error))),
@@ -54,38 +85,66 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(Value, Option<Ambiguity>), Refused>
     }
 }
 
+fn has_unusable_id(message: &Value) -> bool {
+    message.get("method").is_some() && message.get("id").is_some_and(|id| RequestId::deserialize(id).is_err())
+}
+
 /// A tool call that an ordinary parser can read.
 fn ambiguous_call(bytes: &[u8]) -> Option<Value> {
     // The envelope refuses a repeated `id` or `method`: then nobody knows what is to be answered.
-    let Envelope { id: Some(_), method: Some(_) } = serde_json::from_slice(bytes).ok()? else { return None };
+    let Envelope { id: Id::Usable(_), method: Some(_) } = serde_json::from_slice(bytes).ok()? else {
+        return None;
+    };
     let message: Value = serde_json::from_slice(bytes).ok()?;
     let is_call = message.get("method").and_then(Value::as_str) == Some("tools/call");
     (is_call && message.get("params").is_some_and(Value::is_object)).then_some(message)
 }
 
-/// The answer to a message that was not even read to its end.
-pub(crate) fn too_long() -> Refused {
-    let reason = format!("the message is longer than {MESSAGE_BYTES_MAX} bytes");
-    let answer = JsonRpcError::new(None, ErrorData::invalid_request(reason.clone(), None));
-    Refused { answer: Some(answer), reason }
+/// The answer to a message that was not kept.
+pub(crate) fn too_long(addressee: Addressee) -> Refused {
+    let reason = format!(
+        "the message is longer than {MESSAGE_BYTES_MAX} bytes and nothing of it was recorded: send less, such as shorter notes"
+    );
+    let error = ErrorData::invalid_request(reason.clone(), None);
+    let answer = match addressee {
+        Addressee::Request(id) => Some(JsonRpcError::new(Some(id), error)),
+        Addressee::Unknown => Some(JsonRpcError::new(None, error)),
+        Addressee::Nobody => None,
+    };
+    Refused { answer, reason }
+}
+
+/// Refuses a message that is good JSON.
+pub(crate) fn refusal(bytes: &[u8], reason: &str) -> Refused {
+    refused(bytes, Fault::Other(reason.to_owned()))
 }
 
 enum Fault {
     Json(JsonError),
     Shape,
+    Id,
+    Other(String),
 }
 
 fn refused(bytes: &[u8], fault: Fault) -> Refused {
     // Skipping does not look into strings: JSON is text first.
     let is_json = str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
     let envelope: Option<Envelope> = serde_json::from_slice(bytes).ok();
-    let is_notification = envelope.as_ref().is_some_and(|seen| seen.id.is_none() && seen.method.is_some());
-    let id = envelope.and_then(|seen| seen.id);
+    let is_notification =
+        envelope.as_ref().is_some_and(|seen| matches!(seen.id, Id::Absent) && seen.method.is_some());
+    let id = envelope.and_then(|seen| match seen.id {
+        Id::Usable(id) => Some(id),
+        Id::Absent | Id::Unusable => None,
+    });
     let reason = match fault {
         Fault::Json(error) => format!("the message is not accepted as JSON: {error}"),
         Fault::Shape if bytes.trim_ascii_start().starts_with(b"[") => {
-            "a batch is not accepted: send each message on its own".to_owned()
+            "a batch is a list of at least one message".to_owned()
         }
+        Fault::Id => {
+            "the id of a request must be text or a whole number; without an answer, leave it out".to_owned()
+        }
+        Fault::Other(reason) => reason,
         Fault::Shape => "the message is not a JSON-RPC 2.0 request, notification or response".to_owned(),
     };
     let error = match is_json {
@@ -162,8 +221,10 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_and_a_stray_object_are_invalid_requests() {
-        for (bytes, reason) in [(&b"[]"[..], "a batch is not accepted"), (b"{}", "not a JSON-RPC 2.0")] {
+    fn an_empty_batch_and_a_stray_object_are_invalid_requests() {
+        for (bytes, reason) in
+            [(&b"[]"[..], "a batch is a list of at least one message"), (b"{}", "not a JSON-RPC 2.0")]
+        {
             let (_, code, message) = answer(bytes).expect("answered");
             assert_eq!(code, -32600);
             assert!(message.contains(reason), "{message}");
@@ -174,6 +235,18 @@ mod tests {
     fn a_refused_notification_stays_unanswered() {
         let bytes = br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"a":1,"a":2}}"#;
         assert!(answer(bytes).is_none());
+    }
+
+    #[test]
+    fn an_id_that_cannot_be_answered_is_refused_and_not_dropped() {
+        for id in ["null", "1.5", "true", "{}", "[1]"] {
+            for params in ["{}", r#"{"a":1,"a":2}"#] {
+                let bytes =
+                    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{params}}}"#);
+                let (answered, code, message) = answer(bytes.as_bytes()).expect("answered");
+                assert_eq!((answered, code), (None, -32600), "{bytes}: {message}");
+            }
+        }
     }
 
     #[test]

@@ -5,29 +5,40 @@ use std::sync::Arc;
 use rmcp::ErrorData;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod, CompleteRequestParams,
-    CompleteResult, CustomRequest, CustomResult, ErrorCode, Implementation, ListPromptsRequestMethod,
-    ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
-    ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig,
+    ArgumentInfo, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
+    CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams,
+    GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    MetaObject, PaginatedRequestParams, Reference, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use workrail_model::tool::ToolName;
 
-use crate::call::{self, Execution};
+use crate::call::{self, Execution, Folder, StructuredContent};
 use crate::catalogue;
 use crate::message::Ambiguity;
+use crate::prompts;
 use crate::repair;
 use crate::roots::Roots;
 
+const NAME: &str = "workrail";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Where the stateless revision has the server's name in a result.
+const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
+
+/// How long a client may keep what does not change while a server runs. An hour spares it the question in every chat,
+/// and a server that was updated is noticed the same day.
+const UNCHANGING_TTL_MS: u64 = 60 * 60 * 1000;
+
 const INSTRUCTIONS: &str = "WorkRail gives you a workflow one step at a time and keeps everything you do. \
 Find one with list_workflows, call start_workflow, do exactly the step you are shown, then call continue_workflow \
-as `nextCall` shows, with notes on what you did in that step. Do not guess later steps: they exist only once they \
+as the end of the reply shows, with notes on what you did in that step. Do not guess later steps: they exist only once they \
 are returned. Copy tokens, `run` and `stepId` exactly; they belong to the run whose name stands at the top of the \
 reply, and several runs may be open at once. Save long work inside a step with checkpoint_workflow. If you lost \
 your place, call continue_workflow with the stateToken alone: it returns the pending step and changes nothing. In a \
-new chat, find the work again with resume_session. Every error has a `nextCall` that leads on.";
+new chat, find the work again with resume_session. Every error ends with the call that leads on.";
 
 /// What the transport found: our own sets it on the call, the SDK's hands on what is known of the HTTP request.
 fn ambiguity(context: &RequestContext<RoleServer>) -> Option<&Ambiguity> {
@@ -56,7 +67,7 @@ impl Server {
         &self,
         tool: ToolName,
         arguments: Option<Map<String, Value>>,
-        folder: Option<String>,
+        folder: Folder,
     ) -> CallToolResult {
         let execution = Arc::clone(&self.execution);
         // A blocking thread: ports are synchronous, and an append must not be cancelled half-way.
@@ -64,22 +75,111 @@ impl Server {
             .await
             .unwrap_or_else(|_| call::crashed())
     }
+
+    /// Looks something up, on a blocking thread as well.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        look_up: impl FnOnce(&dyn Execution) -> T + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        let execution = Arc::clone(&self.execution);
+        let found = tokio::task::spawn_blocking(move || look_up(&*execution)).await;
+        found.map_err(|_| ErrorData::internal_error("the request failed inside WorkRail", None))
+    }
+
+    /// The result as this client asked for it.
+    fn finished(&self, era: Era, mut result: CallToolResult) -> CallToolResponse {
+        match self.execution.structured_content() {
+            StructuredContent::Omitted => {}
+            StructuredContent::Served => call::add_structured_content(&mut result),
+        }
+        era.sign(&mut result.meta);
+        result.into()
+    }
+
+    async fn folder(
+        &self,
+        tool: ToolName,
+        arguments: Option<&Map<String, Value>>,
+        context: &RequestContext<RoleServer>,
+    ) -> Folder {
+        let names_folder = |given: &Map<String, Value>| {
+            let is_one = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+            given.iter().any(|(name, value)| repair::plain(name) == "workspacepath" && is_one(value))
+        };
+        if !catalogue::takes_workspace(tool) || arguments.is_some_and(names_folder) {
+            return Folder::Settled;
+        }
+        match self.roots.first(&context.peer).await {
+            Some(root) => Folder::Root(root),
+            // A session remembers the folder that it was started in.
+            None if tool != ToolName::ContinueWorkflow && !has_roots(context) => Folder::Unknown,
+            None => Folder::Settled,
+        }
+    }
+}
+
+/// Which lifecycle a request belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Era {
+    /// The client opened with `initialize` and knows the server from there.
+    Handshake,
+    /// Every request stands for itself, and every result says who answered.
+    Stateless,
+}
+
+impl Era {
+    fn of(context: &RequestContext<RoleServer>) -> Self {
+        match context.meta.protocol_version() {
+            Some(_) => Self::Stateless,
+            None => Self::Handshake,
+        }
+    }
+
+    fn sign(self, meta: &mut Option<MetaObject>) {
+        match self {
+            Self::Handshake => {}
+            Self::Stateless => {
+                let info = json!({ "name": NAME, "version": VERSION });
+                meta.get_or_insert_with(MetaObject::new).0.insert(SERVER_INFO_KEY.to_owned(), info);
+            }
+        }
+    }
+}
+
+/// Whether the revision and the transport have roots, whatever the client offers.
+fn has_roots(context: &RequestContext<RoleServer>) -> bool {
+    let is_http = context.extensions.get::<axum::http::request::Parts>().is_some();
+    Era::of(context) == Era::Handshake && !is_http
 }
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_instructions(INSTRUCTIONS);
-        info.server_info = Implementation::new("workrail", env!("CARGO_PKG_VERSION"));
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_prompts().enable_completions().build();
+        let mut info = ServerConfig::new(capabilities).with_instructions(INSTRUCTIONS);
+        info.server_info = Implementation::new(NAME, VERSION);
         info
     }
 
     async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(catalogue::tools(|tool| self.execution.offers(tool))))
+        let structured_content = self.execution.structured_content();
+        let tools = catalogue::tools(|tool| self.execution.offers(tool), structured_content);
+        let mut listed = ListToolsResult::with_all_items(tools);
+        let era = Era::of(&context);
+        era.sign(&mut listed.meta);
+        match era {
+            Era::Handshake => Ok(listed),
+            Era::Stateless => Ok(listed.with_ttl_ms(UNCHANGING_TTL_MS)),
+        }
+    }
+
+    async fn discover(&self, _context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let versions = self.supported_protocol_versions().into_owned();
+        Ok(DiscoverResult::from_server_info(versions, self.get_info()).with_ttl_ms(UNCHANGING_TTL_MS))
     }
 
     async fn call_tool(
@@ -94,19 +194,56 @@ impl ServerHandler for Server {
             let message = format!("unknown tool `{}`; the tools are {known}", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };
-        let arguments = request.arguments;
+        let (arguments, era) = (request.arguments, Era::of(&context));
         if let Some(Ambiguity(reason)) = ambiguity(&context) {
-            return Ok(call::refused(tool, arguments.unwrap_or_default(), reason).into());
+            let refused = call::refused(tool, arguments.unwrap_or_default(), reason);
+            return Ok(self.finished(era, refused));
         }
-        let names_folder = |given: &Map<String, Value>| {
-            let is_one = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-            given.iter().any(|(name, value)| repair::plain(name) == "workspacepath" && is_one(value))
-        };
-        let folder = match catalogue::takes_workspace(tool) && !arguments.as_ref().is_some_and(names_folder) {
-            true => self.roots.first(&context.peer).await,
-            false => None,
-        };
-        Ok(self.call(tool, arguments, folder).await.into())
+        let folder = self.folder(tool, arguments.as_ref(), &context).await;
+        Ok(self.finished(era, self.call(tool, arguments, folder).await))
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let folder = self.roots.first(&context.peer).await;
+        let prompts = self.blocking(|execution| prompts::list(execution, folder)).await?;
+        let mut listed = ListPromptsResult::with_all_items(prompts);
+        Era::of(&context).sign(&mut listed.meta);
+        Ok(listed)
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let folder = self.roots.first(&context.peer).await;
+        let given = request.arguments.unwrap_or_default();
+        let name = request.name;
+        let got = self.blocking(move |execution| prompts::get(execution, &name, &given, folder)).await?;
+        got.map(|mut prompt| {
+            Era::of(&context).sign(&mut prompt.meta);
+            prompt.into()
+        })
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let Reference::Prompt(prompt) = request.r#ref else { return Ok(CompleteResult::default()) };
+        let folder = self.roots.first(&context.peer).await;
+        let ArgumentInfo { name, value, .. } = request.argument;
+        let completion = self
+            .blocking(move |execution| prompts::complete(execution, &prompt.name, &name, &value, folder))
+            .await?;
+        let mut result = CompleteResult::new(completion);
+        Era::of(&context).sign(&mut result.meta);
+        Ok(result)
     }
 
     async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
@@ -114,14 +251,6 @@ impl ServerHandler for Server {
     }
 
     // The SDK answers the lists that it knows with empty ones. A method that is not offered says so.
-
-    async fn list_prompts(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
-    }
 
     async fn list_resources(
         &self,
@@ -139,14 +268,6 @@ impl ServerHandler for Server {
         Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>())
     }
 
-    async fn complete(
-        &self,
-        _request: CompleteRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<CompleteResult, ErrorData> {
-        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
-    }
-
     /// The SDK hands over what it could not read as a method that it knows; a method of ours that comes here
     /// has the wrong parameters, and "method not found" would be a lie.
     async fn on_custom_request(
@@ -157,7 +278,9 @@ impl ServerHandler for Server {
         let has_handshake = context.meta.protocol_version().is_none();
         let expected = match request.method.as_str() {
             "tools/call" => "`name` as text and `arguments` as an object",
-            "tools/list" => "at most a `cursor`",
+            "tools/list" | "prompts/list" => "at most a `cursor`",
+            "prompts/get" => "`name` as text and `arguments` as an object of texts",
+            "completion/complete" => "`ref` to a prompt and `argument` with `name` and `value`",
             "initialize" if has_handshake => "`protocolVersion`, `capabilities` and `clientInfo`",
             _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
         };

@@ -1,6 +1,6 @@
 //! What can be run: the answers of `list_workflows` and `inspect_workflow`, and the order of sources (G90).
 //!
-//! Both channels are complete (G72): `text` says in words what the members say as data. The schemas stay
+//! `text` says in words what the members say as data (G72). The schemas stay
 //! flat, without unions and references, because some clients drop a whole server otherwise.
 
 use schemars::JsonSchema;

@@ -19,6 +19,9 @@ use crate::name::{StepId, WorkflowId};
 use crate::preferences::{NextIntent, Preferences, RunStatus};
 use crate::tool::ToolName;
 
+/// The member of a tool result's `_meta` that holds the whole reply as data (G72).
+pub const META_KEY: &str = "workrail/reply";
+
 /// Stands for a token in a stored reply. Authored text cannot contain one: NUL is replaced there.
 pub const STATE_TOKEN_MARK: &str = "\u{0}state\u{0}";
 pub const ACK_TOKEN_MARK: &str = "\u{0}ack\u{0}";
@@ -190,6 +193,8 @@ pub enum WarningCode {
     PreferencesPending,
     /// Arguments were understood although they were sent in another form, or were ignored.
     ArgumentsAdjusted,
+    /// The call names no folder and the client cannot be asked for it, so the server's own folder was used.
+    WorkspaceAssumed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -28,6 +28,28 @@ pub fn truncate_with_marker(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}{marker}", &text[..keep]))
 }
 
+/// Whether a character steers a terminal, reorders a line or hides in it: controls, marks, overrides and isolates of
+/// direction, separators that are no newline, and what takes no space. Joiners stay: scripts and emoji need them.
+pub fn is_harmful(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{61c}'
+        | '\u{200b}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'
+        | '\u{2066}'..='\u{2069}'
+        | '\u{feff}' => true,
+        other => other.is_control(),
+    }
+}
+
+/// Text for the eyes of people and models: every harmful character is replaced (G76).
+pub fn clean(text: &str) -> String {
+    text.replace("\r\n", "\n").chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c }).collect()
+}
+
 /// Text of at most `MAX` UTF-8 bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
@@ -110,6 +132,19 @@ mod tests {
     #[test]
     fn a_budget_below_the_marker_cuts_the_marker() {
         assert_eq!(truncate_with_marker("abcdefgh", 4), "\n\n[T");
+    }
+
+    #[test]
+    fn what_steers_reorders_or_hides_is_replaced_and_joiners_stay() {
+        let table = [
+            ("a\tb\r\nc", "a\tb\nc"),
+            ("\u{1b}[31mred\r", "\u{fffd}[31mred\u{fffd}"),
+            ("\u{202e}\u{2066}\u{feff}\u{9b}", "\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+            ("👩\u{200d}🚀 ن\u{200c}", "👩\u{200d}🚀 ن\u{200c}"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(clean(text), expected);
+        }
     }
 
     #[test]

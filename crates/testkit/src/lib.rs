@@ -12,3 +12,4 @@ pub mod mcp_client;
 pub mod memory;
 pub mod monitor;
 pub mod volatile;
+pub mod wire;

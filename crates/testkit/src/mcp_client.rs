@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use workrail_model::placeholder::{A_NUMBER, TRUE_OR_FALSE, is_placeholder};
+use workrail_model::reply::META_KEY;
 
 /// A server process and its pipes.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub struct McpClient {
 /// The result of one tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolReply {
+    /// All of the reply as data.
     pub structured: Value,
     pub text: String,
     pub is_error: bool,
@@ -204,6 +206,11 @@ fn all_text(content: &Value) -> String {
     items.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n\n")
 }
 
+/// The data of a tool result, which is where programs find it; null where there is none.
+pub fn reply_data(result: &Value) -> &Value {
+    &result["_meta"][META_KEY]
+}
+
 impl ToolReply {
     fn read(line: &str) -> Self {
         let mut response: BTreeMap<String, Box<RawValue>> =
@@ -211,7 +218,7 @@ impl ToolReply {
         let raw = response.remove("result").unwrap_or_else(|| panic!("a protocol error: {line}"));
         let result: Value = serde_json::from_str(raw.get()).expect("a raw value is JSON");
         Self {
-            structured: result["structuredContent"].clone(),
+            structured: reply_data(&result).clone(),
             text: all_text(&result["content"]),
             is_error: result["isError"] == true,
             raw: raw.get().to_owned(),

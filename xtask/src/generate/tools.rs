@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
+use workrail_mcp::StructuredContent;
 use workrail_model::discovery::{WorkflowInspection, WorkflowList};
 use workrail_model::read_run::ReadRunBody;
 use workrail_model::reply::ReplyBody;
@@ -16,10 +17,10 @@ use crate::artifact::{Artifact, MARK};
 pub(super) fn artifacts() -> Result<Vec<Artifact>> {
     let mut artifacts = Vec::new();
     let mut page = format!(
-        "<!-- {MARK} -->\n# MCP tools\n\nServed by `workrail mcp`. The full schema of a reply is \
-         `schemas/mcp/reply.json`.\n"
+        "<!-- {MARK} -->\n# MCP tools\n\nServed by `workrail mcp`. A reply's data is in its `_meta[\"workrail/reply\"]`; \
+         the schema is `schemas/mcp/reply.json`.\n"
     );
-    for tool in workrail_mcp::catalogue::tools(|_| true) {
+    for tool in workrail_mcp::catalogue::tools(|_| true, StructuredContent::Omitted) {
         let name = tool.name.to_string();
         let description = tool.description.as_deref().unwrap_or_default();
         // Writing to a String cannot fail.
@@ -38,18 +39,17 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
         });
         artifacts.push(file(&format!("schemas/mcp/{name}.json"), &value)?);
     }
-    let reply =
-        "The structured content of a reply of start_workflow, continue_workflow and checkpoint_workflow.";
+    let reply = "The data of a reply of start_workflow, continue_workflow and checkpoint_workflow.";
     artifacts.push(file("schemas/mcp/reply.json", &schemas::of::<ReplyBody>(reply)?)?);
-    let list = "The structured content of an answer of list_workflows.";
+    let list = "The data of an answer of list_workflows.";
     artifacts.push(file("schemas/mcp/workflows.json", &schemas::of::<WorkflowList>(list)?)?);
-    let inspection = "The structured content of an answer of inspect_workflow.";
+    let inspection = "The data of an answer of inspect_workflow.";
     artifacts.push(file("schemas/mcp/inspection.json", &schemas::of::<WorkflowInspection>(inspection)?)?);
-    let resume = "The structured content of an answer of resume_session.";
+    let resume = "The data of an answer of resume_session.";
     artifacts.push(file("schemas/mcp/resume.json", &schemas::of::<ResumeBody>(resume)?)?);
-    let run = "The structured content of an answer of read_run.";
+    let run = "The data of an answer of read_run.";
     artifacts.push(file("schemas/mcp/run.json", &schemas::of::<ReadRunBody>(run)?)?);
-    let session = "The structured content of answers about a session without a run.";
+    let session = "The data of answers about a session without a run.";
     artifacts.push(file("schemas/mcp/session.json", &schemas::of::<SessionBody>(session)?)?);
     artifacts.push(Artifact { path: "docs/reference/tools.md".to_owned(), content: page });
     Ok(artifacts)

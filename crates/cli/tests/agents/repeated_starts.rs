@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
-use workrail_testkit::mcp_client::ToolReply;
+use workrail_testkit::mcp_client::{ToolReply, reply_data};
 
 use crate::support::{Agent, contents, events, home_with};
 
@@ -166,7 +166,7 @@ fn figure_a_start_without_a_key_whose_outcome_is_unknown_is_looked_for_and_not_r
         let answer = start_traced(&home, "fsync", &format!("error=EIO:when={when}"), &unkeyed);
         // The first ones belong to the start of the server, which then does not serve.
         let Some(answer) = answer else { continue };
-        let said = &answer["result"]["structuredContent"];
+        let said = reply_data(&answer["result"]);
         if answer["result"]["isError"] != true {
             break;
         }

@@ -176,20 +176,16 @@ fn compiled_text(kept: &CompiledWarning) -> String {
 fn text(body: &WorkflowInspection) -> String {
     let call = format!("start_workflow {{\"workflowId\":\"{}\"}}", body.workflow_id);
     let mut text = within(&metadata(body), METADATA_BYTES_MAX, |left| {
-        format!("… {} more of these facts are in the structured part.", left)
+        format!("… {left} more facts are left out of this text.")
     });
     if body.mode == InspectMode::Preview {
         let lines: Vec<String> = body.plan.iter().map(outline::line).collect();
         text.push_str("\nPlan:\n");
         let max = DISCOVERY_TEXT_BYTES_MAX.saturating_sub(text.len() + call.len() + 300);
         text.push_str(&within(&lines, max, |left| {
-            format!(
-                "… {} of {} lines are left out here; `plan` in the structured part has all.",
-                left,
-                lines.len()
-            )
+            format!("… {left} of {} lines are left out of this text.", lines.len())
         }));
-        text.push_str("Prompts are delivered one step at a time in a run; `plan[].prompt` has them all.\n");
+        text.push_str("Prompts are delivered one step at a time in a run.\n");
     } else {
         text.push_str("\nThe plan: inspect_workflow with \"mode\":\"preview\".\n");
     }

@@ -5,6 +5,7 @@
 
 use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
+use workrail_model::text::clean;
 
 use super::graph::{self, Extent, Strokes};
 use super::sections::{self, Fact, Section, Span};
@@ -94,14 +95,14 @@ impl Page {
     }
 
     fn quote(&mut self, text: &str) {
-        for line in words::clean(text).trim_end().lines() {
+        for line in clean(text).trim_end().lines() {
             self.line(format!("> {line}").trim_end());
         }
         self.blank();
     }
 
     fn fence(&mut self, language: &str, text: &str) {
-        let text = words::clean(text);
+        let text = clean(text);
         let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
         let fence = "`".repeat((longest + 1).max(3));
         self.line(&format!("{fence}{language}\n{}\n{fence}", text.trim_end()));
@@ -278,7 +279,7 @@ fn joined(text: &str) -> String {
 /// Text with nothing in it that Markdown or HTML would take for itself.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in words::clean(text).chars() {
+    for c in clean(text).chars() {
         if matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '~' | '&' | '!') {
             escaped.push('\\');
         }

@@ -7,6 +7,7 @@ use workrail_model::capability::{Provenance, UseResult};
 use workrail_model::event::{EdgeCauseKind, NodeKind};
 use workrail_model::preferences::{Preferences, RunStatus};
 use workrail_model::reason::Reason;
+use workrail_model::text::clean;
 
 use super::sections::Tone;
 use super::{
@@ -197,25 +198,7 @@ pub fn json(value: &Value) -> String {
     format!("{value:#}")
 }
 
-/// Whether a character makes a line read differently from what it holds: marks, overrides and isolates of
-/// direction, separators that are no newline, and what takes no space. Joiners stay: scripts and emoji need them.
-pub fn misleads(c: char) -> bool {
-    matches!(c,
-        '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'
-        | '\u{2066}'..='\u{2069}' | '\u{feff}')
-}
-
-/// Text for people's eyes: what would steer a terminal, reorder the line or hide in it is replaced.
-pub fn clean(text: &str) -> String {
-    let harmless = |c: char| match c {
-        '\n' | '\t' => c,
-        _ if c.is_control() || misleads(c) => '\u{fffd}',
-        _ => c,
-    };
-    text.replace("\r\n", "\n").chars().map(harmless).collect()
-}
-
-/// The same on one line.
+/// Clean text on one line.
 pub fn one_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -13,7 +13,7 @@ use super::is_nothing;
 
 /// A corrected call is shown whole up to this size; beyond it, long texts are named instead.
 const SHOWN_BYTES_MAX: usize = 4096;
-/// In the structured part, up to this size: what was sent is not lost by following the correction.
+/// In the data of the reply, up to this size: what was sent is not lost by following the correction.
 const WHOLE_BYTES_MAX: usize = 32 * 1024;
 const LONG_TEXT_BYTES: usize = 400;
 /// What is left of a value that was too large to be taken.

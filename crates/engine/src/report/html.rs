@@ -5,11 +5,12 @@
 
 use maud::{Markup, PreEscaped, html};
 use workrail_core::report::sections::{self, Fact};
-use workrail_core::report::words::{self, clean};
+use workrail_core::report::words;
 use workrail_core::report::{
     Artifact, Attempt, Body, NodeReport, Output, Report, RunReport, Shown, Standing, StepReport, shown,
 };
 use workrail_model::event::NodeKind;
+use workrail_model::text::clean;
 
 use super::{notes, svg};
 use crate::html::{Links, badges, banner, chip, code, facts, page, spans, table, toned};

@@ -6,7 +6,7 @@
 
 use ammonia::Builder;
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
-use workrail_core::report::words::clean;
+use workrail_model::text::clean;
 
 /// Structure of text and nothing that acts, loads or leads away.
 const TAGS: [&str; 27] = [

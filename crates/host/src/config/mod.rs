@@ -97,6 +97,7 @@ pub fn variable(key: Key) -> Option<&'static EnvVar> {
         Key::LogFilter => &env_vars::LOG,
         Key::Autonomy => &env_vars::AUTONOMY,
         Key::RiskPolicy => &env_vars::RISK_POLICY,
+        Key::RepliesStructured => &env_vars::STRUCTURED_REPLIES,
         Key::RetentionTtl => &env_vars::RETENTION_DAYS,
         Key::SourcePaths => &env_vars::STORAGE_PATH,
         Key::SourcePlugins => &env_vars::PLUGINS,

@@ -21,7 +21,7 @@ use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use workrail_mcp::http::{self, Sessions};
+use workrail_mcp::http::{self, Lifetime};
 use workrail_mcp::{Authentication, LoopbackAddress, stdio};
 
 #[derive(Clone)]
@@ -34,9 +34,9 @@ fn main() -> ExitCode {
         None => stdio::serve_handler(handler),
         Some(address) => {
             let address: LoopbackAddress = address.parse().expect("the argument is a loopback address");
-            http::serve_handler(handler, Sessions::Kept, address, Authentication::None, |url| {
-                eprintln!("listening on {url}")
-            })
+            let listening = |url: &str| eprintln!("listening on {url}");
+            let lifetime = Lifetime::UntilSignal;
+            http::serve_handler(handler, address, Authentication::None, lifetime, listening)
         }
     };
     match served {
@@ -162,6 +162,10 @@ impl Fixtures {
         arguments: &Map<String, Value>,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
+        // Over HTTP nobody is there to be asked: every request represents itself, as in the server that is shipped.
+        if context.extensions.get::<axum::http::request::Parts>().is_some() {
+            return Err(ErrorData::invalid_request("this client cannot be asked", None));
+        }
         let request: ServerRequest = parsed(self.filled(&fixture["ask"], arguments))?;
         let answer = context.peer.send_request(request).await;
         let answer = answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;

@@ -78,6 +78,7 @@ keys! {
     LogFilter = "log.filter",
     Autonomy = "preferences.autonomy",
     RiskPolicy = "preferences.risk_policy",
+    RepliesStructured = "replies.structured",
     RetentionTtl = "retention.ttl_days",
     SourceGit = "sources.git",
     SourcePaths = "sources.paths",
@@ -145,6 +146,10 @@ impl Key {
                  alone can give, or never stop and disclose."
             }
             Self::RiskPolicy => "How early to warn in runs for which nobody chose; never what is required.",
+            Self::RepliesStructured => {
+                "Whether replies also have `structuredContent`, and tools an output schema. For programs that need them: \
+                 hosts that find structured content show it to the model in place of the text."
+            }
             Self::RetentionTtl => {
                 "How many days after its last event a finished session may be removed by `workrail store gc`."
             }
@@ -176,6 +181,7 @@ impl Key {
                 ValueKind::Choice(&const { [TokenEncoding::V2.as_str(), TokenEncoding::V1.as_str()] })
             }
             Self::ApprovalsRefuseDescendants
+            | Self::RepliesStructured
             | Self::ToolsCheckpoint
             | Self::ToolsExecution
             | Self::ToolsResume
@@ -199,7 +205,9 @@ impl Key {
             Self::SourcePaths | Self::SourcePlugins => Some(Value::List(Vec::new())),
             Self::TokenEncoding => text(TokenEncoding::default().as_str()),
             Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume => Some(Value::Switch(true)),
-            Self::ApprovalsRefuseDescendants | Self::ToolsStartSession => Some(Value::Switch(false)),
+            Self::ApprovalsRefuseDescendants | Self::RepliesStructured | Self::ToolsStartSession => {
+                Some(Value::Switch(false))
+            }
         }
     }
 
@@ -216,6 +224,7 @@ impl Key {
             Self::SourceGit | Self::SourcePaths | Self::SourcePlugins => {
                 Applies::AtRestart(RestartTrigger::WorkflowSources)
             }
+            Self::RepliesStructured => Applies::AtRestart(RestartTrigger::ToolSchema),
             Self::ToolsExecution => Applies::AtRestart(RestartTrigger::ToolSet),
             Self::ToolsCheckpoint | Self::ToolsResume | Self::ToolsStartSession => {
                 Applies::AtRestart(RestartTrigger::FeatureFlags)

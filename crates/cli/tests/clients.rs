@@ -1,0 +1,421 @@
+//! What clients send and what they get, through the real binary: text for the model and data for programs, messages that
+//! are odd or too long, prompts, and what an HTTP server does about clients that are slow, many or gone.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::reply_data;
+use workrail_testkit::wire::{Http, Piped, command, initialize, start_call, stateless};
+
+fn new_home() -> Home {
+    Home::new(env!("CARGO_BIN_EXE_workrail"))
+}
+
+fn opened(home: &Home) -> Piped {
+    let mut server = Piped::start(home);
+    server.open();
+    server
+}
+
+fn request(id: u64, method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+fn call(id: u64, tool: &str, arguments: &Value) -> Value {
+    request(id, "tools/call", &json!({ "name": tool, "arguments": arguments }))
+}
+
+/// The text that a model is shown.
+fn text(answer: &Value) -> String {
+    let items = answer["result"]["content"].as_array().unwrap();
+    items.iter().map(|item| item["text"].as_str().unwrap()).collect::<Vec<_>>().join("\n\n")
+}
+
+#[test]
+fn a_result_has_its_text_once_and_its_data_beside_it() {
+    let home = new_home();
+    let mut server = opened(&home);
+    let started = server.ask(&start_call(1));
+    let result = &started["result"];
+    assert!(result.get("structuredContent").is_none(), "{result}");
+    let data = reply_data(result);
+    assert_eq!(data["isComplete"], false, "{data}");
+    assert_eq!(data["text"], text(&started));
+    let prompt = data["pending"]["prompt"].as_str().unwrap();
+    assert_eq!(text(&started).matches(prompt).count(), 1, "the prompt is in the text once");
+
+    let refused = server.ask(&call(2, "continue_workflow", &json!({ "ackToken": "no-token" })));
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
+    assert!(refused["result"].get("structuredContent").is_none(), "{refused}");
+    let data = reply_data(&refused["result"]);
+    assert_eq!((&data["code"], &data["text"]), (&json!("TOKEN_INVALID_FORMAT"), &json!(text(&refused))));
+
+    let listed = server.ask(&request(3, "tools/list", &json!({})));
+    for tool in listed["result"]["tools"].as_array().unwrap() {
+        assert!(tool.get("outputSchema").is_none(), "{tool}");
+    }
+    assert!(server.close().0.success());
+}
+
+#[test]
+fn structured_content_is_served_to_those_who_ask_and_does_not_repeat_the_prompt() {
+    let home = new_home();
+    home.write(&home.config(), "[replies]\nstructured = true\n");
+    for home in [home, new_home().with("WORKRAIL_STRUCTURED_REPLIES", "true")] {
+        let mut server = opened(&home);
+        let listed = server.ask(&request(1, "tools/list", &json!({})));
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        let tool = tools.iter().find(|tool| tool["name"] == "start_workflow").unwrap();
+        for member in ["text", "warnings", "run", "pending", "code", "retry"] {
+            assert!(tool["outputSchema"]["properties"][member].is_object(), "{member}: {tool}");
+        }
+        let started = server.ask(&start_call(2));
+        let (data, structured) = (reply_data(&started["result"]), &started["result"]["structuredContent"]);
+        assert_eq!((&structured["text"], &structured["run"]), (&data["text"], &data["run"]));
+        assert!(data["pending"]["prompt"].is_string(), "{data}");
+        assert!(structured["pending"].get("prompt").is_none(), "{structured}");
+        assert_eq!(structured["pending"]["stepId"], data["pending"]["stepId"]);
+        let refused = server.ask(&call(3, "continue_workflow", &json!({ "ackToken": "no-token" })));
+        assert_eq!(&refused["result"]["structuredContent"], reply_data(&refused["result"]));
+        assert!(server.close().0.success());
+    }
+}
+
+#[test]
+fn a_call_over_the_line_limit_is_answered_under_its_id() {
+    let home = new_home();
+    let mut server = opened(&home);
+    let notes = "n".repeat(5 * 1024 * 1024);
+    let params = format!(
+        r#"{{"name":"continue_workflow","arguments":{{"id":1,"output":{{"notesMarkdown":"\"id\":3}}{notes}"}}}}}}"#
+    );
+    // As the Python, the TypeScript and a careless client write it.
+    for line in [
+        format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#),
+        format!(r#"{{"method":"tools/call","params":{params},"jsonrpc":"2.0","id":7}}"#),
+        format!(r#"{{"method":"tools/call", "params":{params}, "id": 7, "jsonrpc":"2.0"}}"#),
+    ] {
+        server.say(line);
+        let answer = server.hear();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32600)), "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains("longer than"), "{answer}");
+    }
+    // A notification is not answered, and what cannot be read is answered without an id.
+    server.say(format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{"a":"{notes}"}}}}"#));
+    server.say(format!("[{notes}"));
+    let answer = server.hear();
+    assert!(answer.get("id").is_none() && answer["error"]["code"] == -32600, "{answer}");
+    assert_eq!(reply_data(&server.ask(&start_call(8))["result"])["isComplete"], false);
+    assert!(server.close().0.success());
+}
+
+#[test]
+fn an_id_that_no_answer_can_name_is_answered_and_not_dropped() {
+    let home = new_home();
+    let mut server = opened(&home);
+    let http = Http::start(&home);
+    for id in ["null", "1.5", "true", "{}"] {
+        let message = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#);
+        server.say(&message);
+        let answer = server.hear();
+        assert!(answer.get("id").is_none() && answer["error"]["code"] == -32600, "{id}: {answer}");
+        let answer = http.post("", &message);
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!(-32600)), "{id}");
+    }
+    assert!(server.close().0.success());
+    assert!(http.end("TERM").success());
+}
+
+/// Three requests, one of them refused, and a notification.
+fn batch() -> String {
+    json!([
+        request(1, "tools/list", &json!({})),
+        { "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": 1, "progress": 1 } },
+        start_call(2),
+        { "jsonrpc": "2.0", "id": 3, "method": "initialize", "params": {} },
+    ])
+    .to_string()
+}
+
+fn check_batch(answers: &Value) {
+    let mut answers = answers.as_array().unwrap_or_else(|| panic!("{answers}")).clone();
+    answers.sort_by_key(|answer| answer["id"].as_u64());
+    let ids: Vec<_> = answers.iter().map(|answer| answer["id"].as_u64()).collect();
+    assert_eq!(ids, [Some(1), Some(2), Some(3)]);
+    assert!(answers[0]["result"]["tools"].is_array());
+    assert_eq!(reply_data(&answers[1]["result"])["isComplete"], false);
+    assert_eq!(answers[2]["error"]["code"], -32600);
+}
+
+#[test]
+fn a_batch_is_answered_by_one_array() {
+    let home = new_home();
+    let mut server = Piped::start(&home);
+    assert_eq!(server.ask(&initialize(0, "2025-03-26"))["result"]["protocolVersion"], "2025-03-26");
+    server.say(r#"[{"jsonrpc":"2.0","method":"notifications/initialized"}]"#);
+    server.say(batch());
+    check_batch(&server.hear());
+    server.say("[]");
+    assert_eq!(server.hear()["error"]["code"], -32600);
+    assert!(server.close().0.success());
+
+    let http = Http::start(&home);
+    let header = "MCP-Protocol-Version: 2025-03-26\r\n";
+    check_batch(&http.post(header, &batch()).json());
+    let noted = http.post(header, r#"[{"jsonrpc":"2.0","method":"notifications/initialized"}]"#);
+    assert_eq!((noted.status, noted.body.as_str()), (202, ""));
+    assert_eq!(http.post(header, "[]").status, 400);
+    assert!(http.end("TERM").success());
+}
+
+#[test]
+fn media_types_have_no_case_and_anything_is_acceptable() {
+    let home = new_home();
+    let http = Http::start(&home);
+    let message = start_call(1).to_string();
+    for (content_type, accept, status) in [
+        ("Application/JSON; charset=UTF-8", "Accept: Application/Json, Text/Event-Stream\r\n", 200),
+        ("application/json", "Accept: application/json\r\nAccept: text/event-stream\r\n", 200),
+        ("application/json", "Accept: */*\r\n", 200),
+        ("application/json", "", 200),
+        ("application/json", "Accept: image/png\r\n", 406),
+        ("text/plain", "Accept: */*\r\n", 415),
+    ] {
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {{address}}\r\nContent-Type: {content_type}\r\n{accept}{}",
+            http.authorization
+        );
+        let answer = http.exchange(&head, message.as_bytes());
+        assert_eq!(answer.status, status, "{content_type} {accept}: {}", answer.body);
+    }
+    assert!(http.end("TERM").success());
+}
+
+#[test]
+fn a_client_that_does_not_finish_its_request_is_not_waited_for() {
+    let home = new_home();
+    let http = Http::start(&home);
+    let head = format!("POST /mcp HTTP/1.1\r\nHost: {}\r\n{}", http.address, http.authorization);
+    let begun = Instant::now();
+    let mut streams: Vec<TcpStream> =
+        [String::new(), head.clone(), format!("{head}Content-Length: 100\r\n\r\n{{")]
+            .iter()
+            .map(|sent| {
+                let mut stream = TcpStream::connect(&http.address).unwrap();
+                stream.write_all(sent.as_bytes()).unwrap();
+                stream
+            })
+            .collect();
+    let mut answers = streams.iter_mut().map(|stream| {
+        let mut answer = String::new();
+        // A connection that is reset has ended as well.
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    });
+    let [silent, half_a_head, half_a_body] = [(); 3].map(|()| answers.next().unwrap());
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert_eq!(silent, "");
+    assert!(half_a_head.is_empty() || half_a_head.starts_with("HTTP/1.1 408"), "{half_a_head}");
+    assert!(half_a_body.starts_with("HTTP/1.1 408"), "{half_a_body}");
+    assert_eq!(http.post("", &start_call(1).to_string()).status, 200);
+    assert!(http.end("TERM").success());
+}
+
+#[test]
+fn connections_are_bounded_and_the_next_one_waits_its_turn() {
+    let home = new_home();
+    let http = Http::start(&home);
+    let idle: Vec<TcpStream> = (0..256).map(|_| TcpStream::connect(&http.address).unwrap()).collect();
+    let mut next = TcpStream::connect(&http.address).unwrap();
+    let head = format!("GET / HTTP/1.1\r\nHost: {}\r\n{}", http.address, http.authorization);
+    write!(next, "{head}Connection: close\r\n\r\n").unwrap();
+    next.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let waited = next.read(&mut [0]).unwrap_err();
+    assert!(matches!(waited.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{waited}");
+    drop(idle);
+    next.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut answer = String::new();
+    next.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    assert!(http.end("TERM").success());
+}
+
+#[test]
+fn an_http_server_that_a_client_started_ends_with_it() {
+    let home = new_home();
+    let mut http =
+        Http::of_command(command(&home, &["--http", "127.0.0.1:0", "--no-auth"]).stdin(Stdio::piped()));
+    assert_eq!(http.post("", &start_call(1).to_string()).status, 200);
+    // The client's side of the pipe is closed when the client ends, however it ends.
+    drop(http.child.stdin.take());
+    assert!(http.child.wait().unwrap().success());
+
+    let (held, end) = std::io::pipe().unwrap();
+    drop(end);
+    let closed = Http::of_command(command(&home, &["--http", "127.0.0.1:0", "--no-auth"]).stdin(held));
+    assert_eq!(
+        closed.post("", &start_call(1).to_string()).status,
+        200,
+        "a closed pipe was not held by anybody"
+    );
+    assert!(closed.end("TERM").success());
+}
+
+#[test]
+fn a_call_without_a_folder_says_whose_folder_was_used_where_the_client_has_no_roots() {
+    let named = new_home();
+    let home = named.without("CLAUDE_PROJECT_DIR");
+    let http = Http::start(&home);
+    let warned = |answer: &Value| {
+        let said = text(answer).contains("`workspacePath` is missing");
+        let warnings = reply_data(&answer["result"])["warnings"].as_array().cloned().unwrap_or_default();
+        let warned = warnings.iter().any(|warning| warning["code"] == "WORKSPACE_ASSUMED");
+        assert_eq!(said, warned, "{answer}");
+        said
+    };
+    let here = home.project().to_str().unwrap().to_owned();
+    for tool in ["list_workflows", "start_workflow", "resume_session"] {
+        let mut arguments = json!({});
+        if tool == "start_workflow" {
+            arguments["workflowId"] = json!("wr.small_change");
+        }
+        let answer = http.post("", &call(1, tool, &arguments).to_string()).json();
+        assert!(warned(&answer) && text(&answer).contains(&here), "{tool}: {answer}");
+        arguments["workspacePath"] = json!(here);
+        assert!(!warned(&http.post("", &call(1, tool, &arguments).to_string()).json()), "{tool}");
+    }
+    assert!(http.end("TERM").success());
+
+    let list = json!({ "name": "list_workflows", "arguments": {} });
+    let mut server = Piped::start(&home);
+    assert!(warned(&server.ask(&stateless(1, "tools/call", list.clone()))));
+    server.close();
+    // Whoever starts a server on pipes starts it where it works, and one that names the project needs no note.
+    assert!(!warned(&opened(&home).ask(&call(1, "list_workflows", &json!({})))));
+    assert!(!warned(&Piped::start(&named).ask(&stateless(1, "tools/call", list))));
+}
+
+#[test]
+fn results_of_the_stateless_revision_name_the_server_and_how_long_they_hold() {
+    let home = new_home();
+    let mut server = Piped::start(&home);
+    let get = json!({ "name": "wr.small_change", "arguments": {} });
+    let complete = json!({ "ref": { "type": "ref/prompt", "name": "resume" }, "argument": { "name": "run", "value": "" } });
+    let list = json!({ "name": "list_workflows", "arguments": {} });
+    for (method, params, ttl) in [
+        ("server/discover", json!({}), Some(3_600_000)),
+        ("tools/list", json!({}), Some(3_600_000)),
+        ("prompts/list", json!({}), Some(0)),
+        ("prompts/get", get, None),
+        ("completion/complete", complete, None),
+        ("tools/call", list, None),
+    ] {
+        let answer = server.ask(&stateless(1, method, params));
+        let result = &answer["result"];
+        assert_eq!(
+            result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "workrail",
+            "{method}: {answer}"
+        );
+        assert_eq!(result["ttlMs"].as_u64(), ttl, "{method}: {answer}");
+    }
+    assert!(server.close().0.success());
+    let mut server = opened(&home);
+    let listed = server.ask(&request(1, "tools/list", &json!({})));
+    assert!(listed["result"].get("_meta").is_none() && listed["result"].get("ttlMs").is_none());
+}
+
+#[test]
+fn words_of_others_cannot_steer_or_reorder_what_is_shown() {
+    let home = new_home();
+    let mut server = opened(&home);
+    let goal = "tidy \u{1b}[31m up \u{202e}dlrow\u{7}";
+    let started =
+        server.ask(&call(1, "start_workflow", &json!({ "workflowId": "wr.small_change", "goal": goal })));
+    let mut ask = reply_data(&started["result"])["nextCall"]["arguments"].clone();
+    ask["output"]["notesMarkdown"] = json!("done \u{9b}2J \u{2066}quietly");
+    let answers = [
+        server.ask(&call(2, "continue_workflow", &ask)),
+        server.ask(&call(3, "resume_session", &json!({ "query": "tidy" }))),
+        server.ask(&call(4, "read_run", &json!({ "run": ask["run"] }))),
+        server.ask(&call(5, "start_workflow", &json!({ "workflowId": "wr.no\u{202e}pe", "goal": goal }))),
+        started,
+    ];
+    for answer in answers {
+        let shown = text(&answer);
+        let harmful = |c: char| (c.is_control() && !"\n\t".contains(c)) || "\u{202e}\u{2066}".contains(c);
+        assert!(!shown.contains(harmful), "{shown:?}");
+        assert_eq!(reply_data(&answer["result"])["text"], shown);
+    }
+    assert!(server.close().0.success());
+}
+
+#[test]
+fn every_workflow_is_a_prompt_and_so_is_resuming() {
+    let home = new_home();
+    let mut server = opened(&home);
+    let listed = server.ask(&request(1, "prompts/list", &json!({})));
+    let prompts = listed["result"]["prompts"].as_array().unwrap();
+    let workflows = server.ask(&call(2, "list_workflows", &json!({})));
+    let workflows = reply_data(&workflows["result"])["workflows"].as_array().unwrap().clone();
+    let mut expected: Vec<&Value> =
+        workflows.iter().filter(|own| own["kind"] == "workflow").map(|own| &own["workflowId"]).collect();
+    expected.insert(0, &prompts[0]["name"]);
+    assert_eq!(prompts[0]["name"], "resume");
+    assert_eq!(prompts.iter().map(|prompt| &prompt["name"]).collect::<Vec<_>>(), expected);
+
+    let get = |server: &mut Piped, name: &str, arguments: Value| {
+        server.ask(&request(3, "prompts/get", &json!({ "name": name, "arguments": arguments })))
+    };
+    let shown =
+        |answer: &Value| answer["result"]["messages"][0]["content"]["text"].as_str().unwrap().to_owned();
+    let got = get(&mut server, "wr.small_change", json!({ "goal": "fix \"it\"", "mode": "guided" }));
+    assert_eq!(got["result"]["messages"][0]["role"], "user");
+    let arguments = json!({ "workflowId": "wr.small_change", "goal": "fix \"it\"", "mode": "guided" });
+    assert!(shown(&got).contains(&arguments.to_string()), "{got}");
+    let started = server.ask(&call(4, "start_workflow", &arguments));
+    let label = reply_data(&started["result"])["run"]["label"].as_str().unwrap().to_owned();
+
+    let got = get(&mut server, "resume", json!({ "run": label }));
+    assert!(shown(&got).contains(&json!({ "query": label }).to_string()), "{got}");
+    assert!(shown(&get(&mut server, "resume", json!({}))).contains("worked on last"));
+    for (name, arguments) in [
+        ("wr.nope", json!({})),
+        ("wr.small_change", json!({ "mode": "fast" })),
+        ("wr.small_change", json!({ "goal": 1 })),
+    ] {
+        let refused = get(&mut server, name, arguments);
+        assert_eq!(refused["error"]["code"], -32602, "{name}: {refused}");
+    }
+    assert_eq!(home.data().join("sessions").read_dir().unwrap().count(), 1, "a prompt changes nothing");
+
+    let mut complete = |prompt: &str, argument: &str, value: &str| {
+        let params = json!({ "ref": { "type": "ref/prompt", "name": prompt },
+                             "argument": { "name": argument, "value": value } });
+        let answer = server.ask(&request(5, "completion/complete", &params));
+        answer["result"]["completion"]["values"].clone()
+    };
+    assert_eq!(complete("resume", "run", ""), json!([label]));
+    assert_eq!(complete("resume", "run", &label[..3]), json!([label]));
+    assert_eq!(complete("resume", "run", "fix"), json!([label]), "words of the goal find it");
+    assert_eq!(complete("resume", "run", "zzzz"), json!([]));
+    assert_eq!(complete("wr.small_change", "mode", "g"), json!(["guided"]));
+    assert_eq!(complete("wr.small_change", "goal", "g"), json!([]));
+}
+
+#[test]
+fn prompts_follow_the_tools_that_are_switched_on() {
+    let names = |home: &Home| -> Vec<String> {
+        let listed = opened(home).ask(&request(1, "prompts/list", &json!({})));
+        let prompts = listed["result"]["prompts"].as_array().unwrap().clone();
+        prompts.iter().map(|prompt| prompt["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let home = new_home();
+    assert_eq!(names(&home.with("WORKRAIL_ENABLE_V2_TOOLS", "false")), ["resume"]);
+    assert!(!names(&home.with("WORKRAIL_ENABLE_RESUME", "false")).contains(&"resume".to_owned()));
+}

@@ -1,0 +1,96 @@
+//! Accepts connections for the HTTP server: a bounded number of them, and none waits for ever for its client.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+/// Connections at once. More wait until one is closed; each holds an open file.
+const CONNECTIONS_MAX: usize = 256;
+
+/// How long a client may take for the head of a request. A connection without one is closed after the same time.
+const HEAD_WAIT: Duration = Duration::from_secs(10);
+
+/// How long requests that are under way may take once the server is told to end.
+const END_WAIT: Duration = Duration::from_secs(5);
+
+/// When no connection can be accepted, for lack of open files as a rule.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Serves until `told_to_end` resolves and what is under way is answered.
+pub(crate) async fn serve(listener: TcpListener, routes: Router, told_to_end: impl Future<Output = ()>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (end, ending) = watch::channel(());
+    let (alive, mut all_ended) = mpsc::channel::<Infallible>(1);
+    let mut told_to_end = pin!(told_to_end);
+    loop {
+        let (stream, place) = tokio::select! {
+            accepted = accept(&listener, &places) => accepted,
+            () = &mut told_to_end => break,
+        };
+        let connection = Connection { ending: ending.clone(), _place: place, _alive: alive.clone() };
+        tokio::spawn(connection.serve(stream, routes.clone()));
+    }
+    drop((listener, end, alive));
+    // A client that never finishes its request must not keep the process.
+    let _ = timeout(END_WAIT, all_ended.recv()).await;
+}
+
+async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
+    // The semaphore is never closed.
+    let place = Arc::clone(places).acquire_owned().await.expect("there are places while the server runs");
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, place),
+            // The client left between its connecting and now.
+            Err(error) if is_of_client(&error) => {}
+            Err(error) => {
+                tracing::error!(%error, "no connection can be accepted");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn is_of_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind())
+}
+
+/// What one connection holds while it is open.
+struct Connection {
+    ending: watch::Receiver<()>,
+    _place: OwnedSemaphorePermit,
+    _alive: mpsc::Sender<Infallible>,
+}
+
+impl Connection {
+    async fn serve(mut self, stream: TcpStream, routes: Router) {
+        let serving = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_WAIT)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+        let mut serving = pin!(serving);
+        let served = tokio::select! {
+            served = serving.as_mut() => served,
+            // The sender is dropped when the server is to end.
+            _ = self.ending.changed() => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
+        };
+        if let Err(error) = served {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    }
+}
