@@ -3,6 +3,7 @@
 use workrail_core::decide::disclose;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
+use workrail_core::reply::children::finished_inside;
 use workrail_core::reply::recovery::{Reader, Recovering, Snapshots as _};
 use workrail_core::reply::{LongText, ReplyInput, ReplyMoment, StepExtras, render};
 use workrail_core::token::NodeFacts;
@@ -93,6 +94,8 @@ impl Reading<'_> {
             references: self.references(workflow, now.as_ref().map(|entry| &entry.source), workspace),
             warnings: self.standing_warnings(facts, at, now.map(|entry| entry.hash)),
             run_is_at: told.run_is_at(at.node),
+            open_tips: told.open_tips(at.node),
+            children: finished_inside(facts, at.node, &self.content),
             recap: told.recap(at.node),
             branches: told.branches(at.node),
             downstream: told.downstream(at.node),

@@ -5,11 +5,14 @@
 mod bounds;
 mod bundles;
 mod inspecting;
+mod left_behind;
 mod listing;
+mod numbering;
 mod overview;
 mod reading_runs;
 mod replies;
 mod reporting;
+mod resuming;
 mod rich;
 mod scene;
 mod schemas;
