@@ -10,6 +10,7 @@ mod lines;
 mod loopback;
 mod message;
 mod repair;
+mod resources;
 mod roots;
 mod runtime;
 mod server;

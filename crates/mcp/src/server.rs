@@ -9,6 +9,7 @@ use rmcp::model::{
     CompleteResult, CustomRequest, CustomResult, ErrorCode, Implementation, ListPromptsRequestMethod,
     ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
     ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestMethod, ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability,
     ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
@@ -19,6 +20,7 @@ use crate::call::{self, Execution};
 use crate::catalogue;
 use crate::message::Ambiguity;
 use crate::repair;
+use crate::resources;
 use crate::roots::Roots;
 
 const INSTRUCTIONS: &str = "WorkRail gives you a workflow one step at a time and keeps everything you do. \
@@ -64,12 +66,31 @@ impl Server {
             .await
             .unwrap_or_else(|_| call::crashed())
     }
+
+    /// Resources show what `read_run` returns, so they are there when it is.
+    fn has_resources(&self) -> bool {
+        self.execution.offers(ToolName::ReadRun)
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Execution) -> Result<T, ErrorData> + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        let execution = Arc::clone(&self.execution);
+        let crashed = |_| ErrorData::internal_error("the request failed inside WorkRail", None);
+        tokio::task::spawn_blocking(move || work(&*execution))
+            .await
+            .unwrap_or_else(|error| Err(crashed(error)))
+    }
 }
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_instructions(INSTRUCTIONS);
+        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        if self.has_resources() {
+            capabilities.resources = Some(ResourcesCapability::default());
+        }
+        let mut info = ServerConfig::new(capabilities).with_instructions(INSTRUCTIONS);
         info.server_info = Implementation::new("workrail", env!("CARGO_PKG_VERSION"));
         info
     }
@@ -128,7 +149,10 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+        match self.has_resources() {
+            true => self.blocking(resources::list).await,
+            false => Err(ErrorData::method_not_found::<ListResourcesRequestMethod>()),
+        }
     }
 
     async fn list_resource_templates(
@@ -136,7 +160,21 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>())
+        match self.has_resources() {
+            true => Ok(resources::templates()),
+            false => Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>()),
+        }
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        if !self.has_resources() {
+            return Err(ErrorData::method_not_found::<ReadResourceRequestMethod>());
+        }
+        Ok(self.blocking(move |execution| resources::read(execution, &request.uri)).await?.into())
     }
 
     async fn complete(
@@ -158,6 +196,7 @@ impl ServerHandler for Server {
         let expected = match request.method.as_str() {
             "tools/call" => "`name` as text and `arguments` as an object",
             "tools/list" => "at most a `cursor`",
+            "resources/read" if self.has_resources() => "`uri` as text",
             "initialize" if has_handshake => "`protocolVersion`, `capabilities` and `clientInfo`",
             _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
         };
