@@ -9,7 +9,7 @@ use workrail_core::project::SessionState;
 use workrail_core::render::prompt::title_without_secrets;
 use workrail_core::reply::recovery::{Reader, Recovering};
 use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, look_call, tips};
-use workrail_core::resume::{Query, Ranked, RecentRuns, RunCard, RunPlace, rank, snippet};
+use workrail_core::resume::{Fit, Query, Ranked, RecentRuns, RunCard, RunPlace, rank, snippet};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::health::SessionHealth;
@@ -21,6 +21,7 @@ use workrail_model::tool::ToolName;
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::cards::tip_of;
+use crate::drift::SOURCE_CHANGED;
 use crate::error;
 use crate::find::spelled_label;
 use crate::gate::Reading;
@@ -31,18 +32,36 @@ const GOAL_SHOWN_BYTES_MAX: usize = 200;
 /// Five excerpts and what is around them stay under 9 KB of text (G73).
 const SNIPPET_SHOWN_BYTES_MAX: usize = 700;
 
+/// Whether the first candidate is the one that is meant, as far as that can be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clarity {
+    Clear,
+    Doubtful,
+}
+
+/// Clear is what matches better than all others, and does not just come before them by recency.
+fn clarity(ranked: &[Offered]) -> Clarity {
+    let is_clear = match ranked {
+        [] => false,
+        [only] => only.fit.matches(),
+        [first, second, ..] => first.fit.matches() && first.fit != second.fit,
+    };
+    if is_clear { Clarity::Clear } else { Clarity::Doubtful }
+}
+
 /// A run that ranking chose.
 struct Offered {
     card: RunCard,
     why: Vec<MatchReason>,
     reason: String,
     words: Vec<String>,
+    fit: Fit,
 }
 
 impl From<Ranked<'_>> for Offered {
     fn from(ranked: Ranked<'_>) -> Self {
-        let Ranked { card, why, reason, words } = ranked;
-        Self { card: card.clone(), why, reason, words }
+        let Ranked { card, why, reason, words, fit } = ranked;
+        Self { card: card.clone(), why, reason, words, fit }
     }
 }
 
@@ -51,7 +70,7 @@ impl Reading<'_> {
         &self,
         request: &ResumeSession,
         workspace: Option<&WorkspacePath>,
-    ) -> Result<ResumeBody, Box<ErrorEnvelope>> {
+    ) -> Result<(ResumeBody, Clarity), Box<ErrorEnvelope>> {
         let query = self.query(request, workspace)?;
         let (ranked, searched_runs, mut unhealthy_sessions) = {
             let mut known = self.cards()?;
@@ -66,6 +85,7 @@ impl Reading<'_> {
             };
             (ranked, known.runs().count() as u64, known.unhealthy.len() as u64)
         };
+        let clarity = clarity(&ranked);
         let mut candidates = Vec::new();
         for offered in ranked {
             let is_named = offered.why.contains(&MatchReason::MatchedId);
@@ -84,7 +104,10 @@ impl Reading<'_> {
         }
         let next_call = candidates.first().and_then(|first| first.next_call.clone());
         let text = text(&candidates, query.has_words(), searched_runs, unhealthy_sessions);
-        Ok(ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call })
+        Ok((
+            ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call, step: None },
+            clarity,
+        ))
     }
 
     /// Why nothing was found under an id or a label: the session is damaged, or there is none.
@@ -155,7 +178,7 @@ impl Reading<'_> {
     }
 
     fn candidate(&self, offered: Offered, query: &Query) -> Result<Candidate, Box<ErrorEnvelope>> {
-        let Offered { card, why: why_matched, reason, words: matched_words } = offered;
+        let Offered { card, why: why_matched, reason, words: matched_words, fit: _ } = offered;
         self.look(card.session, |facts| {
             let tip = card.at.as_ref().map(|place| place.tip);
             let blank = Candidate {
@@ -176,6 +199,7 @@ impl Reading<'_> {
                 matched_words,
                 snippet: snippet(facts, tip, query, &self.content),
                 open_tips: Vec::new(),
+                workflow_changed: false,
                 problem: None,
                 // Looks at the notes. What adds to them is shown there.
                 next_call: Some(NextCall::new(
@@ -233,6 +257,9 @@ impl Reading<'_> {
             about_left: progress.as_ref().map(|progress| progress.about_left),
             loops: progress.map(|progress| progress.loops).unwrap_or_default(),
             open_tips,
+            workflow_changed: facts
+                .run(place.run)
+                .is_some_and(|run| self.has_drifted(run, self.around.workspace.as_ref())),
             next_call: self.tip_call(facts, place),
             ..blank
         })
@@ -285,9 +312,13 @@ fn text(candidates: &[Candidate], has_words: bool, searched: u64, unhealthy: u64
         let _ = write!(text, "\n\n{}", described(position + 1, candidate));
     }
     if unhealthy > 0 {
-        let _ = write!(text, "\n\n{unhealthy} damaged or unreadable sessions are not offered.");
+        let _ = write!(text, "\n\n{}", not_offered(unhealthy));
     }
     text
+}
+
+pub(crate) fn not_offered(unhealthy: u64) -> String {
+    format!("{unhealthy} damaged or unreadable sessions are not offered.")
 }
 
 fn described(number: usize, candidate: &Candidate) -> String {
@@ -309,6 +340,9 @@ fn described(number: usize, candidate: &Candidate) -> String {
     let _ = write!(text, "\n   Why: {}", candidate.reason);
     if let Some(at) = &candidate.last_worked_on {
         let _ = write!(text, "; last worked on {at}");
+    }
+    if candidate.workflow_changed {
+        let _ = write!(text, "\n   Note: {SOURCE_CHANGED}");
     }
     if let Some(problem) = &candidate.problem {
         let _ = write!(text, "\n   Cannot continue: {problem}");

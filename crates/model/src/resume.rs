@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray};
 
 use crate::closed_set::spelled;
@@ -89,6 +90,9 @@ pub struct Candidate {
     /// What is unfinished on other branches of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_tips: Vec<OpenTip>,
+    /// The workflow's file has changed since the run was started, which keeps its version.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub workflow_changed: bool,
     /// Why the run cannot continue now, and what to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -107,6 +111,9 @@ pub struct ResumeBody {
     pub searched_runs: u64,
     /// Sessions that are damaged and therefore not offered.
     pub unhealthy_sessions: u64,
+    /// The first candidate's pending step, as `continue_workflow` shows it; present when it is clear that this run is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Map<String, Value>>,
     /// The call for the first candidate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_call: Option<NextCall>,

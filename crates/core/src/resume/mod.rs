@@ -42,6 +42,22 @@ pub struct Ranked<'a> {
     pub reason: String,
     /// The words of the query that the run holds.
     pub words: Vec<String>,
+    pub fit: Fit,
+}
+
+/// How well a run fits a query. Runs that fit equally well are ordered by the rarity of their words and by recency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fit {
+    tier: Tier,
+    words: u32,
+    is_finished: bool,
+}
+
+impl Fit {
+    /// Whether anything of the query was found in the run.
+    pub fn matches(self) -> bool {
+        self.tier < Tier::Recent
+    }
 }
 
 /// The best `max` runs: by tier, then more matching words before fewer, unfinished before finished, rarer words before
@@ -80,6 +96,7 @@ pub fn rank<'a>(cards: impl Iterator<Item = &'a RunCard>, query: &Query, max: us
             card,
             reason: query.reason(&matched),
             words: query.shown(matched.held),
+            fit: Fit { tier: matched.tier, words: matched.held.len(), is_finished: card.stage.is_finished() },
             why: matched.why,
         })
         .collect()

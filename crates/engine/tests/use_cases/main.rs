@@ -4,6 +4,7 @@
 
 mod bounds;
 mod bundles;
+mod drift;
 mod inspecting;
 mod left_behind;
 mod listing;

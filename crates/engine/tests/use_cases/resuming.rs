@@ -63,7 +63,7 @@ fn the_timeout_thing_leads_back_to_work_with_one_call() {
     let scene = scene();
     start(&scene, "Fix the flaky login test");
     let meant = start(&scene, "Upload gives up too early");
-    let at = advance(&scene, &meant, "Found it: the client's timeouts are in seconds, not ms.", Vec::new());
+    advance(&scene, &meant, "Found it: the client's timeouts are in seconds, not ms.", Vec::new());
     finished(&scene, "Timeout of the cache");
     start(&scene, "Rename the delimiter");
 
@@ -71,12 +71,36 @@ fn the_timeout_thing_leads_back_to_work_with_one_call() {
     assert_eq!(labels(&found)[0], label(&meant), "unfinished before finished: {found:#}");
     assert_eq!(labels(&found).len(), 2, "nothing that does not match: {found:#}");
     assert_eq!(found["candidates"][0]["reason"], "\"timeout\" in the notes");
+    // The answer itself holds the step.
+    assert_eq!(found["step"]["pending"]["stepId"], "build");
+    let shown = text(&found["text"]);
+    assert!(shown.contains("Build.") && shown.contains(&text(&found["step"]["ackToken"])), "{shown}");
+    let next = advance(&scene, &found["step"], "Built it in milliseconds.", Vec::new());
+    assert_eq!(next["isComplete"], true, "one call was enough to continue: {next:#}");
+
+    let found = resume(&scene, "the login thing");
     let call = &found["nextCall"];
     assert_eq!(call, &found["candidates"][0]["nextCall"]);
     let request: ContinueWorkflow = serde_json::from_value(call["arguments"].clone()).unwrap();
     let back = scene.engine.continue_workflow(request).unwrap().into_structured();
-    assert_eq!(back["run"]["stepId"], at["run"]["stepId"]);
+    assert_eq!(back["run"]["stepId"], "plan");
     assert!(back["ackToken"].is_string(), "the next call can complete the step: {back:#}");
+}
+
+#[test]
+fn a_step_is_shown_only_when_it_is_clear_which_run_is_meant() {
+    let scene = scene();
+    start(&scene, "Rename the parser");
+    start(&scene, "Rename the writer");
+    for (query, is_clear) in
+        [("rename", false), ("rename parser", true), ("nothing of this", false), ("the writer thing", true)]
+    {
+        let found = resume(&scene, query);
+        assert_eq!(found.get("step").is_some(), is_clear, "{query}: {found:#}");
+        assert!(found["nextCall"].is_object(), "{query}");
+    }
+    finished(&scene, "Delete the cache");
+    assert!(resume(&scene, "cache").get("step").is_none(), "a finished run has no step");
 }
 
 #[test]
@@ -96,10 +120,7 @@ fn words_are_found_in_any_order_and_in_different_places() {
     assert_eq!(found["candidates"][0]["whyMatched"], json!(["matched_artifacts", "matched_goal"]));
     assert_eq!(found["candidates"][0]["matchedWords"], json!(["rename", "delimiter"]));
     let text = text(&found["text"]);
-    assert!(
-        text.contains("Why: all words (\"rename\", \"delimiter\") in the artifacts and the goal"),
-        "{text}"
-    );
+    assert!(text.contains("all words (\"rename\", \"delimiter\") in the artifacts and the goal"), "{text}");
 }
 
 #[test]
