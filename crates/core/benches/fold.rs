@@ -183,6 +183,7 @@ impl Log {
             workflow_hash: WorkflowHash::of(b"workflow"),
             workflow_source_kind: WorkflowSourceKind::Project,
             workflow_source_ref: BoundedText::clip("workflows/bench.json"),
+            workflow_source_digest: None,
             parent: None,
             keyed: None,
         };

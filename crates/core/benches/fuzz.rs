@@ -173,6 +173,7 @@ fn exercise(bytes: &[u8], context: &Context) -> bool {
             interpret::Submitted {
                 notes: Some("aaaaaaaaaaaaaaaaaaaaaaaaaaaa!"),
                 artifacts: &artifacts,
+                reported: &artifacts,
                 context,
                 sent: context,
             },

@@ -15,7 +15,7 @@ pub mod interpret;
 pub mod label;
 pub mod link;
 pub mod overview;
-mod progress;
+pub mod progress;
 pub mod project;
 pub mod read_run;
 mod reason;

@@ -1,6 +1,10 @@
 //! Where a run is, in the one numbering that replies, lists and reports use: steps are counted from 1 along the path
 //! to the step at hand, repetitions in loops included.
 
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 use workrail_model::compiled::{
     CompiledLoop, CompiledWorkflow, ConditionTest, Expr, ForCount, LoopControl, PlanItem,
@@ -19,20 +23,23 @@ const UNKNOWN_ITERATIONS: u64 = 1;
 /// Beyond this the number says nothing.
 const ABOUT_LEFT_MAX: u64 = 10_000;
 
-/// The place of a pending step in its run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Progress {
-    /// Counted from 1.
-    pub(crate) number: u64,
+/// The place of a pending step in its run. Its words are `5 · about 4 left · slice 2 of 3`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// Counted from 1; the same as [`NodeState::step_number`](crate::project::NodeState::step_number) of its node.
+    #[serde(rename = "stepNumber")]
+    pub number: u64,
     /// How many steps follow, as far as it can be known now.
-    pub(crate) about_left: u64,
+    pub about_left: u64,
     /// The loops that the step is in, outermost first.
-    pub(crate) loops: Vec<LoopPlace>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub loops: Vec<LoopPlace>,
 }
 
 impl Progress {
     /// `None` when nothing is pending.
-    pub(crate) fn of(workflow: &CompiledWorkflow, state: &EngineState, context: &Context) -> Option<Self> {
+    pub fn of(workflow: &CompiledWorkflow, state: &EngineState, context: &Context) -> Option<Self> {
         let pending = state.pending_step()?;
         let counted = Remaining { workflow, context, scope: step_scope(workflow, pending, context) };
         Some(Self {
@@ -41,19 +48,22 @@ impl Progress {
             loops: loops(workflow, pending, context),
         })
     }
+}
 
-    /// Such as `about 4 left, slice 2 of 3`.
-    pub(crate) fn described(&self) -> String {
-        let mut parts = Vec::new();
-        if self.about_left > 0 {
-            parts.push(format!("about {} left", self.about_left));
-        }
-        parts.extend(self.loops.iter().map(ToString::to_string));
-        parts.join(", ")
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.number, rest_in_words(Some(self.about_left), &self.loops))
     }
 }
 
-fn loops(workflow: &CompiledWorkflow, pending: &PendingStep, context: &Context) -> Vec<LoopPlace> {
+/// What follows the number of a step, such as ` · about 4 left · slice 2 of 3`.
+pub fn rest_in_words(about_left: Option<u64>, loops: &[LoopPlace]) -> String {
+    let left = about_left.filter(|left| *left > 0).map(|left| format!(" · about {left} left"));
+    left.into_iter().chain(loops.iter().map(|place| format!(" · {place}"))).collect()
+}
+
+/// The loops that a step is in, outermost first.
+pub(crate) fn loops(workflow: &CompiledWorkflow, pending: &PendingStep, context: &Context) -> Vec<LoopPlace> {
     let places = pending.loop_path.iter().filter_map(|frame| {
         let owner = workflow.loop_of(&frame.loop_id)?;
         let name = match &owner.control {

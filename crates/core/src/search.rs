@@ -8,12 +8,96 @@ use unicode_normalization::UnicodeNormalization as _;
 /// The words of a text: NFKC, lowercase, runs of `[a-z0-9_-]`. Equal words in other widths, ligatures or
 /// cases are one word; everything outside the alphabet separates.
 pub(crate) fn tokens(text: &str) -> BTreeSet<String> {
-    normalised(text)
+    split(&normalised(text)).map(str::to_owned).collect()
+}
+
+/// The words of a text in their order.
+pub(crate) fn sequence(text: &str) -> Vec<String> {
+    split(&normalised(text)).map(str::to_owned).collect()
+}
+
+fn split(normalised: &str) -> impl Iterator<Item = &str> {
+    normalised
         .split(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-')))
         .filter(|word| !word.is_empty())
-        .map(str::to_owned)
-        .collect()
 }
+
+/// The words of a text as resuming compares them: the parts of `retry-budget` and `max_retries` are words of their own,
+/// and the usual endings of English words are cut, so that `renamed` is `rename` and `timeouts` is `timeout`.
+pub(crate) fn stems(text: &str) -> BTreeSet<String> {
+    tokens(text).iter().flat_map(|token| parts(token)).map(stem).collect()
+}
+
+/// The words of a query that say what is meant, as the caller wrote them, each with its stems, in their order. Filler
+/// words do not count, unless there is nothing else.
+pub(crate) fn query_words(text: &str) -> Vec<(String, Vec<String>)> {
+    let mut seen = BTreeSet::new();
+    let mut all = sequence(text);
+    all.retain(|word| seen.insert(word.clone()));
+    let telling: Vec<String> =
+        all.iter().filter(|word| FILLERS.binary_search(&word.as_str()).is_err()).cloned().collect();
+    let meant = if telling.is_empty() { all } else { telling };
+    let with_stems = |word: String| {
+        let stems: Vec<String> = parts(&word).map(stem).collect();
+        (!stems.is_empty()).then_some((word, stems))
+    };
+    meant.into_iter().filter_map(with_stems).collect()
+}
+
+fn parts(token: &str) -> impl Iterator<Item = &str> {
+    token.split(['-', '_']).filter(|part| !part.is_empty())
+}
+
+/// A word without its ending. Rough on purpose: it only has to map the forms of one word to the same text, and a rare
+/// collision ranks a run too high at worst.
+fn stem(word: &str) -> String {
+    const SHORTEST: usize = 3;
+    if word.bytes().any(|byte| byte.is_ascii_digit()) {
+        return word.to_owned();
+    }
+    if let Some(rest) =
+        ["ies", "ied"].iter().find_map(|ending| word.strip_suffix(ending)).filter(|rest| rest.len() >= 2)
+    {
+        return format!("{rest}y");
+    }
+    let without = |ending: &str| word.strip_suffix(ending).filter(|rest| rest.len() >= SHORTEST);
+    let (rest, ending) = if let Some(rest) = without("ing") {
+        (rest, Ending::Verb)
+    } else if let Some(rest) = without("ed") {
+        (rest, Ending::Verb)
+    } else if let Some(rest) = without("es") {
+        (rest, Ending::Other)
+    } else if let Some(rest) = without("s").filter(|rest| !rest.ends_with(['s', 'u', 'i'])) {
+        (rest, Ending::Other)
+    } else {
+        (word, Ending::Other)
+    };
+    let rest = rest.strip_suffix('e').filter(|rest| rest.len() >= SHORTEST).unwrap_or(rest);
+    let doubled = rest.as_bytes().last_chunk::<2>().is_some_and(|[a, b]| a == b && !b"aeiouls".contains(a));
+    match ending {
+        // `stopped` and `stop`.
+        Ending::Verb if doubled && rest.len() > SHORTEST => rest[..rest.len() - 1].to_owned(),
+        Ending::Verb | Ending::Other => rest.to_owned(),
+    }
+}
+
+enum Ending {
+    Verb,
+    Other,
+}
+
+/// Words that say nothing about the work: small words of English and what people say when they want to go on. Sorted.
+#[rustfmt::skip]
+const FILLERS: [&str; 103] = [
+    "a", "about", "again", "am", "an", "and", "any", "are", "as", "at", "back", "be", "been", "but", "by", "can",
+    "continue", "could", "did", "do", "does", "doing", "done", "for", "from", "get", "go", "going", "had", "has",
+    "have", "he", "her", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "keep", "last",
+    "let", "lets", "me", "my", "no", "not", "of", "off", "on", "one", "or", "our", "out", "pick", "please", "resume",
+    "run", "session", "she", "so", "some", "something", "stuff", "that", "the", "their", "them", "then", "there",
+    "these", "they", "thing", "things", "this", "those", "to", "today", "up", "us", "want", "was", "we", "were",
+    "what", "when", "where", "which", "who", "will", "with", "work", "worked", "working", "would", "yesterday", "you",
+    "your",
+];
 
 fn normalised(text: &str) -> String {
     text.nfkc().flat_map(char::to_lowercase).collect()
@@ -43,6 +127,35 @@ mod tests {
     fn words(text: &str, expected: &[&str]) {
         let found: Vec<String> = tokens(text).into_iter().collect();
         assert_eq!(found, expected);
+    }
+
+    #[test_case("rename renamed renames renaming", &["renam"]; "forms of a verb")]
+    #[test_case("timeout timeouts", &["timeout"]; "plural")]
+    #[test_case("stop stopped stopping", &["stop"]; "doubled letters")]
+    #[test_case("retry retries retried", &["retry"]; "a y at the end")]
+    #[test_case("cache caches cached", &["cach"]; "an e at the end")]
+    #[test_case("process status this bus", &["bus", "process", "status", "this"]; "an s that is no plural")]
+    #[test_case("retry-budget max_retries", &["budget", "max", "retry"]; "parts of names")]
+    #[test_case("call calls called", &["call"]; "a word that ends in two l")]
+    #[test_case("step-12 v2s", &["12", "step", "v2s"]; "digits")]
+    fn stems_of(text: &str, expected: &[&str]) {
+        let found: Vec<String> = stems(text).into_iter().collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test_case("the timeout thing", &["timeout"])]
+    #[test_case("please rename the delimiter", &["rename", "delimiter"])]
+    #[test_case("Where was I? The Median BUG, the median bug", &["median", "bug"]; "once, in their order")]
+    #[test_case("the thing", &["the", "thing"]; "nothing but fillers")]
+    #[test_case("-- _", &[]; "no letters")]
+    fn words_that_count(text: &str, expected: &[&str]) {
+        let found: Vec<String> = query_words(text).into_iter().map(|(word, _)| word).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn fillers_are_sorted_for_the_binary_search() {
+        assert!(FILLERS.is_sorted_by(|a, b| a < b));
     }
 
     #[test_case("small change", "change", true)]

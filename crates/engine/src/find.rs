@@ -15,6 +15,11 @@ pub struct SessionOrRun {
     pub run: Option<RunId>,
 }
 
+/// A label as labels are spelled: in lowercase, with a hyphen where a space was written.
+pub(crate) fn spelled_label(text: &str) -> String {
+    text.to_ascii_lowercase().split_whitespace().collect::<Vec<_>>().join("-")
+}
+
 impl<S: Store> Engine<S> {
     /// The one session or run that `text` names. Of a damaged session, the runs of its sound beginning have
     /// names, too: what repairs, reports or saves it is called with them.
@@ -39,7 +44,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn runs_called(&self, wanted: &str) -> Result<BTreeSet<SessionOrRun>, Box<ErrorEnvelope>> {
-        let label = RunLabel::parse(wanted).ok();
+        let label = RunLabel::parse(&spelled_label(wanted)).ok();
         if label.is_none() && !wanted.starts_with(RunId::PREFIX) {
             return Ok(BTreeSet::new());
         }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use workrail_core::report::PointName;
 use workrail_core::report::sections::{Banner, Fact, FactRole, Section, Span, Tone};
 use workrail_model::id::RunId;
 use workrail_model::text::clean;
@@ -17,8 +18,8 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 /// Addresses of what can be linked. What is not listed is shown as text.
 #[derive(Clone, Debug, Default)]
 pub struct Links {
-    /// Points of the run that is shown, by number.
-    pub points: BTreeMap<u64, String>,
+    /// Points of the run that is shown, by name.
+    pub points: BTreeMap<PointName, String>,
     pub runs: BTreeMap<RunId, String>,
 }
 
@@ -79,7 +80,7 @@ fn span(span: &Span, links: &Links) -> Markup {
         Span::Strong(text) => html! { strong { (clean(text)) } },
         Span::Toned(tone, text) => toned(*tone, text),
         Span::Code(name) => code(name),
-        Span::Point(number) => linked(links.points.get(number), &number.to_string()),
+        Span::Point(point) => linked(links.points.get(point), &point.to_string()),
         Span::Run { label, run_id } => linked(links.runs.get(run_id), label),
     }
 }

@@ -8,6 +8,7 @@ mod cards;
 pub mod catalog;
 mod checkpoint;
 mod contents;
+mod drift;
 mod error;
 mod export;
 mod find;
@@ -28,6 +29,7 @@ mod reply;
 pub mod report;
 pub mod request;
 mod resume;
+mod resume_step;
 mod salvage;
 mod servers;
 mod session;
@@ -68,6 +70,7 @@ pub use import::{ImportMode, Imported};
 pub use preferences::RunPreferences;
 pub use reply::Reply;
 use request::{CheckpointWorkflow, ContinueWorkflow, Request, ResumeSession};
+use resume::Clarity;
 use token::{FirstKeys, Signer};
 use workspace::Workspaces;
 
@@ -223,7 +226,12 @@ impl<S: Store> Engine<S> {
     pub fn resume_session(&self, request: ResumeSession) -> Answer {
         self.signer.refresh(FirstKeys::Look)?;
         let workspace = self.workspace(request.workspace_path.as_deref())?;
-        Reply::plain(&self.reading().resume(&request, workspace.as_ref())?)
+        let reading = self.reading();
+        let (found, clarity) = reading.resume(&request, workspace.as_ref())?;
+        Reply::plain(&match clarity {
+            Clarity::Clear => reading.with_step(found, workspace.as_ref()),
+            Clarity::Doubtful => found,
+        })
     }
 
     /// The same for people, whose question is answered without keys as well: then no candidate has a next call,
@@ -232,7 +240,7 @@ impl<S: Store> Engine<S> {
         // What is wrong with the keys is asked for by `keys_problem`.
         let _ = self.signer.refresh(FirstKeys::Look);
         let workspace = self.workspace(request.workspace_path.as_deref())?;
-        self.reading().resume(&request, workspace.as_ref())
+        self.reading().resume(&request, workspace.as_ref()).map(|(found, _)| found)
     }
 
     /// Why no token can be signed or checked now; `None` when the keys are usable or the store is new.

@@ -12,15 +12,24 @@ use workrail_model::reply::{NextCall, replace_state_marks};
 use workrail_model::tool::ToolName;
 
 use crate::cards::Named;
+use crate::find::spelled_label;
 use crate::gate::Reading;
 use crate::reply::Reply;
 use crate::request::{Echo, ReadRun};
+use crate::session::body as session_body;
 use crate::token::FirstKeys;
 use crate::{Answer, Engine, Store, error, token};
 
 const QUERY_BYTES_MAX: usize = 1_000;
 
-/// A run that was named, and the point of it when a token named that.
+/// What was named.
+enum Subject {
+    Run(NamedRun),
+    /// A session that has no run, or several.
+    Session(SessionId),
+}
+
+/// A run, and the point of it when a token named that.
 struct NamedRun {
     session: SessionId,
     run: RunId,
@@ -40,7 +49,10 @@ impl Reading<'_> {
         if let Some(query) = request.query.as_ref().filter(|query| query.len() > QUERY_BYTES_MAX) {
             return Err(error::query("query", query.len(), QUERY_BYTES_MAX));
         }
-        let NamedRun { session, run, at } = self.run_named(&request.run)?;
+        let NamedRun { session, run, at } = match self.subject(&request.run)? {
+            Subject::Run(named) => named,
+            Subject::Session(session) => return self.read_session(session, request),
+        };
         self.look(session, |facts| {
             let state = facts.run(run).ok_or_else(|| error::internal("a run that was found is folded"))?;
             let workflow = self.content.workflow(state.workflow_hash).ok();
@@ -77,6 +89,21 @@ impl Reading<'_> {
         ))
     }
 
+    /// The notes of a session, and its runs.
+    fn read_session(&self, session: SessionId, request: &ReadRun) -> Result<ReadRunBody, Box<ErrorEnvelope>> {
+        let text = self.look(session, |facts| Ok(read_run::session(facts, &self.content)))?;
+        let (mut body, is_last) = one_page(&session.to_string(), request, &text);
+        if is_last && self.signer.has_keys() {
+            let add = session_body(session, self.signer.session(session), "").next_call;
+            body.text.push_str(&format!(
+                "\n\nTo add notes to the session, call {} with:\n{}",
+                add.tool,
+                add.arguments_text()
+            ));
+        }
+        Ok(body)
+    }
+
     fn paged(
         &self,
         facts: &SessionState,
@@ -84,30 +111,9 @@ impl Reading<'_> {
         request: &ReadRun,
         text: &str,
     ) -> Result<ReadRunBody, Box<ErrorEnvelope>> {
-        let asked = usize::try_from(request.page.unwrap_or(1)).unwrap_or(usize::MAX);
-        let page = read_run::page(text, asked);
         let label = RunLabel::of(run);
-        let mut body = ReadRunBody {
-            text: page.text.to_owned(),
-            run: label.to_string(),
-            page: page.number as u64,
-            pages: page.of as u64,
-            next_call: None,
-        };
-        if page.number < page.of {
-            let mut arguments = vec![("page", Value::from(page.number + 1))];
-            arguments.extend(request.step.clone().map(|step| ("step", Value::from(step))));
-            arguments.extend(request.query.clone().map(|query| ("query", Value::from(query))));
-            arguments.extend(request.context.then_some(("context", Value::from(true))));
-            let next = read_call(&body.run, arguments);
-            body.text.push_str(&format!(
-                "\n\nPage {} of {}. For the next one, call {} with:\n{}",
-                page.number,
-                page.of,
-                next.tool,
-                next.arguments_text()
-            ));
-            body.next_call = Some(next);
+        let (mut body, is_last) = one_page(&label.to_string(), request, text);
+        if !is_last {
             return Ok(body);
         }
         if let Some(tip) = facts.preferred_tip(run) {
@@ -123,13 +129,15 @@ impl Reading<'_> {
         Ok(body)
     }
 
-    /// The run that a label, an id or any token names.
-    fn run_named(&self, text: &str) -> Result<NamedRun, Box<ErrorEnvelope>> {
+    /// What a label, an id or any token names.
+    fn subject(&self, text: &str) -> Result<Subject, Box<ErrorEnvelope>> {
         let text = text.trim();
-        let lower = text.to_ascii_lowercase().replace(' ', "-");
+        let lower = spelled_label(text);
         if let Ok(label) = RunLabel::parse(&lower) {
             return match self.named(label)? {
-                Named::One(found) => Ok(NamedRun { session: found.0, run: found.1.run, at: None }),
+                Named::One(found) => {
+                    Ok(Subject::Run(NamedRun { session: found.0, run: found.1.run, at: None }))
+                }
                 Named::Several(_) | Named::Nobody => {
                     let echo = Echo { run: Some(&lower), ..Echo::default() };
                     Err(self.leading_back(error::unknown_label(&lower), echo, None))
@@ -140,26 +148,62 @@ impl Reading<'_> {
             let known = self.cards()?;
             let found = known.runs().find(|card| card.run() == Some(id));
             let found = found.map(|card| NamedRun { session: card.session, run: id, at: None });
-            return found.ok_or_else(|| error::unknown_run(text));
+            return found.map(Subject::Run).ok_or_else(|| error::unknown_run(text));
+        }
+        if let Ok(session) = SessionId::parse(&lower) {
+            return self.look(session, |facts| Ok(of_session(facts)));
         }
         let echo = Echo { tokens: [Some(text), None, None], ..Echo::default() };
         let token = self.signer.verify_any(text).map_err(|cause| self.refused(cause.into(), echo))?;
         let session = token.session();
-        let found = self.look(session, |facts| match token::resolve(facts, &token) {
+        self.look(session, |facts| match token::resolve(facts, &token) {
             Ok(resolved) => Ok(match resolved.at() {
-                Some(at) => Some(NamedRun { session, run: at.run, at: Some(at.node) }),
-                None => only_run(facts).map(|run| NamedRun { session, run, at: None }),
+                Some(at) => Subject::Run(NamedRun { session, run: at.run, at: Some(at.node) }),
+                None => of_session(facts),
             }),
             Err(cause) => Err(self.refused(cause.into(), echo)),
-        })?;
-        found.ok_or_else(|| error::unknown_run("this session"))
+        })
     }
 }
 
-/// The run of a session that has exactly one.
-fn only_run(facts: &SessionState) -> Option<RunId> {
+/// The run of a session that has exactly one; otherwise the session itself.
+fn of_session(facts: &SessionState) -> Subject {
+    let session = facts.session_id();
     let mut runs = facts.runs();
-    runs.next().filter(|_| runs.len() == 0).map(|run| run.run_id)
+    match runs.next().filter(|_| runs.len() == 0) {
+        Some(run) => Subject::Run(NamedRun { session, run: run.run_id, at: None }),
+        None => Subject::Session(session),
+    }
+}
+
+/// The page that was asked for, with the call for the next one; and whether it is the last.
+fn one_page(name: &str, request: &ReadRun, text: &str) -> (ReadRunBody, bool) {
+    let asked = usize::try_from(request.page.unwrap_or(1)).unwrap_or(usize::MAX);
+    let page = read_run::page(text, asked);
+    let mut body = ReadRunBody {
+        text: page.text.to_owned(),
+        run: name.to_owned(),
+        page: page.number as u64,
+        pages: page.of as u64,
+        next_call: None,
+    };
+    if page.number == page.of {
+        return (body, true);
+    }
+    let mut arguments = vec![("page", Value::from(page.number + 1))];
+    arguments.extend(request.step.clone().map(|step| ("step", Value::from(step))));
+    arguments.extend(request.query.clone().map(|query| ("query", Value::from(query))));
+    arguments.extend(request.context.then_some(("context", Value::from(true))));
+    let next = read_call(name, arguments);
+    body.text.push_str(&format!(
+        "\n\nPage {} of {}. For the next one, call {} with:\n{}",
+        page.number,
+        page.of,
+        next.tool,
+        next.arguments_text()
+    ));
+    body.next_call = Some(next);
+    (body, false)
 }
 
 fn read_call(label: &str, more: impl IntoIterator<Item = (&'static str, Value)>) -> NextCall {

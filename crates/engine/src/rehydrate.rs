@@ -4,11 +4,11 @@ use workrail_core::decide::disclose;
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
+use workrail_core::reply::children::finished_inside;
 use workrail_core::reply::recovery::{Reader, Recovering, Snapshots as _};
 use workrail_core::reply::{LongText, ReplyInput, ReplyMoment, StepExtras, render};
 use workrail_core::token::NodeFacts;
 use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::digest::WorkflowHash;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{AdvanceOutcome, Context};
 use workrail_model::id::RunId;
@@ -18,6 +18,7 @@ use workrail_model::snapshot::EngineState;
 use workrail_model::token::TokenKind;
 use workrail_ports::workspace::WorkspacePath;
 
+use crate::drift::SOURCE_CHANGED;
 use crate::gate::Reading;
 use crate::mint::fresh_attempt;
 use crate::request::{ContinueWorkflow, Echo};
@@ -102,8 +103,10 @@ impl Reading<'_> {
             },
             refused_before: refused.unwrap_or_default(),
             references: self.references(workflow, now.as_ref().map(|entry| &entry.source), workspace),
-            warnings: self.standing_warnings(facts, at, now.map(|entry| entry.hash)),
+            warnings: self.standing_warnings(facts, at, workspace),
             run_is_at: told.run_is_at(at.node),
+            open_tips: told.open_tips(at.node),
+            children: finished_inside(facts, at.node, &self.content),
             recap: told.recap(at.node),
             branches: told.branches(at.node),
             downstream: told.downstream(at.node),
@@ -118,7 +121,7 @@ impl Reading<'_> {
         &self,
         facts: &SessionState,
         at: NodeFacts,
-        now: Option<WorkflowHash>,
+        workspace: Option<&WorkspacePath>,
     ) -> Vec<Warning> {
         let mut warnings = Vec::new();
         // Only told here: looking fails for no wish.
@@ -130,11 +133,8 @@ impl Reading<'_> {
             );
             warnings.push(Warning { code: WarningCode::PreferencesPending, message });
         }
-        if now.is_some_and(|now| now != at.workflow) {
-            let message =
-                "The workflow's file has changed since this run was started. The run keeps the version \
-                           it was started with."
-                    .to_owned();
+        if facts.run(at.run).is_some_and(|run| self.has_drifted(run, workspace)) {
+            let message = SOURCE_CHANGED.to_owned();
             warnings.push(Warning { code: WarningCode::PinnedWorkflowDiffers, message });
         }
         warnings

@@ -184,9 +184,9 @@ pub struct StartSession {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReadRun {
-    /// The run's label, id or any of its tokens.
+    /// The run's label, id or any of its tokens; or a session's id.
     pub run: String,
-    /// A step's number or id: all of its notes and artifacts.
+    /// A step's number or id, or `all`: its notes and artifacts in full.
     #[serde(default)]
     #[schemars(with = "String")]
     pub step: Option<String>,

@@ -2,56 +2,94 @@
 
 use std::fmt::Write as _;
 
+use serde_json::Value;
 use workrail_core::label::RunLabel;
+use workrail_core::progress::{Progress, rest_in_words};
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::title_without_secrets;
-use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, look_call};
-use workrail_core::resume::{Query, RunCard, RunPlace, rank, snippet};
+use workrail_core::reply::recovery::{Reader, Recovering};
+use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, look_call, tips};
+use workrail_core::resume::{Fit, Query, Ranked, RecentRuns, RunCard, RunPlace, rank, snippet};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
-use workrail_model::reply::{NextCall, without_marks};
+use workrail_model::reply::{NextCall, OpenTip, replace_state_marks, without_marks};
 use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
 use workrail_model::text::truncate_with_marker;
+use workrail_model::tool::ToolName;
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::cards::tip_of;
+use crate::drift::SOURCE_CHANGED;
+use crate::error;
+use crate::find::spelled_label;
 use crate::gate::Reading;
 use crate::request::ResumeSession;
-use crate::{error, session};
 
 const CANDIDATES_MAX: usize = 5;
 const GOAL_SHOWN_BYTES_MAX: usize = 200;
 /// Five excerpts and what is around them stay under 9 KB of text (G73).
 const SNIPPET_SHOWN_BYTES_MAX: usize = 700;
 
+/// Whether the first candidate is the one that is meant, as far as that can be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clarity {
+    Clear,
+    Doubtful,
+}
+
+/// Clear is what matches better than all others, and does not just come before them by recency.
+fn clarity(ranked: &[Offered]) -> Clarity {
+    let is_clear = match ranked {
+        [] => false,
+        [only] => only.fit.matches(),
+        [first, second, ..] => first.fit.matches() && first.fit != second.fit,
+    };
+    if is_clear { Clarity::Clear } else { Clarity::Doubtful }
+}
+
+/// A run that ranking chose.
+struct Offered {
+    card: RunCard,
+    why: Vec<MatchReason>,
+    reason: String,
+    words: Vec<String>,
+    fit: Fit,
+}
+
+impl From<Ranked<'_>> for Offered {
+    fn from(ranked: Ranked<'_>) -> Self {
+        let Ranked { card, why, reason, words, fit } = ranked;
+        Self { card: card.clone(), why, reason, words, fit }
+    }
+}
+
 impl Reading<'_> {
     pub(crate) fn resume(
         &self,
         request: &ResumeSession,
         workspace: Option<&WorkspacePath>,
-    ) -> Result<ResumeBody, Box<ErrorEnvelope>> {
+    ) -> Result<(ResumeBody, Clarity), Box<ErrorEnvelope>> {
         let query = self.query(request, workspace)?;
         let (ranked, searched_runs, mut unhealthy_sessions) = {
             let mut known = self.cards()?;
             let ranked = loop {
-                let ranked: Vec<(RunCard, Vec<MatchReason>)> = rank(known.runs(), &query, CANDIDATES_MAX)
-                    .into_iter()
-                    .map(|ranked| (ranked.card.clone(), ranked.why))
-                    .collect();
+                let ranked: Vec<Offered> =
+                    rank(known.runs(), &query, CANDIDATES_MAX).into_iter().map(Offered::from).collect();
                 // Only what is offered is worth a look at its segments.
-                let offered: Vec<SessionId> = ranked.iter().map(|(card, _)| card.session).collect();
+                let offered: Vec<SessionId> = ranked.iter().map(|offered| offered.card.session).collect();
                 if !self.drop_damaged(&mut known, &offered) {
                     break ranked;
                 }
             };
             (ranked, known.runs().count() as u64, known.unhealthy.len() as u64)
         };
+        let clarity = clarity(&ranked);
         let mut candidates = Vec::new();
-        for (card, why) in ranked {
-            let is_named = why.contains(&MatchReason::MatchedId);
-            match self.candidate(&card, why, &query) {
+        for offered in ranked {
+            let is_named = offered.why.contains(&MatchReason::MatchedId);
+            match self.candidate(offered, &query) {
                 Ok(candidate) => candidates.push(candidate),
                 // The caller means this one, so it is said what is wrong with it.
                 Err(failed) if query.is_exact() && is_named => return Err(failed),
@@ -66,7 +104,10 @@ impl Reading<'_> {
         }
         let next_call = candidates.first().and_then(|first| first.next_call.clone());
         let text = text(&candidates, query.has_words(), searched_runs, unhealthy_sessions);
-        Ok(ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call })
+        Ok((
+            ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call, step: None },
+            clarity,
+        ))
     }
 
     /// Why nothing was found under an id or a label: the session is damaged, or there is none.
@@ -107,7 +148,7 @@ impl Reading<'_> {
             query.run = Some(RunId::parse(text.trim()).map_err(|_| error::session_not_found(request, 0))?);
         }
         if let Some(text) = &request.run {
-            let label = RunLabel::parse(&text.trim().to_ascii_lowercase());
+            let label = RunLabel::parse(&spelled_label(text));
             query.label = Some(label.map_err(|_| error::session_not_found(request, 0))?);
         }
         query.git_branch = request.git_branch.clone();
@@ -116,6 +157,9 @@ impl Reading<'_> {
             && !query.is_exact()
             && query.git_branch.is_none()
             && query.git_head_sha.is_none();
+        if nothing_said {
+            query.recent = RecentRuns::Always;
+        }
         // Where the caller is speaks only when the caller does not: words are meant, a folder is not.
         if let Some(workspace) = workspace.filter(|_| nothing_said) {
             for (key, value) in self.around.observer.observe(workspace).values {
@@ -133,12 +177,8 @@ impl Reading<'_> {
         Ok(query)
     }
 
-    fn candidate(
-        &self,
-        card: &RunCard,
-        why_matched: Vec<MatchReason>,
-        query: &Query,
-    ) -> Result<Candidate, Box<ErrorEnvelope>> {
+    fn candidate(&self, offered: Offered, query: &Query) -> Result<Candidate, Box<ErrorEnvelope>> {
+        let Offered { card, why: why_matched, reason, words: matched_words, fit: _ } = offered;
         self.look(card.session, |facts| {
             let tip = card.at.as_ref().map(|place| place.tip);
             let blank = Candidate {
@@ -150,14 +190,22 @@ impl Reading<'_> {
                 status: None,
                 step_id: None,
                 step_title: None,
+                step_number: None,
+                about_left: None,
+                loops: Vec::new(),
                 last_worked_on: facts.last_at().map(ToString::to_string),
                 why_matched,
+                reason,
+                matched_words,
                 snippet: snippet(facts, tip, query, &self.content),
+                open_tips: Vec::new(),
+                workflow_changed: false,
                 problem: None,
-                next_call: self
-                    .signer
-                    .has_keys()
-                    .then(|| session::body(card.session, self.signer.session(card.session), "").next_call),
+                // Looks at the notes. What adds to them is shown there.
+                next_call: Some(NextCall::new(
+                    ToolName::ReadRun,
+                    [("run", Value::from(card.session.to_string()))],
+                )),
             };
             match &card.at {
                 None => Ok(blank),
@@ -185,8 +233,17 @@ impl Reading<'_> {
         let snapshot = self.content.snapshot(node.snapshot_ref)?;
         let workflow = self.content.workflow(place.workflow_hash)?;
         let context = facts.context_at(place.tip).map_err(|cause| error::context(&cause))?;
-        let goal = context.get("goal").and_then(serde_json::Value::as_str);
+        let goal = context.get("goal").and_then(Value::as_str);
         let pending = snapshot.state().pending_step();
+        let progress = Progress::of(&workflow, snapshot.state(), &context);
+        let told = Recovering {
+            facts,
+            workflow: &workflow,
+            context: &context,
+            snapshots: &self.content,
+            reader: Reader::Person,
+        };
+        let open_tips = told.open_tips(place.tip).into_iter().map(|tip| self.signed(facts, tip)).collect();
         Ok(Candidate {
             workflow_id: Some(place.workflow_id.clone()),
             goal: goal.map(|goal| without_marks(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))),
@@ -196,9 +253,31 @@ impl Reading<'_> {
                 let title = title_without_secrets(&workflow, step, &context);
                 without_marks(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX))
             }),
+            step_number: progress.as_ref().map(|progress| progress.number),
+            about_left: progress.as_ref().map(|progress| progress.about_left),
+            loops: progress.map(|progress| progress.loops).unwrap_or_default(),
+            open_tips,
+            workflow_changed: facts
+                .run(place.run)
+                .is_some_and(|run| self.has_drifted(run, self.around.workspace.as_ref())),
             next_call: self.tip_call(facts, place),
             ..blank
         })
+    }
+
+    /// An open end of another branch with its token in place; without a call where no token can be signed.
+    fn signed(&self, facts: &SessionState, tip: OpenTip) -> OpenTip {
+        let has_keys = self.signer.has_keys();
+        let sign = |call: NextCall| {
+            let mut call = call;
+            for value in call.arguments.values_mut() {
+                if let Value::String(text) = value {
+                    *text = replace_state_marks(text, self.signer.bookmarks(facts));
+                }
+            }
+            call
+        };
+        OpenTip { next_call: tip.next_call.filter(|_| has_keys).map(sign), ..tip }
     }
 
     /// The call that shows the tip of a run; none where no token can be signed.
@@ -213,6 +292,8 @@ fn is_about_content(code: ErrorCode) -> bool {
     [ErrorCode::StoreContentDamaged, ErrorCode::StoreIo, ErrorCode::StoreBusy].contains(&code)
 }
 
+const ONE: &str = "it with the call below. That call changes nothing.";
+
 fn text(candidates: &[Candidate], has_words: bool, searched: u64, unhealthy: u64) -> String {
     let nothing_fits = candidates.iter().all(|found| found.why_matched == [MatchReason::RecencyFallback]);
     let how = "Continue the one you mean with the call below it. That call changes nothing.";
@@ -222,37 +303,46 @@ fn text(candidates: &[Candidate], has_words: bool, searched: u64, unhealthy: u64
         _ if has_words && nothing_fits => {
             format!("Nothing recorded matches these words. The latest runs, of {searched}: {how}")
         }
-        [_] => format!("One run found. {how}"),
+        [only] if only.run_id.is_none() => format!("One session found. Read {ONE}"),
+        [_] => format!("One run found. Continue {ONE}"),
         several => format!("{} of {searched} runs, the most likely first. {how}", several.len()),
     };
     for (position, candidate) in candidates.iter().enumerate() {
         // Writing to a String cannot fail.
-        let _ = write!(text, "\n\n{}. {}", position + 1, described(candidate));
+        let _ = write!(text, "\n\n{}", described(position + 1, candidate));
     }
     if unhealthy > 0 {
-        let _ = write!(text, "\n\n{unhealthy} damaged or unreadable sessions are not offered.");
+        let _ = write!(text, "\n\n{}", not_offered(unhealthy));
     }
     text
 }
 
-fn described(candidate: &Candidate) -> String {
-    let mut text = match (&candidate.label, &candidate.workflow_id) {
+pub(crate) fn not_offered(unhealthy: u64) -> String {
+    format!("{unhealthy} damaged or unreadable sessions are not offered.")
+}
+
+fn described(number: usize, candidate: &Candidate) -> String {
+    let name = match (&candidate.label, &candidate.workflow_id) {
         (Some(label), Some(workflow)) => format!("Run {label} · {workflow}"),
         _ => format!("Session {} (notes only)", candidate.session_id),
     };
+    let mut text = format!("{number}. {name}");
     if let Some(status) = candidate.status {
         let _ = write!(text, " · {}", status.in_words());
     }
-    if let Some(title) = &candidate.step_title {
-        let _ = write!(text, " · at: {title}");
+    if let (Some(number), Some(title)) = (candidate.step_number, &candidate.step_title) {
+        let rest = without_marks(&rest_in_words(candidate.about_left, &candidate.loops));
+        let _ = write!(text, " · step {number}{rest}: {title}");
     }
     if let Some(goal) = &candidate.goal {
         let _ = write!(text, "\n   Goal: {goal}");
     }
-    let why: Vec<&str> = candidate.why_matched.iter().map(|reason| reason.in_words()).collect();
-    let _ = write!(text, "\n   Why: {}", why.join(", "));
+    let _ = write!(text, "\n   Why: {}", candidate.reason);
     if let Some(at) = &candidate.last_worked_on {
         let _ = write!(text, "; last worked on {at}");
+    }
+    if candidate.workflow_changed {
+        let _ = write!(text, "\n   Note: {SOURCE_CHANGED}");
     }
     if let Some(problem) = &candidate.problem {
         let _ = write!(text, "\n   Cannot continue: {problem}");
@@ -267,6 +357,17 @@ fn described(candidate: &Candidate) -> String {
                 break;
             }
             let _ = write!(text, "\n   > {line}");
+        }
+    }
+    match (number, candidate.open_tips.len()) {
+        (_, 0) => {}
+        (1, _) => {
+            let tips = tips::text(&candidate.open_tips).unwrap_or_default();
+            let _ = write!(text, "\n   {}", tips.replace('\n', "\n   "));
+        }
+        // Five candidates with all their branches would not fit a reply.
+        (_, count) => {
+            let _ = write!(text, "\n   Unfinished on other branches, too: {count}; read_run lists them.");
         }
     }
     if let Some(call) = &candidate.next_call {

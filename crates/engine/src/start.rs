@@ -35,6 +35,7 @@ struct Prepared {
     run: RunId,
     workflow: Arc<CompiledWorkflow>,
     source: SourceFile,
+    source_digest: Sha256,
     context: Context,
     mode: Option<Mode>,
     references: Vec<ReferenceInfo>,
@@ -143,7 +144,8 @@ impl<S: Store> Engine<S> {
         home: &Home,
         keyed: Option<&Keyed>,
     ) -> Result<Prepared, Box<ErrorEnvelope>> {
-        let CatalogEntry { workflow, source, suggested, asked, .. } = self.catalog.compiled(id, workspace)?;
+        let CatalogEntry { workflow, source, source_digest, suggested, asked, .. } =
+            self.catalog.compiled(id, workspace)?;
         let old_name = asked.as_ref().map(|asked| alias_used(&workflow, asked));
         let old_form = suggested.as_deref().map(|better| legacy_id(&workflow, better));
         Ok(Prepared {
@@ -155,6 +157,7 @@ impl<S: Store> Engine<S> {
             notices: old_name.into_iter().chain(old_form).collect(),
             workflow,
             source,
+            source_digest,
             context: initial_context(request)?,
             mode: request.mode,
             observed: workspace.map_or_else(Vec::new, |path| self.seen_in(path)),
@@ -318,6 +321,7 @@ impl<S: Store> Engine<S> {
             workflow: &prepared.workflow,
             source_kind: prepared.source.kind,
             source_ref: &prepared.source.reference,
+            source_digest: Some(prepared.source_digest),
             context: prepared.context.clone(),
             preferences,
             preference_source,

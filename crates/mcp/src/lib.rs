@@ -15,6 +15,7 @@ mod message;
 mod output_schema;
 mod prompts;
 mod repair;
+mod resources;
 mod roots;
 mod runtime;
 mod server;

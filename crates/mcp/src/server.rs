@@ -9,7 +9,8 @@ use rmcp::model::{
     CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams,
     GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesRequestMethod,
     ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    MetaObject, PaginatedRequestParams, Reference, ServerCapabilities, ServerConfig,
+    MetaObject, PaginatedRequestParams, ReadResourceRequestMethod, ReadResourceRequestParams,
+    ReadResourceResponse, Reference, ResourcesCapability, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
@@ -20,6 +21,7 @@ use crate::catalogue;
 use crate::message::Ambiguity;
 use crate::prompts;
 use crate::repair;
+use crate::resources;
 use crate::roots::Roots;
 
 const NAME: &str = "workrail";
@@ -74,6 +76,11 @@ impl Server {
         tokio::task::spawn_blocking(move || call::run(&*execution, tool, arguments, folder))
             .await
             .unwrap_or_else(|_| call::crashed())
+    }
+
+    /// Resources show what `read_run` returns, so they are there when it is.
+    fn has_resources(&self) -> bool {
+        self.execution.offers(ToolName::ReadRun)
     }
 
     /// Looks something up, on a blocking thread as well.
@@ -154,8 +161,11 @@ fn has_roots(context: &RequestContext<RoleServer>) -> bool {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities =
+        let mut capabilities =
             ServerCapabilities::builder().enable_tools().enable_prompts().enable_completions().build();
+        if self.has_resources() {
+            capabilities.resources = Some(ResourcesCapability::default());
+        }
         let mut info = ServerConfig::new(capabilities).with_instructions(INSTRUCTIONS);
         info.server_info = Implementation::new(NAME, VERSION);
         info
@@ -257,7 +267,10 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+        match self.has_resources() {
+            true => self.blocking(resources::list).await?,
+            false => Err(ErrorData::method_not_found::<ListResourcesRequestMethod>()),
+        }
     }
 
     async fn list_resource_templates(
@@ -265,7 +278,21 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>())
+        match self.has_resources() {
+            true => Ok(resources::templates()),
+            false => Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>()),
+        }
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        if !self.has_resources() {
+            return Err(ErrorData::method_not_found::<ReadResourceRequestMethod>());
+        }
+        Ok(self.blocking(move |execution| resources::read(execution, &request.uri)).await??.into())
     }
 
     /// The SDK hands over what it could not read as a method that it knows; a method of ours that comes here
@@ -281,6 +308,7 @@ impl ServerHandler for Server {
             "tools/list" | "prompts/list" => "at most a `cursor`",
             "prompts/get" => "`name` as text and `arguments` as an object of texts",
             "completion/complete" => "`ref` to a prompt and `argument` with `name` and `value`",
+            "resources/read" if self.has_resources() => "`uri` as text",
             "initialize" if has_handshake => "`protocolVersion`, `capabilities` and `clientInfo`",
             _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
         };

@@ -5,11 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::reply::NextCall;
 
+/// Asks for the notes and artifacts of all steps in the place of one step's.
+pub const ALL_STEPS: &str = "all";
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadRunBody {
     pub text: String,
-    /// The run's two-word label.
+    /// The run's two-word label; the id of a session that has no run, or several.
     pub run: String,
     /// Counted from 1.
     pub page: u64,

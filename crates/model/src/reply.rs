@@ -279,6 +279,51 @@ pub struct Branch {
     pub next_call: Option<NextCall>,
 }
 
+/// An unfinished end of the run on another branch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenTip {
+    /// Counted from 1.
+    pub step_number: u64,
+    /// Absent when its content cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The step at which its branch left the way that is shown.
+    pub from_step: u64,
+    /// What was recorded on it last.
+    pub summary: String,
+    /// Shows where the branch is and changes nothing. Absent only where the signing keys cannot be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_call: Option<NextCall>,
+}
+
+/// What a finished run that was started inside this step brought back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildResult {
+    pub label: String,
+    pub workflow_id: WorkflowId,
+    pub status: RunStatus,
+    /// Its last notes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<String>,
+    /// The newest artifact of each kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<ArtifactGist>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_gaps: Vec<String>,
+    /// Reads all of it.
+    pub next_call: NextCall,
+}
+
+/// The beginning of an artifact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ArtifactGist {
+    pub kind: String,
+    pub gist: String,
+}
+
 /// Where a run is now, told to a caller who asked for another point of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -374,6 +419,12 @@ pub struct ReplyBody {
     pub downstream: Option<Recap>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_runs: Vec<OtherRun>,
+    /// What is unfinished on other branches of this run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_tips: Vec<OpenTip>,
+    /// What finished runs that were started inside this step brought back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<ChildResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_to: Option<ReturnTo>,
     /// Present after the same ack came with other words: records them on a branch of their own.

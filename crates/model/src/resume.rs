@@ -2,13 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray};
 
 use crate::closed_set::spelled;
 use crate::id::{RunId, SessionId};
 use crate::name::{StepId, WorkflowId};
 use crate::preferences::RunStatus;
-use crate::reply::NextCall;
+use crate::reply::{LoopPlace, NextCall, OpenTip};
 
 /// Why a run is offered; ordered from the strongest reason to the weakest.
 #[derive(
@@ -35,39 +36,15 @@ pub enum MatchReason {
     MatchedHeadSha,
     MatchedBranch,
     MatchedNotes,
+    MatchedArtifacts,
     MatchedGoal,
     MatchedWorkflowId,
+    /// Some of the words, not all.
+    MatchedSomeWords,
     RecencyFallback,
 }
 
 spelled!(MatchReason);
-
-impl MatchReason {
-    /// Notes and goal are one tier.
-    pub fn tier(self) -> u8 {
-        match self {
-            Self::MatchedId => 0,
-            Self::MatchedHeadSha => 1,
-            Self::MatchedBranch => 2,
-            Self::MatchedNotes | Self::MatchedGoal => 3,
-            Self::MatchedWorkflowId => 4,
-            Self::RecencyFallback => 5,
-        }
-    }
-
-    /// The reason in the words of a sentence.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::MatchedId => "named",
-            Self::MatchedHeadSha => "same commit",
-            Self::MatchedBranch => "same git branch",
-            Self::MatchedNotes => "the notes match",
-            Self::MatchedGoal => "the goal matches",
-            Self::MatchedWorkflowId => "the workflow matches",
-            Self::RecencyFallback => "recent; the words did not match",
-        }
-    }
-}
 
 /// A run that may be the one that is looked for, at its preferred tip.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -89,13 +66,33 @@ pub struct Candidate {
     pub step_id: Option<StepId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_title: Option<String>,
+    /// Counted from 1, as replies count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_number: Option<u64>,
+    /// How many steps follow, as far as it can be known now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about_left: Option<u64>,
+    /// The loops that the step is in, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loops: Vec<LoopPlace>,
     /// When it was last worked on; for people, nothing is ranked by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_worked_on: Option<String>,
     pub why_matched: Vec<MatchReason>,
+    /// The same in words.
+    pub reason: String,
+    /// The words of the query that were found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub matched_words: Vec<String>,
     /// What was recorded, for telling candidates apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snippet: Option<String>,
+    /// What is unfinished on other branches of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_tips: Vec<OpenTip>,
+    /// The workflow's file has changed since the run was started, which keeps its version.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub workflow_changed: bool,
     /// Why the run cannot continue now, and what to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -114,6 +111,9 @@ pub struct ResumeBody {
     pub searched_runs: u64,
     /// Sessions that are damaged and therefore not offered.
     pub unhealthy_sessions: u64,
+    /// The first candidate's pending step, as `continue_workflow` shows it; present when it is clear that this run is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Map<String, Value>>,
     /// The call for the first candidate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_call: Option<NextCall>,

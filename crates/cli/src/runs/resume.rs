@@ -1,9 +1,10 @@
 //! `sessions resume`: from a few words to what is pasted into a new chat.
 
 use serde_json::json;
+use workrail_core::progress::rest_in_words;
 use workrail_core::report::words::one_line;
 use workrail_engine::request::ResumeSession;
-use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
+use workrail_model::resume::{Candidate, ResumeBody};
 
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
@@ -22,11 +23,7 @@ pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
         },
         None => ResumeSession { query: (!text.is_empty()).then_some(text), ..ResumeSession::default() },
     };
-    let mut found = engine.find_runs(request)?;
-    if named.is_some() {
-        // The ranking fills up with other runs; only the named one was asked for.
-        found.candidates.retain(|candidate| candidate.why_matched.contains(&MatchReason::MatchedId));
-    }
+    let found = engine.find_runs(request)?;
     if json {
         let mut document = super::value(&found)?;
         if let Some(problem) = engine.keys_problem() {
@@ -69,11 +66,10 @@ fn print_candidate(number: usize, candidate: &Candidate) {
         _ => format!("Session {} (notes only)", candidate.session_id),
     };
     output::toned(Tone::Heading, &format!("{number}. {name}"));
-    let facts = [
-        ("goal", &candidate.goal),
-        ("step", &candidate.step_title),
-        ("last used", &candidate.last_worked_on),
-    ];
+    let step = candidate.step_number.zip(candidate.step_title.as_ref()).map(|(number, title)| {
+        format!("{title} ({number}{})", rest_in_words(candidate.about_left, &candidate.loops))
+    });
+    let facts = [("goal", &candidate.goal), ("step", &step), ("last used", &candidate.last_worked_on)];
     for (what, text) in facts {
         if let Some(text) = text {
             output::line(&format!("   {what}: {}", one_line(text)));
@@ -82,8 +78,7 @@ fn print_candidate(number: usize, candidate: &Candidate) {
     if let Some(problem) = &candidate.problem {
         output::toned(Tone::Warning, &format!("   cannot continue: {}", one_line(problem)));
     }
-    let why: Vec<&str> = candidate.why_matched.iter().map(|reason| reason.in_words()).collect();
-    output::toned(Tone::Quiet, &format!("   found by: {}", why.join(", ")));
+    output::toned(Tone::Quiet, &format!("   why: {}", one_line(&candidate.reason)));
     if let Some(call) = &candidate.next_call {
         output::line("   Paste into a new chat:");
         let arguments = call.arguments_text();

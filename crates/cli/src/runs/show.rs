@@ -3,7 +3,7 @@
 use serde_json::json;
 use workrail_core::link::NodeLink;
 use workrail_core::report::markdown::render_node;
-use workrail_core::report::{ContextValues, GapStanding, RunReport, Standing, words};
+use workrail_core::report::{ContextValues, GapStanding, RunReport, Standing, branch_letter, words};
 use workrail_engine::SessionOrRun;
 use workrail_engine::sessions::RunContinuation;
 
@@ -80,9 +80,7 @@ fn print(run: &RunReport, going_on: Option<&RunContinuation>) {
     output::toned(Tone::Heading, &format!("Run {} · {}", run.label, words::status(run)));
     fact("goal", run.goal.as_deref().unwrap_or_default());
     fact("workflow", run.workflow.workflow_id.as_str());
-    if let (Some(number), Some(count)) = (run.step_number, run.step_count) {
-        fact("step", &format!("{number} of {count}"));
-    }
+    fact("step", &run.progress.as_ref().map(ToString::to_string).unwrap_or_default());
     if let Some(parent) = &run.parent {
         fact("started inside", &parent.label);
     }
@@ -105,13 +103,13 @@ fn branches(run: &RunReport) {
     if run.branches.len() > 1 {
         output::line("\n  Branches");
         let rows = run.branches.iter().map(|branch| {
-            let from = branch.from.map(|from| format!("from {from}")).unwrap_or_default();
-            let goes_on = if branch.preferred { "goes on" } else { "" };
-            let stands = format!("at {}. {}", branch.last, words::one_line(&words::step(&branch.stands_at)));
+            let from = branch.from.as_ref().map(|from| from.to_string()).unwrap_or_default();
+            let goes_on = if branch.preferred { "current" } else { "" };
+            let now_at = format!("{}. {}", branch.last, words::one_line(&words::step(&branch.stands_at)));
             let summary = words::one_line(&branch.summary);
-            vec![format!("  {}", branch.number), goes_on.to_owned(), from, stands, summary]
+            vec![format!("  {}", branch_letter(branch.number)), goes_on.to_owned(), from, now_at, summary]
         });
-        output::table(&["  #", "", "", "STANDS", "DID FIRST"], rows);
+        output::table(&["  BRANCH", "", "FROM", "NOW AT", "DID FIRST"], rows);
     }
 }
 
@@ -124,7 +122,7 @@ fn gaps(run: &RunReport) {
                 GapStanding::Resolved { .. } => "resolved",
             };
             let what = words::one_line(&gap.summary);
-            vec![format!("  {}", words::plain(&gap.severity)), state.to_owned(), gap.node.to_string(), what]
+            vec![format!("  {}", words::plain(&gap.severity)), state.to_owned(), gap.point.to_string(), what]
         });
         output::table(&["  SEVERITY", "STATE", "AT", "WHAT"], rows);
     }
@@ -160,7 +158,7 @@ fn points(run: &RunReport) {
             Standing::BranchEnd => " · end of a branch",
             Standing::Passed => "",
         };
-        output::line(&format!("    {}. {}{mark}", node.number, words::one_line(&words::point(node))));
+        output::line(&format!("    {}. {}{mark}", node.point, words::one_line(&words::point(node))));
         output::toned(Tone::Quiet, &format!("       {}", node.link));
     }
     if let Some(node) = run.nodes.last() {

@@ -23,7 +23,7 @@ pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(),
                     .iter()
                     .map(|node| {
                         json!({
-                            "number": node.number, "nodeId": node.node_id, "parent": node.parent, "kind": node.kind,
+                            "point": node.point, "stepNumber": node.step_number, "nodeId": node.node_id, "parent": node.parent, "kind": node.kind,
                             "branch": node.branch, "step": node.step, "standing": node.standing, "link": node.link,
                         })
                     })

@@ -47,10 +47,7 @@ fn print(list: &SessionsList) {
 }
 
 fn row(row: &RunRow) -> Vec<String> {
-    let step = row.step.as_ref().map(|step| match step.number {
-        Some(number) => format!("{number}/{}", step.count),
-        None => step.step_id.to_string(),
-    });
+    let step = row.step.as_ref().map(|step| one_line(&step.progress.to_string()));
     let goal = one_line(row.goal.as_deref().unwrap_or_default());
     let short: String = goal.chars().take(GOAL_CHARS_MAX).collect();
     let more = if short.len() < goal.len() { "…" } else { "" };

@@ -211,6 +211,7 @@ impl<'a> Case<'a> {
         let submitted = Submitted {
             notes: self.delivered.notes.as_deref(),
             artifacts: &self.delivered.artifacts,
+            reported: &command.request.artifacts,
             context: &self.context,
             sent: &self.delivered.context,
         };

@@ -33,6 +33,8 @@ pub struct Start<'a> {
     pub workflow: &'a CompiledWorkflow,
     pub source_kind: WorkflowSourceKind,
     pub source_ref: &'a str,
+    /// Of the source file; absent when there is none.
+    pub source_digest: Option<Sha256>,
     pub context: Context,
     pub preferences: Preferences,
     /// Who chose them: a person, or nobody.
@@ -97,6 +99,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
             workflow_hash,
             workflow_source_kind: command.source_kind,
             workflow_source_ref: BoundedText::clip(command.source_ref),
+            workflow_source_digest: command.source_digest,
             parent: command.parent,
             keyed: recorded.as_ref().map(|(request_digest, stored)| KeyedStart {
                 request_digest: Some(*request_digest),

@@ -4,17 +4,18 @@ use std::cmp::Reverse;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::Activity;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::GOAL_BYTES_MAX;
 use workrail_model::name::{StepId, WorkflowId};
 use workrail_model::preferences::RunStatus;
+use workrail_model::snapshot::EngineState;
 use workrail_model::text::truncate_with_marker;
 use workrail_model::time::Timestamp;
 
 use crate::label::RunLabel;
+use crate::progress::Progress;
 use crate::project::{RunState, SessionState};
 use crate::render::prompt::title_without_secrets;
 use crate::report::Material;
@@ -64,10 +65,8 @@ impl Stage {
 pub struct StepAt {
     pub step_id: StepId,
     pub title: String,
-    /// Step k of n at the top level, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub number: Option<u64>,
-    pub count: u64,
+    #[serde(flatten)]
+    pub progress: Progress,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -145,15 +144,14 @@ fn row(facts: &SessionState, run: &RunState, material: &dyn Material) -> RunRow 
     let state = tip.and_then(|tip| material.state_at(tip));
     let workflow = material.workflow(run.workflow_hash);
     let context = tip.and_then(|tip| facts.context_at(tip.node_id).ok()).unwrap_or_default();
-    let waits = tip.is_some_and(|tip| facts.waits_for_person(tip.node_id));
-    let status = state.as_ref().and_then(|state| facts.run_status(run.run_id, state.is_complete()));
-    let pending = state.as_ref().and_then(|state| state.pending_step());
-    let step = workflow.as_deref().zip(pending).map(|(workflow, pending)| StepAt {
-        step_id: pending.step_id.clone(),
-        title: truncate_with_marker(&title_without_secrets(workflow, pending, &context), TITLE_BYTES_MAX)
-            .into_owned(),
-        number: position(workflow, &pending.step_id),
-        count: workflow.top_level_len() as u64,
+    let step = workflow.as_deref().zip(state.as_ref()).and_then(|(workflow, state)| {
+        let pending = state.pending_step()?;
+        let title = title_without_secrets(workflow, pending, &context);
+        Some(StepAt {
+            step_id: pending.step_id.clone(),
+            title: truncate_with_marker(&title, TITLE_BYTES_MAX).into_owned(),
+            progress: Progress::of(workflow, state, &context)?,
+        })
     });
     RunRow {
         session_id: facts.session_id(),
@@ -164,22 +162,24 @@ fn row(facts: &SessionState, run: &RunState, material: &dyn Material) -> RunRow 
             .get("goal")
             .and_then(serde_json::Value::as_str)
             .map(|goal| truncate_with_marker(goal, GOAL_BYTES_MAX).into_owned()),
-        stage: match status {
-            None => Stage::Unreadable,
-            Some(RunStatus::Blocked) if waits => Stage::WaitsForPerson,
-            Some(RunStatus::Blocked) => Stage::Blocked,
-            Some(RunStatus::InProgress) => Stage::InProgress,
-            Some(RunStatus::Complete) => Stage::Complete,
-            Some(RunStatus::CompleteWithGaps) => Stage::CompleteWithGaps,
-        },
+        stage: stage(facts, run, state.as_ref()),
         step,
         last_at: run.last_at.clone(),
         activity: run.last_activity,
     }
 }
 
-fn position(workflow: &CompiledWorkflow, step: &StepId) -> Option<u64> {
-    workflow.position(step).map(|position| position as u64 + 1)
+/// Where a run is; `state` is that of its preferred tip, where it can be read.
+pub(crate) fn stage(facts: &SessionState, run: &RunState, state: Option<&EngineState>) -> Stage {
+    let waits = facts.preferred_tip(run.run_id).is_some_and(|tip| facts.waits_for_person(tip));
+    match state.and_then(|state| facts.run_status(run.run_id, state.is_complete())) {
+        None => Stage::Unreadable,
+        Some(RunStatus::Blocked) if waits => Stage::WaitsForPerson,
+        Some(RunStatus::Blocked) => Stage::Blocked,
+        Some(RunStatus::InProgress) => Stage::InProgress,
+        Some(RunStatus::Complete) => Stage::Complete,
+        Some(RunStatus::CompleteWithGaps) => Stage::CompleteWithGaps,
+    }
 }
 
 /// The row of a damaged session; `facts` holds its validated beginning.

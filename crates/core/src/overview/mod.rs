@@ -7,6 +7,7 @@ mod list;
 mod log;
 mod notes;
 
+pub(crate) use list::stage;
 pub use list::{
     DamagedRow, Finished, RunRow, SessionRows, SessionsList, Stage, StepAt, arrange, damaged, rows,
 };

@@ -66,6 +66,9 @@ pub struct NodeState {
     pub checkpoint: Option<CheckpointRecord>,
     pub children: Vec<NodeId>,
     pub depth: u32,
+    /// The number of its step on the way to it, from 1, as replies and lists count; a checkpoint has that of its step.
+    /// Not the depth: an advance may start from a checkpoint.
+    pub step_number: u64,
     pub(super) links: Links,
 }
 
@@ -148,9 +151,14 @@ impl Dag {
         let parent = node.parent.and_then(|parent| self.find(parent));
         node.children = Vec::new();
         node.links = Links { parent, jump: ix, owner: ix, ..Links::default() };
+        node.step_number = 1;
         if let Some(parent) = parent {
             let above = self.node(parent);
             node.depth = above.depth + 1;
+            node.step_number = match node.kind {
+                NodeKind::Step => above.step_number + 1,
+                NodeKind::Checkpoint => above.step_number,
+            };
             node.links.jump = self.jump_below(parent);
             if node.kind == NodeKind::Checkpoint {
                 node.links.owner = above.links.owner;

@@ -104,6 +104,7 @@ mod tests {
             checkpoint: None,
             children: Vec::new(),
             depth: 0,
+            step_number: 0,
             links: super::super::dag::Links::default(),
         };
         ids.iter().copied().map(node).collect()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
-use workrail_model::digest::WorkflowHash;
+use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::event::{Activity, EventIndex, KeyedStart, ParentLink, RunStarted, WorkflowSourceKind};
 use workrail_model::id::{NodeId, RunId};
 use workrail_model::name::WorkflowId;
@@ -22,6 +22,9 @@ pub struct RunState {
     pub workflow_hash: WorkflowHash,
     pub source_kind: WorkflowSourceKind,
     pub source_ref: BoundedText<512>,
+    /// Absent for a run that was started before digests were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_digest: Option<Sha256>,
     /// The step of another run inside which this one was started.
     pub parent: Option<ParentLink>,
     /// From which a repeated start with the same idempotency key is answered.
@@ -75,6 +78,7 @@ impl Runs {
             workflow_hash: started.workflow_hash,
             source_kind: started.workflow_source_kind,
             source_ref: started.workflow_source_ref.clone(),
+            source_digest: started.workflow_source_digest,
             parent: started.parent,
             keyed: started.keyed,
             root: None,

@@ -150,6 +150,7 @@ fn read(
         checkpoint: checkpoint.copied(),
         children: Vec::new(),
         depth: 0,
+        step_number: 0,
         links: Links::default(),
     })
 }

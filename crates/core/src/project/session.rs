@@ -268,6 +268,7 @@ impl SessionState {
             checkpoint: created.checkpoint,
             children: Vec::new(),
             depth: 0,
+            step_number: 0,
             links: Links::default(),
         });
         self.contexts.node_created(parent_ix);

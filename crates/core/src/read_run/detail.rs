@@ -2,23 +2,31 @@
 
 use serde_json::Value;
 use workrail_model::event::NodeKind;
+use workrail_model::read_run::ALL_STEPS;
 use workrail_model::reply::without_marks;
 
 use super::{NoSuchStep, RunRecord, kind_of};
 use crate::project::PathStep;
+
+/// As much text of one run as fits a few hundred pages; one step more than that is always shown.
+const ALL_STEPS_BYTES_MAX: usize = 1024 * 1024;
 
 /// Asks for the notes of the session in the place of a step's.
 const SESSION: &str = "session";
 
 impl RunRecord<'_> {
     /// A step with all of its notes and artifacts. `asked` is its number on the way to where the run is, its id (the
-    /// latest time it came up), the id of a node, which may be on another branch, or `session` for the session's notes.
+    /// latest time it came up), the id of a node, which may be on another branch, `session` for the session's notes, or
+    /// `all` for all steps.
     pub fn step(&self, asked: &str) -> Result<String, NoSuchStep> {
         let asked = asked.trim();
         if asked == SESSION {
             return Ok(without_marks(&self.whole_session_notes()));
         }
         let path = self.path(self.tip.node_id);
+        if asked == ALL_STEPS {
+            return Ok(self.all_steps(&path));
+        }
         let count = path.len();
         let unknown = || NoSuchStep { asked: asked.to_owned(), count };
         if let Ok(number) = asked.parse::<usize>() {
@@ -42,6 +50,31 @@ impl RunRecord<'_> {
         let position =
             branch.iter().rposition(|step| step.node.node_id.to_string() == asked).ok_or_else(unknown)?;
         Ok(self.told(position + 1, &branch[position]))
+    }
+
+    /// Every step that recorded something; of very much text, the newest.
+    fn all_steps(&self, path: &[PathStep<'_>]) -> String {
+        let mut newest = Vec::new();
+        let mut bytes = 0;
+        let recorded = path.iter().enumerate().filter(|(_, step)| !step.outputs.is_empty());
+        let mut left_out = recorded.clone().count();
+        for (position, step) in recorded.rev() {
+            let text = self.told(position + 1, step);
+            bytes += text.len();
+            if bytes > ALL_STEPS_BYTES_MAX && !newest.is_empty() {
+                break;
+            }
+            newest.push(text);
+            left_out -= 1;
+        }
+        if newest.is_empty() {
+            return format!("Run {}: no step has recorded anything yet.", self.label());
+        }
+        if left_out > 0 {
+            newest.push(format!("[{left_out} earlier steps left out; read one by its number]"));
+        }
+        newest.reverse();
+        newest.join("\n\n")
     }
 
     fn told(&self, number: usize, step: &PathStep<'_>) -> String {

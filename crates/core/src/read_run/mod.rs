@@ -3,12 +3,13 @@
 //! The answers are text, in pages that fit a reply. Reading changes nothing (G36, G56).
 //!
 //! Code map: `overview` the run at a glance, `detail` one step or the context in full, `find` a search in the run,
-//! `pages` how a long text is cut.
+//! `pages` how a long text is cut, `session` a session's notes and runs.
 
 mod detail;
 mod find;
 mod overview;
 mod pages;
+mod session;
 
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{Context, OutputPayload};
@@ -19,11 +20,13 @@ use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
 
 use crate::label::RunLabel;
+use crate::progress::loops;
 use crate::project::{NodeState, PathStep, RunState, SessionState};
 use crate::render::prompt::render_title;
 use crate::report::Material;
 
 pub use pages::{PAGE_BYTES_MAX, Page, page};
+pub use session::session;
 
 const TITLE_BYTES_MAX: usize = 120;
 
@@ -93,28 +96,40 @@ impl<'a> RunRecord<'a> {
     fn named(&self, node: &NodeState, state: &EngineState) -> Option<(StepId, String)> {
         let pending = state.pending_step()?;
         let title = self.title(node, pending);
-        let loops: Vec<String> = pending
-            .loop_path
-            .iter()
-            .map(|frame| format!("{} {}", frame.loop_id, u64::from(frame.iteration) + 1))
-            .collect();
+        let loops = self.loops(node, pending);
         let title = if loops.is_empty() { title } else { format!("{title} [{}]", loops.join(", ")) };
         Some((pending.step_id.clone(), title))
     }
 
+    /// The loops that a step is in, as replies call them: `slice 2 of 3`.
+    fn loops(&self, node: &NodeState, pending: &PendingStep) -> Vec<String> {
+        let Some(workflow) = self.workflow.filter(|_| !pending.loop_path.is_empty()) else {
+            return Vec::new();
+        };
+        let own = self.facts.context_at(node.node_id).unwrap_or_default();
+        loops(workflow, pending, &own).iter().map(ToString::to_string).collect()
+    }
+
     /// All of a note, also where the event holds only its beginning.
     fn whole_notes(&self, payload: &OutputPayload) -> Option<String> {
-        let OutputPayload::Notes { notes_markdown, full_text_ref } = payload else { return None };
-        let whole =
-            full_text_ref.and_then(|reference| String::from_utf8(self.material.blob(reference)?).ok());
-        Some(whole.unwrap_or_else(|| notes_markdown.as_str().to_owned()))
+        notes_of(payload, self.material)
     }
 
     /// An artifact as it was sent; `None` for notes, and for content that cannot be read.
     fn artifact(&self, payload: &OutputPayload) -> Option<serde_json::Value> {
-        let OutputPayload::ArtifactRef { sha256, .. } = payload else { return None };
-        serde_json::from_slice(&self.material.blob(*sha256)?).ok()
+        artifact_of(payload, self.material)
     }
+}
+
+fn notes_of(payload: &OutputPayload, material: &dyn Material) -> Option<String> {
+    let OutputPayload::Notes { notes_markdown, full_text_ref } = payload else { return None };
+    let whole = full_text_ref.and_then(|reference| String::from_utf8(material.blob(reference)?).ok());
+    Some(whole.unwrap_or_else(|| notes_markdown.as_str().to_owned()))
+}
+
+fn artifact_of(payload: &OutputPayload, material: &dyn Material) -> Option<serde_json::Value> {
+    let OutputPayload::ArtifactRef { sha256, .. } = payload else { return None };
+    serde_json::from_slice(&material.blob(*sha256)?).ok()
 }
 
 /// The beginning of a text on one line.

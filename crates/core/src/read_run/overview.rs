@@ -8,7 +8,8 @@ use workrail_model::reply::{state_mark_of, without_marks};
 use super::{RunRecord, gist, kind_of};
 use crate::label::RunLabel;
 use crate::progress::Progress;
-use crate::project::{NodeState, PathStep};
+use crate::project::{NodeState, PathStep, RunState};
+use crate::reply::children::last_notes;
 use crate::reply::look_call;
 
 const GIST_BYTES_MAX: usize = 220;
@@ -16,6 +17,7 @@ const VALUE_BYTES_MAX: usize = 160;
 const CONTEXT_KEYS_MAX: usize = 30;
 const GAPS_MAX: usize = 20;
 const BRANCHES_MAX: usize = 12;
+const INNER_RUNS_MAX: usize = 10;
 const SESSION_NOTES_MAX: usize = 5;
 /// Of a long run, the beginning holds what was agreed and the end what is current.
 const FIRST_STEPS_MAX: usize = 8;
@@ -27,6 +29,7 @@ impl RunRecord<'_> {
         // Recorded text never holds a mark; only the calls of other branches do.
         let mut sections = vec![without_marks(&self.heading())];
         sections.extend(self.session_notes().map(|text| without_marks(&text)));
+        sections.extend(self.inner_runs().map(|text| without_marks(&text)));
         sections.extend(self.open_gaps().map(|text| without_marks(&text)));
         sections.extend(self.other_tips());
         sections.extend(self.context_at_a_glance().map(|text| without_marks(&text)));
@@ -52,10 +55,8 @@ impl RunRecord<'_> {
         lines.push(format!("Mode: {}.", self.facts.preferences(self.tip.node_id).autonomy.as_str()));
         let place = self.workflow.zip(state.as_ref()).and_then(|(workflow, state)| {
             let progress = Progress::of(workflow, state, &context)?;
-            let (step_id, title) = self.named(self.tip, state)?;
-            let described = progress.described();
-            let more = if described.is_empty() { described } else { format!(" ({described})") };
-            Some(format!("Now at step {}{more}: {title} [{step_id}]", progress.number))
+            let pending = state.pending_step()?;
+            Some(format!("Now at step {progress}: {} [{}]", self.title(self.tip, pending), pending.step_id))
         });
         lines.extend(place);
         lines.join("\n")
@@ -68,6 +69,30 @@ impl RunRecord<'_> {
         let newest = &notes[notes.len().saturating_sub(SESSION_NOTES_MAX)..];
         (!newest.is_empty())
             .then(|| format!("## Notes of the session (in full: `step: \"session\"`)\n{}", newest.join("\n")))
+    }
+
+    /// The runs that were started inside this one, with what each recorded last.
+    fn inner_runs(&self) -> Option<String> {
+        let facts = self.facts;
+        let own = |run: &&RunState| run.parent.is_some_and(|parent| parent.run_id == self.run.run_id);
+        let mut lines: Vec<String> =
+            facts.runs().rev().filter(own).take(INNER_RUNS_MAX).map(|run| self.inner_run(run)).collect();
+        let more = facts.runs().filter(own).count().saturating_sub(INNER_RUNS_MAX);
+        if more > 0 {
+            lines.push(format!("- and {more} more"));
+        }
+        (!lines.is_empty()).then(|| format!("## Runs started inside this run\n{}", lines.join("\n")))
+    }
+
+    fn inner_run(&self, run: &RunState) -> String {
+        let tip = self.facts.preferred_tip(run.run_id).and_then(|tip| self.facts.node(tip));
+        let state = tip.and_then(|tip| self.state(tip));
+        let status = state.and_then(|state| self.facts.run_status(run.run_id, state.is_complete()));
+        let at = run.parent.and_then(|parent| self.facts.node(parent.node_id));
+        let at = at.map_or_else(String::new, |node| format!(", started at step {}", node.step_number));
+        let notes = tip.and_then(|tip| last_notes(self.facts, tip.node_id));
+        let notes = notes.map_or_else(String::new, |notes| format!(": {}", gist(&notes, GIST_BYTES_MAX)));
+        format!("- {} ({}), {}{at}{notes}", RunLabel::of(run.run_id), run.workflow_id, status_words(status))
     }
 
     fn open_gaps(&self) -> Option<String> {
@@ -119,7 +144,7 @@ impl RunRecord<'_> {
             .facts
             .ancestors(tip.node_id)
             .find(|node| self.facts.is_ancestor_or_self(node.node_id, self.tip.node_id));
-        let from = shared.map_or(0, |node| u64::from(node.depth) + 1);
+        let from = shared.map_or(0, |node| node.step_number);
         let call = look_call(&state_mark_of(tip.created_index), self.label());
         format!("- from step {from}, {}: {}", without_marks(&place), call.arguments_text())
     }
@@ -186,7 +211,7 @@ impl RunRecord<'_> {
     }
 }
 
-fn status_words(status: Option<RunStatus>) -> &'static str {
+pub(super) fn status_words(status: Option<RunStatus>) -> &'static str {
     match status {
         Some(RunStatus::InProgress) => "in progress",
         Some(RunStatus::Blocked) => "blocked",

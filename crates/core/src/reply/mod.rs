@@ -3,9 +3,11 @@
 //! Pure and deterministic; tokens are marks here and are signed in at the edge, so that the bytes can
 //! be stored with the attempt and returned on every replay (G30).
 
+pub mod children;
 mod next_call;
 pub mod recovery;
 mod text;
+pub mod tips;
 
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerReport};
@@ -14,9 +16,9 @@ use workrail_model::event::Context;
 use workrail_model::id::{GapId, RunId};
 use workrail_model::preferences::{Autonomy, NextIntent, Preferences, RunStatus};
 use workrail_model::reply::{
-    ACK_TOKEN_MARK, Branch, CHECKPOINT_TOKEN_MARK, NextCall, OtherRun, PendingBody, Recap, ReferenceInfo,
-    ReplyBody, ReplyKind, ReturnTo, RunInfo, RunIsAt, STATE_TOKEN_MARK, StepContext, StoredReply, Warning,
-    without_marks,
+    ACK_TOKEN_MARK, Branch, CHECKPOINT_TOKEN_MARK, ChildResult, NextCall, OpenTip, OtherRun, PendingBody,
+    Recap, ReferenceInfo, ReplyBody, ReplyKind, ReturnTo, RunInfo, RunIsAt, STATE_TOKEN_MARK, StepContext,
+    StoredReply, Warning, without_marks,
 };
 use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
@@ -82,6 +84,8 @@ pub struct StepExtras {
     /// Functions that the recovered steps name, written out.
     pub functions: Option<String>,
     pub other_runs: Vec<OtherRun>,
+    pub open_tips: Vec<OpenTip>,
+    pub children: Vec<ChildResult>,
     pub return_to: Option<ReturnTo>,
     /// Critical gaps of a run that is complete.
     pub open_gaps: Vec<OpenGap>,
@@ -140,6 +144,8 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
         branches: beside.branches,
         downstream: beside.downstream,
         other_runs: beside.other_runs,
+        open_tips: beside.open_tips,
+        children: beside.children,
         return_to: beside.return_to,
         fork_ack_token: None,
     };

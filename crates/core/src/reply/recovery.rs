@@ -152,26 +152,36 @@ impl Recovering<'_> {
     /// The ways taken from this node before, the newest first.
     pub fn branches(&self, node: NodeId) -> Vec<Branch> {
         let Some(from) = self.facts.node(node) else { return Vec::new() };
-        let preferred = self.facts.preferred_tip(from.run_id);
-        let mut children: Vec<&NodeState> = self.facts.acked_children(node).collect();
-        children.reverse();
-        children.truncate(BRANCHES_MAX);
-        children.iter().map(|child| self.branch(from, child, preferred)).collect()
+        self.ways_on(node).iter().map(|(child, tip)| self.branch(from, child, tip)).collect()
     }
 
-    fn branch(&self, from: &NodeState, child: &NodeState, preferred: Option<NodeId>) -> Branch {
+    /// The first steps of the ways taken from a node and where each of them is now, the newest first.
+    pub(super) fn ways_on(&self, node: NodeId) -> Vec<(&NodeState, &NodeState)> {
         let facts = self.facts;
-        let below = |leaf: &&NodeState| facts.is_ancestor_or_self(child.node_id, leaf.node_id);
-        let is_preferred = preferred.is_some_and(|tip| facts.is_ancestor_or_self(child.node_id, tip));
-        let newest = facts.leaves(from.run_id).rev().find(below);
-        let tip =
-            preferred.filter(|_| is_preferred).and_then(|tip| facts.node(tip)).or(newest).unwrap_or(child);
+        let mut children: Vec<&NodeState> = facts.acked_children(node).collect();
+        children.reverse();
+        children.truncate(BRANCHES_MAX);
+        let with_tip = |child: &'_ NodeState| {
+            let below = |tip: &NodeId| facts.is_ancestor_or_self(child.node_id, *tip);
+            let preferred = facts.preferred_tip(child.run_id).filter(below);
+            preferred.or_else(|| facts.leaves(child.run_id).rev().map(|leaf| leaf.node_id).find(below))
+        };
+        let ways = children.into_iter().map(|child| {
+            let tip = with_tip(child).and_then(|tip| facts.node(tip));
+            (child, tip.unwrap_or(child))
+        });
+        ways.collect()
+    }
+
+    fn branch(&self, from: &NodeState, child: &NodeState, tip: &NodeState) -> Branch {
+        let facts = self.facts;
+        let is_preferred = facts.preferred_tip(from.run_id) == Some(tip.node_id);
         let attempt = child.edge.and_then(|edge| edge.attempt);
         let notes = facts.current_outputs(from.node_id, attempt).find_map(|output| notes(&output.payload));
         let state = self.snapshots.state_at(tip);
         Branch {
             preferred: is_preferred,
-            steps: u64::from(tip.depth.saturating_sub(from.depth)),
+            steps: tip.step_number.saturating_sub(from.step_number),
             summary: notes.map_or_else(|| "(no notes)".to_owned(), first_words),
             stands_at: state.as_ref().and_then(|state| self.title(tip, state)),
             is_complete: state.is_some_and(|state| state.is_complete()),
@@ -187,7 +197,7 @@ impl Recovering<'_> {
         Some(RunIsAt {
             is_ahead: self.facts.is_ancestor_or_self(node, tip.node_id),
             is_complete: state.as_ref().is_some_and(EngineState::is_complete),
-            step_number: u64::from(tip.depth) + 1,
+            step_number: tip.step_number,
             title: state.as_ref().and_then(|state| self.title(tip, state)),
             next_call: look_call(&state_mark_of(tip.created_index), RunLabel::of(run)),
         })
@@ -199,7 +209,7 @@ impl Recovering<'_> {
         let mut entries = Vec::new();
         let mut seen = 0;
         let (mut bytes, mut omitted, mut cut) = (0, 0, false);
-        let floor = until.and_then(|node| self.facts.node(node)).map_or(0, |node| u64::from(node.depth) + 1);
+        let floor = until.and_then(|node| self.facts.node(node)).map_or(0, |node| node.step_number);
         'steps: for step in self.facts.path_steps(tip) {
             if until == Some(step.node.node_id) {
                 break;
@@ -220,7 +230,7 @@ impl Recovering<'_> {
                             &truncate_with_marker(words, room / 2),
                         ));
                     }
-                    omitted = (u64::from(step.node.depth) + 1).saturating_sub(floor);
+                    omitted = step.node.step_number.saturating_sub(floor);
                     seen -= 1;
                     break 'steps;
                 }
@@ -244,7 +254,7 @@ impl Recovering<'_> {
     }
 
     /// A step's title as it was shown at its own node: with the context of that node, not of this one (G50).
-    fn title(&self, node: &NodeState, state: &EngineState) -> Option<String> {
+    pub(super) fn title(&self, node: &NodeState, state: &EngineState) -> Option<String> {
         let pending = state.pending_step()?;
         let authored = &self.workflow.step(&pending.step_id)?.title;
         // Folding a context costs; most titles name none of it.
@@ -279,7 +289,7 @@ fn notes(payload: &OutputPayload) -> Option<&str> {
 }
 
 /// The beginning of a report on one line.
-fn first_words(notes: &str) -> String {
+pub(super) fn first_words(notes: &str) -> String {
     let line: String = notes.replace(TRUNCATION_MARKER, " ").split_whitespace().collect::<Vec<_>>().join(" ");
     let keep = line.floor_char_boundary(BRANCH_SUMMARY_BYTES_MAX);
     let more = if keep < line.len() { "…" } else { "" };

@@ -12,8 +12,9 @@ use workrail_model::reply::{
 };
 use workrail_model::text::truncate_with_marker;
 
-use super::{OpenGap, ReplyInput, ReplyMoment};
+use super::{OpenGap, ReplyInput, ReplyMoment, children, tips};
 use crate::interpret::{AskedConfirmation, asked_confirmation};
+use crate::progress::rest_in_words;
 use crate::reason::GapCloser;
 
 const BLOCKERS_BYTES_MAX: usize = 4000;
@@ -31,8 +32,10 @@ pub(super) fn parts(input: &ReplyInput<'_>, body: &ReplyBody) -> Vec<String> {
     let mut parts = vec![primary(input, body)];
     parts.extend(references(input.moment, &body.references));
     let beside = [
+        children::text(&body.children),
         recap("Recorded so far on this branch", &body.run.label, body.recap.as_ref()),
         branches(input.moment, body),
+        tips::text(&body.open_tips),
         recap(
             "What the branch that went on last recorded after that",
             &body.run.label,
@@ -133,9 +136,7 @@ fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
 
 /// Such as ` · about 4 left · slice 2 of 3`.
 fn place(run: &RunInfo) -> String {
-    let left = run.about_left.filter(|left| *left > 0).map(|left| format!(" · about {left} left"));
-    let loops = run.loops.iter().map(|place| format!(" · {}", without_marks(&place.to_string())));
-    left.into_iter().chain(loops).collect()
+    without_marks(&rest_in_words(run.about_left, &run.loops))
 }
 
 fn mode(autonomy: Autonomy) -> &'static str {

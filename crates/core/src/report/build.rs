@@ -10,7 +10,6 @@ use workrail_model::event::{Event, EventData, EventIndex, NodeKind, ObservationV
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::limits::GOAL_BYTES_MAX;
-use workrail_model::snapshot::EngineState;
 use workrail_model::text::truncate_with_marker;
 use workrail_model::time::Timestamp;
 
@@ -20,10 +19,11 @@ use super::node::{actor_of, first_words};
 use super::table::merged;
 use super::{
     Body, BranchReport, CapabilityReport, ContextEntry, Counts, Covers, DivergenceReport, GapReport,
-    GapStanding, NodeReport, Observed, Outcome, Output, ParentRun, PreferenceReport, Report, RunReport,
-    Shown, Span, Standing, StepReport, Table, VERSION, WorkflowFacts,
+    GapStanding, NodeReport, Observed, Outcome, Output, ParentRun, PointName, PreferenceReport, Report,
+    RunReport, Shown, Span, Standing, StepReport, Table, VERSION, WorkflowFacts, point,
 };
 use crate::label::RunLabel;
+use crate::progress::{Progress, loops};
 use crate::project::{NodeState, RunState, SessionState};
 use crate::render::prompt::title_without_secrets;
 use crate::reply::recovery::Snapshots;
@@ -111,8 +111,7 @@ pub(super) struct Telling<'a> {
     pub(super) run: &'a RunState,
     pub(super) workflow: Option<Arc<CompiledWorkflow>>,
     pub(super) tip: Option<NodeId>,
-    /// From 1, in the order of creation.
-    pub(super) numbers: BTreeMap<NodeId, u64>,
+    pub(super) names: BTreeMap<NodeId, PointName>,
     pub(super) branches: BTreeMap<NodeId, u64>,
     /// Keys of the context sets, by node and by the refused attempt that sent them.
     pub(super) context_keys: BTreeMap<(NodeId, Option<AttemptId>), Vec<String>>,
@@ -122,7 +121,7 @@ impl<'a> Telling<'a> {
     fn new(subject: &'a Subject<'a>, run: &'a RunState) -> Self {
         let facts = subject.facts;
         let tip = facts.preferred_tip(run.run_id);
-        let numbers = facts.nodes(run.run_id).zip(1..).map(|(node, number)| (node.node_id, number)).collect();
+        let branches = branch_numbers(facts, run, tip);
         let mut context_keys: BTreeMap<_, Vec<String>> = BTreeMap::new();
         for event in subject.events.iter().filter(|event| event.scope.run() == Some(run.run_id)) {
             if let EventData::ContextSet(set) = &event.data {
@@ -135,8 +134,8 @@ impl<'a> Telling<'a> {
             run,
             workflow: subject.material.workflow(run.workflow_hash),
             tip,
-            numbers,
-            branches: branch_numbers(facts, run, tip),
+            names: point::names(facts, run.run_id, &branches),
+            branches,
             context_keys,
         }
     }
@@ -152,7 +151,9 @@ impl<'a> Telling<'a> {
         let state = at_tip.and_then(|node| subject.material.state_at(node));
         let context = tip.and_then(|tip| facts.context_at(tip).ok()).unwrap_or_default();
         let workflow = self.workflow.as_deref();
-        let (step_number, step_count) = workflow.zip(state.as_ref()).map_or((None, None), step_of);
+        let progress = workflow
+            .zip(state.as_ref())
+            .and_then(|(workflow, state)| Progress::of(workflow, state, &context));
         let of_run = subject.events.iter().filter(|event| event.scope.run() == Some(run.run_id));
         let context: Vec<ContextEntry> = entries(&context, subject.context_values);
         RunReport {
@@ -174,8 +175,7 @@ impl<'a> Telling<'a> {
                 node_id: parent.node_id,
             }),
             tip: *tip,
-            step_number,
-            step_count,
+            progress,
             span: span(of_run.collect::<Vec<_>>().into_iter()),
             counts: self.counts(&nodes),
             branches: self.branches(&nodes),
@@ -189,8 +189,8 @@ impl<'a> Telling<'a> {
         }
     }
 
-    pub(super) fn number(&self, node: NodeId) -> u64 {
-        self.numbers.get(&node).copied().unwrap_or_default()
+    pub(super) fn name(&self, node: NodeId) -> PointName {
+        self.names.get(&node).cloned().unwrap_or_default()
     }
 
     /// What a point asks for, its title as it read there.
@@ -199,20 +199,19 @@ impl<'a> Telling<'a> {
         let Some(pending) = state.pending_step() else {
             return if state.is_complete() { StepReport::Complete } else { StepReport::Unreadable };
         };
-        let title = self.workflow.as_deref().and_then(|workflow| {
+        let shown = self.workflow.as_deref().and_then(|workflow| {
             let authored = &workflow.step(&pending.step_id)?.title;
-            // Folding a context costs; most titles name none of it.
-            let own =
-                authored.contains("{{").then(|| self.subject.facts.context_at(node.node_id).ok()).flatten();
-            Some(title_without_secrets(workflow, pending, &own.unwrap_or_default()))
+            // Folding a context costs; most steps need none of it.
+            let needs_context = authored.contains("{{") || !pending.loop_path.is_empty();
+            let own = needs_context.then(|| self.subject.facts.context_at(node.node_id).ok()).flatten();
+            let own = own.unwrap_or_default();
+            Some((title_without_secrets(workflow, pending, &own), loops(workflow, pending, &own)))
         });
-        let title = title.unwrap_or_else(|| pending.step_id.to_string());
-        let loops =
-            pending.loop_path.iter().map(|frame| format!("{} {}", frame.loop_id, frame.iteration + 1));
+        let (title, loops) = shown.unwrap_or_else(|| (pending.step_id.to_string(), Vec::new()));
         StepReport::Pending {
             step_id: pending.step_id.clone(),
             title: truncate_with_marker(&title, TITLE_BYTES_MAX).into_owned(),
-            loops: loops.collect(),
+            loops: loops.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -241,14 +240,14 @@ impl<'a> Telling<'a> {
         let mut started: BTreeMap<u64, usize> = BTreeMap::new();
         for node in nodes.iter().filter(|node| node.kind == NodeKind::Step || node.parent.is_none()) {
             let place = *started.entry(node.branch).or_insert_with(|| {
-                let from = node.parent.map(|parent| self.number(parent));
+                let from = node.parent.map(|parent| self.name(parent));
                 let edge = facts.node(node.node_id).and_then(|state| state.edge);
                 reports.push(BranchReport {
                     number: node.branch,
                     preferred: node.branch == 0,
                     from,
-                    first: node.number,
-                    last: node.number,
+                    first: node.point.clone(),
+                    last: node.point.clone(),
                     steps: 0,
                     cause: node.reached_by,
                     summary: self.summary(node, edge.and_then(|edge| edge.attempt)),
@@ -257,7 +256,7 @@ impl<'a> Telling<'a> {
                 reports.len() - 1
             });
             let report = &mut reports[place];
-            report.last = node.number;
+            report.last = node.point.clone();
             report.stands_at = node.step.clone();
             report.steps += u64::from(node.parent.is_some());
         }
@@ -290,7 +289,7 @@ impl<'a> Telling<'a> {
         let facts = self.subject.facts;
         let told = facts.gaps(self.run.run_id).filter(|gap| gap.resolves.is_none()).map(|gap| GapReport {
             gap_id: gap.gap_id,
-            node: self.number(gap.node_id),
+            point: self.name(gap.node_id),
             at: self.subject.at(gap.index).cloned(),
             severity: gap.severity,
             reason: gap.reason,
@@ -300,7 +299,7 @@ impl<'a> Telling<'a> {
                 Some(by) => GapStanding::Resolved {
                     by: by.gap_id,
                     summary: by.summary.to_string(),
-                    node: self.number(by.node_id),
+                    point: self.name(by.node_id),
                 },
             },
         });
@@ -309,7 +308,7 @@ impl<'a> Telling<'a> {
 
     fn divergences(&self) -> Vec<DivergenceReport> {
         let told = self.subject.facts.divergences(self.run.run_id).iter().map(|record| DivergenceReport {
-            node: self.number(record.node_id),
+            point: self.name(record.node_id),
             at: self.subject.at(record.index).cloned(),
             reason: record.data.reason,
             summary: record.data.summary.to_string(),
@@ -324,7 +323,7 @@ impl<'a> Telling<'a> {
         let mut changes: Vec<_> = changes.collect();
         changes.sort_by_key(|record| record.index);
         let told = changes.into_iter().map(|record| PreferenceReport {
-            node: self.number(record.node_id),
+            point: self.name(record.node_id),
             at: self.subject.at(record.index).cloned(),
             by: actor_of(record.data.source),
             effective: record.data.effective,
@@ -337,7 +336,7 @@ impl<'a> Telling<'a> {
         let told = of_run.filter_map(|event| {
             let EventData::CapabilityObserved(observed) = &event.data else { return None };
             Some(CapabilityReport {
-                node: event.scope.node().map(|node| self.number(node)).unwrap_or_default(),
+                point: event.scope.node().map(|node| self.name(node)).unwrap_or_default(),
                 at: event.at.clone(),
                 capability: observed.capability,
                 status: observed.status,
@@ -363,16 +362,6 @@ impl<'a> Telling<'a> {
         }
         tables
     }
-}
-
-/// Step k of n where the run is.
-fn step_of((workflow, state): (&CompiledWorkflow, &EngineState)) -> (Option<u64>, Option<u64>) {
-    let count = workflow.top_level_len() as u64;
-    let number = match state.pending_step() {
-        Some(pending) => workflow.position(&pending.step_id).map(|position| position as u64 + 1),
-        None => state.is_complete().then_some(count),
-    };
-    (number, Some(count))
 }
 
 fn goal(facts: &SessionState, node: NodeId) -> Option<String> {

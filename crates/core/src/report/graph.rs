@@ -235,7 +235,7 @@ pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<Line> 
 
 /// The title of a point and what is said of it.
 fn beside(node: &NodeReport) -> String {
-    let mut text = format!("{}. {}", node.number, words::one_line(&words::point(node)));
+    let mut text = format!("{}. {}", node.point, words::one_line(&words::point(node)));
     for (_, remark) in remarks(node) {
         text.push_str(&format!(" · {remark}"));
     }

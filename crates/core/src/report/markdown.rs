@@ -134,7 +134,7 @@ impl Page {
     }
 
     fn node(&mut self, node: &NodeReport) {
-        self.heading(4, &format!("{}. {}", node.number, words::point(node)));
+        self.heading(4, &format!("{}. {}", node.point, words::point(node)));
         self.fact("Point", &code(&node.link));
         if let StepReport::Pending { step_id, .. } = &node.step {
             self.fact("Step", &code(step_id.as_str()));
@@ -248,7 +248,7 @@ fn spelled(spans: &[Span], names: Names) -> String {
                 Names::Code => out.push_str(&code(name)),
                 Names::Text => out.push_str(&escaped(name)),
             },
-            Span::Point(number) => out.push_str(&number.to_string()),
+            Span::Point(name) => out.push_str(&name.to_string()),
             Span::Run { label, run_id } => {
                 out.push_str(&format!("{} ({})", escaped(label), code(&run_id.to_string())));
             }

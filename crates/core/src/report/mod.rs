@@ -6,7 +6,7 @@
 //! give equal bytes (G76): there is no "generated now", and clock times are shown and never order anything (G6).
 //! A damaged session is reported up to the damage, and every rendering says so first (G20).
 //!
-//! Code map: `build` the run, `node` one point of it, `table` artifacts by their contracts, `context` what may
+//! Code map: `build` the run, `node` one point of it, `point` how points are called, `table` artifacts by their contracts, `context` what may
 //! be shown of the context, `budget` how much text a report takes in, `timing` times for display, `graph` where
 //! the run graph's points are drawn, `sections` what is shown, `words` how things are called, `markdown` the text
 //! form.
@@ -17,6 +17,7 @@ mod context;
 pub mod graph;
 pub mod markdown;
 mod node;
+mod point;
 pub mod sections;
 mod table;
 mod timing;
@@ -44,8 +45,11 @@ use workrail_model::preferences::{Preferences, RunStatus};
 use workrail_model::reason::Reason;
 use workrail_model::time::Timestamp;
 
+use crate::progress::Progress;
+
 pub use build::{Material, Subject, build};
 pub use context::ContextValues;
+pub use point::{PointName, branch_letter};
 pub use timing::{elapsed_text, shown};
 
 /// The version of the report's shape; a reader of `--format json` looks at it first.
@@ -119,11 +123,9 @@ pub struct RunReport {
     /// Where the run continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tip: Option<NodeId>,
-    /// Step k of n at the top level, counted from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub step_number: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub step_count: Option<u64>,
+    /// Where the pending step is; absent when the run is complete or cannot be read.
+    #[serde(flatten)]
+    pub progress: Option<Progress>,
     pub span: Span,
     pub counts: Counts,
     /// In the order of creation.
@@ -177,8 +179,10 @@ pub struct Counts {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReport {
-    /// Counted from 1 within the run; what people call the point by.
-    pub number: u64,
+    /// What people call the point by.
+    pub point: PointName,
+    /// The number of its step, as replies count.
+    pub step_number: u64,
     pub node_id: NodeId,
     pub link: String,
     pub kind: NodeKind,
@@ -210,7 +214,7 @@ pub enum StepReport {
     Pending {
         step_id: StepId,
         title: String,
-        /// The loops it is in, outermost first, such as `rounds 2`; iterations are counted from 1.
+        /// The loops it is in, outermost first, such as `slice 2 of 3`; iterations are counted from 1.
         loops: Vec<String>,
     },
     /// The workflow is done here.
@@ -271,9 +275,9 @@ pub enum Outcome {
     #[serde(rename_all = "camelCase")]
     Advanced {
         to_node_id: NodeId,
-        /// The number of that point; absent when it is beyond the damage.
+        /// The name of that point; absent when it is beyond the damage.
         #[serde(skip_serializing_if = "Option::is_none")]
-        to_number: Option<u64>,
+        to_point: Option<PointName>,
     },
     Blocked {
         blockers: Vec<Blocker>,
@@ -382,9 +386,9 @@ pub struct BranchReport {
     pub preferred: bool,
     /// The point it left from; absent for the branch that holds the root.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<u64>,
-    pub first: u64,
-    pub last: u64,
+    pub from: Option<PointName>,
+    pub first: PointName,
+    pub last: PointName,
     /// How many steps it completed itself.
     pub steps: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -398,7 +402,7 @@ pub struct BranchReport {
 #[serde(rename_all = "camelCase")]
 pub struct GapReport {
     pub gap_id: GapId,
-    pub node: u64,
+    pub point: PointName,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     pub severity: Severity,
@@ -415,14 +419,14 @@ pub enum GapStanding {
     Resolved {
         by: GapId,
         summary: String,
-        node: u64,
+        point: PointName,
     },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DivergenceReport {
-    pub node: u64,
+    pub point: PointName,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     pub reason: DivergenceReason,
@@ -434,7 +438,7 @@ pub struct DivergenceReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PreferenceReport {
-    pub node: u64,
+    pub point: PointName,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     pub by: Actor,
@@ -444,7 +448,7 @@ pub struct PreferenceReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapabilityReport {
-    pub node: u64,
+    pub point: PointName,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     pub capability: Capability,

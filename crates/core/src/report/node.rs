@@ -36,7 +36,8 @@ impl Telling<'_> {
             saved.map(|output| subject.output(self.workflow.as_deref(), output, budget)).collect();
         let decisions = facts.trace(id).iter().flat_map(|record| &record.data.entries);
         NodeReport {
-            number: self.number(id),
+            point: self.name(id),
+            step_number: node.step_number,
             node_id: id,
             link: NodeLink { session: facts.session_id(), node: id }.to_string(),
             kind: node.kind,
@@ -100,7 +101,7 @@ impl Telling<'_> {
             outcome: match &record.outcome {
                 AdvanceOutcome::Advanced { to_node_id } => Outcome::Advanced {
                     to_node_id: *to_node_id,
-                    to_number: self.numbers.get(to_node_id).copied(),
+                    to_point: self.names.get(to_node_id).cloned(),
                 },
                 AdvanceOutcome::Blocked { blockers } => {
                     Outcome::Blocked { blockers: blockers.blockers().to_vec() }

@@ -9,8 +9,8 @@ use workrail_model::id::RunId;
 use workrail_model::preferences::RunStatus;
 
 use super::{
-    Artifact, Attempt, BranchReport, Covers, Field, GapReport, GapStanding, Outcome, Report, RunReport,
-    Table, shown, words,
+    Artifact, Attempt, BranchReport, Covers, Field, GapReport, GapStanding, Outcome, PointName, Report,
+    RunReport, Table, branch_letter, shown, words,
 };
 
 pub const GRAPH: &str = "Graph";
@@ -41,8 +41,8 @@ pub enum Span {
     Toned(Tone, String),
     /// A name as it is spelled.
     Code(String),
-    /// The number of a point of the same run.
-    Point(u64),
+    /// A point of the same run.
+    Point(PointName),
     /// Another run.
     Run {
         label: String,
@@ -122,10 +122,7 @@ impl Report {
 
 impl RunReport {
     pub fn facts(&self) -> Vec<Fact> {
-        let step = match (self.step_number, self.step_count) {
-            (Some(number), Some(count)) => plain(format!("{number} of {count}")),
-            (Some(_) | None, _) => Vec::new(),
-        };
+        let step = self.progress.as_ref().map(|progress| plain(progress.to_string())).unwrap_or_default();
         let parent = self.parent.as_ref().map(|parent| {
             vec![text("run "), Span::Run { label: parent.label.clone(), run_id: parent.run_id }]
         });
@@ -176,7 +173,7 @@ impl RunReport {
         let rows = self.divergences.iter().map(|own| {
             let step = own.related_step_id.as_ref().map(code);
             vec![
-                at(own.node),
+                at(&own.point),
                 plain(words::plain(&own.reason)),
                 plain(&own.summary),
                 step.into_iter().collect(),
@@ -186,12 +183,12 @@ impl RunReport {
         let rows = self.preferences.iter().map(|own| {
             let time = own.at.as_ref().map(shown).unwrap_or_default();
             let values = words::preferences(own.effective);
-            vec![at(own.node), plain(values), plain(words::actor(own.by)), plain(time)]
+            vec![at(&own.point), plain(values), plain(words::actor(own.by)), plain(time)]
         });
         sections.push(Section::new("Preferences", &["from", "preferences", "set by", "time"], rows));
         let rows = self.capabilities.iter().map(|own| {
             let (capability, status) = (words::plain(&own.capability), words::plain(&own.status));
-            vec![at(own.node), plain(capability), plain(status), plain(words::provenance(&own.provenance))]
+            vec![at(&own.point), plain(capability), plain(status), plain(words::provenance(&own.provenance))]
         });
         sections.push(Section::new("Capabilities", &["at", "capability", "status", "how it is known"], rows));
         let rows = self
@@ -232,12 +229,12 @@ impl Attempt {
     pub fn head(&self) -> AttemptHead {
         let by = words::actor(self.by);
         let (tone, ending, mut rest) = match &self.outcome {
-            Outcome::Advanced { to_number: Some(number), .. } => {
-                (Tone::Good, "Completed", vec![text(&format!(" by {by}, on to ")), Span::Point(*number)])
-            }
-            Outcome::Advanced { to_number: None, .. } => {
-                (Tone::Good, "Completed", plain(format!(" by {by}")))
-            }
+            Outcome::Advanced { to_point: Some(point), .. } => (
+                Tone::Good,
+                "Completed",
+                vec![text(&format!(" by {by}, on to ")), Span::Point(point.clone())],
+            ),
+            Outcome::Advanced { to_point: None, .. } => (Tone::Good, "Completed", plain(format!(" by {by}"))),
             Outcome::Blocked { .. } => (Tone::Bad, "Blocked attempt", plain(format!(" of {by}"))),
         };
         rest.push(Span::Text(words::when(self)));
@@ -285,11 +282,11 @@ pub fn keys(keys: &[String]) -> Vec<Span> {
 fn branch(branch: &BranchReport) -> Vec<Vec<Span>> {
     let current = if branch.preferred { " (current)" } else { "" };
     vec![
-        plain(format!("{}{current}", branch.number)),
-        branch.from.map(at).unwrap_or_default(),
+        plain(format!("{}{current}", branch_letter(branch.number))),
+        branch.from.as_ref().map(at).unwrap_or_default(),
         plain(branch.steps.to_string()),
         plain(&branch.summary),
-        vec![Span::Point(branch.last), text(&format!(". {}", words::step(&branch.stands_at)))],
+        vec![Span::Point(branch.last.clone()), text(&format!(". {}", words::step(&branch.stands_at)))],
         branch.cause.map(words::cause).map(plain).unwrap_or_default(),
     ]
 }
@@ -302,16 +299,16 @@ fn gap(gap: &GapReport) -> Vec<Vec<Span>> {
     };
     let state = match &gap.state {
         GapStanding::Open => vec![Span::Toned(Tone::Warning, "open".to_owned())],
-        GapStanding::Resolved { summary, node, .. } => vec![
+        GapStanding::Resolved { summary, point, .. } => vec![
             Span::Toned(Tone::Good, "resolved".to_owned()),
             text(" at "),
-            Span::Point(*node),
+            Span::Point(point.clone()),
             text(&format!(": {summary}")),
         ],
     };
     vec![
         vec![Span::Toned(tone, words::plain(&gap.severity))],
-        at(gap.node),
+        at(&gap.point),
         plain(&gap.summary),
         plain(words::reason(gap.reason)),
         state,
@@ -340,6 +337,6 @@ fn code(name: impl ToString) -> Span {
     Span::Code(name.to_string())
 }
 
-fn at(number: u64) -> Vec<Span> {
-    vec![Span::Point(number)]
+fn at(point: &PointName) -> Vec<Span> {
+    vec![Span::Point(point.clone())]
 }

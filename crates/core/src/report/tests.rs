@@ -7,7 +7,7 @@ use workrail_model::id::NodeId;
 use workrail_model::name::ContractRef;
 
 use super::graph::{Extent, Point, Strokes, drawn, rows};
-use super::{NodeReport, Shown, Standing, StepReport, Table, table};
+use super::{NodeReport, PointName, Shown, Standing, StepReport, Table, table};
 use crate::builtins::contract;
 use crate::compile::{CompileInput, compile};
 
@@ -27,7 +27,8 @@ fn node(number: u64, parent: Option<u64>, branch: u64) -> NodeReport {
         ])
     };
     NodeReport {
-        number,
+        point: PointName::step(number, 0),
+        step_number: number,
         node_id: id(number),
         link: String::new(),
         kind: NodeKind::Step,
@@ -51,7 +52,7 @@ fn text(nodes: &[NodeReport], extent: Extent) -> Vec<String> {
         .iter()
         .map(|line| {
             let number = match line.point {
-                Point::Node(place) => nodes[place].number.to_string(),
+                Point::Node(place) => nodes[place].point.to_string(),
                 Point::Skipped(count) => format!("+{count}"),
             };
             format!("{} {number}", line.strokes)

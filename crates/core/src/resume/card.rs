@@ -10,6 +10,7 @@ use workrail_model::text::truncate_with_marker;
 
 use super::{Query, Words};
 use crate::label::RunLabel;
+use crate::overview::{Stage, stage};
 use crate::project::{OutputState, RunState, SessionState};
 use crate::report::Material;
 
@@ -41,9 +42,14 @@ pub struct RunCard {
     pub activity: Option<Activity>,
     pub git_branch: Option<Box<str>>,
     pub git_head_sha: Option<Box<str>>,
+    pub stage: Stage,
+    /// The run's notes and its session's.
     pub notes: Words,
+    pub artifacts: Words,
     pub goal: Words,
     pub workflow: Words,
+    /// The words of the git branch's name.
+    pub branch: Words,
 }
 
 impl RunCard {
@@ -66,18 +72,24 @@ pub fn cards(facts: &SessionState, material: &dyn Material) -> Vec<RunCard> {
         activity: facts.last_activity(),
         git_branch: observed(ObservationKey::GitBranch),
         git_head_sha: observed(ObservationKey::GitHeadSha),
+        stage: Stage::NotesOnly,
         notes: Words::default(),
+        artifacts: Words::default(),
         goal: Words::default(),
         workflow: Words::default(),
+        branch: Words::of(observed(ObservationKey::GitBranch).as_deref()),
     };
     if facts.runs().len() == 0 {
-        let notes = words_of(of_session(), material);
-        return vec![RunCard { notes, ..blank }];
+        return vec![RunCard {
+            notes: words_of(of_session(), |output| notes_text(output, material)),
+            artifacts: words_of(of_session(), |output| artifact_text(output, material)),
+            ..blank
+        }];
     }
     let card = |run: &RunState| {
         let tip = facts.node(facts.preferred_tip(run.run_id)?)?;
-        let newest = facts.path_steps(tip.node_id).flat_map(|step| step.outputs.into_iter().rev());
-        let newest = newest.map(|entry| entry.output).take(NOTES_PER_RUN_MAX);
+        let newest: Vec<&OutputState> = newest_outputs(facts, tip.node_id).chain(of_session()).collect();
+        let newest = || newest.iter().copied();
         let context = facts.context_at(tip.node_id).ok()?;
         let goal = context.get("goal").and_then(serde_json::Value::as_str).unwrap_or_default();
         let name = material.workflow(run.workflow_hash).map(|workflow| workflow.name.clone());
@@ -91,7 +103,9 @@ pub fn cards(facts: &SessionState, material: &dyn Material) -> Vec<RunCard> {
                 tip_created_by: tip.created_by,
             }),
             activity: run.last_activity,
-            notes: words_of(newest.chain(of_session()), material),
+            stage: stage(facts, run, material.state_at(tip).as_ref()),
+            notes: words_of(newest(), |output| notes_text(output, material)),
+            artifacts: words_of(newest(), |output| artifact_text(output, material)),
             goal: Words::of([goal]),
             workflow: Words::of([run.workflow_id.as_str(), name.as_deref().unwrap_or_default()]),
             ..blank.clone()
@@ -108,18 +122,24 @@ fn observed_text(value: &ObservationValue) -> Option<Box<str>> {
     }
 }
 
-fn words_of<'a>(outputs: impl Iterator<Item = &'a OutputState>, material: &dyn Material) -> Words {
-    let texts: Vec<String> = outputs
-        .filter_map(|output| match &output.payload {
-            OutputPayload::Notes { .. } => notes_text(output, material),
-            OutputPayload::ArtifactRef { sha256, .. } => artifact_text(material.blob(*sha256)?),
-        })
-        .collect();
+/// What was recorded on the way to a node, the newest first.
+fn newest_outputs(facts: &SessionState, tip: NodeId) -> impl Iterator<Item = &OutputState> {
+    let outputs = facts.path_steps(tip).flat_map(|step| step.outputs.into_iter().rev());
+    outputs.map(|entry| entry.output).take(NOTES_PER_RUN_MAX)
+}
+
+fn words_of<'a>(
+    outputs: impl Iterator<Item = &'a OutputState>,
+    text: impl Fn(&OutputState) -> Option<String>,
+) -> Words {
+    let texts: Vec<String> = outputs.filter_map(text).collect();
     Words::of(texts.iter().map(String::as_str))
 }
 
 /// The searched beginning of an artifact; bytes that are no text have no words.
-fn artifact_text(mut bytes: Vec<u8>) -> Option<String> {
+fn artifact_text(output: &OutputState, material: &dyn Material) -> Option<String> {
+    let OutputPayload::ArtifactRef { sha256, .. } = &output.payload else { return None };
+    let mut bytes = material.blob(*sha256)?;
     bytes.truncate(ARTIFACT_SEARCHED_BYTES_MAX);
     // A character that was cut in two ends the text.
     let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
@@ -139,30 +159,23 @@ fn notes_text(output: &OutputState, material: &dyn Material) -> Option<String> {
     }
 }
 
-/// The newest notes that hold all words of the query, or most of them; without words, the newest notes.
+/// The newest notes that hold all words of the query, or most of them; without words, the newest notes. Those of the
+/// session come after the run's own.
 pub fn snippet(
     facts: &SessionState,
     tip: Option<NodeId>,
     query: &Query,
     material: &dyn Material,
 ) -> Option<String> {
-    let newest: Vec<&OutputState> = match tip {
-        Some(tip) => facts
-            .path_steps(tip)
-            .flat_map(|step| step.outputs.into_iter().rev())
-            .map(|entry| entry.output)
-            .take(NOTES_PER_RUN_MAX)
-            .collect(),
-        None => facts.session_outputs().iter().rev().collect(),
-    };
-    let words = query.word_hashes();
-    let mut best: Option<(usize, String)> = None;
-    for text in newest.into_iter().filter_map(|output| notes_text(output, material)) {
-        let held = Words::of([text.as_str()]).count(words);
+    let of_run = tip.into_iter().flat_map(|tip| newest_outputs(facts, tip));
+    let newest = of_run.chain(facts.session_outputs().iter().rev().take(NOTES_PER_RUN_MAX));
+    let mut best: Option<(u32, String)> = None;
+    for text in newest.filter_map(|output| notes_text(output, material)) {
+        let held = query.count_in(&text);
         if best.as_ref().is_none_or(|(most, _)| held > *most) {
             best = Some((held, text));
         }
-        if held == words.len() {
+        if held == query.words_len() {
             break;
         }
     }

@@ -2,121 +2,35 @@
 //! (G39).
 //!
 //! A [`RunCard`] is what ranking needs of a run, small enough to keep one for every run of a large store.
-//! Cards are made by folding a session (`card.rs`); [`rank`] orders them. Nothing here reads a clock:
-//! recency is the store-wide activity number (G7).
+//! Cards are made by folding a session (`card.rs`), a [`Query`] says what the caller remembers (`query.rs`), and
+//! [`rank`] orders the cards. Nothing here reads a clock: recency is the store-wide activity number (G7).
 
 mod card;
+mod query;
 mod words;
 
 use std::cmp::Reverse;
 
-use workrail_model::id::{RunId, SessionId};
 use workrail_model::resume::MatchReason;
 
-use crate::label::RunLabel;
-use crate::search;
-
 pub use card::{RunCard, RunPlace, cards, snippet};
+pub use query::{Query, RecentRuns};
 pub use words::Words;
 
-/// What the caller remembers of the work.
-#[derive(Clone, Debug, Default)]
-pub struct Query {
-    text: String,
-    words: Vec<u64>,
-    /// Ids and labels that are among the words; they may be meant so, or just be words.
-    session_in_words: Option<SessionId>,
-    run_in_words: Option<RunId>,
-    label_in_words: Option<RunLabel>,
-    pub session: Option<SessionId>,
-    pub run: Option<RunId>,
-    pub label: Option<RunLabel>,
-    pub git_branch: Option<String>,
-    pub git_head_sha: Option<String>,
-}
+use query::Matched;
 
-impl Query {
-    /// Whether the caller named this very run.
-    pub fn names(&self, run: RunId) -> bool {
-        self.run == Some(run) || self.label == Some(RunLabel::of(run))
-    }
-
-    /// A query in words. Ids and labels inside it are recognised, so that a pasted one is found.
-    pub fn new(text: &str) -> Self {
-        let tokens = search::tokens(text);
-        let find = |parse: &dyn Fn(&str) -> bool| tokens.iter().find(|token| parse(token)).cloned();
-        let session = find(&|token| SessionId::parse(token).is_ok());
-        let run = find(&|token| RunId::parse(token).is_ok());
-        let label = find(&|token| RunLabel::parse(token).is_ok());
-        Self {
-            text: text.trim().to_owned(),
-            words: Words::hashes(&tokens),
-            session_in_words: session.and_then(|token| SessionId::parse(&token).ok()),
-            run_in_words: run.and_then(|token| RunId::parse(&token).ok()),
-            label_in_words: label.and_then(|token| RunLabel::parse(&token).ok()),
-            ..Self::default()
-        }
-    }
-
-    pub fn has_words(&self) -> bool {
-        !self.words.is_empty()
-    }
-
-    pub(crate) fn word_hashes(&self) -> &[u64] {
-        &self.words
-    }
-
-    /// Whether something exact was asked for, by name and not just in words.
-    pub fn is_exact(&self) -> bool {
-        self.session.is_some() || self.run.is_some() || self.label.is_some()
-    }
-
-    fn reasons(&self, card: &RunCard) -> Vec<MatchReason> {
-        let mut reasons = Vec::new();
-        let session = Some(card.session);
-        let is = |asked: Option<RunId>| asked.is_some() && asked == card.run();
-        let called = |asked: Option<RunLabel>| asked.is_some() && asked == card.label();
-        let named = self.session == session || is(self.run) || called(self.label);
-        let among_words =
-            self.session_in_words == session || is(self.run_in_words) || called(self.label_in_words);
-        if named || among_words {
-            reasons.push(MatchReason::MatchedId);
-        }
-        let sha = card.git_head_sha.as_deref();
-        if sha.is_some_and(|sha| {
-            self.git_head_sha.as_deref() == Some(sha) || self.text.eq_ignore_ascii_case(sha)
-        }) {
-            reasons.push(MatchReason::MatchedHeadSha);
-        }
-        if card.git_branch.as_deref().is_some_and(|branch| self.fits_branch(branch)) {
-            reasons.push(MatchReason::MatchedBranch);
-        }
-        if self.has_words() {
-            if card.notes.contain_all(&self.words) {
-                reasons.push(MatchReason::MatchedNotes);
-            }
-            if card.goal.contain_all(&self.words) {
-                reasons.push(MatchReason::MatchedGoal);
-            } else if reasons.is_empty() && card.notes.contain_all_with(&card.goal, &self.words) {
-                // Some words are in the goal, the others in the notes: the work is meant all the same.
-                reasons.push(MatchReason::MatchedNotes);
-            }
-            if card.workflow.contain_all(&self.words) {
-                reasons.push(MatchReason::MatchedWorkflowId);
-            }
-        }
-        if reasons.is_empty() {
-            reasons.push(MatchReason::RecencyFallback);
-        }
-        reasons
-    }
-
-    /// The branch itself or its beginning; two letters would match half of all branches.
-    fn fits_branch(&self, branch: &str) -> bool {
-        let begins = |wanted: &str| wanted.len() >= 3 && branch.starts_with(wanted);
-        self.git_branch.as_deref().is_some_and(|wanted| wanted == branch || begins(wanted))
-            || (self.text == branch || begins(&self.text))
-    }
+/// How well a run fits a query, from the strongest reason to the weakest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Tier {
+    Named,
+    SameCommit,
+    SameBranch,
+    /// What was recorded in the run holds all words.
+    AllWords,
+    /// All words, some of them only in the name of the workflow or of the git branch.
+    AllWordsWithNames,
+    SomeWords,
+    Recent,
 }
 
 /// A run that may be meant, and why.
@@ -124,24 +38,68 @@ impl Query {
 pub struct Ranked<'a> {
     pub card: &'a RunCard,
     pub why: Vec<MatchReason>,
+    /// The same in words.
+    pub reason: String,
+    /// The words of the query that the run holds.
+    pub words: Vec<String>,
+    pub fit: Fit,
 }
 
-/// The best `max` runs: by tier, then by recency, then by ids.
+/// How well a run fits a query. Runs that fit equally well are ordered by the rarity of their words and by recency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fit {
+    tier: Tier,
+    words: u32,
+    is_finished: bool,
+}
+
+impl Fit {
+    /// Whether anything of the query was found in the run.
+    pub fn matches(self) -> bool {
+        self.tier < Tier::Recent
+    }
+}
+
+/// The best `max` runs: by tier, then more matching words before fewer, unfinished before finished, rarer words before
+/// common ones, then by recency and by ids. A run that was named is offered without any other, and runs that match
+/// nothing only when no run matches (or when the query asks for them).
 pub fn rank<'a>(cards: impl Iterator<Item = &'a RunCard>, query: &Query, max: usize) -> Vec<Ranked<'a>> {
-    let mut all: Vec<(Ranked<'a>, MatchReason)> = cards
-        .map(|card| {
-            let why = query.reasons(card);
-            // Reasons are pushed from the highest tier to the lowest.
-            let best = why.first().copied().unwrap_or(MatchReason::RecencyFallback);
-            (Ranked { card, why }, best)
-        })
-        .collect();
-    all.sort_by_key(|(ranked, best)| {
-        let card = ranked.card;
-        (best.tier(), Reverse(card.activity), card.session, card.run())
+    let mut all: Vec<(&'a RunCard, Matched)> = cards.map(|card| (card, query.matched(card))).collect();
+    let runs_with = query.runs_with_each_word(all.iter().map(|(_, matched)| matched.held));
+    let best = all.iter().map(|(_, matched)| matched.tier).min().unwrap_or(Tier::Recent);
+    all.retain(|(_, matched)| match best {
+        Tier::Named => matched.tier == Tier::Named,
+        Tier::Recent => true,
+        Tier::SameCommit | Tier::SameBranch | Tier::AllWords | Tier::AllWordsWithNames | Tier::SomeWords => {
+            matched.tier < Tier::Recent || query.recent == RecentRuns::Always
+        }
+    });
+    all.sort_by_key(|(card, matched)| {
+        let is_finished = card.stage.is_finished();
+        // Nobody asked for a certain run: work that is left to do comes first, wherever it was done.
+        let has_nothing_left = query.recent == RecentRuns::Always && is_finished;
+        let rarest = matched.held.positions().map(|word| runs_with[word]).min();
+        (
+            has_nothing_left,
+            matched.tier,
+            Reverse(matched.held.len()),
+            is_finished,
+            rarest,
+            Reverse(card.activity),
+            card.session,
+            card.run(),
+        )
     });
     all.truncate(max);
-    all.into_iter().map(|(ranked, _)| ranked).collect()
+    all.into_iter()
+        .map(|(card, matched)| Ranked {
+            card,
+            reason: query.reason(&matched),
+            words: query.shown(matched.held),
+            fit: Fit { tier: matched.tier, words: matched.held.len(), is_finished: card.stage.is_finished() },
+            why: matched.why,
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! Sets of words that can be asked for membership, at eight bytes a word.
 
-use std::collections::BTreeSet;
-
 use crate::search;
 
-/// The words of some texts as sorted hashes. A collision of 64-bit hashes would only rank a run too high.
+/// The stems of the words of some texts as sorted hashes. A collision of 64-bit hashes would only rank a run too high.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words(Vec<u64>);
 
@@ -12,7 +10,7 @@ impl Words {
     pub(crate) fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut all: Vec<u64> = Vec::new();
         for text in texts {
-            all.extend(Self::hashes(&search::tokens(text)));
+            all.extend(search::stems(text).iter().map(|stem| hash(stem)));
         }
         all.sort_unstable();
         all.dedup();
@@ -30,30 +28,14 @@ impl Words {
         hashes.is_sorted_by(|a, b| a < b).then_some(Self(hashes))
     }
 
-    pub(super) fn hashes(tokens: &BTreeSet<String>) -> Vec<u64> {
-        tokens.iter().map(|token| hash(token)).collect()
-    }
-
-    pub(super) fn contain_all(&self, words: &[u64]) -> bool {
-        words.iter().all(|word| self.contains(*word))
-    }
-
-    /// Whether both together hold all words.
-    pub(super) fn contain_all_with(&self, other: &Self, words: &[u64]) -> bool {
-        words.iter().all(|word| self.contains(*word) || other.contains(*word))
-    }
-
-    pub(super) fn count(&self, words: &[u64]) -> usize {
-        words.iter().filter(|word| self.contains(**word)).count()
-    }
-
-    fn contains(&self, word: u64) -> bool {
-        self.0.binary_search(&word).is_ok()
+    /// Whether all of them are here.
+    pub(super) fn contain_all(&self, hashes: &[u64]) -> bool {
+        hashes.iter().all(|hash| self.0.binary_search(hash).is_ok())
     }
 }
 
-/// FNV-1a: fixed, so that equal stores rank equally in every process.
-fn hash(word: &str) -> u64 {
-    word.bytes()
+/// The hash of a stem. FNV-1a: fixed, so that equal stores rank equally in every process.
+pub(super) fn hash(stem: &str) -> u64 {
+    stem.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

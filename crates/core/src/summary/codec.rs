@@ -6,11 +6,13 @@ use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::event::{Activity, EventIndex};
 use workrail_model::id::{EventId, NodeId, RunId, SessionId};
 use workrail_model::name::{StepId, WorkflowId};
+use workrail_model::reply::LoopPlace;
 use workrail_model::time::Timestamp;
 
 use super::SessionSummary;
 use crate::label::RunLabel;
 use crate::overview::{RunRow, Stage, StepAt};
+use crate::progress::Progress;
 use crate::resume::{RunCard, RunPlace, Words};
 
 impl SessionSummary {
@@ -78,7 +80,8 @@ impl Writer {
         self.option(card.activity, |out, activity| out.number(activity.get()));
         self.option(card.git_branch.as_deref(), Self::text);
         self.option(card.git_head_sha.as_deref(), Self::text);
-        for words in [&card.notes, &card.goal, &card.workflow] {
+        self.0.push(stage_byte(card.stage));
+        for words in [&card.notes, &card.artifacts, &card.goal, &card.workflow, &card.branch] {
             self.words(words);
         }
     }
@@ -91,8 +94,14 @@ impl Writer {
         self.option(row.step.as_ref(), |out, step| {
             out.text(step.step_id.as_str());
             out.text(&step.title);
-            out.option(step.number, Self::number);
-            out.number(step.count);
+            out.number(step.progress.number);
+            out.number(step.progress.about_left);
+            out.number(step.progress.loops.len() as u64);
+            for place in &step.progress.loops {
+                out.text(&place.name);
+                out.number(place.iteration);
+                out.option(place.of, Self::number);
+            }
         });
         self.option(row.last_at.as_ref(), |out, at| out.text(at.as_str()));
         self.option(row.activity, |out, activity| out.number(activity.get()));
@@ -170,9 +179,26 @@ impl<'a> Reader<'a> {
             activity: self.activity()?,
             git_branch: self.option(|from| from.text().map(Box::from))?,
             git_head_sha: self.option(|from| from.text().map(Box::from))?,
+            stage: stage_of(self.array()?)?,
             notes: self.words()?,
+            artifacts: self.words()?,
             goal: self.words()?,
             workflow: self.words()?,
+            branch: self.words()?,
+        })
+    }
+
+    fn progress(&mut self) -> Option<Progress> {
+        Some(Progress {
+            number: self.number()?,
+            about_left: self.number()?,
+            loops: self.many(|from| {
+                Some(LoopPlace {
+                    name: from.text()?.to_owned(),
+                    iteration: from.number()?,
+                    of: from.option(Self::number)?,
+                })
+            })?,
         })
     }
 
@@ -189,8 +215,7 @@ impl<'a> Reader<'a> {
                 Some(StepAt {
                     step_id: StepId::parse(from.text()?).ok()?,
                     title: from.text()?.to_owned(),
-                    number: from.option(Self::number)?,
-                    count: from.number()?,
+                    progress: from.progress()?,
                 })
             })?,
             last_at: self.option(|from| Timestamp::parse(from.text()?).ok())?,

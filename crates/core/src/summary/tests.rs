@@ -4,11 +4,13 @@ use workrail_model::digest::WorkflowHash;
 use workrail_model::event::{Activity, EventIndex};
 use workrail_model::id::{EventId, NodeId, RunId, SessionId};
 use workrail_model::name::{StepId, WorkflowId};
+use workrail_model::reply::LoopPlace;
 use workrail_model::time::Timestamp;
 
 use super::*;
 use crate::label::RunLabel;
 use crate::overview::{Stage, StepAt};
+use crate::progress::Progress;
 use crate::resume::{RunPlace, Words};
 
 fn session() -> SessionId {
@@ -35,13 +37,16 @@ fn place() -> impl Strategy<Value = RunPlace> {
 }
 
 fn card() -> impl Strategy<Value = RunCard> {
-    (of(place()), activity(), of(".{0,20}"), of("[0-9a-f]{40}"), any::<[String; 3]>()).prop_map(
-        |(at, activity, branch, sha, [notes, goal, workflow])| RunCard {
+    (of(place()), activity(), of(".{0,20}"), of("[0-9a-f]{40}"), stage(), any::<[String; 4]>()).prop_map(
+        |(at, activity, branch, sha, stage, [notes, artifacts, goal, workflow])| RunCard {
             session: session(),
             at,
             activity,
+            branch: Words::of(branch.as_deref()),
             git_branch: branch.map(String::into),
             git_head_sha: sha.map(String::into),
+            stage,
+            artifacts: Words::of([artifacts.as_str()]),
             notes: Words::of([notes.as_str()]),
             goal: Words::of([goal.as_str()]),
             workflow: Words::of([workflow.as_str()]),
@@ -50,13 +55,21 @@ fn card() -> impl Strategy<Value = RunCard> {
 }
 
 fn step() -> impl Strategy<Value = StepAt> {
-    ("[a-z]{1,9}", any::<String>(), of(any::<u64>()), any::<u64>()).prop_map(|(id, title, number, count)| {
-        StepAt { step_id: StepId::parse(&id).unwrap(), title, number, count }
-    })
+    let places = prop::collection::vec((any::<String>(), any::<u64>(), of(any::<u64>())), 0..3);
+    ("[a-z]{1,9}", any::<String>(), any::<u64>(), any::<u64>(), places).prop_map(
+        |(id, title, number, about_left, places)| {
+            let places = places.into_iter().map(|(name, iteration, of)| LoopPlace { name, iteration, of });
+            StepAt {
+                step_id: StepId::parse(&id).unwrap(),
+                title,
+                progress: Progress { number, about_left, loops: places.collect() },
+            }
+        },
+    )
 }
 
-fn row() -> impl Strategy<Value = RunRow> {
-    let stages = [
+fn stage() -> impl Strategy<Value = Stage> {
+    prop::sample::select(vec![
         Stage::WaitsForPerson,
         Stage::Blocked,
         Stage::InProgress,
@@ -64,10 +77,13 @@ fn row() -> impl Strategy<Value = RunRow> {
         Stage::NotesOnly,
         Stage::CompleteWithGaps,
         Stage::Complete,
-    ];
+    ])
+}
+
+fn row() -> impl Strategy<Value = RunRow> {
     let at = Timestamp::parse("2026-01-31T23:59:59.999Z").unwrap();
     let ids = (of(any::<[u8; 10]>()), of(workflow_id()), of(any::<String>()));
-    (ids, prop::sample::select(stages.to_vec()), of(step()), of(Just(at)), activity()).prop_map(
+    (ids, stage(), of(step()), of(Just(at)), activity()).prop_map(
         |((run, workflow_id, goal), stage, step, last_at, activity)| {
             let run_id = run.map(RunId::from_bits);
             RunRow {

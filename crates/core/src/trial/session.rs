@@ -63,6 +63,7 @@ impl<'a> Session<'a> {
             workflow,
             source_kind: WorkflowSourceKind::Project,
             source_ref: "trial",
+            source_digest: None,
             context,
             preferences: script.mode.preferences(),
             preference_source: PreferenceSource::User,

@@ -45,7 +45,8 @@ fn a_declared_key_is_required_and_checked(key: &str, value: Value, told: &str) {
     let mut values: Value = serde_json::from_str(GOOD).unwrap();
     let submit = |values: &Value| {
         let context = context(values.clone());
-        let submitted = Submitted { notes: Some("n"), artifacts: &[], context: &context, sent: &context };
+        let submitted =
+            Submitted { notes: Some("n"), artifacts: &[], reported: &[], context: &context, sent: &context };
         check_output(&workflow, pending, submitted).findings
     };
     assert_eq!(submit(&values), []);
@@ -71,7 +72,8 @@ fn in_a_loop_each_pass_gives_its_own_answer() {
     let held = context(json!({ "isGood": true }));
     let state = start(&workflow, &held).unwrap().state;
     let none = context(json!({}));
-    let submitted = Submitted { notes: Some("n"), artifacts: &[], context: &held, sent: &none };
+    let submitted =
+        Submitted { notes: Some("n"), artifacts: &[], reported: &[], context: &held, sent: &none };
     assert_eq!(check_output(&workflow, state.pending_step().unwrap(), submitted).findings.len(), 1);
 }
 

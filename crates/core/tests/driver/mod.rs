@@ -117,7 +117,13 @@ pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usi
         let check = check_output(
             workflow,
             pending,
-            Submitted { notes: Some(&notes(step)), artifacts: &artifacts, context, sent: context },
+            Submitted {
+                notes: Some(&notes(step)),
+                artifacts: &artifacts,
+                reported: &artifacts,
+                context,
+                sent: context,
+            },
         );
         assert_eq!(check.findings, [], "{} of {}", step.step_id, workflow.workflow_id);
         selection = interpret::advance(workflow, &state, context, &artifacts).unwrap();

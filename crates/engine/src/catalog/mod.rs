@@ -56,6 +56,7 @@ pub struct CatalogEntry {
     /// What a run that starts now is pinned to.
     pub hash: WorkflowHash,
     pub source: SourceFile,
+    pub source_digest: Sha256,
     /// Warnings and hints of the compiler.
     pub diagnostics: Arc<Diagnostics>,
     /// What the caller asked for, when it is an older name of the workflow.
@@ -144,10 +145,19 @@ impl Catalog {
             hash: compiled.summary.hash,
             workflow: compiled.workflow,
             source: source_of(file),
+            source_digest: claim.digest,
             diagnostics: compiled.diagnostics,
             asked: (claim.id != *id).then(|| id.clone()),
             suggested,
         })
+    }
+
+    /// The digest of the file that a workflow id means now; nothing is compiled for it.
+    pub(crate) fn source_digest(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Option<Sha256> {
+        let known = self.known(workspace);
+        let listing = &known.listing;
+        let owner = listing.selection.owner(&listing.claims, id)?;
+        Some(listing.claims[owner].digest)
     }
 
     /// How many workflows can be started in a workspace, and every file that cannot be used.

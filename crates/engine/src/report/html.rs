@@ -7,7 +7,8 @@ use maud::{Markup, PreEscaped, html};
 use workrail_core::report::sections::{self, Fact};
 use workrail_core::report::words;
 use workrail_core::report::{
-    Artifact, Attempt, Body, NodeReport, Output, Report, RunReport, Shown, Standing, StepReport, shown,
+    Artifact, Attempt, Body, NodeReport, Output, Report, RunReport, Shown, Standing, StepReport,
+    branch_letter, shown,
 };
 use workrail_model::event::NodeKind;
 use workrail_model::text::clean;
@@ -32,7 +33,7 @@ pub fn render(report: &Report) -> String {
 }
 
 fn run(run: &RunReport, is_first: bool, links: &Links) -> Markup {
-    let addresses = run.nodes.iter().map(|node| (node.number, format!("#{}", node.node_id)));
+    let addresses = run.nodes.iter().map(|node| (node.point.clone(), format!("#{}", node.node_id)));
     let links = &Links { points: addresses.collect(), ..links.clone() };
     let own = run.facts();
     html! {
@@ -56,7 +57,7 @@ fn node(node: &NodeReport, links: &Links) -> Markup {
     html! {
         section.node.tip[node.standing == Standing::Tip].beside[is_beside] id=(node.node_id) {
             header {
-                span.no { (node.number) }
+                span.no { (node.point) }
                 h4 { (clean(&words::point(node))) }
                 @if let Some((tone, text)) = words::standing(node) { (chip(tone, text)) }
             }
@@ -89,7 +90,7 @@ fn meta(node: &NodeReport) -> Markup {
             @if let StepReport::Pending { step_id, .. } = &node.step { "step " (code(step_id.as_str())) " · " }
             @if let Some(cause) = node.reached_by { (words::cause(cause)) " · " }
             @if let Some(at) = &node.at { "reached " (shown(at)) " · " }
-            @if node.branch != 0 { "branch " (node.branch) " · " }
+            @if node.branch != 0 { "branch " (branch_letter(node.branch)) " · " }
             (code(&node.link))
         }
     }

@@ -54,13 +54,15 @@ impl Reading<'_> {
             Some(run_id) => Covers::Run { run_id },
             None => Covers::Session,
         };
-        Ok(build(&Subject {
+        let mut report = build(&Subject {
             facts: &salvaged.state,
             events: &salvaged.events,
             health: &salvaged.health,
             covers,
             material: &self.content,
             context_values,
-        }))
+        });
+        self.remark_drift(&mut report, &salvaged.state);
+        Ok(report)
     }
 }

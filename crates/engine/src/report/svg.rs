@@ -74,7 +74,7 @@ fn point(node: &NodeReport, (x, y): (usize, usize), text_x: usize) -> Markup {
                 }
             }
             text x=(text_x) y=(y + 4) {
-                tspan.number { (node.number) }
+                tspan.number { (node.point) }
                 tspan dx="8" { (title) }
                 @for (tone, remark) in remarks(node) { tspan class=(class_of(tone)) dx="8" { (remark) } }
             }

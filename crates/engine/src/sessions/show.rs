@@ -56,7 +56,7 @@ impl Reading<'_> {
             Some(run_id) => Covers::Run { run_id },
             None => Covers::Session,
         };
-        let report = build(&Subject {
+        let mut report = build(&Subject {
             facts: &read.state,
             events: &read.events,
             health: &read.health,
@@ -64,6 +64,7 @@ impl Reading<'_> {
             material: &self.content,
             context_values: ContextValues::NotShown,
         });
+        self.remark_drift(&mut report, &read.state);
         let mut going_on = Vec::new();
         for run in &report.runs {
             let tip = run.tip.ok_or_else(|| error::internal("a run has a first point"))?;

@@ -187,6 +187,9 @@ fn offered(scene: &Scene, query: &str) -> String {
         for member in ["stateToken", "nextCall", "label", "sessionToken"] {
             candidate.remove(member);
         }
+        for tip in candidate.get_mut("openTips").and_then(Value::as_array_mut).into_iter().flatten() {
+            tip["nextCall"] = Value::Null;
+        }
         Value::Object(candidate)
     };
     found["candidates"].as_array().unwrap().iter().map(keep).collect::<Value>().to_string()

@@ -4,12 +4,16 @@
 
 mod bounds;
 mod bundles;
+mod drift;
 mod inspecting;
+mod left_behind;
 mod listing;
+mod numbering;
 mod overview;
 mod reading_runs;
 mod replies;
 mod reporting;
+mod resuming;
 mod retries;
 mod rich;
 mod scene;

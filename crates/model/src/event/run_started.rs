@@ -26,6 +26,9 @@ pub struct RunStarted {
     pub workflow_hash: WorkflowHash,
     pub workflow_source_kind: WorkflowSourceKind,
     pub workflow_source_ref: BoundedText<512>,
+    /// The digest of the source file, by which a later change of it is noticed; compiling it differently is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow_source_digest: Option<Sha256>,
     /// The step of another run of this session inside which this run was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentLink>,

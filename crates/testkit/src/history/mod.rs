@@ -133,6 +133,7 @@ impl History {
             workflow_hash: self.workflow_hash(),
             workflow_source_kind: WorkflowSourceKind::Project,
             workflow_source_ref: BoundedText::clip("workflows/history.json"),
+            workflow_source_digest: None,
             parent: None,
             keyed: None,
         };

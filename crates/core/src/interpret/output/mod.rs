@@ -82,6 +82,8 @@ pub struct CapabilityFact {
 pub struct Submitted<'a> {
     pub notes: Option<&'a str>,
     pub artifacts: &'a [Value],
+    /// The artifacts of this attempt alone: what they report is a fact now, what was kept was one before.
+    pub reported: &'a [Value],
     /// The run's context with what this attempt sent.
     pub context: &'a Context,
     /// What this attempt sent of it.
@@ -108,8 +110,8 @@ pub fn check_output(
     check.findings.extend(context::findings(pending, step, submitted));
     check.findings.extend(observe::findings(step, artifacts));
     assess::apply_consequences(step, &mut check);
-    observe::divergences(artifacts, &mut check);
-    observe::capabilities(step, artifacts, &mut check);
+    observe::divergences(submitted.reported, &mut check);
+    observe::capabilities(step, submitted.reported, &mut check);
     check
 }
 

@@ -111,6 +111,7 @@ impl Log {
                 workflow_hash: workflow(),
                 workflow_source_kind: WorkflowSourceKind::Project,
                 workflow_source_ref: BoundedText::clip("workflows/test.json"),
+                workflow_source_digest: None,
                 parent,
                 keyed: None,
             }),

@@ -1,0 +1,93 @@
+//! The record of a run as MCP resources, through the real server (G56).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use serde_json::{Value, json};
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::McpClient;
+
+fn home() -> Home {
+    let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
+    let step = |id: &str| json!({ "id": id, "title": format!("Do {id}"), "prompt": "Do it." });
+    home.workflow(&json!({
+        "id": "team.flow", "name": "Flow", "version": "1.0.0", "description": "A test.",
+        "steps": [step("plan"), step("build"), step("report")],
+    }));
+    home
+}
+
+/// A run at its second step; its label.
+fn run(client: &mut McpClient) -> String {
+    let arguments =
+        json!({ "workflowId": "team.flow", "goal": "attach the record", "context": { "size": "small" } });
+    let started = client.call("start_workflow", arguments);
+    let output =
+        json!({ "notesMarkdown": "The plan is short.", "artifacts": [{ "kind": "team.plan", "files": 2 }] });
+    let next =
+        client.call("continue_workflow", json!({ "ackToken": started.string("ackToken"), "output": output }));
+    assert!(!next.is_error, "{}", next.text);
+    next.structured["run"]["label"].as_str().unwrap().to_owned()
+}
+
+fn read(client: &mut McpClient, uri: &str) -> Value {
+    client.request("resources/read", json!({ "uri": uri }))
+}
+
+fn text(client: &mut McpClient, uri: &str) -> String {
+    let answer = read(client, uri);
+    let contents = &answer["result"]["contents"][0];
+    assert_eq!((&contents["uri"], &contents["mimeType"]), (&json!(uri), &json!("text/markdown")), "{answer}");
+    contents["text"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_record_of_a_run_is_listed_and_read_as_resources() {
+    let home = home();
+    let mut client = home.client();
+    let label = run(&mut client);
+    let base = format!("workrail://run/{label}");
+    let listed = client.request("resources/list", json!({}));
+    let listed: Vec<&str> = listed["result"]["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|resource| resource["uri"].as_str().unwrap())
+        .collect();
+    let parts = ["", "/notes", "/context", "/step/1"].map(|part| format!("{base}{part}"));
+    assert_eq!(listed, parts);
+    for uri in &parts {
+        assert!(text(&mut client, uri).contains(&label), "{uri}");
+    }
+    assert!(text(&mut client, &base).contains("Goal: attach the record"));
+    assert!(text(&mut client, &format!("{base}/step/plan")).contains("The plan is short."));
+    assert!(text(&mut client, &format!("{base}/notes")).contains("team.plan"));
+    assert!(text(&mut client, &format!("{base}/context")).contains("size: small"));
+
+    let templates = client.request("resources/templates/list", json!({}));
+    let templates = templates["result"]["resourceTemplates"].as_array().unwrap();
+    let steps = json!("workrail://run/{run}/step/{step}");
+    assert!(templates.iter().any(|template| template["uriTemplate"] == steps), "{templates:?}");
+    client.close();
+}
+
+#[test]
+fn what_is_not_there_is_said_so_and_reading_changes_nothing() {
+    let home = home();
+    let mut client = home.client();
+    let label = run(&mut client);
+    let events = || home.done(&["log", &label, "--json"]).json()["events"].as_array().unwrap().len();
+    let before = events();
+    for uri in [
+        "workrail://run/amber-nobody".to_owned(),
+        format!("workrail://run/{label}/step/99"),
+        format!("workrail://run/{label}/secrets"),
+        "file:///etc/passwd".to_owned(),
+    ] {
+        let answer = read(&mut client, &uri);
+        assert_eq!(answer["error"]["code"], -32002, "{uri}: {answer}");
+        assert_eq!(answer["error"]["data"]["uri"], json!(uri), "{answer}");
+    }
+    text(&mut client, &format!("workrail://run/{label}"));
+    assert_eq!(events(), before);
+    client.close();
+}

@@ -1,0 +1,86 @@
+//! What the points of a run are called: by the numbers that replies use, so that people and agents mean the same step.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use workrail_model::event::NodeKind;
+use workrail_model::id::{NodeId, RunId};
+
+use crate::project::SessionState;
+
+/// The name of a point in its run: the number of its step on the current branch (`3`), on another branch with that
+/// branch's letter (`3b`), and for a checkpoint its own number behind that of its step (`3+1`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct PointName(String);
+
+impl PointName {
+    pub(super) fn step(number: u64, branch: u64) -> Self {
+        Self(match branch {
+            0 => number.to_string(),
+            other => format!("{number}{}", branch_letter(other)),
+        })
+    }
+
+    fn checkpoint(step: &Self, number: usize) -> Self {
+        Self(format!("{step}+{number}"))
+    }
+}
+
+impl fmt::Display for PointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The letter of a branch: `a` is the current one; after `z` comes `aa`.
+pub fn branch_letter(branch: u64) -> String {
+    let mut letters = Vec::new();
+    let mut rest = branch + 1;
+    while rest > 0 {
+        rest -= 1;
+        letters.push(char::from(b'a' + u8::try_from(rest % 26).unwrap_or_default()));
+        rest /= 26;
+    }
+    letters.iter().rev().collect()
+}
+
+/// The names of all points of a run; `branches` holds the branch of each.
+pub(super) fn names(
+    facts: &SessionState,
+    run: RunId,
+    branches: &BTreeMap<NodeId, u64>,
+) -> BTreeMap<NodeId, PointName> {
+    let mut names: BTreeMap<NodeId, PointName> = BTreeMap::new();
+    let mut checkpoints: BTreeMap<PointName, usize> = BTreeMap::new();
+    for node in facts.nodes(run) {
+        let branch = branches.get(&node.node_id).copied().unwrap_or_default();
+        let step = PointName::step(node.step_number, branch);
+        let name = match node.kind {
+            NodeKind::Step => step,
+            NodeKind::Checkpoint => {
+                let count = checkpoints.entry(step.clone()).or_default();
+                *count += 1;
+                PointName::checkpoint(&step, *count)
+            }
+        };
+        names.insert(node.node_id, name);
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_have_letters_and_points_the_numbers_of_replies() {
+        let letters: Vec<String> = [0, 1, 25, 26, 701, 702].map(branch_letter).to_vec();
+        assert_eq!(letters, ["a", "b", "z", "aa", "zz", "aaa"]);
+        assert_eq!(PointName::step(3, 0).to_string(), "3");
+        assert_eq!(PointName::step(3, 1).to_string(), "3b");
+        assert_eq!(PointName::checkpoint(&PointName::step(3, 1), 2).to_string(), "3b+2");
+    }
+}

@@ -1,0 +1,35 @@
+//! Whether the file of a run's workflow has changed since the run was started.
+//!
+//! Compared are digests of the source, never compiled workflows: a new compiler is no change (G21). A file that is gone
+//! is no change either: the run does not need it.
+
+use workrail_core::project::{RunState, SessionState};
+use workrail_core::report::Report;
+use workrail_ports::workspace::WorkspacePath;
+
+use crate::gate::Reading;
+
+/// Said wherever such a run is looked at.
+pub(crate) const SOURCE_CHANGED: &str = "The workflow's file has changed since this run was started. The run keeps the \
+                                         version it was started with.";
+
+impl Reading<'_> {
+    /// Whether the file that the workflow's id means now is another than the one that the run was started from. A run of
+    /// which that is not recorded is not known to differ.
+    pub(crate) fn has_drifted(&self, run: &RunState, workspace: Option<&WorkspacePath>) -> bool {
+        let now = || self.catalog.source_digest(&run.workflow_id, workspace);
+        run.source_digest.is_some_and(|then| now().is_some_and(|now| now != then))
+    }
+
+    /// A remark for every reported run whose file has changed.
+    pub(crate) fn remark_drift(&self, report: &mut Report, facts: &SessionState) {
+        let workspace = self.around.workspace.as_ref();
+        for run in &report.runs {
+            let state = facts.run(run.run_id);
+            if state.is_some_and(|state| self.has_drifted(state, workspace)) {
+                let remark = format!("Run {}: {SOURCE_CHANGED}", run.label);
+                report.remarks.push(remark);
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The step itself in the answer of `resume_session`, when it is clear which run is meant: one call from a few words back
+//! to work.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use workrail_model::preferences::RunStatus;
+use workrail_model::resume::{Candidate, ResumeBody};
+use workrail_model::text::truncate_with_marker;
+use workrail_ports::workspace::WorkspacePath;
+
+use crate::gate::Reading;
+use crate::request::ContinueWorkflow;
+use crate::resume::not_offered;
+
+/// The whole answer stays as small as other replies (G73). A step that does not fit is one call away.
+const TEXT_BYTES_MAX: usize = 9_000;
+const GOAL_BYTES_MAX: usize = 120;
+
+impl Reading<'_> {
+    /// The same answer with the first candidate's step in it. Where the step cannot be shown, the answer stays as it is.
+    pub(crate) fn with_step(&self, body: ResumeBody, workspace: Option<&WorkspacePath>) -> ResumeBody {
+        let shown = self.step_of(&body, workspace);
+        shown.map_or(body.clone(), |(text, step)| ResumeBody { text, step: Some(step), ..body })
+    }
+
+    fn step_of(
+        &self,
+        body: &ResumeBody,
+        workspace: Option<&WorkspacePath>,
+    ) -> Option<(String, serde_json::Map<String, Value>)> {
+        let (first, others) = body.candidates.split_first()?;
+        match first.status? {
+            RunStatus::InProgress | RunStatus::Blocked => {}
+            RunStatus::Complete | RunStatus::CompleteWithGaps => return None,
+        }
+        let token = first.next_call.as_ref()?.arguments.get("stateToken")?.as_str()?;
+        let reply = self.rehydrate(token, &ContinueWorkflow::default(), workspace).ok()?;
+        let mut text = format!("Found run {} ({}).", first.label.as_deref()?, first.reason);
+        for (position, other) in others.iter().enumerate() {
+            text.push_str(if position == 0 { "\nNot this one? These match less:" } else { "" });
+            text.push_str(&in_a_line(other));
+        }
+        if body.unhealthy_sessions > 0 {
+            let _ = write!(text, "\n{}", not_offered(body.unhealthy_sessions));
+        }
+        let _ = write!(
+            text,
+            "\nIts step, with all that is needed to continue:\n\n{}",
+            reply.parts().join("\n\n")
+        );
+        let mut step = reply.into_structured();
+        let members = step.as_object_mut()?;
+        // The text is in the answer already.
+        members.remove("text");
+        (text.len() <= TEXT_BYTES_MAX).then(|| (text, std::mem::take(members)))
+    }
+}
+
+fn in_a_line(candidate: &Candidate) -> String {
+    let name = candidate.label.clone().unwrap_or_else(|| candidate.session_id.to_string());
+    let goal = candidate.goal.as_deref().map(|goal| truncate_with_marker(goal, GOAL_BYTES_MAX));
+    let goal = goal.map_or_else(String::new, |goal| format!(": {}", goal.replace('\n', " ")));
+    let call = candidate.next_call.as_ref();
+    let call = call.map_or_else(String::new, |call| format!(" {} {}", call.tool, call.arguments_text()));
+    format!("\n- {name}{goal} ({}).{call}", candidate.reason)
+}

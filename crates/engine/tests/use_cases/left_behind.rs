@@ -1,0 +1,209 @@
+//! Nothing that was worked on is left behind: results of inner runs, unfinished branches and notes of sessions are offered
+//! where the work is picked up again (G37, G53).
+
+use serde_json::{Value, json};
+use workrail_engine::request::{
+    CheckpointWorkflow, ContinueWorkflow, Output, ReadRun, ResumeSession, StartSession, StartWorkflow,
+};
+use workrail_model::discovery::Precedence;
+
+use crate::scene::{Scene, authored};
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    let step = |id: &str| json!({ "id": id, "title": format!("Do {id}"), "prompt": "Do it." });
+    let steps = json!([step("plan"), step("build"), step("check"), step("report")]);
+    scene.shelf.put(Precedence::Project, "outer.json", &authored("team.outer", &json!({ "steps": steps })));
+    let steps = json!([step("look"), step("conclude")]);
+    scene.shelf.put(Precedence::Project, "inner.json", &authored("team.inner", &json!({ "steps": steps })));
+    scene
+}
+
+fn start(scene: &Scene, workflow: &str, parent: Option<&Value>) -> Value {
+    let request = StartWorkflow {
+        workflow_id: workflow.to_owned(),
+        parent: parent.map(|reply| text(&reply["stateToken"])),
+        ..StartWorkflow::default()
+    };
+    scene.engine.start_workflow(request).unwrap().into_structured()
+}
+
+fn advance(scene: &Scene, reply: &Value, notes: &str, artifacts: Vec<Value>) -> Value {
+    let request = ContinueWorkflow {
+        ack_token: Some(text(&reply["ackToken"])),
+        output: Output { notes_markdown: Some(notes.to_owned()), artifacts },
+        ..ContinueWorkflow::default()
+    };
+    scene.engine.continue_workflow(request).unwrap().into_structured()
+}
+
+fn follow(scene: &Scene, call: &Value) -> Value {
+    let arguments = call["arguments"].clone();
+    match call["tool"].as_str().unwrap() {
+        "continue_workflow" => {
+            let request: ContinueWorkflow = serde_json::from_value(arguments).unwrap();
+            scene.engine.continue_workflow(request).unwrap().into_structured()
+        }
+        "read_run" => {
+            let request: ReadRun = serde_json::from_value(arguments).unwrap();
+            scene.engine.read_run(&request).unwrap().into_structured()
+        }
+        other => panic!("{other} is not a call that only looks"),
+    }
+}
+
+fn look(scene: &Scene, reply: &Value) -> Value {
+    let request =
+        ContinueWorkflow { state_token: Some(text(&reply["stateToken"])), ..ContinueWorkflow::default() };
+    scene.engine.continue_workflow(request).unwrap().into_structured()
+}
+
+#[test]
+fn what_a_finished_inner_run_found_is_in_the_next_reply_of_the_outer_one() {
+    let scene = scene();
+    let outer = start(&scene, "team.outer", None);
+    let inner = start(&scene, "team.inner", Some(&outer));
+    assert_eq!(look(&scene, &outer).get("children"), None, "an unfinished one has no result");
+    let second = advance(&scene, &inner, "Looked around.", Vec::new());
+    let verdict = json!({ "kind": "team.verdict", "cause": "the cache key lacks the tenant" });
+    let ended = advance(&scene, &second, "The cache key is wrong.\nFix: add the tenant.", vec![verdict]);
+    let back = follow(&scene, &ended["returnTo"]["nextCall"]);
+    let child = &back["children"][0];
+    assert_eq!(child["label"], inner["run"]["label"]);
+    assert_eq!(child["status"], "complete");
+    assert_eq!(child["notes"], "The cache key is wrong.\nFix: add the tenant.");
+    assert_eq!(child["artifacts"][0]["kind"], "team.verdict");
+    let shown = text(&back["text"]);
+    for words in [
+        "> The cache key is wrong.",
+        "> Fix: add the tenant.",
+        "the cache key lacks the tenant",
+        "is complete",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    assert!(text(&follow(&scene, &child["nextCall"])["text"]).contains("Looked around."));
+
+    let next = advance(&scene, &back, "Planned with that.", Vec::new());
+    assert_eq!(look(&scene, &next).get("children"), None, "it belongs to the step that asked for it");
+    let read = ReadRun { run: text(&outer["run"]["label"]), ..ReadRun::default() };
+    let overview = text(&scene.engine.read_run(&read).unwrap().into_structured()["text"]);
+    assert!(overview.contains("started at step 1: The cache key is wrong."), "{overview}");
+}
+
+#[test]
+fn every_open_branch_is_offered_also_the_longer_one_that_is_not_the_newest() {
+    let scene = scene();
+    let first = start(&scene, "team.outer", None);
+    let second = advance(&scene, &first, "First plan.", Vec::new());
+    let third = advance(&scene, &second, "Built the first.", Vec::new());
+    let long = advance(&scene, &third, "Checked the first.", Vec::new());
+    assert_eq!(long["run"]["stepNumber"], 4);
+    // A shorter branch is the newest.
+    let short = advance(&scene, &look(&scene, &first), "Second plan.", Vec::new());
+    // And one more, from the middle of the long one.
+    let middle = advance(&scene, &look(&scene, &second), "Built it another way.", Vec::new());
+    let newest = advance(&scene, &look(&scene, &short), "Built the second.", Vec::new());
+    assert_eq!(newest["run"]["stepNumber"], 3);
+
+    let label = text(&first["run"]["label"]);
+    let request = ResumeSession { run: Some(label.clone()), ..ResumeSession::default() };
+    let found = scene.engine.resume_session(request).unwrap().into_structured();
+    let candidate = &found["candidates"][0];
+    assert_eq!(candidate["stepNumber"], 3);
+    let tips = candidate["openTips"].as_array().unwrap();
+    let steps: Vec<&Value> = tips.iter().map(|tip| &tip["stepNumber"]).collect();
+    assert_eq!(steps, [4, 3], "the longest first: {found:#}");
+    assert_eq!(tips[0]["summary"], "Checked the first.");
+    assert_eq!(tips[0]["fromStep"], 1);
+    for (tip, expected) in tips.iter().zip([&long, &middle]) {
+        let shown = follow(&scene, &tip["nextCall"]);
+        assert_eq!(shown["run"]["stepNumber"], expected["run"]["stepNumber"]);
+        assert_eq!(shown["run"]["stepId"], expected["run"]["stepId"]);
+        let token = tip["nextCall"]["arguments"]["stateToken"].as_str().unwrap();
+        assert!(text(&found["text"]).contains(token), "{found:#}");
+    }
+    let at_tip = follow(&scene, &candidate["nextCall"]);
+    let steps: Vec<&Value> =
+        at_tip["openTips"].as_array().unwrap().iter().map(|tip| &tip["stepNumber"]).collect();
+    assert_eq!(steps, [4, 3]);
+    assert!(
+        text(&at_tip["text"]).contains("Unfinished on other branches of this run:"),
+        "{}",
+        at_tip["text"]
+    );
+
+    let read = ReadRun { run: label, ..ReadRun::default() };
+    let overview = text(&scene.engine.read_run(&read).unwrap().into_structured()["text"]);
+    for tip in tips {
+        let token = tip["nextCall"]["arguments"]["stateToken"].as_str().unwrap();
+        assert!(overview.contains(token), "{overview}");
+    }
+}
+
+#[test]
+fn notes_of_a_session_are_found_and_read_with_a_call_that_only_looks() {
+    let scene = scene();
+    let open = StartSession { goal: Some("think about caching".to_owned()) };
+    let opened = scene.engine.start_session(open).unwrap().into_structured();
+    let note = CheckpointWorkflow {
+        session_token: Some(text(&opened["sessionToken"])),
+        output: Output {
+            notes_markdown: Some("Eviction is the hard part.".to_owned()),
+            artifacts: Vec::new(),
+        },
+        ..CheckpointWorkflow::default()
+    };
+    scene.engine.checkpoint_workflow(note).unwrap();
+    let resume = |query: &str| {
+        let request = ResumeSession { query: Some(query.to_owned()), ..ResumeSession::default() };
+        scene.engine.resume_session(request).unwrap().into_structured()
+    };
+    let found = resume("the eviction thing");
+    assert_eq!(found["nextCall"], json!({ "tool": "read_run", "arguments": { "run": opened["sessionId"] } }));
+    let read = follow(&scene, &found["nextCall"]);
+    let shown = text(&read["text"]);
+    assert!(
+        shown.contains("Goal: think about caching") && shown.contains("Eviction is the hard part."),
+        "{shown}"
+    );
+    assert!(shown.contains("call checkpoint_workflow with"), "how to add to them is said: {shown}");
+
+    // A run in that session: its recap and its search know the notes.
+    let inside = StartWorkflow {
+        workflow_id: "team.outer".to_owned(),
+        session_token: Some(text(&opened["sessionToken"])),
+        ..StartWorkflow::default()
+    };
+    let run = scene.engine.start_workflow(inside).unwrap().into_structured();
+    let found = resume("eviction");
+    assert_eq!(found["candidates"][0]["label"], run["run"]["label"]);
+    assert_eq!(found["candidates"][0]["snippet"], "Eviction is the hard part.");
+    let back = follow(&scene, &found["nextCall"]);
+    assert!(text(&back["text"]).contains("> Eviction is the hard part."), "{}", back["text"]);
+    let query =
+        ReadRun { run: text(&run["run"]["label"]), query: Some("eviction".to_owned()), ..ReadRun::default() };
+    let hits = text(&scene.engine.read_run(&query).unwrap().into_structured()["text"]);
+    assert!(hits.contains("notes of the session: Eviction is the hard part."), "{hits}");
+}
+
+#[test]
+fn all_notes_of_a_run_can_be_read_at_once() {
+    let scene = scene();
+    let first = start(&scene, "team.outer", None);
+    let second = advance(&scene, &first, "First plan.", Vec::new());
+    advance(&scene, &second, "Built it.", vec![json!({ "kind": "team.files", "files": ["a.rs"] })]);
+    let request =
+        ReadRun { run: text(&first["run"]["label"]), step: Some("all".to_owned()), ..ReadRun::default() };
+    let shown = text(&scene.engine.read_run(&request).unwrap().into_structured()["text"]);
+    let places: Vec<usize> =
+        ["step 1: Do plan", "First plan.", "step 2: Do build", "Built it.", "team.files"]
+            .iter()
+            .map(|words| shown.find(words).unwrap_or_else(|| panic!("{words}: {shown}")))
+            .collect();
+    assert!(places.is_sorted(), "{shown}");
+}

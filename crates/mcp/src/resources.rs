@@ -1,0 +1,166 @@
+//! The record of a run as resources: what `read_run` returns, under addresses that a host can list and attach (G56).
+//!
+//! `workrail://run/LABEL` is the overview; `/step/STEP`, `/context` and `/notes` below it are its parts. A long text
+//! has pages: `?page=2`. Reading goes through the same requests as the tools and changes nothing.
+
+use rmcp::ErrorData;
+use rmcp::model::{
+    ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource, ResourceContents,
+    ResourceTemplate,
+};
+use serde_json::{Value, json};
+use workrail_engine::request::{ReadRun, Request, ResumeSession};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::read_run::ALL_STEPS;
+
+use crate::call::Execution;
+
+const PREFIX: &str = "workrail://run/";
+const MIME_TYPE: &str = "text/markdown";
+/// Steps that are listed for a run, the newest; the template has the others.
+const STEPS_LISTED_MAX: u64 = 20;
+
+/// What an address names of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Overview,
+    Step(String),
+    Context,
+    Notes,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Address {
+    run: String,
+    part: Part,
+    page: Option<u64>,
+}
+
+impl Address {
+    /// `None` for an address that is not of a run.
+    fn parse(uri: &str) -> Option<Self> {
+        let (path, query) = uri.split_once('?').map_or((uri, None), |(path, query)| (path, Some(query)));
+        let page = match query {
+            None => None,
+            Some(query) => Some(query.strip_prefix("page=")?.parse().ok()?),
+        };
+        let mut names = path.strip_prefix(PREFIX)?.trim_end_matches('/').split('/');
+        let run = names.next().filter(|run| !run.is_empty())?.to_owned();
+        let part = match (names.next(), names.next()) {
+            (None, _) => Part::Overview,
+            (Some("context"), None) => Part::Context,
+            (Some("notes"), None) => Part::Notes,
+            (Some("step"), Some(step)) if !step.is_empty() => Part::Step(step.to_owned()),
+            (Some(_), _) => return None,
+        };
+        names.next().is_none().then_some(Self { run, part, page })
+    }
+
+    fn request(self) -> ReadRun {
+        let Self { run, part, page } = self;
+        let blank = ReadRun { run, page, ..ReadRun::default() };
+        match part {
+            Part::Overview => blank,
+            Part::Step(step) => ReadRun { step: Some(step), ..blank },
+            Part::Context => ReadRun { context: true, ..blank },
+            Part::Notes => ReadRun { step: Some(ALL_STEPS.to_owned()), ..blank },
+        }
+    }
+}
+
+/// The latest runs, unfinished ones first, each with its parts.
+pub(crate) fn list(execution: &dyn Execution) -> Result<ListResourcesResult, ErrorData> {
+    let answered = execution.answer(Request::ResumeSession(ResumeSession::default()));
+    let found = answered.map_err(|error| failed(&error, json!({ "error": &*error })))?.into_structured();
+    let candidates = found["candidates"].as_array().into_iter().flatten();
+    Ok(ListResourcesResult::with_all_items(candidates.flat_map(of_run).collect()))
+}
+
+/// The resources of a candidate of `resume_session`; none for a session without a run.
+fn of_run(candidate: &Value) -> Vec<Resource> {
+    let Some(label) = candidate["label"].as_str() else { return Vec::new() };
+    let goal = candidate["goal"].as_str().or(candidate["workflowId"].as_str()).unwrap_or_default();
+    let resource = |path: String, what: &str| {
+        Resource::new(format!("{PREFIX}{label}{path}"), format!("{label}{path}"))
+            .with_title(format!("{label}: {what}"))
+            .with_description(goal.to_owned())
+            .with_mime_type(MIME_TYPE)
+    };
+    let mut resources = vec![
+        resource(String::new(), "overview"),
+        resource("/notes".to_owned(), "all notes and artifacts"),
+        resource("/context".to_owned(), "context"),
+    ];
+    let newest = candidate["stepNumber"].as_u64().unwrap_or_default();
+    let first = newest.saturating_sub(STEPS_LISTED_MAX).max(1);
+    resources.extend((first..newest).map(|step| resource(format!("/step/{step}"), &format!("step {step}"))));
+    resources
+}
+
+pub(crate) fn templates() -> ListResourceTemplatesResult {
+    let template = |path: &str, name: &str, what: &str| {
+        ResourceTemplate::new(format!("{PREFIX}{{run}}{path}"), name)
+            .with_description(what)
+            .with_mime_type(MIME_TYPE)
+    };
+    ListResourceTemplatesResult::with_all_items(vec![
+        template("", "run", "A run at a glance; `run` is its two-word label."),
+        template("/step/{step}", "step", "A step's notes and artifacts in full, by its number or id."),
+        template("/notes", "notes", "The notes and artifacts of all steps."),
+        template("/context", "context", "The context where the run is."),
+    ])
+}
+
+pub(crate) fn read(execution: &dyn Execution, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let unknown = || {
+        let message = format!(
+            "unknown resource; the resources are {PREFIX}LABEL, with /step/STEP, /notes or /context behind it"
+        );
+        ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
+    };
+    let address = Address::parse(uri).ok_or_else(unknown)?;
+    let answered = execution.answer(Request::ReadRun(address.request()));
+    let reply = answered.map_err(|error| failed(&error, json!({ "uri": uri, "error": &*error })))?;
+    let text = reply.parts().join("\n\n");
+    Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(MIME_TYPE)]))
+}
+
+/// A resource has no tool result to carry an error, so the envelope is in the error's data.
+fn failed(error: &ErrorEnvelope, data: Value) -> ErrorData {
+    let message = format!("{}: {} {}", error.code.as_str(), error.message, error.suggestion);
+    ErrorData::resource_not_found(message, Some(data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(part: Part, page: Option<u64>) -> Option<Address> {
+        Some(Address { run: "amber-falcon".to_owned(), part, page })
+    }
+
+    #[test]
+    fn addresses_name_a_run_and_a_part_of_it() {
+        for (uri, expected) in [
+            ("workrail://run/amber-falcon", address(Part::Overview, None)),
+            ("workrail://run/amber-falcon/", address(Part::Overview, None)),
+            ("workrail://run/amber-falcon?page=2", address(Part::Overview, Some(2))),
+            ("workrail://run/amber-falcon/step/3", address(Part::Step("3".to_owned()), None)),
+            (
+                "workrail://run/amber-falcon/step/wr.review?page=1",
+                address(Part::Step("wr.review".to_owned()), Some(1)),
+            ),
+            ("workrail://run/amber-falcon/context", address(Part::Context, None)),
+            ("workrail://run/amber-falcon/notes", address(Part::Notes, None)),
+            ("workrail://run/amber-falcon/step", None),
+            ("workrail://run/amber-falcon/step/3/more", None),
+            ("workrail://run/amber-falcon/secrets", None),
+            ("workrail://run/amber-falcon?page=x", None),
+            ("workrail://run/", None),
+            ("workrail://session/x", None),
+            ("file:///etc/passwd", None),
+        ] {
+            assert_eq!(Address::parse(uri), expected, "{uri}");
+        }
+    }
+}
