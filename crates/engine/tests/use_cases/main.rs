@@ -4,6 +4,7 @@
 
 mod bounds;
 mod bundles;
+mod failing_disks;
 mod inspecting;
 mod listing;
 mod overview;
