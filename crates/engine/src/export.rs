@@ -282,20 +282,27 @@ impl<S: Store> Export<'_, S> {
         &self,
         visit: &mut dyn FnMut(&RawSegment) -> Result<(), ExportFailure>,
     ) -> Result<(), ExportFailure> {
+        let session = self.found.state.session_id();
         let mut failed = None;
-        let (end, _) = self
+        let (end, health) = self
             .engine
-            .each_segment(self.found.state.session_id(), Some(&self.found.end), &mut |segment| {
+            .each_segment(session, Some(&self.found.end), &mut |segment| {
                 visit(segment).map_err(|failure| {
                     failed = Some(failure);
                     error::internal("the export ended early")
                 })
             })
             .or_else(|refused| failed.take().map_or(Err(ExportFailure::Refused(refused)), Err))?;
-        if end != self.found.end {
-            return Err(error::internal("the log changed while it was exported").into());
+        if end == self.found.end {
+            return Ok(());
         }
-        Ok(())
+        let refused = match health {
+            SessionHealth::Healthy => error::changed_while_exported(session),
+            SessionHealth::CorruptTail { .. }
+            | SessionHealth::CorruptHead { .. }
+            | SessionHealth::UnknownVersion { .. } => error::health(session, &health),
+        };
+        Err(refused.into())
     }
 
     fn events<W: Write>(

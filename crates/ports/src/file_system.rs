@@ -80,6 +80,8 @@ pub enum FsOp {
     CreateDir,
     CreateFile,
     OpenAppend,
+    /// Opening a directory in order to sync it.
+    OpenDir,
     Write,
     SetLen,
     SyncFile,
@@ -96,7 +98,7 @@ impl fmt::Display for FsOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::CreateDir | Self::CreateFile => "create",
-            Self::OpenAppend => "open",
+            Self::OpenAppend | Self::OpenDir => "open",
             Self::Write => "write",
             Self::SetLen => "cut",
             Self::SyncFile | Self::SyncDir => "sync",
@@ -139,6 +141,9 @@ pub enum FsErrorKind {
 impl FsErrorKind {
     /// True when a failed read says what is at the path: nothing, no file, one that is too long or one that this
     /// user may not read. Otherwise the read itself failed, which is no verdict on the file and may pass.
+    ///
+    /// A file that this user may not read may be intact: whoever would treat it as lost checks for `PermissionDenied`
+    /// first.
     pub fn is_verdict_on_file(self) -> bool {
         match self {
             Self::NotFound | Self::WrongKind | Self::TooLarge { .. } | Self::PermissionDenied => true,
@@ -245,7 +250,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Atomically replaces `to` by `from`.
     fn rename(&self, from: &RelPath, to: &RelPath) -> Result<(), FsError>;
     fn remove_file(&self, path: &RelPath) -> Result<(), FsError>;
-    /// Makes the entries of a directory durable.
+    /// Makes the entries of a directory durable. An error with `FsOp::OpenDir` means that no sync was tried.
     fn sync_dir(&self, path: &RelPath) -> Result<(), FsError>;
     /// Reads a regular file from `offset` to its end; `TooLarge` when that is more than `max` bytes.
     fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsError>;

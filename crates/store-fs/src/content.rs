@@ -121,13 +121,24 @@ pub(crate) fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
     references
 }
 
-/// The first content that the events refer to and that is missing, damaged or not readable for this user.
-pub(crate) fn unusable<F: FileSystem>(fs: &F, events: &[Event]) -> Result<Option<String>, FsError> {
+/// Content that events refer to and that cannot be used.
+pub(crate) enum Unusable {
+    /// Missing or damaged.
+    Lost(RelPath),
+    /// This user may not read it, so it is neither whole nor damaged.
+    Denied(FsError),
+}
+
+/// The first content that the events refer to and that cannot be used.
+pub(crate) fn unusable<F: FileSystem>(fs: &F, events: &[Event]) -> Result<Option<Unusable>, FsError> {
     for (kind, digest) in events.iter().flat_map(references) {
         match stored(fs, kind, digest) {
             Ok(Some(_)) => {}
-            Err(error) if error.kind != FsErrorKind::PermissionDenied => return Err(error),
-            Ok(None) | Err(_) => return Ok(Some(layout::content(kind, digest).to_string())),
+            Ok(None) => return Ok(Some(Unusable::Lost(layout::content(kind, digest)))),
+            Err(error) if error.kind == FsErrorKind::PermissionDenied => {
+                return Ok(Some(Unusable::Denied(error)));
+            }
+            Err(error) => return Err(error),
         }
     }
     Ok(None)

@@ -145,7 +145,7 @@ impl<F: FileSystem> LocalStore<F> {
         }
         let mut file = self.fs().open_append(&layout::keyring())?;
         suspect::sync_file(self.fs(), &folder, &mut file)?;
-        suspect::sync_names(self.fs(), &folder)?;
+        suspect::sync_found_names(self.fs(), &folder)?;
         self.fs().sync_dir(&RelPath::root())?;
         Ok(())
     }

@@ -11,8 +11,9 @@ use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{Cursor, commit_group, group_bytes};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 
+use crate::content::{self, Unusable};
+use crate::layout;
 use crate::segment::{self, Bytes};
-use crate::{content, layout};
 
 /// A complete and valid segment that starts where the committed ones end.
 #[derive(Debug)]
@@ -65,9 +66,11 @@ pub(crate) fn pending<F: FileSystem>(
             Ok(orphan) if !orphan.explains(tail) => continue,
             Ok(orphan) => match content::unusable(fs, &orphan.events)? {
                 None => return Ok(Pending::Write(orphan)),
-                Some(content) => {
-                    CorruptionReason::PendingContent { segment: format!("events/{}", orphan.name), content }
-                }
+                Some(Unusable::Denied(denied)) => access_denied(&denied),
+                Some(Unusable::Lost(content)) => CorruptionReason::PendingContent {
+                    segment: format!("events/{}", orphan.name),
+                    content: content.to_string(),
+                },
             },
         };
         found = Pending::Damaged(reason);
@@ -92,7 +95,7 @@ pub(crate) fn tail_behind<F: FileSystem>(
 }
 
 /// Every whole segment that starts at the end of the log, and why one may not be read.
-fn candidates<F: FileSystem>(
+pub(crate) fn candidates<F: FileSystem>(
     fs: &F,
     session: SessionId,
     end: &Cursor,

@@ -12,7 +12,7 @@ use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{
     Cursor, ManifestError, ManifestRecord, commit_group, group_bytes, segment_rel_path,
 };
-use workrail_ports::file_system::{FileSystem, FsError};
+use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 
 use crate::layout;
 use crate::load::{self, NoGroup};
@@ -109,6 +109,8 @@ pub(crate) fn rebuild<F: FileSystem>(
 pub(crate) fn manifest_bytes<F: FileSystem>(fs: &F, session: SessionId) -> Result<Vec<u8>, FsError> {
     match fs.read(&layout::manifest(session), 0, MANIFEST_BYTES_MAX) {
         Ok(bytes) => Ok(bytes),
+        // One that may not be read may still attest which segments were changed.
+        Err(error) if error.kind == FsErrorKind::PermissionDenied => Err(error),
         Err(error) if error.kind.is_verdict_on_file() => Ok(Vec::new()),
         Err(error) => Err(error),
     }

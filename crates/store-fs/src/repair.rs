@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use workrail_model::event::{Event, EventData, EventIndex, OutputPayload};
-use workrail_model::health::{CorruptionReason, SessionHealth};
+use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
 use workrail_ports::file_system::{FileKind, FileStat, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
@@ -89,7 +89,7 @@ impl<F: FileSystem> LocalStore<F> {
             SessionHealth::UnknownVersion { .. } => false,
         };
         // What may not be read may be whole: it is not given up.
-        if !is_mendable || is_denied(&health) {
+        if !is_mendable || load::denied_path(&health).is_some() {
             return not_mendable(health);
         }
         let kept = rebuild::rebuild(self.fs(), session, trusted_until)?;
@@ -221,9 +221,14 @@ impl<F: FileSystem> LocalStore<F> {
         let read = layout::in_session(session, &path).map(|file| self.fs().read(&file, 0, SEGMENT_BYTES_MAX));
         let bytes = match read {
             Some(Ok(bytes)) => bytes,
-            Some(Err(error)) if error.kind == FsErrorKind::Io => return Err(error.into()),
-            // A link, a folder, a file too large: nothing of it can be told.
-            Some(Err(_)) | None => Vec::new(),
+            // A link, a folder, a file too large: nothing of it can be told. One that may not be read has no backup.
+            Some(Err(error))
+                if error.kind.is_verdict_on_file() && error.kind != FsErrorKind::PermissionDenied =>
+            {
+                Vec::new()
+            }
+            Some(Err(error)) => return Err(error.into()),
+            None => Vec::new(),
         };
         let mut lost = LostSegment {
             indexes: indexes_of(&path),
@@ -243,15 +248,6 @@ impl<F: FileSystem> LocalStore<F> {
             }
         }
         Ok(lost)
-    }
-}
-
-fn is_denied(health: &SessionHealth) -> bool {
-    match health {
-        SessionHealth::CorruptHead { reason } | SessionHealth::CorruptTail { reason, .. } => {
-            matches!(reason, CorruptionReason::AccessDenied { .. })
-        }
-        SessionHealth::Healthy | SessionHealth::UnknownVersion { .. } => false,
     }
 }
 

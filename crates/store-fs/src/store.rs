@@ -116,8 +116,10 @@ impl<F: FileSystem> LocalStore<F> {
         if in_doubt {
             self.dispel_doubt(session)?;
         } else if is_new_to_us && loaded.has_manifest {
-            self.make_durable(session).inspect_err(|_| {
-                self.doubted().insert(session);
+            self.make_durable(session).inspect_err(|error| {
+                if suspect::is_failed_sync(error) {
+                    self.doubted().insert(session);
+                }
             })?;
         }
         // Before the listing, so that a name that appears during it is noticed by the next call.
@@ -193,7 +195,7 @@ impl<F: FileSystem> LocalStore<F> {
         let folder = layout::session(session);
         let mut file = self.fs.open_append(&layout::manifest(session))?;
         suspect::sync_file(&self.fs, &folder, &mut file)?;
-        suspect::sync_names(&self.fs, &folder)
+        suspect::sync_found_names(&self.fs, &folder)
     }
 
     /// Writes the manifest again, all that is seen of it: what others were told is in it. An import that was killed

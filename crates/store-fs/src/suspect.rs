@@ -4,7 +4,7 @@
 //! syncing it again does nothing: it must be written again. The mark tells every process of this boot,
 //! and is itself not synced: a power cut that takes it away has taken the doubt away as well.
 
-use workrail_ports::file_system::{Created, FileSystem, FsError, FsErrorKind, RelPath, WritableFile};
+use workrail_ports::file_system::{Created, FileSystem, FsError, FsErrorKind, FsOp, RelPath, WritableFile};
 
 use crate::layout;
 
@@ -31,7 +31,24 @@ pub(crate) fn sync_file<F: FileSystem>(fs: &F, folder: &RelPath, file: &mut F::F
     file.sync().inspect_err(|_| mark(fs, folder))
 }
 
-/// Syncs the names in the folder, and marks it when that fails.
+/// Whether a sync was tried and failed. Where the file or folder could not even be opened, the next sync is as good as
+/// this one would have been.
+pub(crate) fn is_failed_sync(error: &FsError) -> bool {
+    matches!(error.op, FsOp::SyncFile | FsOp::SyncDir)
+}
+
+/// Syncs names that this process did not change, and marks the folder when the sync fails. A look that cannot open the
+/// folder leaves nothing behind.
+pub(crate) fn sync_found_names<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<(), FsError> {
+    fs.sync_dir(folder).inspect_err(|error| {
+        if is_failed_sync(error) {
+            mark(fs, folder);
+        }
+    })
+}
+
+/// Syncs the names in the folder that this process changed, and marks it when that fails: others rely on names that
+/// they did not see change.
 pub(crate) fn sync_names<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<(), FsError> {
     fs.sync_dir(folder).inspect_err(|_| mark(fs, folder))
 }

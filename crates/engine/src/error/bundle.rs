@@ -3,6 +3,7 @@
 use serde_json::json;
 use workrail_core::bundle::{BundleError, BundleErrorKind};
 use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::id::SessionId;
 use workrail_model::limits::LOCK_RETRY_AFTER_MS;
 
 use super::{Boxed, envelope};
@@ -34,6 +35,16 @@ pub(crate) fn bundle(cause: &BundleError) -> Boxed {
     let (line, column) = position.unzip();
     error.details = Some(json!({ "at": at, "line": line, "column": column }));
     error
+}
+
+/// Somebody repaired or restored the session between two readings of its log.
+pub(crate) fn changed_while_exported(session: SessionId) -> Boxed {
+    envelope(
+        ErrorCode::StoreBusy,
+        Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+        format!("Session {session} was replaced while it was exported. The bundle is not complete."),
+        "Export the session again.",
+    )
 }
 
 /// Another import holds the store, or took the id a moment ago.

@@ -92,6 +92,15 @@ pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> Boxed {
     error
 }
 
+const RESTORE: &str =
+    "`workrail store restore BACKUP SESSION` restores it from a backup. Its files are as they were.";
+
+/// The bytes of the log are whole, but already its first events contradict each other.
+pub(crate) fn nothing_to_keep(session: SessionId, damage: &str) -> Boxed {
+    let message = format!("Session {session} is damaged ({damage}), and no whole part of it can be kept.");
+    envelope(ErrorCode::SessionCorrupt, Retry::NotRetryable, message, RESTORE)
+}
+
 fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
     let mut error = health(session, found);
     let (message, suggestion) = match found {
@@ -114,11 +123,11 @@ fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
                 "Session {session} is damaged from its beginning ({reason}), and its first segment is not whole, so \
                  there is nothing to keep."
             ),
-            "`workrail store restore BACKUP SESSION` restores it from a backup. Its files are as they were.",
+            RESTORE,
         ),
         SessionHealth::CorruptTail { reason, .. } => (
             format!("Session {session} is damaged ({reason}), and no whole part of it can be kept."),
-            "`workrail store restore BACKUP SESSION` restores it from a backup. Its files are as they were.",
+            RESTORE,
         ),
         SessionHealth::Healthy => (
             format!("Session {session} has no damage that a repair could cut away."),

@@ -6,7 +6,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::Event;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_ports::upkeep::{Diagnosis, LostSegment, Upkeep};
+use workrail_ports::upkeep::{Diagnosis, LostSegment, Upkeep, UpkeepError};
 
 use super::{Mode, told};
 use crate::{Engine, Store, error};
@@ -87,34 +87,59 @@ impl From<&LostSegment> for SegmentLoss {
     }
 }
 
+/// How often a session is looked at again because its damage was gone when it was to be repaired.
+const LOOKS_MAX: usize = 3;
+
 impl<S: Store + Upkeep> Engine<S> {
     /// Cuts a damaged session back to what can be trusted, or says what that would do.
     pub fn repair(&self, session: SessionId, mode: Mode) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
+        for _ in 0..LOOKS_MAX {
+            if let Some(outcome) = self.try_repair(session, mode)? {
+                return Ok(outcome);
+            }
+        }
+        Err(error::upkeep(UpkeepError::Changed { session }))
+    }
+
+    /// `None` when the session is no longer damaged: another process repaired it, or it can be read again.
+    fn try_repair(
+        &self,
+        session: SessionId,
+        mode: Mode,
+    ) -> Result<Option<RepairOutcome>, Box<ErrorEnvelope>> {
         let pending = self.store.pending_write(session).map_err(|cause| error::upkeep_io(&cause))?;
         if let Some(write) = pending {
-            return self.roll_forward(session, write.events, mode);
+            return self.roll_forward(session, write.events, mode).map(Some);
         }
         let slice = self.store.read(session, None).map_err(|cause| error::upkeep(cause.into()))?;
         let nonsense = first_nonsense(session, &slice.events);
         let damage = match (&slice.health, &nonsense) {
             (SessionHealth::Healthy, None) => {
                 let events = slice.cursor.next_event_index.get();
-                return Ok(RepairOutcome::Healthy { session_id: session, events });
+                return Ok(Some(RepairOutcome::Healthy { session_id: session, events }));
             }
             (SessionHealth::Healthy, Some(cause)) => cause.to_string(),
             (health, _) => told(health),
         };
         let trusted_until = nonsense.map(|cause| cause.index());
-        match mode {
-            Mode::DryRun => {
-                let found = self.store.diagnose(session, trusted_until).map_err(error::upkeep)?;
-                Ok(RepairOutcome::WouldRepair(summary(session, damage, &found)))
+        let diagnosis = match mode {
+            Mode::DryRun => self.store.diagnose(session, trusted_until),
+            Mode::Real => self.store.repair(session, trusted_until),
+        };
+        let summary = match diagnosis {
+            Ok(diagnosis) => summary(session, damage, &diagnosis),
+            Err(UpkeepError::NotMendable { health: SessionHealth::Healthy, .. }) => {
+                return match trusted_until {
+                    None => Ok(None),
+                    Some(_) => Err(error::nothing_to_keep(session, &damage)),
+                };
             }
-            Mode::Real => {
-                let done = self.store.repair(session, trusted_until).map_err(error::upkeep)?;
-                Ok(RepairOutcome::Repaired(summary(session, damage, &done)))
-            }
-        }
+            Err(cause) => return Err(error::upkeep(cause)),
+        };
+        Ok(Some(match mode {
+            Mode::DryRun => RepairOutcome::WouldRepair(summary),
+            Mode::Real => RepairOutcome::Repaired(summary),
+        }))
     }
 }
 

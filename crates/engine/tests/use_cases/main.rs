@@ -5,6 +5,7 @@
 mod bounds;
 mod bundles;
 mod drift;
+mod failing_disks;
 mod inspecting;
 mod left_behind;
 mod listing;

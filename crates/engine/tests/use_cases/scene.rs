@@ -180,7 +180,7 @@ impl Scene {
     }
 }
 
-fn around(seed: u64, shelf: &Arc<Shelf>) -> Environment {
+pub(crate) fn around(seed: u64, shelf: &Arc<Shelf>) -> Environment {
     Environment {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(seed)),

@@ -164,7 +164,7 @@ impl FileSystem for Disk {
     }
 
     fn sync_dir(&self, path: &RelPath) -> Result<(), FsError> {
-        let op = FsOp::SyncDir;
+        let op = FsOp::OpenDir;
         let dir = walk::open_dir(self.writable(op, path)?, op, path)?;
         file::sync(&dir.into(), FsOp::SyncDir, path)
     }

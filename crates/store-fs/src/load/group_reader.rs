@@ -63,11 +63,12 @@ impl<F: FileSystem> GroupReader<'_, F> {
                 Err(NoGroup::Io(error)) => return Err(error),
                 Err(stop) => {
                     let rest = &self.bytes[self.at..];
-                    if self.is_interrupted_write(rest)? {
+                    let orphans = orphan::candidates(self.fs, self.session, &self.cursor)?;
+                    if orphans.iter().flatten().any(|orphan| orphan.explains(rest)) {
                         torn_bytes = rest.len() as u64;
                         break SessionHealth::Healthy;
                     }
-                    break self.verdict(stop);
+                    break self.verdict(stop, orphans.into_iter().find_map(Result::err).as_ref());
                 }
             }
         };
@@ -82,11 +83,14 @@ impl<F: FileSystem> GroupReader<'_, F> {
         })
     }
 
-    fn verdict(&self, stop: NoGroup) -> SessionHealth {
+    /// Where a segment at this place may not be read, it may explain what looks like damage.
+    fn verdict(&self, stop: NoGroup, denied: Option<&FsError>) -> SessionHealth {
         match stop {
             NoGroup::End | NoGroup::Io(_) => SessionHealth::Healthy,
             NoGroup::UnknownVersion { record, version } => SessionHealth::UnknownVersion { record, version },
-            NoGroup::Corrupt(reason) => corrupt_from(&self.cursor, reason),
+            NoGroup::Corrupt(reason) => {
+                corrupt_from(&self.cursor, denied.map_or(reason, orphan::access_denied))
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 mod group_reader;
 mod manifest;
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -13,7 +14,7 @@ use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{Cursor, ManifestIndex};
 use workrail_model::plan::RawSegment;
-use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, FsOp};
+use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, FsOp, RelPath};
 
 use self::group_reader::GroupReader;
 pub(crate) use self::group_reader::{NoGroup, events_of, is_damaged_form};
@@ -110,65 +111,135 @@ pub(crate) fn load_from<F: FileSystem>(
             return Ok(Some(loaded));
         }
         // A writer may have cut a torn tail and removed its orphan segment while this reader was
-        // between the two. Only a verdict on an unchanged manifest counts (G16).
-        if before == manifest_from(fs, session, since, origin) {
+        // between the two. Only a verdict on an unchanged manifest counts (G16), and a denial only while it lasts.
+        if before == manifest_from(fs, session, since, origin) && !is_readable_again(fs, &loaded.health) {
             return Ok(Some(loaded));
         }
     }
-    // An unconfirmed verdict is none: the caller may ask again, and a sound session is not called damaged.
-    Err(FsError {
+    Err(unsettled(session))
+}
+
+/// An unconfirmed verdict is none: the caller may ask again, and a sound session is not called damaged.
+fn unsettled(session: SessionId) -> FsError {
+    FsError {
         op: FsOp::Read,
         path: layout::manifest(session),
         kind: FsErrorKind::Io,
-        detail: "the manifest changes faster than it can be read".to_owned(),
+        detail: "the log changes faster than it can be read".to_owned(),
+    }
+}
+
+/// What this user may not read, where that is all that is known of a log.
+pub(crate) fn denied_path(health: &SessionHealth) -> Option<RelPath> {
+    match health {
+        SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { path, .. } }
+        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { path, .. }, .. } => {
+            RelPath::parse(path)
+        }
+        SessionHealth::Healthy
+        | SessionHealth::CorruptHead { .. }
+        | SessionHealth::CorruptTail { .. }
+        | SessionHealth::UnknownVersion { .. } => None,
+    }
+}
+
+/// Whether a file or folder that could not be read a moment ago can be read now.
+fn is_readable_again<F: FileSystem>(fs: &F, health: &SessionHealth) -> bool {
+    let is_denied = |error: FsError| error.kind == FsErrorKind::PermissionDenied;
+    // Nothing is read: a file that is too large may be read.
+    denied_path(health).is_some_and(|path| {
+        !fs.read(&path, 0, 0).is_err_and(is_denied) && !fs.list(&path).is_err_and(is_denied)
     })
 }
 
 /// Shows the committed segments one at a time, from the first one up to `until` or to the end; `None` when the
-/// session has no manifest. Returns where it stopped, and the health of what was read.
+/// session has no manifest. Returns where it stopped, and the health of the log: a log that is healthy was shown whole.
 pub(crate) fn each_segment<F: FileSystem>(
     fs: &F,
     session: SessionId,
     until: Option<&Cursor>,
     visit: &mut dyn FnMut(RawSegment) -> ControlFlow<()>,
 ) -> Result<Option<(Cursor, SessionHealth)>, FsError> {
-    let (bytes, newest) = match manifest_from(fs, session, None, CursorOrigin::ThisProcess) {
-        Manifest::Absent => return Ok(None),
-        Manifest::Failed(error) => return Err(error),
-        Manifest::Unusable(reason) => {
-            return Ok(Some((Cursor::start(), SessionHealth::CorruptHead { reason })));
+    let mut shown = Cursor::start();
+    for _ in 0..RACES_MAX {
+        match show_from(fs, session, &mut shown, until, visit)? {
+            Shown::Nothing => return Ok(None),
+            Shown::All(health) => return Ok(Some((shown, health))),
+            Shown::Replaced => break,
+            Shown::UpToDoubt => {}
         }
-        Manifest::Bytes { bytes, newest, .. } => (bytes, newest),
+        // Whether this is damage, an interrupted write or a writer at work is for the one judge to say.
+        let Some(judged) = load(fs, session, None)? else { return Ok(None) };
+        match (judged.cursor.next_event_index.cmp(&shown.next_event_index), judged.health.is_healthy()) {
+            (Ordering::Equal, _) | (Ordering::Less, false) => return Ok(Some((shown, judged.health))),
+            // The judge read what could not be read a moment ago.
+            (Ordering::Greater, _) => {}
+            (Ordering::Less, true) => break,
+        }
+    }
+    Err(unsettled(session))
+}
+
+/// How far the segments of a log could be shown.
+enum Shown {
+    Nothing,
+    /// All that was asked for, or all that can be.
+    All(SessionHealth),
+    /// Something behind them is not a committed segment.
+    UpToDoubt,
+    /// The log no longer begins with what was shown.
+    Replaced,
+}
+
+/// Shows the segments behind `shown`, and moves it along.
+fn show_from<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    shown: &mut Cursor,
+    until: Option<&Cursor>,
+    visit: &mut dyn FnMut(RawSegment) -> ControlFlow<()>,
+) -> Result<Shown, FsError> {
+    // Saved: its segments are listed, as for a log that is read for the first time.
+    let (bytes, newest) = match manifest_from(fs, session, Some(shown), CursorOrigin::Saved) {
+        Manifest::Absent => return Ok(Shown::Nothing),
+        Manifest::Failed(error) => return Err(error),
+        Manifest::Unusable(_) => return Ok(Shown::UpToDoubt),
+        Manifest::Bytes { continues: false, .. } => return Ok(Shown::Replaced),
+        Manifest::Bytes { bytes, newest, continues: true, .. } => (bytes, newest),
     };
-    let mut stretch = GroupReader { fs, session, bytes: &bytes, at: 0, cursor: Cursor::start() };
+    let mut stretch = GroupReader { fs, session, bytes: &bytes, at: 0, cursor: *shown };
     let stop = loop {
         if until.is_some_and(|until| stretch.cursor.next_event_index >= until.next_event_index) {
-            return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
+            return Ok(Shown::All(SessionHealth::Healthy));
         }
         let group = match stretch.group() {
             Ok(group) => group,
             Err(stop) => break stop,
         };
-        let Ok(segment) = RawSegment::parse(group.segment) else {
-            break NoGroup::Corrupt(CorruptionReason::SegmentDigest { segment: group.name });
+        let segment = match RawSegment::parse(group.segment) {
+            Ok(segment) => segment,
+            Err(error) => {
+                let event_index = stretch.cursor.next_event_index.get();
+                let (segment, detail) = (group.name, error.to_string());
+                let reason = CorruptionReason::Event { segment, event_index, detail };
+                return Ok(Shown::All(corrupt_from(shown, reason)));
+            }
         };
         stretch.at += group.bytes.len();
         stretch.cursor = stretch.cursor.after(&group.records, &group.bytes, group.events.len() as u64);
+        *shown = stretch.cursor;
         if visit(segment).is_break() {
-            return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
+            return Ok(Shown::All(SessionHealth::Healthy));
         }
     };
     if let NoGroup::Io(error) = stop {
         return Err(error);
     }
-    let is_last = newest
-        .is_none_or(|newest| !newest.continues(&stretch.cursor) && newest.beyond(&stretch.cursor).is_none());
-    if matches!(stop, NoGroup::End) && is_last {
-        return Ok(Some((stretch.cursor, SessionHealth::Healthy)));
-    }
-    // Whether this is damage, an interrupted write or a writer at work is for the one judge to say.
-    let judged = load(fs, session, None)?;
-    Ok(judged.map(|judged| (stretch.cursor, judged.health)))
+    let is_last = newest.is_none_or(|newest| !newest.continues(shown) && newest.beyond(shown).is_none());
+    Ok(match matches!(stop, NoGroup::End) && is_last {
+        true => Shown::All(SessionHealth::Healthy),
+        false => Shown::UpToDoubt,
+    })
 }
 
 /// More than the group of the largest plan takes: a longer manifest holds a complete one.

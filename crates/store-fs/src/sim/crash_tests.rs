@@ -232,7 +232,9 @@ fn a_durable_cut_takes_lost_data_away() {
 fn names_of_a_failed_directory_sync_stay_open() {
     let fs = SimFs::new();
     put(&fs, "a", b"1");
-    lie_once(&fs);
+    // The directory is opened first.
+    let at_op = fs.all_op_count() + 1;
+    fs.set_fault(Fault { at_op, kind: FaultKind::FsyncLies, mode: FaultMode::Once });
     assert_eq!(fs.sync_dir(&RelPath::root()).unwrap_err().kind, FsErrorKind::Io);
     fs.sync_dir(&RelPath::root()).unwrap();
     expect(&fs, &["", "a=1"]);

@@ -127,6 +127,6 @@ fn is_mutating(op: FsOp) -> bool {
         | FsOp::SyncDir
         | FsOp::Rename
         | FsOp::Remove => true,
-        FsOp::OpenAppend | FsOp::Read | FsOp::List | FsOp::Stat | FsOp::Lock => false,
+        FsOp::OpenAppend | FsOp::OpenDir | FsOp::Read | FsOp::List | FsOp::Stat | FsOp::Lock => false,
     }
 }

@@ -158,19 +158,17 @@ impl FileSystem for SimFs {
     }
 
     fn sync_dir(&self, path: &RelPath) -> Result<(), FsError> {
-        self.run(FsOp::SyncDir, path, |state, twist| {
-            let dir = state.directory(path)?;
-            match twist {
-                Twist::None | Twist::Short => {
-                    state.sync_names(dir);
-                    Ok(())
-                }
-                Twist::Lie => {
-                    state.lose_names(dir);
-                    Err(FsErrorKind::Io)
-                }
-                Twist::PowerCut => Err(FsErrorKind::Io),
+        let dir = self.run(FsOp::OpenDir, path, |state, _| state.directory(path))?;
+        self.run(FsOp::SyncDir, path, |state, twist| match twist {
+            Twist::None | Twist::Short => {
+                state.sync_names(dir);
+                Ok(())
             }
+            Twist::Lie => {
+                state.lose_names(dir);
+                Err(FsErrorKind::Io)
+            }
+            Twist::PowerCut => Err(FsErrorKind::Io),
         })
     }
 

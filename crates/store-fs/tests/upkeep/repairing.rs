@@ -2,10 +2,10 @@
 
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_ports::file_system::RelPath;
+use workrail_ports::file_system::{FsErrorKind, RelPath};
 use workrail_ports::session_store::SessionReader as _;
 use workrail_ports::upkeep::{Sweep, Upkeep as _, UpkeepError};
-use workrail_store_fs::sim::SimFs;
+use workrail_store_fs::sim::{Fault, FaultKind, FaultMode, SimFs};
 use workrail_testkit::history::PlanParts;
 
 use crate::support::{append_stranger, disk_bytes, events_of, open, path, session_of, within, write_session};
@@ -230,4 +230,31 @@ fn a_changed_segment_is_not_rebuilt_into_the_manifest() {
     let planned = open(sim).diagnose(id, None).unwrap();
     assert_eq!(planned.keeps_until, written[2].events[0].event_index);
     assert_eq!(planned.gives_up.len(), 2);
+}
+
+/// Broke: a manifest that could not be read for a moment attested nothing, so that changed segments were kept, and a
+/// segment that could not be read for a moment was given up unseen.
+#[test]
+fn a_file_that_cannot_be_read_for_a_moment_does_not_change_what_a_repair_keeps() {
+    let sim = SimFs::new();
+    let (id, _) = damaged(&sim, 1);
+    let expected = open(sim.clone()).diagnose(id, None).unwrap();
+    for kind in [FsErrorKind::PermissionDenied, FsErrorKind::TooManyOpenFiles, FsErrorKind::Io] {
+        for operation in 0.. {
+            let disk = sim.fork();
+            let store = open(disk.clone());
+            let at_op = disk.all_op_count() + operation;
+            disk.set_fault(Fault { at_op, kind: FaultKind::Error(kind), mode: FaultMode::Once });
+            match store.diagnose(id, None) {
+                Ok(planned) => assert_eq!(planned, expected, "{kind:?} at operation {operation}"),
+                Err(UpkeepError::NotMendable { health, .. }) => {
+                    assert!(!health.is_healthy(), "{kind:?} at operation {operation}");
+                }
+                Err(_) => {}
+            }
+            if disk.fault_hits() == 0 {
+                break;
+            }
+        }
+    }
 }
