@@ -177,6 +177,6 @@ fn a_long_plan_is_cut_in_the_text_and_whole_in_the_data() {
     let body = scene.inspect("team.long", InspectMode::Preview).unwrap();
     assert_eq!(body.plan.len(), 300);
     assert!(body.text.len() <= DISCOVERY_TEXT_BYTES_MAX, "{}", body.text.len());
-    assert!(body.text.contains("lines are left out here"));
+    assert!(body.text.contains("lines are left out of this text"));
     assert!(body.text.ends_with("Next: start_workflow {\"workflowId\":\"team.long\"}"));
 }
