@@ -34,9 +34,16 @@ impl Reading<'_> {
             RunStatus::InProgress | RunStatus::Blocked => {}
             RunStatus::Complete | RunStatus::CompleteWithGaps => return None,
         }
-        let token = first.next_call.as_ref()?.arguments.get("stateToken")?.as_str()?;
+        let call = first.next_call.as_ref()?;
+        let token = call.arguments.get("stateToken")?.as_str()?;
         let reply = self.rehydrate(token, &ContinueWorkflow::default(), workspace).ok()?;
-        let mut text = format!("Found run {} ({}).", first.label.as_deref()?, first.reason);
+        let mut text = format!(
+            "Found run {} ({}). Its step is below; to see it again, call {} with {}",
+            first.label.as_deref()?,
+            first.reason,
+            call.tool,
+            call.arguments_text()
+        );
         for (position, other) in others.iter().enumerate() {
             text.push_str(if position == 0 { "\nNot this one? These match less:" } else { "" });
             text.push_str(&in_a_line(other));
@@ -44,11 +51,7 @@ impl Reading<'_> {
         if body.unhealthy_sessions > 0 {
             let _ = write!(text, "\n{}", not_offered(body.unhealthy_sessions));
         }
-        let _ = write!(
-            text,
-            "\nIts step, with all that is needed to continue:\n\n{}",
-            reply.parts().join("\n\n")
-        );
+        let _ = write!(text, "\n\n{}", reply.parts().join("\n\n"));
         let mut step = reply.into_structured();
         let members = step.as_object_mut()?;
         // The text is in the answer already.

@@ -74,7 +74,7 @@ pub fn rank<'a>(cards: impl Iterator<Item = &'a RunCard>, query: &Query, max: us
             matched.tier < Tier::Recent || query.recent == RecentRuns::Always
         }
     });
-    all.sort_by_key(|(card, matched)| {
+    all.sort_by_cached_key(|(card, matched)| {
         let is_finished = card.stage.is_finished();
         // Nobody asked for a certain run: work that is left to do comes first, wherever it was done.
         let has_nothing_left = query.recent == RecentRuns::Always && is_finished;
