@@ -107,6 +107,9 @@ fn at_depth(schema: &Value, depth: usize) -> Value {
         }
         Some("integer" | "number") => Value::from(A_NUMBER),
         Some("boolean") => Value::from(TRUE_OR_FALSE),
+        Some("string") if schema.get("pattern").is_some_and(Value::is_string) => {
+            Value::from(placeholder::text_like(schema["pattern"].as_str().unwrap_or_default()))
+        }
         Some(_) | None => Value::from(YOUR_TEXT),
     }
 }

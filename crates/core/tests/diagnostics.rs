@@ -222,6 +222,19 @@ fn cases() -> Vec<(Code, Vec<u8>)> {
             )),
         ),
         (Code::UnreachableStep, text(step(json!({ "runCondition": never })))),
+        (Code::ContextKey, text(step(json!({ "sets": { "size": {} } })))),
+        (
+            Code::UnsetContextKey,
+            text(with_steps(json!([plain("a"), { "id": "b", "title": "B", "prompt": "P",
+                "runCondition": { "var": "sise", "equals": "large" } }]))),
+        ),
+        (
+            Code::ForeignContextValue,
+            text(with_steps(json!([
+                { "id": "a", "title": "A", "prompt": "P", "sets": { "size": { "values": ["small"] } } },
+                { "id": "b", "title": "B", "prompt": "P", "runCondition": { "var": "size", "equals": "large" } },
+            ]))),
+        ),
         (Code::LoopBody, text(looped(artifact.clone(), json!("nowhere")))),
         (
             Code::LoopControl,

@@ -39,6 +39,7 @@ const FIXED: [&str; 11] = [
     USERS_ANSWER,
 ];
 const ONE_OF_START: &str = "<one of: ";
+const TEXT_LIKE_START: &str = "<text like ";
 /// No longer printed; replies that were stored before still show them.
 const FORMER: [&str; 2] = ["<id>", "<how>"];
 const LONG_TEXT_START: &str = "<your text of ";
@@ -57,6 +58,11 @@ pub fn one_of<T: AsRef<str>>(values: &[T]) -> String {
     format!("{ONE_OF_START}{}>", values.join(" | "))
 }
 
+/// Stands for a text of this pattern.
+pub fn text_like(pattern: &str) -> String {
+    format!("{TEXT_LIKE_START}{pattern}>")
+}
+
 /// Whether a text is one of our placeholders and nothing else. Quotes, Markdown, escapes, white space and a full stop
 /// around it do not make it the caller's own words.
 pub fn is_placeholder(text: &str) -> bool {
@@ -68,7 +74,8 @@ pub fn is_placeholder(text: &str) -> bool {
         let bytes = bare.strip_prefix(LONG_TEXT_START)?.strip_suffix(LONG_TEXT_END)?;
         Some(!bytes.is_empty() && bytes.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let is_choice = bare.starts_with(ONE_OF_START) && bare.ends_with('>') && bare.matches('<').count() == 1;
+    let begins = bare.starts_with(ONE_OF_START) || bare.starts_with(TEXT_LIKE_START);
+    let is_choice = begins && bare.ends_with('>') && bare.matches('<').count() == 1;
     is_choice
         || FIXED.contains(&bare.as_str())
         || FORMER.contains(&bare.as_str())
@@ -118,12 +125,11 @@ mod tests {
 
     #[test]
     fn every_placeholder_is_recognised_and_other_words_are_not() {
-        for text in FIXED
-            .into_iter()
-            .chain(FORMER)
-            .map(str::to_owned)
-            .chain([long_text(9005), one_of(&["small", "large"])])
-        {
+        for text in FIXED.into_iter().chain(FORMER).map(str::to_owned).chain([
+            long_text(9005),
+            one_of(&["small", "large"]),
+            text_like("^[0-9]+$"),
+        ]) {
             assert!(is_placeholder(&text), "{text}");
             let escaped = text.replace('<', "&lt;").replace('>', "&gt;");
             for decorated in [

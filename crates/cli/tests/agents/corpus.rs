@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
-use workrail_testkit::mcp_client::ToolReply;
+use workrail_testkit::mcp_client::{ToolReply, with_own_words};
 
 use crate::support::{Agent, home_with};
 
@@ -42,12 +42,13 @@ fn corpus() -> Option<Vec<PathBuf>> {
     Some(files)
 }
 
-/// What the agent answers a step with.
+/// What the agent answers a step with, beside what the reply's own call shows.
 #[derive(Debug, Default)]
 struct Answer {
     notes: String,
-    artifacts: BTreeMap<String, Value>,
     context: BTreeMap<String, Value>,
+    /// Which of a dimension's levels is given next: after a follow-up another one.
+    level: usize,
 }
 
 impl Answer {
@@ -56,69 +57,42 @@ impl Answer {
         Self { notes, ..Self::default() }
     }
 
+    /// The call that the reply shows, filled in.
     fn call(&self, reply: &ToolReply) -> Value {
-        let mut call = reply.structured["nextCall"]["arguments"].clone();
-        call["output"] = json!({ "notesMarkdown": self.notes });
-        if !self.artifacts.is_empty() {
-            call["output"]["artifacts"] = json!(self.artifacts.values().collect::<Vec<_>>());
+        let shown = &reply.structured["nextCall"]["arguments"];
+        let mut call = with_own_words(shown);
+        // Notes are written even where the retry keeps the ones before: they may be what was wrong.
+        call["output"]["notesMarkdown"] = json!(self.notes);
+        let artifacts = shown["output"]["artifacts"].as_array().into_iter().flatten().enumerate();
+        for (position, artifact) in artifacts {
+            for (name, levels) in artifact["dimensions"].as_object().into_iter().flatten() {
+                let levels = levels.as_str().unwrap().trim_start_matches("<one of: ").trim_end_matches('>');
+                let levels: Vec<&str> = levels.split(" | ").collect();
+                let level = levels[(levels.len() - 1 + self.level) % levels.len()];
+                call["output"]["artifacts"][position]["dimensions"][name] = json!(level);
+            }
         }
-        if !self.context.is_empty() {
-            call["context"] = json!(self.context);
+        for (key, value) in &self.context {
+            call["context"][key] = value.clone();
         }
         call
     }
 
     /// Does what a blocker says; `false` when only a person can.
-    fn improve(&mut self, blocker: &Value, prompt: &str) -> bool {
+    fn improve(&mut self, blocker: &Value) -> bool {
         let fix = blocker["suggestedFix"].as_str().unwrap_or_default();
-        let pointer = &blocker["pointer"];
         match blocker["code"].as_str().unwrap() {
             "USER_ONLY_DEPENDENCY" | "MISSING_CONTEXT_KEY" => {
-                let Some(key) = pointer["key"].as_str() else { return false };
+                let Some(key) = blocker["pointer"]["key"].as_str() else { return false };
                 self.context.insert(key.to_owned(), json!([{ "name": "first" }, { "name": "second" }]));
             }
-            "ASSESSMENT_FOLLOWUP_REQUIRED" => self.assess_again(pointer),
-            "MISSING_REQUIRED_OUTPUT" | "INVALID_REQUIRED_OUTPUT" => match examples(fix, prompt).as_slice() {
-                [] => self.notes.push_str(&wanted_words(fix)),
-                artifacts => artifacts.iter().for_each(|artifact| self.add(artifact.clone())),
-            },
+            "ASSESSMENT_FOLLOWUP_REQUIRED" => self.level += 1,
+            "MISSING_REQUIRED_OUTPUT" => {}
+            "INVALID_REQUIRED_OUTPUT" => self.notes.push_str(&wanted_words(fix)),
             code => panic!("{code} at a corpus file: {blocker}"),
         }
         true
     }
-
-    fn add(&mut self, mut artifact: Value) {
-        let kind = artifact["kind"].as_str().unwrap().to_owned();
-        if kind == "wr.loop_control" {
-            artifact["decision"] = json!("stop");
-        }
-        let name = artifact["assessmentId"].as_str().unwrap_or_default();
-        self.artifacts.insert(format!("{kind} {name}"), artifact);
-    }
-
-    /// After the follow-up the finding is gone: the next better level is given.
-    fn assess_again(&mut self, pointer: &Value) {
-        let name = pointer["dimensionId"].as_str().unwrap();
-        let assessed =
-            self.artifacts.values_mut().find(|artifact| artifact["dimensions"].get(name).is_some());
-        let dimension = &mut assessed.unwrap()["dimensions"][name];
-        *dimension = json!(if *dimension == "high" { "low" } else { "high" });
-    }
-}
-
-/// The artifacts that a suggested fix shows, or the step's own requirements when they are too long to repeat.
-fn examples(fix: &str, prompt: &str) -> Vec<Value> {
-    if let Some((_, shape)) = fix.split_once("Send this shape: ") {
-        let shape: Value = serde_json::from_str(shape).unwrap();
-        return shape["output"]["artifacts"].as_array().cloned().unwrap();
-    }
-    if !fix.contains("output requirements") {
-        return Vec::new();
-    }
-    let starts = prompt.match_indices("{\"").map(|(at, _)| &prompt[at..]);
-    let read = |text: &str| serde_json::Deserializer::from_str(text).into_iter::<Value>().next()?.ok();
-    let shown = starts.filter_map(read).filter(|value| value["kind"].is_string());
-    shown.filter(|value| value["kind"].as_str().is_some_and(|kind| kind.starts_with("wr."))).collect()
 }
 
 /// Words that meet what is said about the notes: what must be in them is quoted.
@@ -148,7 +122,6 @@ fn run(home: &Home, agent: &mut Agent, id: &str, mode: &str) -> (ToolReply, usiz
         if reply.structured["isComplete"] == true {
             return (reply, approvals);
         }
-        let prompt = reply.structured["pending"]["prompt"].as_str().unwrap().to_owned();
         let step = reply.step().clone();
         let mut answer = Answer::new();
         for attempt in 0.. {
@@ -159,7 +132,7 @@ fn run(home: &Home, agent: &mut Agent, id: &str, mode: &str) -> (ToolReply, usiz
             }
             assert!(attempt < TRIES_MAX, "{id} in {mode}, {step}: {}", reply.text);
             let blockers = reply.structured["blockers"].as_array().cloned().unwrap();
-            let helped = blockers.iter().map(|blocker| answer.improve(blocker, &prompt)).collect::<Vec<_>>();
+            let helped = blockers.iter().map(|blocker| answer.improve(blocker)).collect::<Vec<_>>();
             // A person's word may be missing beside other things: those are put right first.
             if !helped.contains(&true) {
                 approve(home, &reply);

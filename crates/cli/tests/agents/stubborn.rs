@@ -2,7 +2,7 @@
 //! blocked, helps each time and is never wedged.
 
 use serde_json::{Value, json};
-use workrail_testkit::mcp_client::ToolReply;
+use workrail_testkit::mcp_client::{ToolReply, with_own_words};
 
 use crate::support::{Agent, events_of_kind, home_with, plain_workflow};
 
@@ -83,9 +83,9 @@ fn figure_agent_7_never_sends_notes() {
     println!("{}", agent.close().figure(7, &found));
 }
 
-/// Whatever a blocker shows as an example passes when it is sent as it is.
+/// Whatever shape a blocker shows passes once it is filled in.
 #[test]
-fn the_example_of_a_blocker_passes() {
+fn the_shape_that_a_blocker_shows_passes_once_it_is_filled_in() {
     for capability in ["web_browsing", "delegation"] {
         let mut workflow = plain_workflow("project.probing", 1);
         workflow["capabilities"] = json!({ "required": [capability] });
@@ -95,9 +95,10 @@ fn the_example_of_a_blocker_passes() {
         let blocked = agent.complete(&first, "did not look");
         assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.text);
         let fix = blocked.structured["blockers"][0]["suggestedFix"].as_str().unwrap().to_owned();
-        let shape: Value = serde_json::from_str(fix.strip_prefix("Send this shape: ").unwrap()).unwrap();
+        let shape: Value = serde_json::from_str(fix.strip_prefix("Fill in and send: ").unwrap()).unwrap();
         let mut call = without_notes(&blocked);
-        call["output"] = shape["output"].clone();
+        call["output"] = with_own_words(&shape["output"]);
+        call["output"]["artifacts"][0]["status"] = json!("available");
         let passed = agent.done("continue_workflow", call);
         assert_eq!((passed.structured["kind"].as_str(), passed.step()), (Some("ok"), &json!("step-0")));
         agent.close();

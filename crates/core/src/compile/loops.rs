@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use workrail_model::compiled::{
-    CompiledLoop, CompiledStep, ConditionTest, ForCount, LoopControl, OnLimit, PlanItem, WarningCode,
+    CompiledLoop, ConditionTest, ForCount, LoopControl, OnLimit, PlanItem, WarningCode,
 };
-use workrail_model::name::{ConditionId, ContractRef, LoopId};
+use workrail_model::name::{ConditionId, ContextKey, ContractRef, LoopId};
 
 use super::build::Builder;
 use super::diagnostic::Code;
@@ -285,17 +285,11 @@ fn by_context(
     test: Option<&ConditionTest>,
     body: &[PlanItem],
 ) {
-    let in_body = |step: &&CompiledStep| {
-        step.run_condition.is_none()
-            && body.iter().any(|item| matches!(item, PlanItem::Step { step_id } if *step_id == step.step_id))
-    };
-    let set: BTreeSet<&str> = builder
-        .steps
-        .iter()
-        .filter(in_body)
-        .flat_map(|step| step.sets.keys())
-        .map(|key| key.as_str())
-        .collect();
+    let declared = body.iter().filter_map(|item| match item {
+        PlanItem::Step { step_id } => builder.declared.get(step_id),
+        PlanItem::Loop { .. } => None,
+    });
+    let set: BTreeSet<&str> = declared.flatten().map(ContextKey::as_str).collect();
     if test.is_some_and(|test| routing::reads_only(test, &set)) {
         return;
     }

@@ -102,7 +102,7 @@ pub fn user_findings(
             );
             let fix = dependency.context_key.as_ref().map_or_else(
                 || after_decision(approval),
-                |key| format!("Ask the user, then send `nextCall` with `context.{key}` set."),
+                |key| format!("Ask the user, then send the call below with `context.{key}` set."),
             );
             user_finding(dependency.reason, pointer, &dependency.description, &fix)
         })
@@ -148,14 +148,14 @@ fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>) -> Finding
 fn after_decision(approval: ApprovalState<'_>) -> String {
     match approval {
         ApprovalState::Rejected { .. } => {
-            "Change the result as they say and send it with `nextCall`; then ask them again."
+            "Change the result as they say and send it with the call below; then ask them again."
         }
         ApprovalState::ForOther => {
-            "Ask the user to look at this and approve it (`workrail approve`), then send `nextCall` as it is: what you \
+            "Ask the user to look at this and approve it (`workrail approve`), then send the call below as it is: what you \
              submitted is kept."
         }
         ApprovalState::None | ApprovalState::Approved => {
-            "Ask the user to approve (`workrail approve`) and wait until they have. Then send `nextCall` as it is: what \
+            "Ask the user to approve (`workrail approve`) and wait until they have. Then send the call below as it is: what \
              you submitted is kept, and only that is approved."
         }
     }

@@ -108,7 +108,7 @@ impl InterpretError {
                 Reason::ContractViolation(ContractViolation::MissingContextKey),
                 BlockerCode::MissingContextKey,
                 ContextKey::parse(key).map_or(at_step, |key| BlockerPointer::ContextKey { key }),
-                format!("Send `nextCall` with `context.{key}` set: {}.", self.wanted()),
+                format!("Send the call below with `context.{key}` set: {}.", self.wanted()),
             ),
             Self::LoopLimit { .. } => (
                 Reason::Unexpected(Unexpected::LoopLimitReached),

@@ -36,7 +36,7 @@ fn metadata_says_what_it_is_and_needs() {
     let body = scene.inspect("wr.bug_investigation", InspectMode::Metadata).unwrap();
     assert!(body.plan.is_empty());
     assert_eq!(body.workflow_hash, scene.start("wr.bug_investigation").unwrap().workflow_hash);
-    assert_eq!((body.step_count, body.loop_count), (10, 1));
+    assert_eq!((body.step_count, body.loop_count), (11, 2));
     insta::assert_snapshot!(body.text);
 }
 
@@ -50,14 +50,16 @@ fn preview_shows_every_step_in_order() {
         [
             ("1", "triage"),
             ("2", "contain"),
-            ("3", "reproduce"),
-            ("4", "explain-loop"),
-            ("4.1", "test-explanation"),
-            ("4.2", "decide-cause"),
-            ("5", "challenge.challenge"),
-            ("6", "agree"),
-            ("7", "repair"),
-            ("8", "verify"),
+            ("3", "stop-harm"),
+            ("4", "reproduce"),
+            ("5", "explain-loop"),
+            ("5.1", "test-explanation"),
+            ("5.2", "decide-cause"),
+            ("6", "challenge.challenge"),
+            ("7", "agree"),
+            ("8", "repair-loop"),
+            ("8.1", "repair"),
+            ("8.2", "verify"),
             ("9", "report"),
         ]
     );

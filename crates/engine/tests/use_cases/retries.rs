@@ -413,7 +413,7 @@ fn a_later_run_joins_the_session_of_an_earlier_one_by_its_label_and_keeps_its_mo
     }
     let request = StartWorkflow {
         workflow_id: "team.run".to_owned(),
-        session_token: Some("amber-nobody".to_owned()),
+        session_token: Some("amber-falcon".to_owned()),
         ..StartWorkflow::default()
     };
     assert_eq!(run.scene.engine.start_workflow(request).unwrap_err().code, ErrorCode::SessionNotFound);

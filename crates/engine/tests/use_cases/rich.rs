@@ -153,7 +153,7 @@ fn findings() -> Value {
     json!({
         "kind": "wr.review_findings",
         "findings": [
-            { "severity": "Nit", "location": { "file": "src/a.rs" }, "title": "A name", "rationale": "It | misleads." },
+            { "severity": "nit", "location": { "file": "src/a.rs" }, "title": "A name", "rationale": "It | misleads." },
             { "severity": "major", "location": { "file": "src/b.rs", "line": 79 }, "title": "No sync <b>",
               "rationale": "A crash loses it.", "suggestion": "Sync." },
         ],

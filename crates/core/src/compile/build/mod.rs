@@ -10,7 +10,7 @@ use workrail_model::compiled::{
     BindingSource, CompiledCondition, CompiledContract, CompiledStep, CompiledWarning, CompiledWorkflow,
     ConditionTest, Expr, PlanItem, RENDER_VERSION, ResolvedBinding, WarningCode,
 };
-use workrail_model::name::{ConditionId, ContractRef, StepId};
+use workrail_model::name::{ConditionId, ContextKey, ContractRef, StepId};
 
 use super::blocks::{ActiveFeature, RefTable, active_features};
 use super::diagnostic::Code;
@@ -42,6 +42,8 @@ pub(super) struct Builder<'a> {
     contracts: BTreeSet<&'static str>,
     /// Steps whose output decides a loop.
     pub(super) deciders: BTreeSet<StepId>,
+    /// The context keys that each unconditional step sets.
+    pub(super) declared: BTreeMap<StepId, Vec<ContextKey>>,
     pub(super) warnings: Vec<CompiledWarning>,
     pub(super) functions: super::functions::Visible<'a>,
     blocks_seen: bool,
@@ -106,6 +108,7 @@ impl<'a> Builder<'a> {
             used_conditions: BTreeSet::new(),
             contracts: BTreeSet::new(),
             deciders: BTreeSet::new(),
+            declared: BTreeMap::new(),
             warnings: Vec::new(),
             functions: super::functions::Visible::new(&source.functions),
             blocks_seen: false,

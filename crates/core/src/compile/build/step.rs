@@ -67,6 +67,9 @@ impl<'a> Builder<'a> {
         if compiled.output.as_ref().is_some_and(|own| own.contract_ref.as_str() == LOOP_CONTROL_CONTRACT) {
             self.deciders.insert(step_id.clone());
         }
+        if compiled.run_condition.is_none() && !compiled.sets.is_empty() {
+            self.declared.insert(step_id.clone(), compiled.sets.keys().cloned().collect());
+        }
         self.steps.push(compiled);
         let mut plan = vec![PlanItem::Step { step_id }];
         plan.extend(self.virtual_steps(&step));

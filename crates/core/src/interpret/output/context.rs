@@ -43,7 +43,7 @@ fn finding(key: &ContextKey, duty: &ContextDuty, found: Option<&Value>) -> Findi
         }
     };
     let meaning = duty.description.as_deref().map(|text| format!(" It says: {text}")).unwrap_or_default();
-    let fix = format!("Send `nextCall` with `context.{key}` as {allowed}.{meaning}");
+    let fix = format!("Send the call below with `context.{key}` as {allowed}.{meaning}");
     let blocker = Blocker {
         code: BlockerCode::MissingContextKey,
         pointer: BlockerPointer::ContextKey { key: key.clone() },

@@ -243,7 +243,7 @@ fn output_finding(
     let fix = if fix.len() <= BLOCKER_FIX_BYTES_MAX {
         fix
     } else {
-        "Send the artifact as the step's output requirements show it.".to_owned()
+        "Fill in the artifact as the call below shows it and send it.".to_owned()
     };
     let code = match violation {
         ContractViolation::MissingRequiredOutput => BlockerCode::MissingRequiredOutput,

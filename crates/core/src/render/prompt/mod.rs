@@ -114,7 +114,7 @@ pub fn render_step(
     context: &Context,
     telling: impl Into<Telling>,
 ) -> Result<String, StepTextTooLong> {
-    let source = StepSource { workflow, pending, context, telling: telling.into() };
+    let source = StepSource { workflow, pending, context, telling: telling.into(), plan: PlanAround::Told };
     let mut whole = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Whole, Overflow::Refuse);
     if source.write(&mut whole).is_ok() {
         return Ok(whole.into_text());
@@ -158,7 +158,7 @@ pub fn render_step_shortened(
              it from {{{{{variable}}}}}. Values are shortened below. Send a smaller `context.{context_key}` when \
              you complete this step."
         );
-        StepSource { workflow, pending, context, telling }.shortened(&notice)
+        StepSource { workflow, pending, context, telling, plan: PlanAround::Told }.shortened(&notice)
     })
 }
 
@@ -182,7 +182,8 @@ pub(crate) fn too_long_as_authored(workflow: &CompiledWorkflow) -> Vec<&StepId> 
     let fits = |step: &CompiledStep| {
         let pending = PendingStep { step_id: step.step_id.clone(), loop_path: Vec::new() };
         let telling = Telling::from(Lifecycle::Advance);
-        let source = StepSource { workflow, pending: &pending, context: &context, telling };
+        let source =
+            StepSource { workflow, pending: &pending, context: &context, telling, plan: PlanAround::LeftOut };
         let mut out = LimitedText::new(room, Values::Whole, Overflow::Refuse);
         source.write(&mut out)?;
         // A condition may hide a fragment now and show it later.
@@ -201,11 +202,20 @@ struct StepSource<'a> {
     pending: &'a PendingStep,
     context: &'a Context,
     telling: Telling,
+    plan: PlanAround,
+}
+
+/// Whether the text says what the plan around the step asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PlanAround {
+    Told,
+    /// Every step of a workflow is measured: looking at the whole plan for each would take too long.
+    LeftOut,
 }
 
 impl StepSource<'_> {
     fn write(&self, out: &mut LimitedText) -> Result<(), Full> {
-        let Self { workflow, pending, context, telling } = *self;
+        let Self { workflow, pending, context, telling, plan } = *self;
         let Some(step) = workflow.step(&pending.step_id) else { return Ok(()) };
         let scope = step_scope(workflow, pending, context);
         out.section(|out| banner(workflow, pending, step, context, out))?;
@@ -220,6 +230,9 @@ impl StepSource<'_> {
             StepKind::Standard | StepKind::CapabilityProbe { .. } => fill(&step.prompt, &scope, out),
         })?;
         require::write(workflow, pending, step, context, telling, out)?;
+        if plan == PlanAround::Told {
+            require::write_ahead(workflow, pending, step, context, out)?;
+        }
         guidance(workflow, step, &scope, telling.lifecycle, out)?;
         out.section(|out| fragments(workflow, step, &scope, out))?;
         if let Some(text) = functions::render(workflow, pending, step) {

@@ -29,7 +29,6 @@ pub(super) fn write(
     definitions(workflow, step).try_for_each(|definition| assessment(definition, out))?;
     mentioned(workflow, step, telling.lifecycle, out)?;
     plain("**Hints for the output:**", &step.hints, out)?;
-    keys(workflow, pending, step, context, out)?;
     if let Some(text) = notes(step, telling.lifecycle) {
         out.section(|out| out.push(text))?;
     }
@@ -46,12 +45,24 @@ pub(super) fn write(
             None => Ok(()),
         }
     })?;
-    if let Some(text) = held_back(workflow, pending, context) {
-        out.section(|out| out.push(&text))?;
-    }
     match people(asked_confirmation(workflow, pending, context), telling.autonomy) {
         None => Ok(()),
         Some(text) => out.section(|out| out.push(text)),
+    }
+}
+
+/// What follows from the plan around the step: keys that decide, and gates ahead.
+pub(super) fn write_ahead(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    step: &CompiledStep,
+    context: &Context,
+    out: &mut LimitedText,
+) -> Result<(), Full> {
+    keys(workflow, pending, step, context, out)?;
+    match held_back(workflow, pending, context) {
+        None => Ok(()),
+        Some(text) => out.section(|out| out.push(&text)),
     }
 }
 
