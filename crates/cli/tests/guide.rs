@@ -111,7 +111,10 @@ impl Machine {
             "start_workflow",
             json!({ "workflowId": "team.release", "workspacePath": machine.home.project() }),
         );
-        client.call("continue_workflow", with_own_words(&gate.structured["nextCall"]["arguments"]));
+        let mut submitted = with_own_words(&gate.structured["nextCall"]["arguments"]);
+        // The user has not answered yet: a page shows how.
+        submitted.as_object_mut().unwrap().remove("context");
+        client.call("continue_workflow", submitted);
         client.close();
         let label = |reply: &serde_json::Value| reply["run"]["label"].as_str().unwrap().to_owned();
         machine.open = label(&first.structured);

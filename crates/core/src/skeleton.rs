@@ -110,7 +110,10 @@ fn at_depth(schema: &Value, depth: usize) -> Value {
         Some("string") if schema.get("pattern").is_some_and(Value::is_string) => {
             Value::from(placeholder::text_like(schema["pattern"].as_str().unwrap_or_default()))
         }
-        Some(_) | None => Value::from(YOUR_TEXT),
+        Some(_) | None => match schema.get("minLength").and_then(Value::as_u64) {
+            Some(characters) if characters > 1 => Value::from(placeholder::text_of(characters)),
+            Some(_) | None => Value::from(YOUR_TEXT),
+        },
     }
 }
 

@@ -40,6 +40,7 @@ const FIXED: [&str; 11] = [
 ];
 const ONE_OF_START: &str = "<one of: ";
 const TEXT_LIKE_START: &str = "<text like ";
+const TEXT_OF_START: &str = "<your text, at least ";
 /// No longer printed; replies that were stored before still show them.
 const FORMER: [&str; 2] = ["<id>", "<how>"];
 const LONG_TEXT_START: &str = "<your text of ";
@@ -58,6 +59,11 @@ pub fn one_of<T: AsRef<str>>(values: &[T]) -> String {
     format!("{ONE_OF_START}{}>", values.join(" | "))
 }
 
+/// Stands for a text of at least so many characters.
+pub fn text_of(characters: u64) -> String {
+    format!("{TEXT_OF_START}{characters} characters>")
+}
+
 /// Stands for a text of this pattern.
 pub fn text_like(pattern: &str) -> String {
     format!("{TEXT_LIKE_START}{pattern}>")
@@ -74,7 +80,7 @@ pub fn is_placeholder(text: &str) -> bool {
         let bytes = bare.strip_prefix(LONG_TEXT_START)?.strip_suffix(LONG_TEXT_END)?;
         Some(!bytes.is_empty() && bytes.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let begins = bare.starts_with(ONE_OF_START) || bare.starts_with(TEXT_LIKE_START);
+    let begins = [ONE_OF_START, TEXT_LIKE_START, TEXT_OF_START].iter().any(|start| bare.starts_with(start));
     let is_choice = begins && bare.ends_with('>') && bare.matches('<').count() == 1;
     is_choice
         || FIXED.contains(&bare.as_str())
@@ -129,6 +135,7 @@ mod tests {
             long_text(9005),
             one_of(&["small", "large"]),
             text_like("^[0-9]+$"),
+            text_of(20),
         ]) {
             assert!(is_placeholder(&text), "{text}");
             let escaped = text.replace('<', "&lt;").replace('>', "&gt;");

@@ -199,6 +199,9 @@ fn own_answer(placeholder: &str) -> Value {
         text if text.starts_with("<text like ") => Value::from("5f0c1a52-6a3d-4a43-9f4e-0d8a3f1b2c4d"),
         text => match text.strip_prefix("<one of: ").and_then(|text| text.strip_suffix('>')) {
             Some(values) => Value::from(values.rsplit(" | ").next().unwrap_or(values)),
+            None if text.starts_with("<your text, at least ") => {
+                Value::from("Words of my own, more of them than usual, because so many were asked for.")
+            }
             None => Value::from("Words of my own."),
         },
     }

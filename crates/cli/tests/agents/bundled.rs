@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use workrail_model::placeholder::TRUE_OR_FALSE;
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{ToolReply, with_own_words};
 
@@ -40,7 +41,14 @@ fn notes_for(text: &str, step: &str) -> String {
 
 /// The next call of a reply, filled in from the reply alone.
 fn filled(reply: &ToolReply) -> Value {
-    let mut arguments = with_own_words(&reply.structured["nextCall"]["arguments"]);
+    let shown = &reply.structured["nextCall"]["arguments"];
+    let mut arguments = with_own_words(shown);
+    // The longer way: what asks for an approval is wanted.
+    for (key, value) in shown["context"].as_object().into_iter().flatten() {
+        if value == TRUE_OR_FALSE {
+            arguments["context"][key] = json!(true);
+        }
+    }
     if let Some(notes) = arguments.pointer_mut("/output/notesMarkdown") {
         *notes = Value::from(notes_for(&reply.text, reply.structured["run"]["stepId"].as_str().unwrap()));
     }

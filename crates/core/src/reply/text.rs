@@ -122,14 +122,17 @@ fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
         ),
         None => format!("Run {} · {name}", body.run.label),
     };
-    let shows_mode = match input.moment {
-        ReplyMoment::Started | ReplyMoment::Rehydrated => true,
-        ReplyMoment::Advanced | ReplyMoment::Blocked { .. } | ReplyMoment::Checkpointed => {
-            input.preferences.autonomy != Autonomy::Guided
+    let autonomy = input.preferences.autonomy;
+    match input.moment {
+        ReplyMoment::Started | ReplyMoment::Rehydrated => {
+            heading.push_str(&format!("\nMode: {}.", mode(autonomy)));
         }
-    };
-    if shows_mode {
-        heading.push_str(&format!("\nMode: {}.", mode(input.preferences.autonomy)));
+        // What it means was said at the start and is said again on a resume.
+        ReplyMoment::Advanced | ReplyMoment::Blocked { .. } | ReplyMoment::Checkpointed => {
+            if autonomy != Autonomy::Guided {
+                heading.push_str(&format!("\nMode: {}.", autonomy.as_str()));
+            }
+        }
     }
     heading
 }
