@@ -90,7 +90,7 @@ pub(crate) fn on_advance(reason: Reason, autonomy: Autonomy, refused: usize) -> 
         Outcome::RecordGap(Severity::Critical) if can_be_supplied(reason) && refused < TRIES_BEFORE_GAP => {
             Outcome::Block
         }
-        outcome => outcome,
+        outcome @ (Outcome::Block | Outcome::RecordGap(_) | Outcome::FailFast) => outcome,
     }
 }
 

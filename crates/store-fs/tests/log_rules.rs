@@ -193,7 +193,7 @@ fn sound_and_interrupted() -> [(SimFs, SessionId); 2] {
     let session = session_of(&written);
     let torn = fs.fork();
     let manifest = within(session, "manifest.jsonl");
-    let whole = torn.read_raw(&manifest).unwrap();
+    let whole = torn.read_raw(&manifest).expect("the manifest is there");
     torn.write_raw(&manifest, &whole[..whole.len() - 1]);
     [(fs, session), (torn, session)]
 }

@@ -116,7 +116,7 @@ pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<OpenGap> {
 }
 
 /// What a complete run tells beside its gaps: the open disclosures that changed which steps were done.
-pub fn disclosed<'a>(facts: &'a SessionState, run: RunId) -> impl Iterator<Item = &'a str> {
+pub fn disclosed(facts: &SessionState, run: RunId) -> impl Iterator<Item = &str> {
     let open = facts.gaps(run).filter(|gap| gap.is_open() && is_told_at_the_end(gap.reason));
     open.map(|gap| gap.summary.as_str())
 }

@@ -102,7 +102,7 @@ fn a_repair_finds_the_same_or_names_what_could_not_be_read() {
     let sound = SimFs::new();
     let session = session(&sound);
     let damaged = sound.fork();
-    let last = damaged.all_files().into_iter().filter(|file| file.as_str().contains("/events/")).next_back();
+    let last = damaged.all_files().into_iter().rfind(|file| file.as_str().contains("/events/"));
     let last: RelPath = last.unwrap();
     let bytes = damaged.read_raw(&last).unwrap();
     damaged.write_raw(&last, &bytes[..bytes.len() / 2]);

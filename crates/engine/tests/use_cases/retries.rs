@@ -21,10 +21,8 @@ struct Played {
 }
 
 fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        _ => panic!("an object"),
-    }
+    let Value::Object(map) = value else { panic!("an object") };
+    map
 }
 
 impl Played {
