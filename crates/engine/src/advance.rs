@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use workrail_core::decide::advance::{Advance, AdvanceRequest, Decision, advance, recorded};
+use workrail_core::decide::advance::{Advance, Decision, advance, recorded};
 use workrail_core::decide::kept::{self, Kept};
+use workrail_core::decide::request::AdvanceRequest;
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::{AdvanceRecord, SessionState};

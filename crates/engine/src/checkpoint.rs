@@ -1,10 +1,10 @@
 //! `checkpoint_workflow`: work saved beside the step, once per token (G38).
 
 use serde_json::Value;
-use workrail_core::decide::advance::AdvanceRequest;
 use workrail_core::decide::checkpoint::{
     Checkpoint, Recorded, ack_attempt, checkpoint, next_attempt, recorded, session_notes,
 };
+use workrail_core::decide::request::AdvanceRequest;
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;

@@ -1,8 +1,8 @@
 //! `start_session`: a place for notes before any workflow, or without one.
 
 use serde_json::{Value, json};
-use workrail_core::decide::advance::AdvanceRequest;
 use workrail_core::decide::checkpoint::open_session;
+use workrail_core::decide::request::AdvanceRequest;
 use workrail_model::id::SessionId;
 use workrail_model::reply::NextCall;
 use workrail_model::session::SessionBody;

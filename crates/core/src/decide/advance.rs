@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::blocker::{BlockerCode, BlockerReport};
-use workrail_model::canonical::canonical_digest;
 use workrail_model::capability::{Capability, EnforcementGrade};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef};
@@ -16,7 +15,6 @@ use workrail_model::event::{
 };
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId};
-use workrail_model::placeholder::is_placeholder;
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{Autonomy, PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::reply::{StoredReply, state_mark_of};
@@ -26,6 +24,7 @@ use super::draft::Draft;
 use super::kept::{self, Kept};
 use super::observe::{self, Observed};
 use super::outputs::{self, Outputs};
+use super::request::AdvanceRequest;
 use super::{DecideError, Minting, disclose, facts};
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
 use crate::label::RunLabel;
@@ -34,29 +33,6 @@ use crate::reason::{Outcome, TRIES_BEFORE_GAP, gap_closer, on_advance};
 use crate::reply::recovery::{self, Reader, Recovering, Snapshots};
 use crate::reply::{LongText, OpenGap, ReplyInput, ReplyMoment, StepExtras};
 use crate::{derive, reply};
-
-/// What an agent sends with an ack.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct AdvanceRequest {
-    pub notes: Option<String>,
-    pub artifacts: Vec<Value>,
-    pub context: Context,
-}
-
-impl AdvanceRequest {
-    /// The notes, unless they say nothing: blank ones, and placeholders of ours that were sent back.
-    pub(crate) fn own_notes(&self) -> Option<&str> {
-        self.notes.as_deref().filter(|notes| !notes.trim().is_empty() && !is_placeholder(notes))
-    }
-
-    /// Names the payload, so that a replay with another one is noticed (G31).
-    pub fn digest(&self) -> Result<Sha256, DecideError> {
-        let parts = serde_json::json!({
-            "notes": self.notes, "artifacts": self.artifacts, "context": self.context,
-        });
-        Ok(canonical_digest(&parts)?)
-    }
-}
 
 /// An ack to be decided.
 #[derive(Debug)]
@@ -121,19 +97,6 @@ pub fn advance(command: Advance<'_>) -> Result<Decision, DecideError> {
     Ok(Decision::Append(Box::new(decided)))
 }
 
-/// The blocked attempts that lead to `attempt`, newest first.
-pub(crate) fn retry_chain(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Vec<AttemptId> {
-    let mut chain = Vec::new();
-    let mut current = attempt;
-    for record in facts.advances(node).iter().rev().filter(|record| record.is_blocked()) {
-        if derive::retry_attempt(record.attempt) == current {
-            chain.push(record.attempt);
-            current = record.attempt;
-        }
-    }
-    chain
-}
-
 /// What the attempt delivers together with its retry chain; its context is what they sent.
 fn delivered(
     command: &Advance<'_>,
@@ -155,7 +118,7 @@ fn delivered(
 pub(crate) fn submitted(command: &Advance<'_>) -> Result<Sha256, DecideError> {
     let node = command.facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
     let pending = command.snapshot.state().pending_step().ok_or(DecideError::NothingPending)?;
-    let retried = retry_chain(command.facts, command.node, command.attempt);
+    let retried = command.facts.retry_chain(command.node, command.attempt);
     kept::submitted(&delivered(command, node, pending, &retried)?)
 }
 
@@ -186,7 +149,7 @@ impl<'a> Case<'a> {
         let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
         disclose::check_resolutions(facts, node.run_id, &command.request.artifacts)?;
         let pending = command.snapshot.state().pending_step().ok_or(DecideError::NothingPending)?;
-        let retried = retry_chain(facts, command.node, command.attempt);
+        let retried = facts.retry_chain(command.node, command.attempt);
         let context = facts.context_for(command.node, &retried)?.merged(&command.request.context)?;
         let delivered = delivered(&command, node, pending, &retried)?;
         let preferences = command.preferences.unwrap_or_else(|| facts.preferences(command.node));

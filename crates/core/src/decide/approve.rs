@@ -58,7 +58,7 @@ pub struct GiveAnswer<'a> {
     pub minting: Minting,
 }
 
-/// The values hold from this node on, whoever completes the step.
+/// The values hold from this node on, in whichever chat the step is completed.
 pub fn answer(command: GiveAnswer<'_>) -> Result<AppendPlan, DecideError> {
     let facts = command.facts;
     let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;

@@ -10,9 +10,10 @@ use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::snapshot::ExecutionSnapshot;
 
-use super::advance::{AdvanceRequest, Decided};
+use super::advance::Decided;
 use super::draft::Draft;
 use super::outputs::{self, Outputs};
+use super::request::AdvanceRequest;
 use super::{DecideError, Minting, disclose};
 use crate::project::{NodeState, SessionState};
 use crate::reply::{LongText, ReplyInput, ReplyMoment, StepExtras};

@@ -7,7 +7,7 @@ use workrail_model::event::Context;
 use workrail_model::id::{AttemptId, NodeId};
 
 use super::DecideError;
-use super::advance::{AdvanceRequest, retry_chain};
+use super::request::AdvanceRequest;
 use crate::contract::kind_of;
 use crate::project::SessionState;
 
@@ -20,7 +20,7 @@ pub struct Kept {
 
 /// The refused attempt whose outputs this attempt inherits.
 pub fn retried(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Option<AttemptId> {
-    retry_chain(facts, node, attempt).first().copied()
+    facts.retry_chain(node, attempt).first().copied()
 }
 
 /// What the attempt delivers: what was sent now, over what was kept. An artifact that was itself at fault is not

@@ -12,6 +12,7 @@ mod gaps;
 pub mod kept;
 pub mod observe;
 mod outputs;
+pub mod request;
 pub mod start;
 
 use workrail_model::canonical::CanonicalError;

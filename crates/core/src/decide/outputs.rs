@@ -11,7 +11,7 @@ use workrail_model::plan::Attachment;
 use workrail_model::text::BoundedText;
 
 use super::draft::Draft;
-use super::{DecideError, advance::AdvanceRequest};
+use super::{DecideError, request::AdvanceRequest};
 use crate::derive;
 use crate::project::SessionState;
 

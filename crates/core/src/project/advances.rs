@@ -11,6 +11,7 @@ use workrail_model::id::{AttemptId, NodeId};
 use super::dag::{Dag, NodeIx};
 use super::per_node::PerNode;
 use super::{FoldError, SessionState};
+use crate::derive;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -187,5 +188,18 @@ impl SessionState {
     /// All outcomes recorded on the node, oldest first.
     pub(crate) fn advances(&self, node: NodeId) -> &[AdvanceRecord] {
         self.dag.find(node).map_or(&[], |ix| self.advances.records.get(ix))
+    }
+
+    /// The blocked attempts that lead to `attempt`, newest first.
+    pub(crate) fn retry_chain(&self, node: NodeId, attempt: AttemptId) -> Vec<AttemptId> {
+        let mut chain = Vec::new();
+        let mut current = attempt;
+        for record in self.advances(node).iter().rev().filter(|record| record.is_blocked()) {
+            if derive::retry_attempt(record.attempt) == current {
+                chain.push(record.attempt);
+                current = record.attempt;
+            }
+        }
+        chain
     }
 }

@@ -15,7 +15,6 @@ use super::SessionState;
 use super::dag::{Dag, NodeIx};
 use super::nearest::Nearest;
 use super::per_node::PerNode;
-use crate::decide::advance::retry_chain;
 
 /// After this many nodes with sets on a path the next one keeps what it inherits.
 const SETS_FOLDED_MAX: u32 = 32;
@@ -165,7 +164,7 @@ impl SessionState {
         match self.latest_advance(node).filter(|last| last.is_blocked()) {
             None => self.context_at(node),
             Some(last) => {
-                let mut chain = retry_chain(self, node, last.attempt);
+                let mut chain = self.retry_chain(node, last.attempt);
                 chain.push(last.attempt);
                 self.context_for(node, &chain)
             }

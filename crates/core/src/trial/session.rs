@@ -16,9 +16,10 @@ use workrail_model::time::Timestamp;
 
 use super::script::{RunScript, StepScript};
 use crate::decide::Minting;
-use crate::decide::advance::{Advance, AdvanceRequest, Decision, advance, submitted};
+use crate::decide::advance::{Advance, Decision, advance, submitted};
 use crate::decide::approve::{Approve, approve};
 use crate::decide::kept::Kept;
+use crate::decide::request::AdvanceRequest;
 use crate::decide::start::{Start, start};
 use crate::derive;
 use crate::project::{NodeState, SessionState};

@@ -12,6 +12,7 @@ use workrail_model::text::truncate_with_marker;
 use super::super::limited::{Full, LimitedText};
 use super::{Lifecycle, Telling, bullets};
 use crate::interpret::{AskedConfirmation, asked_confirmation, definitions, wants};
+use crate::secrets::is_secret;
 use crate::{builtins, routing, skeleton};
 
 pub(super) fn write(
@@ -108,6 +109,7 @@ fn keys(
     let lines = step.sets.iter().map(|(key, duty)| {
         let meaning = duty.description.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
         let now = match context.get(key.as_str()).filter(|value| !value.is_null()) {
+            Some(_) if is_secret(key.as_str()) => "; set".to_owned(),
             Some(value) => format!("; now {}", truncate_with_marker(&value.to_string(), VALUE_SHOWN_BYTES)),
             None => String::new(),
         };
