@@ -326,6 +326,19 @@ pub(crate) fn allows(accepts: &AcceptedValues, value: &Value) -> bool {
     }
 }
 
+/// Whether a loop that reads the key can be controlled by this value.
+pub(crate) fn can_control(owner: &CompiledLoop, key: &str, value: &Value) -> bool {
+    match &owner.control {
+        LoopControl::ForEach { items, .. } => items != key || value.is_array(),
+        LoopControl::For { count: ForCount::FromContext { context_key } } => {
+            context_key != key || value.is_number()
+        }
+        LoopControl::For { count: ForCount::Fixed { .. } }
+        | LoopControl::While { .. }
+        | LoopControl::Until { .. } => true,
+    }
+}
+
 /// Such as `small, medium or large`.
 pub(crate) fn in_words(accepts: &AcceptedValues) -> String {
     match accepts {

@@ -78,6 +78,9 @@ pub(crate) fn read_value(reads: &Reads) -> Value {
         ReadKind::Number => Value::from(A_NUMBER),
         // A condition compares with some values; others are allowed and mean "none of these".
         ReadKind::Flag | ReadKind::Compared if !texts.is_empty() => Value::from(YOUR_TEXT),
+        ReadKind::Flag | ReadKind::Compared if reads.values.iter().any(Value::is_number) => {
+            Value::from(A_NUMBER)
+        }
         ReadKind::Flag | ReadKind::Compared => Value::from(TRUE_OR_FALSE),
     }
 }
@@ -91,8 +94,9 @@ fn at_depth(schema: &Value, depth: usize) -> Value {
     if let Some(constant) = schema.get("const") {
         return constant.clone();
     }
-    if let Some(options) = schema.get("enum").and_then(Value::as_array) {
-        let words: Vec<&str> = options.iter().filter_map(Value::as_str).collect();
+    let options = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+    let words: Vec<&str> = options.filter_map(Value::as_str).collect();
+    if !words.is_empty() {
         return Value::from(placeholder::one_of(&words));
     }
     if let Some(first) = schema.get("anyOf").and_then(Value::as_array).and_then(|options| options.first()) {

@@ -1,8 +1,8 @@
 //! What a person decides about a step that waits for them; no tool of an agent leads here (G63).
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use workrail_core::decide::approve::{Approve, GiveAnswer, answer, approve};
-use workrail_core::interpret::{AskedConfirmation, asked_confirmation};
+use workrail_core::interpret::{AskedConfirmation, asked_confirmation, question_key};
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::render_title;
@@ -31,6 +31,8 @@ pub struct Waiting {
     pub submitted: Sha256,
     pub notes: Option<String>,
     pub artifacts: Vec<Value>,
+    /// The context values that the agent sent with it.
+    pub context: Map<String, Value>,
     /// Whether an approval is asked for. Otherwise there are only questions.
     pub asks_approval: bool,
     pub questions: Vec<Question>,
@@ -82,7 +84,7 @@ impl<S: Store> Engine<S> {
         let delivered = self.delivered_by(facts, node.node_id, last.attempt);
         let unanswered = |key: &ContextKey| context.get(key.as_str()).is_none_or(Value::is_null);
         let questions = step.user_dependencies.iter().filter_map(|own| {
-            let key = own.context_key.clone().filter(unanswered)?;
+            let key = question_key(own).cloned().filter(unanswered)?;
             Some(Question { key, description: own.description.clone() })
         });
         let gate = asked_confirmation(&workflow, pending, &context) == AskedConfirmation::Approval;
@@ -101,7 +103,8 @@ impl<S: Store> Engine<S> {
             submitted,
             notes: delivered.notes,
             artifacts: delivered.artifacts,
-            asks_approval: gate || step.user_dependencies.iter().any(|own| own.context_key.is_none()),
+            context: facts.shown_context_of(node.node_id, last.attempt),
+            asks_approval: gate || step.user_dependencies.iter().any(|own| question_key(own).is_none()),
             questions: questions.collect(),
             earlier,
         })
@@ -115,7 +118,8 @@ impl<S: Store> Engine<S> {
         (decision, reason): (ApprovalDecision, Option<&str>),
         origin: ApprovalOrigin,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        if !seen.asks_approval {
+        // An answer changes what is decided on, so it comes first.
+        if !seen.asks_approval || !seen.questions.is_empty() {
             return Err(error::a_question(label, &seen.questions));
         }
         let (session, place) = self.run_by_label(label)?;
@@ -142,6 +146,9 @@ impl<S: Store> Engine<S> {
             let facts = held.state();
             let waiting = self.waiting_in(facts, &place, label)?;
             let asked = |key: &str| waiting.questions.iter().any(|own| own.key.as_str() == key);
+            if let Some((key, _)) = values.as_map().iter().find(|(_, value)| value.is_null()) {
+                return Err(error::no_answer(key));
+            }
             if let Some(unknown) = values.as_map().keys().find(|key| !asked(key)) {
                 return Err(error::not_a_question(label, unknown, &waiting.questions));
             }

@@ -17,8 +17,9 @@ use crate::output::{self, Tone};
 use crate::presence::Recorded;
 use crate::{presence, wiring};
 
-/// What is shown of the notes and of each artifact; `workrail show` has all of it.
-const SHOWN_BYTES_MAX: usize = 4096;
+/// What is shown of the notes, of each artifact and of each context value. Notes can be longer; then the end says so,
+/// and `workrail report` has all of them.
+const SHOWN_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SteerCommand {
@@ -136,6 +137,10 @@ fn show(waiting: &Waiting) {
     for artifact in &waiting.artifacts {
         let text = serde_json::to_string_pretty(artifact).unwrap_or_default();
         output::notice(&format!("\n{}", truncate_with_marker(&text, SHOWN_BYTES_MAX)));
+    }
+    for (key, value) in &waiting.context {
+        let text = value.to_string();
+        output::notice(&format!("\nContext `{key}`: {}", truncate_with_marker(&text, SHOWN_BYTES_MAX)));
     }
     for question in &waiting.questions {
         output::notice(&format!("\nOpen question `{}`: {}", question.key, question.description));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use workrail_model::approval::ApprovalDecision;
-use workrail_model::blocker::{BlockerCode, BlockerReport};
+use workrail_model::blocker::{BlockerCode, BlockerPointer, BlockerReport};
 use workrail_model::capability::{Capability, EnforcementGrade};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef};
@@ -17,6 +17,7 @@ use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{Autonomy, PreferenceChange, PreferenceSource, Preferences};
+use workrail_model::reason::Reason;
 use workrail_model::reply::{StoredReply, state_mark_of};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
 
@@ -122,6 +123,22 @@ pub(crate) fn submitted(command: &Advance<'_>) -> Result<Sha256, DecideError> {
     kept::submitted(&delivered(command, node, pending, &retried)?)
 }
 
+/// Whether a person's decision on what was submitted is all that is missing.
+fn is_decision(finding: &Finding) -> bool {
+    match (&finding.0, &finding.1.pointer) {
+        // A question is answered beside the rest.
+        (Reason::UserOnlyDependency(_), BlockerPointer::ContextKey { .. }) => false,
+        (Reason::UserOnlyDependency(_), _) => true,
+        (
+            Reason::ContractViolation(_)
+            | Reason::CapabilityMissing(_)
+            | Reason::Unexpected(_)
+            | Reason::Advisory(_),
+            _,
+        ) => false,
+    }
+}
+
 enum AttemptResult {
     Blocked { blockers: BlockerReport },
     Advanced { selection: Selection, passed_over: Vec<Finding> },
@@ -213,6 +230,11 @@ impl<'a> Case<'a> {
                 AttemptResult::Advanced { selection, passed_over: findings }
             }
             Some(_) | None => {
+                // What stops nobody is not waited for, and a person decides on what is complete otherwise.
+                findings.retain(stops);
+                if !findings.iter().all(is_decision) {
+                    findings.retain(|finding| !is_decision(finding));
+                }
                 let blockers = findings.into_iter().map(|(_, blocker)| blocker).collect();
                 let blockers = BlockerReport::new(blockers)
                     .ok_or(DecideError::Invariant("a refused advance has a blocker"))?;

@@ -3,13 +3,15 @@
 use workrail_model::blocker::{Blocker, BlockerPointer};
 use workrail_model::event::GapRecorded;
 use workrail_model::gap::{Resolution, Severity};
+use workrail_model::limits::GAP_CAUSE_BYTES_MAX;
 use workrail_model::name::StepId;
 use workrail_model::reason::{Advisory, Reason};
+use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
 use super::advance::Case;
 use super::disclose;
-use crate::contract::kind_of;
+use crate::contract::{self, kind_of};
 use crate::interpret::{Finding, OutputCheck, Selection};
 use crate::project::GapState;
 use crate::reason::{GapCloser, disposition, gap_closer};
@@ -25,7 +27,7 @@ impl Case<'_> {
     ) -> Vec<GapRecorded> {
         let mut gaps = Vec::new();
         for (reason, blocker) in passed_over {
-            let cause = cause(step, blocker);
+            let cause = cause(self.pending, blocker);
             let summary = format!("Step `{step}`: {}", blocker.message.as_str());
             gaps.push(self.gap(*reason, &cause, &summary));
         }
@@ -45,7 +47,7 @@ impl Case<'_> {
             gaps.push(self.gap(Reason::Advisory(Advisory::CapabilityDegraded), subject, &summary));
         }
         // What is open already stays one gap, however often it is met again.
-        gaps.retain(|new| !self.open_gaps().any(|old| old.reason == new.reason && old.cause == new.cause));
+        gaps.retain(|new| !self.open_gaps().any(|old| old.reason == new.reason && is_same_cause(old, new)));
         gaps.extend(self.resolutions(step, passed_over));
         gaps
     }
@@ -55,13 +57,14 @@ impl Case<'_> {
         let (facts, run) = (self.command.facts, self.node.run_id);
         let (node, attempt) = (self.command.node, self.command.attempt);
         let mut resolved = disclose::resolutions(facts, run, node, attempt, &self.delivered.artifacts);
-        let still: Vec<String> = passed_over.iter().map(|(_, blocker)| cause(step, blocker)).collect();
+        let still: Vec<String> =
+            passed_over.iter().map(|(_, blocker)| cause(self.pending, blocker)).collect();
         for gap in self.open_gaps().filter(|gap| gap_closer(gap.reason) == GapCloser::Agent) {
             let Some(cause) = gap.cause.as_ref().map(BoundedText::as_str) else { continue };
             let named = |record: &GapRecorded| {
                 record.resolution == Resolution::Resolves { resolves_gap_id: gap.gap_id }
             };
-            if self.is_delivered(step, cause)
+            if self.is_delivered(cause)
                 && !still.iter().any(|own| own == cause)
                 && !resolved.iter().any(named)
             {
@@ -83,19 +86,38 @@ impl Case<'_> {
         self.command.facts.gaps(self.node.run_id).filter(|gap| gap.is_open())
     }
 
-    /// Whether this attempt delivers what a gap is about: the same step done again, the key set, or the artifact sent
-    /// at a later step. A loop's decision counts for its own pass only.
-    fn is_delivered(&self, step: &StepId, cause: &str) -> bool {
+    /// Whether this attempt delivers what a gap is about: the same pass of the same step done again, a value that the
+    /// key takes, or a valid artifact at a later step that does not owe one itself.
+    fn is_delivered(&self, cause: &str) -> bool {
         if let Some(key) = cause.strip_prefix("context.") {
-            return self.context.get(key).is_some_and(|value| !value.is_null());
+            return self.is_set_now(key);
         }
         let Some((owner, what)) = cause.split_once('#') else { return false };
-        let is_sent = |kind: &str| {
-            kind != "wr.loop_control"
-                && self.delivered.artifacts.iter().any(|artifact| kind_of(artifact) == kind)
+        if owner == place(self.pending) {
+            return true;
+        }
+        let workflow = self.command.workflow;
+        let step = workflow.step(&self.pending.step_id);
+        let owes =
+            step.and_then(|step| step.output.as_ref()).is_some_and(|own| own.contract_ref.as_str() == what);
+        let contract = workflow.contracts.iter().find(|own| own.contract_ref.as_str() == what);
+        // A loop's decision counts for its own pass only.
+        contract.filter(|own| !owes && own.artifact_kind != "wr.loop_control").is_some_and(|contract| {
+            let sent = self.command.request.artifacts.iter();
+            let own = sent.filter(|artifact| kind_of(artifact) == contract.artifact_kind);
+            own.map(|artifact| contract::issues(&contract.schema, artifact)).any(|issues| issues.is_empty())
+        })
+    }
+
+    /// Whether this attempt sent a value that everything takes which declares or reads the key.
+    fn is_set_now(&self, key: &str) -> bool {
+        let Some(value) = self.delivered.context.get(key).filter(|value| !value.is_null()) else {
+            return false;
         };
-        let contract = self.command.workflow.contracts.iter().find(|own| own.contract_ref.as_str() == what);
-        owner == step.as_str() || contract.is_some_and(|contract| is_sent(&contract.artifact_kind))
+        let workflow = self.command.workflow;
+        let duties = workflow.steps.iter().flat_map(|step| &step.sets).filter(|(own, _)| own.as_str() == key);
+        let is_allowed = duties.map(|(_, duty)| &duty.accepts).all(|accepts| routing::allows(accepts, value));
+        is_allowed && workflow.loops.iter().all(|owner| routing::can_control(owner, key, value))
     }
 
     /// A run that ends without steps that nobody decided about says so.
@@ -139,17 +161,38 @@ impl Case<'_> {
 const STEPS_NAMED_MAX: usize = 6;
 
 /// Names what was missing, so that the same thing is recognised when it is met again.
-fn cause(step: &StepId, blocker: &Blocker) -> String {
-    match &blocker.pointer {
+fn cause(pending: &PendingStep, blocker: &Blocker) -> String {
+    let at = place(pending);
+    let cause = match &blocker.pointer {
         BlockerPointer::ContextKey { key } => format!("context.{key}"),
-        BlockerPointer::OutputContract { contract_ref } => format!("{step}#{contract_ref}"),
-        BlockerPointer::WorkflowStep { .. } => format!("{step}#{}", blocker.code.as_str()),
+        BlockerPointer::OutputContract { contract_ref } => format!("{at}#{contract_ref}"),
+        BlockerPointer::WorkflowStep { .. } => format!("{at}#{}", blocker.code.as_str()),
         BlockerPointer::AssessmentDimension { assessment_id, dimension_id } => {
-            format!("{step}#{assessment_id}.{dimension_id}")
+            format!("{at}#{assessment_id}.{dimension_id}")
         }
         BlockerPointer::Capability { capability } => {
             format!("capability.{}", crate::interpret::capability_name(*capability))
         }
         BlockerPointer::ContextBudget => "context".to_owned(),
+    };
+    // As it is recorded: only then can it be compared.
+    BoundedText::<GAP_CAUSE_BYTES_MAX>::clip(&cause).as_str().to_owned()
+}
+
+/// The step, with its pass in each loop around it: `work@0.2`.
+fn place(pending: &PendingStep) -> String {
+    let passes: Vec<String> = pending.loop_path.iter().map(|frame| frame.iteration.to_string()).collect();
+    match passes.is_empty() {
+        true => pending.step_id.to_string(),
+        false => format!("{}@{}", pending.step_id, passes.join(".")),
     }
+}
+
+/// Whether a gap is open for the same thing, in whichever pass.
+fn is_same_cause(old: &GapState, new: &GapRecorded) -> bool {
+    let without_pass = |cause: &BoundedText<GAP_CAUSE_BYTES_MAX>| match cause.as_str().split_once('#') {
+        Some((owner, what)) => format!("{}#{what}", owner.split('@').next().unwrap_or(owner)),
+        None => cause.as_str().to_owned(),
+    };
+    old.cause.as_ref().map(without_pass) == new.cause.as_ref().map(without_pass)
 }

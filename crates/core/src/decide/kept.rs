@@ -9,6 +9,7 @@ use workrail_model::id::{AttemptId, NodeId};
 use super::DecideError;
 use super::request::AdvanceRequest;
 use crate::contract::kind_of;
+use crate::interpret::says_nothing;
 use crate::project::SessionState;
 
 /// The notes and artifacts of the refused attempt that is tried again, read back from the store.
@@ -31,20 +32,30 @@ pub(super) fn delivered(
     sent: Context,
     is_at_fault: impl Fn(&Value) -> bool,
 ) -> AdvanceRequest {
-    let notes = request.own_notes().or(kept.notes.as_deref()).or(request.notes.as_deref());
-    let replaced = |old: &Value| request.artifacts.iter().any(|new| is_same(old, new));
+    // Words that say nothing never take the place of notes that do.
+    let own = request.own_notes().filter(|notes| kept.notes.is_none() || !says_nothing(notes));
+    let notes = own.or(kept.notes.as_deref()).or(request.notes.as_deref());
+    let replaced = |old: &Value| request.artifacts.iter().any(|new| takes_place_of(new, old));
     let inherited = kept.artifacts.iter().filter(|old| !replaced(old) && !is_at_fault(old)).cloned();
     AdvanceRequest {
         notes: notes.map(str::to_owned),
-        artifacts: inherited.chain(request.artifacts.iter().cloned()).collect(),
+        // What is sent now comes first: the first artifact of a kind is the one that is judged.
+        artifacts: request.artifacts.iter().cloned().chain(inherited).collect(),
         context: sent,
     }
 }
 
-/// Whether one artifact takes the place of another: the same kind, about the same thing.
-fn is_same(old: &Value, new: &Value) -> bool {
+/// Whether one artifact takes the place of another. Of our own kinds there is one for each thing; a step may have
+/// several of an author's or agent's kind, so those are kept beside each other.
+fn takes_place_of(new: &Value, old: &Value) -> bool {
     const ABOUT: [&str; 4] = ["assessmentId", "capability", "gapId", "loopId"];
-    kind_of(old) == kind_of(new) && ABOUT.iter().all(|name| old.get(name) == new.get(name))
+    // What one of them leaves out is not another thing.
+    let agrees = |name: &&str| match (old.get(name), new.get(name)) {
+        (Some(old), Some(new)) => old == new,
+        (Some(_) | None, None) | (None, Some(_)) => true,
+    };
+    let is_one_of_a_kind = kind_of(new).starts_with("wr.") && ABOUT.iter().all(|name| agrees(&name));
+    kind_of(old) == kind_of(new) && (is_one_of_a_kind || old == new)
 }
 
 /// Names what an attempt delivers, in whatever order and over however many attempts it was sent.

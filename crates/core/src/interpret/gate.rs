@@ -8,7 +8,7 @@ use workrail_model::compiled::{
     CompiledStep, CompiledWorkflow, ConditionTest, Confirmation, GateKind, StepKind, UserDependency,
 };
 use workrail_model::event::Context;
-use workrail_model::name::ConditionId;
+use workrail_model::name::{ConditionId, ContextKey};
 use workrail_model::reason::{CapabilityMissing, Reason, UserOnlyDependencyReason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
@@ -87,7 +87,7 @@ pub fn user_findings(
     let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
     let is_approved = approval == ApprovalState::Approved;
     // A question is answered, not approved.
-    let is_given = |dependency: &UserDependency| match &dependency.context_key {
+    let is_given = |dependency: &UserDependency| match question_key(dependency) {
         Some(key) => context.get(key.as_str()).is_some_and(|value| !value.is_null()),
         None => is_approved,
     };
@@ -96,11 +96,11 @@ pub fn user_findings(
         .iter()
         .filter(|dependency| !is_given(dependency))
         .map(|dependency| {
-            let pointer = dependency.context_key.clone().map_or_else(
+            let pointer = question_key(dependency).cloned().map_or_else(
                 || BlockerPointer::WorkflowStep { step_id: step.step_id.clone() },
                 |key| BlockerPointer::ContextKey { key },
             );
-            let fix = dependency.context_key.as_ref().map_or_else(
+            let fix = question_key(dependency).map_or_else(
                 || after_decision(approval),
                 |key| format!("Ask the user, then send the call below with `context.{key}` set."),
             );
@@ -115,6 +115,18 @@ pub fn user_findings(
         findings.push(approval_finding(step, approval));
     }
     findings
+}
+
+/// The key that holds the answer to a question. An approval is never given through a value.
+pub fn question_key(dependency: &UserDependency) -> Option<&ContextKey> {
+    match dependency.reason {
+        UserOnlyDependencyReason::NeedsUserApproval => None,
+        UserOnlyDependencyReason::NeedsUserSecretOrToken
+        | UserOnlyDependencyReason::NeedsUserAccountAccess
+        | UserOnlyDependencyReason::NeedsUserArtifact
+        | UserOnlyDependencyReason::NeedsUserChoice
+        | UserOnlyDependencyReason::NeedsUserEnvironmentAction => dependency.context_key.as_ref(),
+    }
 }
 
 fn gate_of(step: &CompiledStep) -> Option<GateKind> {
@@ -133,7 +145,7 @@ fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>) -> Finding
             "A person has rejected what this step submitted, without a reason.".to_owned()
         }
         ApprovalState::ForOther => {
-            "The approval was for something else: what you send now is not what the person was shown."
+            "The person's decision was about something else: what you send now is not what they were shown."
                 .to_owned()
         }
         ApprovalState::None | ApprovalState::Approved => {

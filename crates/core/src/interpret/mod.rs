@@ -10,10 +10,14 @@ mod scope;
 mod trace;
 mod walk;
 
-pub use gate::{ApprovalState, AskedConfirmation, asked_confirmation, capability_findings, user_findings};
+pub use gate::{
+    ApprovalState, AskedConfirmation, asked_confirmation, capability_findings, question_key, user_findings,
+};
 pub(crate) use gate::{capability_name, condition_holds};
 pub use output::CapabilityFact;
-pub(crate) use output::{ASSESSMENT_CONTRACT, definitions, is_at_fault, pattern_of, wants};
+pub(crate) use output::{
+    ASSESSMENT_CONTRACT, CRITERIA_REF, definitions, is_at_fault, pattern_of, says_nothing, wants,
+};
 pub use output::{
     AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, Submitted, ValidationFact,
     check_output,

@@ -15,6 +15,7 @@ use super::SessionState;
 use super::dag::{Dag, NodeIx};
 use super::nearest::Nearest;
 use super::per_node::PerNode;
+use crate::secrets::is_secret;
 
 /// After this many nodes with sets on a path the next one keeps what it inherits.
 const SETS_FOLDED_MAX: u32 = 32;
@@ -40,6 +41,14 @@ struct AttemptSet {
     context: Context,
 }
 
+/// What a person answered at a node, and when they did last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answered {
+    index: EventIndex,
+    values: Map<String, Value>,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Contexts {
@@ -49,7 +58,7 @@ pub(super) struct Contexts {
     by_attempt: PerNode<AttemptSet>,
     /// Where a person last answered a question of the node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    answered: BTreeMap<NodeIx, EventIndex>,
+    answered: BTreeMap<NodeIx, Answered>,
     /// Runs in which a node got a set after it had children. Writers never do this, so what was merged
     /// below is not repaired but no longer used: such runs fold the whole path.
     unmerged_runs: BTreeSet<RunId>,
@@ -71,7 +80,9 @@ impl Contexts {
             return;
         }
         if set.source == ContextSource::Answer {
-            self.answered.insert(ix, index);
+            let answered = self.answered.entry(ix).or_insert_with(|| Answered { index, values: Map::new() });
+            answered.index = index;
+            answered.values.extend(set.context.as_map().clone());
         }
         let node = dag.node(ix);
         if !node.children.is_empty() {
@@ -152,10 +163,18 @@ impl SessionState {
         let Some(ix) = self.dag.find(node) else { return Ok(Context::default()) };
         let nearest = self.contexts.nearest.find(&self.dag, ix);
         let mut merged = nearest.map(|from| self.contexts.fold(&self.dag, from)).unwrap_or_default();
-        let sent = self.contexts.by_attempt.get(ix).iter();
-        for set in sent.filter(|set| retry_chain.contains(&set.attempt)) {
-            merge_into(&mut merged, &set.context);
-        }
+        // An answer holds over what was sent before it.
+        let answered = self.contexts.answered.get(&ix);
+        let (before, after): (Vec<&AttemptSet>, Vec<&AttemptSet>) = self
+            .contexts
+            .by_attempt
+            .get(ix)
+            .iter()
+            .filter(|set| retry_chain.contains(&set.attempt))
+            .partition(|set| answered.is_some_and(|answered| set.index < answered.index));
+        before.into_iter().for_each(|set| merge_into(&mut merged, &set.context));
+        merged.extend(answered.into_iter().flat_map(|answered| answered.values.clone()));
+        after.into_iter().for_each(|set| merge_into(&mut merged, &set.context));
         Context::new(merged)
     }
 
@@ -178,9 +197,21 @@ impl SessionState {
         own.flat_map(|set| set.context.as_map().clone()).collect()
     }
 
+    /// The context values that an attempt and the refused ones before it sent, as people are shown them: without those of
+    /// secret keys (G81).
+    pub fn shown_context_of(&self, node: NodeId, attempt: AttemptId) -> Map<String, Value> {
+        let mut chain = self.retry_chain(node, attempt);
+        chain.push(attempt);
+        let mut sent = self.context_sent(node, &chain);
+        let secret = sent.iter_mut().filter(|(key, _)| is_secret(key));
+        secret.for_each(|(_, value)| *value = Value::from("[withheld]"));
+        sent
+    }
+
     /// Whether a person has decided on the node, or answered a question of it, since this event.
     fn is_decided_since(&self, node: NodeId, index: EventIndex) -> bool {
-        let answered = self.dag.find(node).and_then(|ix| self.contexts.answered.get(&ix).copied());
+        let answered =
+            self.dag.find(node).and_then(|ix| self.contexts.answered.get(&ix)).map(|answered| answered.index);
         let decided = self.approvals(node).last().map(|approval| approval.index);
         answered.into_iter().chain(decided).any(|later| later > index)
     }

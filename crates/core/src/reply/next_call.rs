@@ -14,7 +14,7 @@ use workrail_model::snapshot::PendingStep;
 use workrail_model::tool::ToolName;
 
 use super::ReplyInput;
-use crate::interpret::ASSESSMENT_CONTRACT;
+use crate::interpret::{ASSESSMENT_CONTRACT, CRITERIA_REF};
 use crate::routing::Reads;
 use crate::{routing, skeleton};
 
@@ -48,7 +48,7 @@ pub(super) fn complete(
         output.insert("notesMarkdown".to_owned(), json!(placeholder::STEP_NOTES));
     }
     if !asked.artifacts.is_empty() {
-        output.insert("artifacts".to_owned(), Value::Array(asked.artifacts));
+        output.insert("artifacts".to_owned(), asked.artifacts.into_iter().map(shown).collect());
     }
     let mut arguments = vec![
         ("ackToken", Value::from(ACK_TOKEN_MARK)),
@@ -62,6 +62,15 @@ pub(super) fn complete(
         arguments.push(("context", Value::Object(asked.context)));
     }
     NextCall::new(ToolName::ContinueWorkflow, arguments)
+}
+
+/// A shape that would crowd out the step is named by its kind; the step's own text says what it holds.
+fn shown(artifact: Value) -> Value {
+    const SHAPE_BYTES_MAX: usize = 3000;
+    match artifact.to_string().len() > SHAPE_BYTES_MAX {
+        true => json!({ "kind": artifact["kind"] }),
+        false => artifact,
+    }
 }
 
 fn everything(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep) -> Asked {
@@ -122,6 +131,9 @@ fn missing(
             {
                 asked.artifacts.extend(skeleton::assessments(workflow, step));
             }
+            BlockerPointer::OutputContract { contract_ref } if contract_ref.as_str() == CRITERIA_REF => {
+                asked.notes = true;
+            }
             BlockerPointer::OutputContract { contract_ref } => {
                 let contract = workflow.contract(contract_ref);
                 asked.artifacts.extend(contract.map(|contract| skeleton::artifact(step, contract)));
@@ -139,12 +151,14 @@ fn missing(
                 asked.context.insert(key.to_string(), value);
             }
             BlockerPointer::WorkflowStep { .. } => match blocker.code {
-                BlockerCode::MissingRequiredNotes | BlockerCode::InvalidRequiredOutput => asked.notes = true,
+                BlockerCode::MissingRequiredNotes => asked.notes = true,
                 BlockerCode::LoopLimitReached => {
                     asked.artifacts.push(json!({ "kind": "wr.loop_control", "decision": "stop" }));
                 }
                 BlockerCode::AssessmentFollowupRequired
                 | BlockerCode::ContextBudgetExceeded
+                // An artifact that cannot be read is left out by sending nothing.
+                | BlockerCode::InvalidRequiredOutput
                 | BlockerCode::InvariantViolation
                 | BlockerCode::MissingContextKey
                 | BlockerCode::MissingRequiredOutput

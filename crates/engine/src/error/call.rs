@@ -195,9 +195,15 @@ pub(crate) fn changed_since_shown(label: &str) -> Boxed {
     )
 }
 
+pub(crate) fn no_answer(key: &str) -> Boxed {
+    invalid(format!("`{key}=null` is no answer. Nothing was recorded."), "Answer with a value.")
+}
+
 pub(crate) fn a_question(label: &str, questions: &[Question]) -> Boxed {
     invalid(
-        format!("Run {label} does not ask for an approval; it asks a question. Nothing was recorded."),
+        format!(
+            "Run {label} asks a question, which is answered before anything is approved. Nothing was recorded."
+        ),
         &format!("Answer it: {}", answers(label, questions)),
     )
 }

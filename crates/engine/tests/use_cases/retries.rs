@@ -449,3 +449,148 @@ fn every_step_before_a_gate_says_to_hold_the_act_back() {
     run.send(json!({ "notes": "Sized.", "acts": false }));
     assert!(!run.text().contains("**Hold back:**"), "{}", run.text());
 }
+
+#[test]
+fn a_foreign_value_that_was_passed_over_closes_no_gap() {
+    let mut run = Played::start(
+        json!([delivering(), step("next", json!({})), step("end", json!({}))]),
+        Mode::FullAutoNeverStop,
+    );
+    for _ in 0..3 {
+        run.send(json!({ "notes": "Files: a.rs", "artifacts": [files("L")], "size": "huge" }));
+    }
+    assert_eq!(run.gaps(), ["missing_context_key"]);
+    run.send(json!({ "notes": "Went on." }));
+    assert_eq!(run.gaps(), ["missing_context_key"], "the foreign value is still there and still foreign");
+    let done = run.send(json!({ "notes": "Sized it after all.", "size": "small" }));
+    assert_eq!((&done["status"], run.gaps()), (&json!("complete"), vec![]));
+}
+
+#[test]
+fn an_artifact_closes_a_gap_only_if_it_is_valid_and_not_owed_here() {
+    let list = |id: &str| step(id, json!({ "output": { "contractRef": "wr.contracts.changed_files" } }));
+    let mut run =
+        Played::start(json!([list("a"), list("b"), step("end", json!({}))]), Mode::FullAutoNeverStop);
+    for _ in 0..3 {
+        run.send(json!({ "notes": "Nothing listed." }));
+    }
+    run.send(json!({ "artifacts": [files("L")] }));
+    assert_eq!(run.gaps(), ["missing_required_output"], "b delivered what b owes");
+    run.send(json!({ "notes": "Listed.", "artifacts": [{ "kind": "wr.changed_files" }] }));
+    assert_eq!(run.gaps(), ["missing_required_output"], "an invalid list delivers nothing");
+}
+
+#[test]
+fn a_corrected_assessment_takes_the_place_of_the_one_before() {
+    let scene = Scene::new();
+    let members = json!({
+        "assessments": [{ "id": "cause", "purpose": "Known?", "dimensions": [
+            { "id": "control", "purpose": "How far?", "levels": ["none", "full"] }] }],
+        "steps": [step("judge", json!({
+            "assessmentRefs": ["cause"],
+            "assessmentConsequences": [{ "when": { "anyEqualsLevel": "none" },
+                "effect": { "kind": "require_followup", "guidance": "Try again." } }],
+        })), step("end", json!({}))],
+    });
+    scene.shelf.put(Precedence::Project, "run.json", &authored("team.run", &members));
+    let request = StartWorkflow { workflow_id: "team.run".to_owned(), ..StartWorkflow::default() };
+    let at = scene.engine.start_workflow(request).unwrap().into_structured();
+    let mut run = Played { scene, at };
+    let rated = |level: &str, id: Option<&str>| {
+        let mut artifact = json!({ "kind": "wr.assessment", "dimensions": { "control": level } });
+        id.into_iter().for_each(|id| artifact["assessmentId"] = json!(id));
+        artifact
+    };
+    let blocked = run.send(json!({ "notes": "Looked.", "artifacts": [rated("none", Some("cause"))] }));
+    assert_eq!(blocked["blockers"][0]["code"], "ASSESSMENT_FOLLOWUP_REQUIRED");
+    let next = run.send(json!({ "notes": "Tried again.", "artifacts": [rated("full", None)] }));
+    assert_eq!(next["run"]["stepId"], "end", "{}", next["text"]);
+}
+
+#[test]
+fn artifacts_of_an_agents_own_kind_are_kept_beside_new_ones() {
+    let mut run = Played::start(json!([step("find", json!({})), step("end", json!({}))]), Mode::Guided);
+    let finding = |n: u32| json!({ "kind": "own.finding", "n": n });
+    run.send(json!({ "artifacts": [finding(1), finding(2)] }));
+    run.send(json!({ "notes": "Found three.", "artifacts": [finding(3)] }));
+    let found = run.scene.engine.find(&run.label()).unwrap();
+    let report = run.scene.engine.report(found, ContextValues::NotShown).unwrap();
+    assert_eq!(report.runs[0].counts.artifacts, 5, "two of the refused attempt, three of the completed step");
+}
+
+#[test]
+fn under_never_stop_a_slip_at_a_gate_is_the_only_thing_asked_for() {
+    let mut run = Played::start(gated(), Mode::FullAutoNeverStop);
+    let blocked = run.send(json!({}));
+    let codes: Vec<&Value> = blocked["blockers"].as_array().unwrap().iter().map(|own| &own["code"]).collect();
+    assert_eq!(
+        (codes, &blocked["nextIntent"]),
+        (vec![&json!("MISSING_REQUIRED_NOTES")], &json!("perform_pending_then_continue"))
+    );
+    assert!(!run.text().contains("wait"), "{}", run.text());
+    assert_eq!(run.scene.engine.waiting(&run.label()).unwrap_err().code, ErrorCode::ValidationError);
+}
+
+#[test]
+fn a_person_is_asked_once_everything_else_is_there() {
+    let mut run = Played::start(gated(), Mode::Guided);
+    let blocked = run.send(json!({ "target": "staging" }));
+    assert_eq!(blocked["blockers"][0]["code"], "MISSING_REQUIRED_NOTES");
+    assert!(run.scene.engine.waiting(&run.label()).is_err(), "nothing complete was submitted yet");
+    run.send(json!({ "notes": "Will deploy.", "apiToken": "sk-live" }));
+    let waiting = run.scene.engine.waiting(&run.label()).unwrap();
+    assert_eq!(Value::Object(waiting.context), json!({ "target": "staging", "apiToken": "[withheld]" }));
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "act");
+}
+
+#[test]
+fn criteria_ask_for_notes_again_and_a_bad_artifact_does_not() {
+    let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::Guided);
+    let blocked = run.send(json!({ "notes": "Listed them.", "artifacts": [files("L")], "size": "small" }));
+    assert_eq!(
+        blocked["nextCall"]["arguments"]["output"],
+        json!({ "notesMarkdown": "<what you did in this step>" })
+    );
+    run.send(json!({ "notes": "Files: a.rs" }));
+    let blocked = run.send(json!({ "notes": "Ended.", "artifacts": ["a table"] }));
+    assert_eq!(blocked["nextCall"]["arguments"].get("output"), None, "the notes were good");
+}
+
+#[test]
+fn words_that_say_nothing_do_not_replace_kept_notes() {
+    let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Files: a.rs, all read.", "size": "small" }));
+    let next = run.send(json!({ "notes": "see above", "artifacts": [files("L")] }));
+    assert_eq!(next["run"]["stepId"], "end");
+    assert!(run.look()["text"].as_str().unwrap().contains("Files: a.rs, all read."));
+}
+
+#[test]
+fn an_approval_is_never_given_through_a_value() {
+    let asks = json!({ "userDependencies": [{ "reason": "needs_user_approval", "description": "Deploy?", "contextKey": "ok" }] });
+    let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
+    assert_eq!(run.send(json!({ "notes": "Ready.", "ok": true }))["kind"], "blocked");
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "end");
+}
+
+#[test]
+fn an_answer_holds_over_what_was_sent_before_it() {
+    let asks = json!({ "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+        "description": "Which branch?", "contextKey": "branch" }], "requireConfirmation": { "kind": "human_approval" } });
+    let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Asked.", "branch": null }));
+    let waiting = run.scene.engine.waiting(&run.label()).unwrap();
+    let approved = (ApprovalDecision::Approved, None);
+    assert!(
+        run.scene.engine.approve(&run.label(), &waiting, approved, ORIGIN).is_err(),
+        "the answer comes first"
+    );
+    let values = |value: Value| Context::new(object(value)).unwrap();
+    assert!(run.scene.engine.give_answer(&run.label(), values(json!({ "branch": null }))).is_err());
+    run.scene.engine.give_answer(&run.label(), values(json!({ "branch": "main" }))).unwrap();
+    assert_eq!(run.send(json!({}))["blockers"][0]["pointer"]["kind"], "workflow_step", "{}", run.text());
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "end");
+}

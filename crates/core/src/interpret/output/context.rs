@@ -11,6 +11,7 @@ use workrail_model::text::{BoundedText, truncate_with_marker};
 use super::super::Finding;
 use super::Submitted;
 use crate::routing;
+use crate::secrets::is_secret;
 
 /// A foreign value may be long; its beginning is enough to recognise it.
 const VALUE_SHOWN_BYTES: usize = 60;
@@ -36,6 +37,9 @@ fn finding(key: &ContextKey, duty: &ContextDuty, found: Option<&Value>) -> Findi
     let allowed = routing::in_words(&duty.accepts);
     let message = match found {
         None => format!("This step sets `context.{key}` ({allowed}), which was not sent."),
+        Some(_) if is_secret(key.as_str()) => {
+            format!("`context.{key}` must be {allowed}, not what was sent.")
+        }
         Some(value) => {
             let value = value.to_string();
             let shown = truncate_with_marker(&value, VALUE_SHOWN_BYTES);

@@ -9,7 +9,8 @@ mod notes;
 mod observe;
 
 pub(crate) use assess::{ASSESSMENT_CONTRACT, definitions};
-pub(crate) use criteria::{pattern_of, wants};
+pub(crate) use criteria::{CRITERIA_REF, pattern_of, wants};
+pub(crate) use notes::says_nothing;
 
 use serde_json::Value;
 use workrail_model::assessment::{AssessedDimension, ConsequenceEffect};

@@ -58,7 +58,8 @@ pub(super) fn finding(step: &CompiledStep, notes: Option<&str>) -> Option<Findin
     Some((Reason::ContractViolation(ContractViolation::MissingRequiredNotes), blocker))
 }
 
-fn says_nothing(text: &str) -> bool {
+/// Whether a text only claims that there is something to say.
+pub(crate) fn says_nothing(text: &str) -> bool {
     const LONGEST: usize = 40;
     if text.trim().len() > LONGEST {
         return false;
