@@ -278,7 +278,7 @@ fn an_approval_is_for_what_was_shown_and_for_nothing_else() {
     run.decide(ApprovalDecision::Approved, None);
     let swapped = run.send(json!({ "notes": "Will run: dropdb production" }));
     assert_eq!(swapped["kind"], "blocked");
-    assert!(swapped["text"].as_str().unwrap().contains("was for something else"), "{}", swapped["text"]);
+    assert!(swapped["text"].as_str().unwrap().contains("was about something else"), "{}", swapped["text"]);
     for context in
         [json!({ "target": "production" }), json!({ "artifacts": [{ "kind": "own.plan", "drop": true }] })]
     {
@@ -527,7 +527,7 @@ fn under_never_stop_a_slip_at_a_gate_is_the_only_thing_asked_for() {
         (codes, &blocked["nextIntent"]),
         (vec![&json!("MISSING_REQUIRED_NOTES")], &json!("perform_pending_then_continue"))
     );
-    assert!(!run.text().contains("wait"), "{}", run.text());
+    assert!(!run.text().contains("wait until") && !run.text().contains("has decided"), "{}", run.text());
     assert_eq!(run.scene.engine.waiting(&run.label()).unwrap_err().code, ErrorCode::ValidationError);
 }
 
