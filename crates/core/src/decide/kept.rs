@@ -54,7 +54,7 @@ fn takes_place_of(new: &Value, old: &Value) -> bool {
         (Some(old), Some(new)) => old == new,
         (Some(_) | None, None) | (None, Some(_)) => true,
     };
-    let is_one_of_a_kind = kind_of(new).starts_with("wr.") && ABOUT.iter().all(|name| agrees(&name));
+    let is_one_of_a_kind = kind_of(new).starts_with("wr.") && ABOUT.iter().all(agrees);
     kind_of(old) == kind_of(new) && (is_one_of_a_kind || old == new)
 }
 
