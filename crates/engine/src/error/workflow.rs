@@ -16,15 +16,28 @@ const DIAGNOSTICS_BYTES_MAX: usize = 4000;
 
 /// `known` has the ids that can be started, the nearest to the misspelled one first.
 pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[&str]) -> Boxed {
-    let next = "Call list_workflows to see every workflow, and every file that cannot be used.";
-    let suggestion = match nearest {
-        Some(near) => format!("Did you mean `{near}`? {next}"),
-        None => format!("Known: {}. {next}", known.join(", ")),
+    let people = "`workrail workflow list` shows every workflow, and every file that cannot be used.";
+    let advice = match nearest {
+        Some(near) => Advice {
+            suggestion: format!(
+                "Did you mean `{near}`? Then send the call below. Otherwise call list_workflows."
+            ),
+            for_people: Some(format!("Did you mean `{near}`? {people}")),
+        },
+        None => Advice {
+            suggestion: format!(
+                "Known: {}. Call list_workflows to see every workflow, and every file that cannot be used.",
+                known.join(", ")
+            ),
+            for_people: Some(format!("Known: {}. {people}", known.join(", "))),
+        },
     };
     let message = format!("No workflow has the id `{id}`.");
-    let mut error = envelope(ErrorCode::WorkflowNotFound, Retry::NotRetryable, message, suggestion);
+    let mut error = envelope(ErrorCode::WorkflowNotFound, Retry::NotRetryable, message, advice);
     error.details = Some(json!({ "nearest": nearest, "known": known }));
-    error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
+    if nearest.is_none() {
+        error.next_call = Some(NextCall::new(ToolName::ListWorkflows, []));
+    }
     error
 }
 

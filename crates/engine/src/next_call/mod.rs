@@ -34,9 +34,8 @@ pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) ->
         | ErrorCode::BundleMissingPinnedWorkflow
         | ErrorCode::BundleEventOrderInvalid
         | ErrorCode::BundleManifestOrderInvalid => None,
-        ErrorCode::WorkflowInvalid | ErrorCode::WorkflowNotFound => {
-            Some(NextCall::new(ToolName::ListWorkflows, []))
-        }
+        ErrorCode::WorkflowNotFound => Some(with_nearest_workflow(error, tool, sent)),
+        ErrorCode::WorkflowInvalid => Some(NextCall::new(ToolName::ListWorkflows, [])),
         ErrorCode::TokenSessionLocked
         | ErrorCode::SessionLocked
         | ErrorCode::StoreBusy
@@ -52,6 +51,18 @@ pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) ->
         | ErrorCode::SessionCorrupt
         | ErrorCode::SessionUnknownVersion
         | ErrorCode::StoreContentDamaged => Some(NextCall::new(ToolName::ResumeSession, [])),
+    }
+}
+
+/// The same call with the id that resembles the one that was sent; without one, the list.
+fn with_nearest_workflow(error: &ErrorEnvelope, tool: ToolName, mut sent: Map<String, Value>) -> NextCall {
+    let nearest = error.details.as_ref().and_then(|details| details.get("nearest")).and_then(Value::as_str);
+    match nearest {
+        None => NextCall::new(ToolName::ListWorkflows, []),
+        Some(id) => {
+            sent.insert("workflowId".to_owned(), Value::from(id));
+            NextCall { tool, arguments: acceptable::whole_or_shortened(sent) }
+        }
     }
 }
 

@@ -92,8 +92,16 @@ impl<'s> Chat<'s> {
             |said: &str| Output { notes_markdown: Some(format!("{said} {number}")), artifacts: Vec::new() };
         match deed % 9 {
             0 | 1 => self.send(ack, notes("went on"), json!({})),
-            // Without notes: blocked, or a gap where the run never stops.
-            2 => self.send(ack, Output::default(), json!({ "size": number })),
+            // Without notes, again and again: blocked, and at last a gap where the run never stops.
+            2 => {
+                self.send(ack, Output::default(), json!({ "size": number }));
+                for _ in 0..2 {
+                    let retry = self.replies.last().filter(|reply| reply["kind"] == "blocked");
+                    if let Some(ack) = retry.and_then(|reply| text(reply, "ackToken")) {
+                        self.send(Some(ack), Output::default(), json!({}));
+                    }
+                }
+            }
             3 => {
                 let checkpoint_token = text(&reply, "checkpointToken");
                 let request = CheckpointWorkflow {
