@@ -74,7 +74,7 @@ pub(crate) fn stdio() -> ExitCode {
     })
 }
 
-/// Serves MCP on a loopback address until the process is told to end, or until the client that started it ends (G75).
+/// Serves MCP on a loopback address until the process gets a signal to end, or until the client that started it ends (G75).
 pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
     serve(Transport::Http, |execution, store| {
         let (authentication, note) = match no_auth {

@@ -1,7 +1,7 @@
 //! Several messages in one array, answered by one array, as JSON-RPC and revision 2025-03-26 have it.
 //!
-//! Other revisions have no batches. They are accepted there as well: whoever sends one means its messages, and a refusal
-//! would leave every request in it waiting.
+//! Other revisions have no batches. They are accepted there as well, because a refusal would leave every request in
+//! the batch without an answer.
 
 use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId};

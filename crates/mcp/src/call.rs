@@ -124,7 +124,7 @@ fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Box<Er
 
 /// The text for the model, once, and all of the reply as data where no host shows it to a model (G72).
 fn shown(reply: Reply) -> CallToolResult {
-    // Goals, labels and notes are other people's words: they must not steer whoever shows them (G76).
+    // Goals, labels and notes are other people's words: they must not steer the terminal or model that shows them (G76).
     let parts: Vec<String> = reply.parts().iter().map(|part| clean(part)).collect();
     let mut data = reply.into_structured();
     data["text"] = Value::from(parts.join("\n\n"));

@@ -21,7 +21,7 @@ const CONNECTIONS_MAX: usize = 256;
 /// How long a client may take for the head of a request. A connection without one is closed after the same time.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
 
-/// How long requests that are under way may take once the server is told to end.
+/// How long running requests may still take once the server is shutting down.
 const END_WAIT: Duration = Duration::from_secs(5);
 
 /// When no connection can be accepted, for lack of open files as a rule.

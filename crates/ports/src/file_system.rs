@@ -142,8 +142,8 @@ impl FsErrorKind {
     /// True when a failed read says what is at the path: nothing, no file, one that is too long or one that this
     /// user may not read. Otherwise the read itself failed, which is no verdict on the file and may pass.
     ///
-    /// A file that this user may not read may be intact: whoever would treat it as lost checks for `PermissionDenied`
-    /// first.
+    /// A file that this user may not read may be intact: a caller that would treat it as lost checks for
+    /// `PermissionDenied` first.
     pub fn is_verdict_on_file(self) -> bool {
         match self {
             Self::NotFound | Self::WrongKind | Self::TooLarge { .. } | Self::PermissionDenied => true,

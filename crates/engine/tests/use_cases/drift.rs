@@ -1,4 +1,4 @@
-//! A workflow's file that changed after a run was started is told wherever the run is picked up or looked at.
+//! A run says when its workflow's file has changed since it was started: when it is resumed, shown or reported.
 
 use serde_json::{Value, json};
 use workrail_core::report::ContextValues;

@@ -14,7 +14,7 @@ use crate::scene::{Scene, authored};
 const ORIGIN: ApprovalOrigin =
     ApprovalOrigin { channel: ApprovalChannel::Terminal, descends_from_server: Descent::Unknown };
 
-/// A run of one workflow, played by an agent that sends what it is told to.
+/// A run of one workflow. The tests say what its agent sends.
 struct Played {
     scene: Scene,
     at: Value,

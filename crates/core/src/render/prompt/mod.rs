@@ -42,7 +42,7 @@ pub struct Telling {
 }
 
 impl From<Lifecycle> for Telling {
-    /// As a run is told that nobody gave a mode.
+    /// The text for a run without a chosen mode.
     fn from(lifecycle: Lifecycle) -> Self {
         Self { lifecycle, autonomy: Autonomy::Guided }
     }
