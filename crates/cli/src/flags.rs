@@ -1,10 +1,14 @@
 //! Which tools a server offers: each can be switched, and one switch leaves only looking.
 
 use workrail_model::config::{Key, Settings};
-use workrail_model::tool::ToolName;
+use workrail_model::tool::{ToolName, ToolSet};
 
-/// Whether the settings let a server offer the tool.
-pub(crate) fn offers(settings: &Settings, tool: ToolName) -> bool {
+/// The tools that the settings let a server offer.
+pub(crate) fn offered(settings: &Settings) -> ToolSet {
+    ToolSet::of(|tool| offers(settings, tool))
+}
+
+fn offers(settings: &Settings, tool: ToolName) -> bool {
     let own = match tool {
         ToolName::CheckpointWorkflow => settings.is_on(Key::ToolsCheckpoint),
         ToolName::ResumeSession => settings.is_on(Key::ToolsResume),

@@ -17,7 +17,7 @@ use workrail_mcp::{Authentication, Execution, LoopbackAddress, StructuredContent
 use workrail_model::config::{Key, Settings};
 use workrail_model::id::ServerId;
 use workrail_model::server::{LoggedCall, ServerRecord, Transport};
-use workrail_model::tool::ToolName;
+use workrail_model::tool::{ToolName, ToolSet};
 use workrail_ports::environment::{Clock, Entropy};
 use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::keyring::KeyringError;
@@ -32,13 +32,14 @@ use crate::{flags, output, settings, version, wiring};
 struct Served {
     engine: LocalEngine,
     settings: Settings,
+    tools: ToolSet,
     /// Absent when the data directory did not take it: a server that nobody sees still serves.
     registered: Option<Registered<Disk>>,
 }
 
 impl Execution for Served {
     fn offers(&self, tool: ToolName) -> bool {
-        flags::offers(&self.settings, tool)
+        self.tools.offers(tool)
     }
 
     fn assumed_folder(&self) -> Option<String> {
@@ -164,7 +165,8 @@ fn served(transport: Transport) -> Result<(Served, Arc<LocalStore<Disk>>), Failu
                 None
             }
         });
-    Ok((Served { engine, settings, registered }, store))
+    let tools = flags::offered(&settings);
+    Ok((Served { engine, settings, tools, registered }, store))
 }
 
 fn record(transport: Transport, settings: &Settings) -> Option<ServerRecord> {

@@ -18,7 +18,7 @@ use workrail_store_fs::disk::Disk;
 
 use crate::outcome::Failure;
 use crate::settings::{self, Current};
-use crate::version;
+use crate::{flags, version};
 
 pub(crate) type LocalEngine = Engine<LocalStore<Disk>>;
 
@@ -66,6 +66,7 @@ fn opened(current: &Current, sources: Sources, store: LocalStore<Disk>) -> Opene
         workspace: default_workspace(),
         default_preferences: current.default_preferences(),
         token_encoding: current.settings.token_encoding(),
+        tools: flags::offered(&current.settings),
         producer: Producer {
             app_version: version::SHORT.to_owned(),
             applied_config_hash: Some(current.settings.hash()),

@@ -30,6 +30,7 @@ fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
         workspace: None,
         default_preferences: Arc::new(Preferences::default()),
         token_encoding: TokenEncoding::V2,
+        tools: workrail_model::tool::ToolSet::ALL,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },
     };
     let engine = Engine::new(Arc::clone(&store), around);

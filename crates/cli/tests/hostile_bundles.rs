@@ -37,6 +37,7 @@ fn open(root: &Path, seed: u64) -> TestEngine {
         workspace: None,
         default_preferences: Arc::new(Preferences::default()),
         token_encoding: TokenEncoding::V2,
+        tools: workrail_model::tool::ToolSet::ALL,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },
     };
     Engine::new(Arc::new(store), around)

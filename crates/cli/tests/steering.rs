@@ -227,6 +227,56 @@ fn the_environment_chooses_mode_tokens_and_tools() {
 }
 
 #[test]
+fn tools_that_are_switched_off_are_named_nowhere() {
+    let home = home();
+    let mut whole = home.client();
+    let open = start(&mut whole);
+    let without = |names: &[&str], said: &str| {
+        for name in names {
+            assert!(!said.contains(name), "{name}: {said}");
+        }
+    };
+
+    let off = ["checkpoint_workflow", "resume_session", "start_session", "checkpointToken"];
+    let fewer = home.with("WORKRAIL_ENABLE_CHECKPOINT", "off").with("WORKRAIL_ENABLE_RESUME", "off");
+    let mut client = fewer.client();
+    let started = start(&mut client);
+    let blocked = next(&mut client, &started);
+    let replies = [
+        client.call("list_workflows", json!({})),
+        client.call("inspect_workflow", json!({ "workflowId": "team.gated" })),
+        client.call("continue_workflow", json!({ "stateToken": started.string("stateToken") })),
+        client.call("continue_workflow", json!({ "ackToken": "ack.v2.no-such.thing" })),
+        client.call("continue_workflow", json!({})),
+        client.call("read_run", json!({ "run": label(&started) })),
+        client.call("read_run", json!({ "run": "no-such" })),
+        client.call("start_workflow", json!({ "workflowId": "team.gatd" })),
+    ];
+    for reply in replies.iter().chain([&started, &blocked]) {
+        without(&off, &reply.text);
+        without(&off, &reply.structured.to_string());
+    }
+    without(&off, client.initialized()["result"]["instructions"].as_str().unwrap());
+
+    let off = ["start_workflow", "continue_workflow", "checkpoint_workflow", "start_session"];
+    let mut client = home.with("WORKRAIL_ENABLE_V2_TOOLS", "false").client();
+    let replies = [
+        client.call("list_workflows", json!({})),
+        client.call("list_workflows", json!({ "query": "gated" })),
+        client.call("inspect_workflow", json!({ "workflowId": "team.gated", "mode": "preview" })),
+        client.call("inspect_workflow", json!({ "workflowId": "team.gatd" })),
+        client.call("resume_session", json!({ "query": "gated" })),
+        client.call("resume_session", json!({ "run": label(&open) })),
+        client.call("read_run", json!({ "run": label(&open) })),
+    ];
+    for reply in &replies {
+        without(&off, &reply.text);
+        without(&off, &reply.structured.to_string());
+    }
+    without(&off, client.initialized()["result"]["instructions"].as_str().unwrap());
+}
+
+#[test]
 fn a_server_does_not_start_with_a_wrong_word_in_the_environment() {
     let home = home();
     let started = home.run_with(&["mcp"], &[("WORKRAIL_DEFAULT_MODE", "fast")]);

@@ -33,12 +33,40 @@ pub(crate) fn assessments(workflow: &CompiledWorkflow, step: &CompiledStep) -> V
 /// The artifact of a contract. A probe names the capability that it probes.
 pub(crate) fn artifact(step: &CompiledStep, contract: &CompiledContract) -> Value {
     let mut value = of_schema(&contract.schema);
+    if let Some(members) = value.as_object_mut() {
+        members.extend(named_fields(step, &contract.schema));
+    }
     if let StepKind::CapabilityProbe { capability, .. } = &step.kind
         && let Some(members) = value.as_object_mut()
     {
         members.insert("capability".to_owned(), Value::from(capability_name(*capability)));
     }
     value
+}
+
+/// Optional texts that the step's own words ask for.
+fn named_fields<'a>(
+    step: &CompiledStep,
+    schema: &'a Value,
+) -> impl Iterator<Item = (String, Value)> + use<'a> {
+    let required = schema["required"].as_array();
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|own| own == name));
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let named: Vec<(&String, &Value)> = fields
+        .filter(|(name, field)| field["type"] == "string" && !is_required(name) && mentions(step, name))
+        .collect();
+    named.into_iter().map(|(name, field)| (name.clone(), at_depth(field, 1)))
+}
+
+/// Whether the step's own words name a key or a field.
+pub(crate) fn mentions(step: &CompiledStep, name: &str) -> bool {
+    let in_text = |text: &str| {
+        text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))).any(|word| {
+            let word = word.trim_end_matches('.');
+            word == name || word.strip_prefix("context.") == Some(name)
+        })
+    };
+    in_text(&step.prompt) || step.guidance.iter().any(|line| in_text(line))
 }
 
 pub(crate) fn assessment(definition: &AssessmentDefinition, with_id: bool) -> Value {

@@ -58,6 +58,7 @@ impl<S: Store> Engine<S> {
             let snapshot = content.snapshot(node.snapshot_ref)?;
             let workflow = content.workflow(at.workflow)?;
             let wish = self.store.wished_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
+            let drift = facts.run(at.run).and_then(|run| reading.drift_warning(run, workspace.as_ref()));
             let decision = advance(Advance {
                 facts,
                 node: at.node,
@@ -68,7 +69,10 @@ impl<S: Store> Engine<S> {
                 kept: self.kept(facts, at.node, attempt),
                 preferences: wish,
                 observed: &observed,
-                snapshots: &content,
+                workflow_changed: drift.is_some(),
+                notices: drift.filter(|_| !reading.drift_was_told(facts, at.node)).into_iter().collect(),
+                material: &content,
+                tools: self.around.tools,
                 minting: self.minting()?,
             })
             .map_err(|cause| error::decide(&cause))?;

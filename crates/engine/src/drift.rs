@@ -5,6 +5,9 @@
 
 use workrail_core::project::{RunState, SessionState};
 use workrail_core::report::Report;
+use workrail_model::id::NodeId;
+use workrail_model::reply::{Warning, WarningCode};
+use workrail_model::strict_json;
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::gate::Reading;
@@ -14,6 +17,25 @@ pub(crate) const SOURCE_CHANGED: &str = "The workflow's file has changed since t
                                          version it was started with.";
 
 impl Reading<'_> {
+    /// The warning that the file of a run's workflow has changed, if it has.
+    pub(crate) fn drift_warning(&self, run: &RunState, workspace: Option<&WorkspacePath>) -> Option<Warning> {
+        let has_drifted = self.has_drifted(run, workspace);
+        let message = || SOURCE_CHANGED.to_owned();
+        has_drifted.then(|| Warning { code: WarningCode::PinnedWorkflowDiffers, message: message() })
+    }
+
+    /// Whether the reply that led to this node told of the change: the reply to an advance does not repeat it.
+    pub(crate) fn drift_was_told(&self, facts: &SessionState, node: NodeId) -> bool {
+        let told = || {
+            let at = facts.node(node)?;
+            let attempt = at.edge.as_ref()?.attempt?;
+            let reply = facts.advance(at.parent?, attempt)?.reply_ref?;
+            let value = strict_json::parse(&self.content.store.blob(reply).ok()?).ok()?;
+            value.get("body")?.get("workflowChanged")?.as_bool()
+        };
+        told().unwrap_or(false)
+    }
+
     /// Whether the file that the workflow's id means now is another than the one that the run was started from. A run of
     /// which that is not recorded is not known to differ.
     pub(crate) fn has_drifted(&self, run: &RunState, workspace: Option<&WorkspacePath>) -> bool {

@@ -18,7 +18,7 @@ impl<S: Store> Engine<S> {
         request: InspectWorkflow,
     ) -> Result<WorkflowInspection, Box<ErrorEnvelope>> {
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
-        let workspace = self.workspace(request.workspace_path.as_deref())?;
+        let workspace = self.existing_workspace(request.workspace_path.as_deref())?;
         let entry = self.catalog.compiled(&id, workspace.as_ref())?;
         let declared = entry.workflow.references.iter();
         let references = declared.map(|own| self.reference(own, &entry, workspace.as_ref())).collect();
@@ -31,6 +31,7 @@ impl<S: Store> Engine<S> {
             suggested: entry.suggested.clone(),
             diagnostics: &entry.diagnostics,
             references,
+            tools: self.around.tools,
         };
         Ok(inspect(input, request.mode))
     }

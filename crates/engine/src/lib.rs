@@ -45,6 +45,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::resume::ResumeBody;
 use workrail_model::token::{TokenEncoding, TokenKind};
+use workrail_model::tool::ToolSet;
 use workrail_ports::archive::{SessionArchive, SessionImport};
 use workrail_ports::cache::{ProjectionCache, SessionIndex};
 use workrail_ports::content::ContentStore;
@@ -117,6 +118,8 @@ pub struct Environment {
     pub default_preferences: Arc<dyn DefaultPreferences>,
     /// Which token encoding agents see; both are always accepted.
     pub token_encoding: TokenEncoding,
+    /// Which tools agents can call; replies name no others.
+    pub tools: ToolSet,
     pub producer: Producer,
 }
 

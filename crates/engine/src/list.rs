@@ -14,7 +14,7 @@ const TAGS_MAX: usize = 20;
 impl<S: Store> Engine<S> {
     /// Every workflow and routine of the workspace, and every file that cannot be used.
     pub fn list_workflows(&self, request: ListWorkflows) -> Result<WorkflowList, Box<ErrorEnvelope>> {
-        let workspace = self.workspace(request.workspace_path.as_deref())?;
+        let workspace = self.existing_workspace(request.workspace_path.as_deref())?;
         let ListWorkflows { tags, query, .. } = request;
         if let Some(query) = query.as_ref().filter(|query| query.len() > QUERY_BYTES_MAX) {
             return Err(error::query("query", query.len(), QUERY_BYTES_MAX));
@@ -23,6 +23,6 @@ impl<S: Store> Engine<S> {
         if tags.len() > TAGS_MAX || tag_bytes > QUERY_BYTES_MAX {
             return Err(error::query("tags", tag_bytes, QUERY_BYTES_MAX));
         }
-        Ok(self.catalog.list(workspace.as_ref(), &Filter { tags, query }))
+        Ok(self.catalog.list(workspace.as_ref(), &Filter { tags, query }, self.around.tools))
     }
 }

@@ -84,7 +84,7 @@ impl Reading<'_> {
         Ok(format!(
             "{}\n\nTo read all notes and artifacts of a step, call read_run with its number or id, such as {}. To \
              search the run, send `query`; for the whole context, `context: true`.",
-            record.overview(),
+            record.overview(self.around.tools),
             example.arguments_text()
         ))
     }
@@ -116,11 +116,11 @@ impl Reading<'_> {
         if !is_last {
             return Ok(body);
         }
-        if let Some(tip) = facts.preferred_tip(run) {
+        if let Some(tip) = facts.preferred_tip(run).filter(|_| self.continues()) {
             let at = token::node_facts(facts, tip)?;
             let back = look_call(&self.signer.state(facts.session_id(), at), label);
             body.text.push_str(&format!(
-                "\n\nTo see the step at which the run is, call {} with:\n{}",
+                "\n\nTo see where the run is now, call {} with:\n{}",
                 back.tool,
                 back.arguments_text()
             ));

@@ -18,7 +18,6 @@ use workrail_model::snapshot::EngineState;
 use workrail_model::token::TokenKind;
 use workrail_ports::workspace::WorkspacePath;
 
-use crate::drift::SOURCE_CHANGED;
 use crate::gate::Reading;
 use crate::mint::fresh_attempt;
 use crate::request::{ContinueWorkflow, Echo};
@@ -60,6 +59,7 @@ impl Reading<'_> {
                 preferences: facts.preferences(at.node),
                 moment: ReplyMoment::Rehydrated,
                 long_text: LongText::Shorten,
+                tools: self.around.tools,
                 beside: self.beside(facts, at, &workflow, &context, workspace),
             })
             .map_err(|cause| error::step_text(&cause))?;
@@ -133,10 +133,7 @@ impl Reading<'_> {
             );
             warnings.push(Warning { code: WarningCode::PreferencesPending, message });
         }
-        if facts.run(at.run).is_some_and(|run| self.has_drifted(run, workspace)) {
-            let message = SOURCE_CHANGED.to_owned();
-            warnings.push(Warning { code: WarningCode::PinnedWorkflowDiffers, message });
-        }
+        warnings.extend(facts.run(at.run).and_then(|run| self.drift_warning(run, workspace)));
         warnings
     }
 

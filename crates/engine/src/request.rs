@@ -42,7 +42,7 @@ pub struct InspectWorkflow {
 pub struct StartWorkflow {
     /// As `list_workflows` shows it, such as `wr.small_change`.
     pub workflow_id: String,
-    /// The work in a few words; by them it is found again.
+    /// The request in a few words; a new chat finds the run by it.
     #[serde(default)]
     #[schemars(with = "String")]
     pub goal: Option<String>,
@@ -82,7 +82,7 @@ pub struct ContinueWorkflow {
     #[serde(default)]
     #[schemars(with = "String")]
     pub state_token: Option<String>,
-    /// Another name for whichever one of them you send.
+    /// Accepted in place of `ackToken` or `stateToken`.
     #[serde(default)]
     #[schemars(with = "String")]
     pub continue_token: Option<String>,

@@ -14,6 +14,7 @@ use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
+use workrail_model::preferences::RunStatus;
 use workrail_model::reply::{NextCall, OpenTip, replace_state_marks, without_marks};
 use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
 use workrail_model::text::truncate_with_marker;
@@ -103,7 +104,7 @@ impl Reading<'_> {
             return Err(self.not_offered(&query, request)?);
         }
         let next_call = candidates.first().and_then(|first| first.next_call.clone());
-        let text = text(&candidates, query.has_words(), searched_runs, unhealthy_sessions);
+        let text = text(&candidates, self.continues(), query.has_words(), searched_runs, unhealthy_sessions);
         Ok((
             ResumeBody { text, candidates, searched_runs, unhealthy_sessions, next_call, step: None },
             clarity,
@@ -277,13 +278,24 @@ impl Reading<'_> {
             }
             call
         };
-        OpenTip { next_call: tip.next_call.filter(|_| has_keys).map(sign), ..tip }
+        OpenTip { next_call: tip.next_call.filter(|_| has_keys && self.continues()).map(sign), ..tip }
     }
 
     /// The call that shows the tip of a run; none where no token can be signed.
     fn tip_call(&self, facts: &SessionState, place: &RunPlace) -> Option<NextCall> {
         let token = || self.signer.state(facts.session_id(), tip_of(place));
+        if !self.continues() {
+            return Some(NextCall::new(
+                ToolName::ReadRun,
+                [("run", Value::from(RunLabel::of(place.run).to_string()))],
+            ));
+        }
         self.signer.has_keys().then(|| look_call(&token(), RunLabel::of(place.run)))
+    }
+
+    /// Whether agents of this server can continue a run; without that they can read it.
+    pub(crate) fn continues(&self) -> bool {
+        self.around.tools.offers(ToolName::ContinueWorkflow)
     }
 }
 
@@ -292,19 +304,25 @@ fn is_about_content(code: ErrorCode) -> bool {
     [ErrorCode::StoreContentDamaged, ErrorCode::StoreIo, ErrorCode::StoreBusy].contains(&code)
 }
 
-const ONE: &str = "it with the call below. That call changes nothing.";
-
-fn text(candidates: &[Candidate], has_words: bool, searched: u64, unhealthy: u64) -> String {
+fn text(candidates: &[Candidate], continues: bool, has_words: bool, searched: u64, unhealthy: u64) -> String {
     let nothing_fits = candidates.iter().all(|found| found.why_matched == [MatchReason::RecencyFallback]);
-    let how = "Continue the one you mean with the call below it. That call changes nothing.";
+    let is_open =
+        |found: &Candidate| matches!(found.status, Some(RunStatus::InProgress | RunStatus::Blocked) | None);
+    let verb = match continues {
+        true if candidates.iter().any(is_open) => "Continue",
+        true => "Look at",
+        false => "Read",
+    };
+    let how = format!("{verb} the one you mean with the call below it. That call changes nothing.");
+    let one = "it with the call below. That call changes nothing.";
     let mut text = match candidates {
         [] => "No run can be resumed in this data directory. Start one: list_workflows shows what there is."
             .to_owned(),
         _ if has_words && nothing_fits => {
             format!("Nothing recorded matches these words. The latest runs, of {searched}: {how}")
         }
-        [only] if only.run_id.is_none() => format!("One session found. Read {ONE}"),
-        [_] => format!("One run found. Continue {ONE}"),
+        [only] if only.run_id.is_none() => format!("One session found. Read {one}"),
+        [_] => format!("One run found. {verb} {one}"),
         several => format!("{} of {searched} runs, the most likely first. {how}", several.len()),
     };
     for (position, candidate) in candidates.iter().enumerate() {

@@ -20,7 +20,7 @@ const GOAL_BYTES_MAX: usize = 120;
 impl Reading<'_> {
     /// The same answer with the first candidate's step in it. Where the step cannot be shown, the answer stays as it is.
     pub(crate) fn with_step(&self, body: ResumeBody, workspace: Option<&WorkspacePath>) -> ResumeBody {
-        let shown = self.step_of(&body, workspace);
+        let shown = self.continues().then(|| self.step_of(&body, workspace)).flatten();
         shown.map_or(body.clone(), |(text, step)| ResumeBody { text, step: Some(step), ..body })
     }
 

@@ -76,7 +76,7 @@ impl<S: Store> Engine<S> {
         if let Some(keyed) = &keyed {
             self.refuse_key_of_another_session(&home, keyed)?;
         }
-        let workspace = self.workspace(request.workspace_path.as_deref())?;
+        let workspace = self.existing_workspace(request.workspace_path.as_deref())?;
         let prepared = self.prepared(&id, &request, workspace.as_ref(), &home, keyed.as_ref())?;
         let label = RunLabel::of(prepared.run).to_string();
         let recorded = self.record_start(&home, &prepared, keyed.as_ref());
@@ -331,6 +331,7 @@ impl<S: Store> Engine<S> {
             other_runs: self.reading().other_runs(facts, prepared.run),
             notices: prepared.notices.clone(),
             repeatable: keyed.map(|keyed| keyed.request_digest),
+            tools: self.around.tools,
             minting: self.minting()?,
         })
         .map_err(|cause| error::decide(&cause))

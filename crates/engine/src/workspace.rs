@@ -28,6 +28,20 @@ impl<S: Store> Engine<S> {
         }
     }
 
+    /// The same for calls that depend on what is in the folder: a misspelled one would silently offer nothing.
+    pub(crate) fn existing_workspace(
+        &self,
+        named: Option<&str>,
+    ) -> Result<Option<WorkspacePath>, Box<ErrorEnvelope>> {
+        let workspace = self.workspace(named)?;
+        match (named, &workspace) {
+            (Some(_), Some(path)) if !self.around.observer.is_folder(path) => {
+                Err(error::no_such_workspace(path, self.around.workspace.as_ref()))
+            }
+            (Some(_) | None, _) => Ok(workspace),
+        }
+    }
+
     pub(crate) fn remember_workspace(&self, session: SessionId, workspace: Option<WorkspacePath>) {
         let Some(workspace) = workspace else { return };
         let mut known = self.workspaces.by_session.lock().unwrap_or_else(PoisonError::into_inner);

@@ -48,6 +48,10 @@ fn choose(claimed: Option<&str>, here: Option<&Utf8Path>) -> Option<WorkspacePat
 pub struct GitObserver;
 
 impl WorkspaceObserver for GitObserver {
+    fn is_folder(&self, workspace: &WorkspacePath) -> bool {
+        Utf8Path::new(workspace.as_str()).is_dir()
+    }
+
     fn observe(&self, workspace: &WorkspacePath) -> Observed {
         let Some(repository) = Repository::find(Utf8Path::new(workspace.as_str())) else {
             return Observed::default();

@@ -77,8 +77,15 @@ pub(crate) fn run(
     });
     match answered {
         Ok(reply) => shown(reply),
-        Err(error) => failed(&error),
+        Err(error) => failed(&leading_on(execution, error)),
     }
+}
+
+/// The error with a call that this server takes (G70).
+fn leading_on(execution: &dyn Execution, mut error: Box<ErrorEnvelope>) -> Box<ErrorEnvelope> {
+    error.next_call =
+        error.next_call.take().and_then(|call| next_call::offered(call, |tool| execution.offers(tool)));
+    error
 }
 
 fn answer(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Value>) -> Answer {
@@ -195,7 +202,7 @@ pub(crate) fn crashed() -> CallToolResult {
         message: "The call failed inside WorkRail. The server keeps running and the store is intact."
             .to_owned(),
         retry: Retry::RetryableImmediate,
-        suggestion: "Repeat a call that has a token once, with the same tokens. After a start, call resume_session first: the run may \
+        suggestion: "Repeat a call that has a token once, with the same tokens. After a start, look for the run first: it may \
                      exist."
             .to_owned(),
         suggestion_for_people: None,

@@ -34,13 +34,33 @@ const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 /// and a server that was updated is noticed the same day.
 const UNCHANGING_TTL_MS: u64 = 60 * 60 * 1000;
 
-const INSTRUCTIONS: &str = "WorkRail gives you a workflow one step at a time and keeps everything you do. \
-Find one with list_workflows, call start_workflow, do exactly the step you are shown, then call continue_workflow \
-as the end of the reply shows, with notes on what you did in that step. Do not guess later steps: they exist only once they \
-are returned. Copy tokens, `run` and `stepId` exactly; they belong to the run whose name stands at the top of the \
-reply, and several runs may be open at once. Save long work inside a step with checkpoint_workflow. If you lost \
-your place, call continue_workflow with the stateToken alone: it returns the pending step and changes nothing. In a \
-new chat, find the work again with resume_session. Every error ends with the call that leads on.";
+/// How to work with the tools that are switched on.
+fn instructions(offers: impl Fn(ToolName) -> bool) -> String {
+    if !offers(ToolName::ContinueWorkflow) {
+        return "WorkRail gives agents a workflow one step at a time and keeps everything they do. This server only \
+                reads: list_workflows and inspect_workflow show workflows, read_run shows what is recorded of a run."
+            .to_owned();
+    }
+    let mut text = "WorkRail gives you a workflow one step at a time and keeps everything you do. Find one with \
+                    list_workflows, call start_workflow, do exactly the step you are shown, then call \
+                    continue_workflow as the end of the reply shows, with notes on what you did in that step. Do not \
+                    guess later steps: they exist only once they are returned. Copy tokens, `run` and `stepId` \
+                    exactly; they belong to the run named at the top of the reply, and several runs may be open at \
+                    once."
+        .to_owned();
+    if offers(ToolName::CheckpointWorkflow) {
+        text.push_str(" Save long work inside a step with checkpoint_workflow.");
+    }
+    text.push_str(
+        " If you lost your place, call continue_workflow with the stateToken alone: it returns the pending step and \
+         changes nothing.",
+    );
+    if offers(ToolName::ResumeSession) {
+        text.push_str(" In a new chat, find the work again with resume_session.");
+    }
+    text.push_str(" Every error ends with the call that leads on.");
+    text
+}
 
 /// What the transport found: our own sets it on the call, the SDK's hands on what is known of the HTTP request.
 fn ambiguity(context: &RequestContext<RoleServer>) -> Option<&Ambiguity> {
@@ -166,7 +186,8 @@ impl ServerHandler for Server {
         if self.has_resources() {
             capabilities.resources = Some(ResourcesCapability::default());
         }
-        let mut info = ServerConfig::new(capabilities).with_instructions(INSTRUCTIONS);
+        let mut info = ServerConfig::new(capabilities)
+            .with_instructions(instructions(|tool| self.execution.offers(tool)));
         info.server_info = Implementation::new(NAME, VERSION);
         info
     }

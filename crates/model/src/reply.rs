@@ -427,6 +427,9 @@ pub struct ReplyBody {
     pub children: Vec<ChildResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_to: Option<ReturnTo>,
+    /// The workflow's file has changed since the run was started; said in words once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub workflow_changed: bool,
     /// Present after the same ack came with other words: records them on a branch of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_ack_token: Option<String>,

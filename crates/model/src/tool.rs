@@ -50,6 +50,29 @@ impl ToolName {
     }
 }
 
+/// The tools that a server offers; replies name no others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolSet(u16);
+
+impl ToolSet {
+    /// Every tool.
+    pub const ALL: Self = Self(u16::MAX);
+
+    /// The tools that pass the test.
+    pub fn of(mut offers: impl FnMut(ToolName) -> bool) -> Self {
+        let offered = ToolName::ALL.into_iter().filter(|tool| offers(*tool));
+        Self(offered.fold(0, |set, tool| set | Self::bit(tool)))
+    }
+
+    pub fn offers(self, tool: ToolName) -> bool {
+        self.0 & Self::bit(tool) != 0
+    }
+
+    fn bit(tool: ToolName) -> u16 {
+        1 << (tool as u16)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +84,14 @@ mod tests {
             assert_eq!(ToolName::parse(tool.as_str()), Some(tool));
         }
         assert_eq!(ToolName::parse("Start_Workflow"), None);
+    }
+
+    #[test]
+    fn a_set_offers_exactly_the_tools_it_was_made_of() {
+        let set = ToolSet::of(ToolName::is_read_only);
+        for tool in ToolName::ALL {
+            assert_eq!(set.offers(tool), tool.is_read_only(), "{tool}");
+            assert!(ToolSet::ALL.offers(tool), "{tool}");
+        }
     }
 }

@@ -64,6 +64,8 @@ pub struct Observed {
 /// Looks at a workspace. It runs on every advance, so it must take microseconds and never wait.
 pub trait WorkspaceObserver: Send + Sync {
     fn observe(&self, workspace: &WorkspacePath) -> Observed;
+    /// Whether there is such a folder.
+    fn is_folder(&self, workspace: &WorkspacePath) -> bool;
 }
 
 #[cfg(test)]

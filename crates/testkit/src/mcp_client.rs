@@ -18,6 +18,7 @@ pub struct McpClient {
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     next_id: u64,
+    initialized: Value,
 }
 
 /// The result of one tool call.
@@ -37,7 +38,7 @@ impl McpClient {
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        let mut client = Self { child, stdin, stdout, next_id: 0 };
+        let mut client = Self { child, stdin, stdout, next_id: 0, initialized: Value::Null };
         match client.handshake() {
             Ok(()) => Ok(client),
             Err(error) => Err(format!("{error}: {}", client.end().1)),
@@ -49,7 +50,8 @@ impl McpClient {
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": { "name": "testkit", "version": "0" },
         });
-        self.try_exchange("initialize", info)?;
+        let answered = self.try_exchange("initialize", info)?;
+        self.initialized = serde_json::from_str(&answered).map_err(|error| error.to_string())?;
         self.try_send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
     }
 
@@ -60,6 +62,11 @@ impl McpClient {
     fn try_send(&mut self, message: &Value) -> Result<(), String> {
         let stdin = self.stdin.as_mut().expect("stdin is open");
         writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(|error| error.to_string())
+    }
+
+    /// What the server answered to the handshake.
+    pub fn initialized(&self) -> &Value {
+        &self.initialized
     }
 
     /// Sends a request and returns the whole response.

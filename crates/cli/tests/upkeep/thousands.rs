@@ -141,6 +141,7 @@ fn engine(data: &Path, clock: Box<dyn Clock>, seed: u64) -> Engine<LocalStore<Un
         workspace: None,
         default_preferences: Arc::new(Preferences::default()),
         token_encoding: TokenEncoding::V2,
+        tools: workrail_model::tool::ToolSet::ALL,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },
     };
     Engine::new(Arc::new(store), around)

@@ -40,12 +40,14 @@ const ISSUES_MAX: usize = 8;
 /// What is wrong with a value under a schema, in words; empty when nothing is.
 pub fn issues(schema: &Value, value: &Value) -> Vec<String> {
     match jsonschema::options().should_validate_formats(true).build(schema) {
-        Ok(validator) => validator.iter_errors(value).take(ISSUES_MAX).map(|error| said(&error)).collect(),
+        Ok(validator) => {
+            validator.iter_errors(value).take(ISSUES_MAX).map(|error| said(schema, &error)).collect()
+        }
         Err(error) => vec![format!("the schema itself cannot be used: {error}")],
     }
 }
 
-fn said(error: &jsonschema::ValidationError<'_>) -> String {
+fn said(schema: &Value, error: &jsonschema::ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
     let place = if path.is_empty() { String::new() } else { format!("`{}`: ", dotted(&path)) };
     let kind = error.kind();
@@ -53,7 +55,11 @@ fn said(error: &jsonschema::ValidationError<'_>) -> String {
         format!("the field `{}` is missing", property.as_str().unwrap_or("?"))
     } else if let ValidationErrorKind::AdditionalProperties { unexpected } = kind {
         let names: Vec<String> = unexpected.iter().map(|name| format!("`{name}`")).collect();
-        format!("unknown field {}", names.join(", "))
+        let unknown = format!("unknown field {}", names.join(", "));
+        match fields_beside(schema, error.schema_path().as_str()) {
+            Some(known) => format!("{unknown}; the fields are {known}"),
+            None => unknown,
+        }
     } else if let ValidationErrorKind::Enum { options } = kind {
         let allowed: Vec<String> = options.as_array().into_iter().flatten().map(Value::to_string).collect();
         format!("must be one of {}, not {}", allowed.join(", "), short(error.instance()))
@@ -64,6 +70,14 @@ fn said(error: &jsonschema::ValidationError<'_>) -> String {
         error.masked_with(short(error.instance())).to_string()
     };
     format!("{place}{what}")
+}
+
+/// The fields of the object whose keyword is at this place of a schema.
+fn fields_beside(schema: &Value, keyword: &str) -> Option<String> {
+    let (object, _) = keyword.rsplit_once('/')?;
+    let fields = schema.pointer(object)?.get("properties")?.as_object()?;
+    let names: Vec<String> = fields.keys().map(|name| format!("`{name}`")).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// `/findings/0/severity` as `findings[0].severity`.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::blocker::{BlockerCode, BlockerPointer, BlockerReport};
 use workrail_model::capability::{Capability, EnforcementGrade};
-use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::compiled::{CompiledStep, CompiledWorkflow};
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef};
 use workrail_model::event::{
     AdvanceIntent, AdvanceOutcome, AdvanceRecorded, Context, ContextSet, ContextSource,
@@ -18,21 +18,24 @@ use workrail_model::id::{AttemptId, GapId, NodeId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{Autonomy, PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::reason::Reason;
-use workrail_model::reply::{StoredReply, state_mark_of};
+use workrail_model::reply::{ChildResult, StoredReply, Warning, state_mark_of};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
+use workrail_model::tool::ToolSet;
 
 use super::draft::Draft;
-use super::kept::{self, Kept};
+use super::kept::{self, EarlierNotes, Kept};
 use super::observe::{self, Observed};
 use super::outputs::{self, Outputs};
 use super::request::AdvanceRequest;
-use super::{DecideError, Minting, disclose, facts};
+use super::{DecideError, Minting, disclose, facts, fit};
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
 use crate::label::RunLabel;
 use crate::project::{AdvanceRecord, NodeState, SessionState};
 use crate::reason::{Outcome, TRIES_BEFORE_GAP, gap_closer, on_advance};
-use crate::reply::recovery::{self, Reader, Recovering, Snapshots};
+use crate::reply::children::finished_inside;
+use crate::reply::recovery::{self, Reader, Recovering};
 use crate::reply::{LongText, OpenGap, ReplyInput, ReplyMoment, StepExtras};
+use crate::report::Material;
 use crate::{derive, reply};
 
 /// An ack to be decided.
@@ -50,7 +53,13 @@ pub struct Advance<'a> {
     pub preferences: Option<Preferences>,
     /// The workspace as it is now; only what changed is recorded.
     pub observed: &'a [Observed],
-    pub snapshots: &'a dyn Snapshots,
+    /// What the reply says beside what follows from the session.
+    pub notices: Vec<Warning>,
+    /// The workflow's file is not the one that the run was started from.
+    pub workflow_changed: bool,
+    pub material: &'a dyn Material,
+    /// What the server offers.
+    pub tools: ToolSet,
     pub minting: Minting,
 }
 
@@ -89,13 +98,19 @@ pub fn advance(command: Advance<'_>) -> Result<Decision, DecideError> {
         return Ok(replay);
     }
     let digest = command.request.digest()?;
-    let case = Case::open(command, digest)?;
+    let (request, adjusted) = fit::fitted(command.request, pending_step(&command))?;
+    let notices = adjusted.into_iter().chain(command.notices.iter().cloned()).collect();
+    let case = Case::open(Advance { request: &request, notices, ..command }, digest)?;
     let (check, verdict) = case.judge()?;
     let decided = match verdict {
         AttemptResult::Blocked { blockers } => case.block(blockers, &check)?,
         AttemptResult::Advanced { selection, passed_over } => case.advance(selection, passed_over, &check)?,
     };
     Ok(Decision::Append(Box::new(decided)))
+}
+
+fn pending_step<'a>(command: &Advance<'a>) -> Option<&'a CompiledStep> {
+    command.workflow.step(&command.snapshot.state().pending_step()?.step_id)
 }
 
 /// What the attempt delivers together with its retry chain; its context is what they sent.
@@ -112,7 +127,9 @@ fn delivered(
         interpret::is_at_fault(workflow, pending, artifact)
             || disclose::names_no_open_gap(facts, node.run_id, artifact)
     };
-    Ok(kept::delivered(request, &command.kept, Context::new(sent)?, at_fault))
+    let refused = retried.first().and_then(|attempt| facts.advance(command.node, *attempt));
+    let earlier = refused.map_or(EarlierNotes::Kept, EarlierNotes::of);
+    Ok(kept::delivered(request, &command.kept, earlier, Context::new(sent)?, at_fault))
 }
 
 /// Names what the attempt would submit, so that a decision can be recorded about exactly that.
@@ -120,7 +137,16 @@ pub(crate) fn submitted(command: &Advance<'_>) -> Result<Sha256, DecideError> {
     let node = command.facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
     let pending = command.snapshot.state().pending_step().ok_or(DecideError::NothingPending)?;
     let retried = command.facts.retry_chain(command.node, command.attempt);
-    kept::submitted(&delivered(command, node, pending, &retried)?)
+    let (request, _) = fit::fitted(command.request, pending_step(command))?;
+    let Advance { kept, notices, minting, .. } = command;
+    let command = Advance {
+        request: &request,
+        kept: kept.clone(),
+        notices: notices.clone(),
+        minting: minting.clone(),
+        ..*command
+    };
+    kept::submitted(&delivered(&command, node, pending, &retried)?)
 }
 
 /// Whether a person's decision on what was submitted is all that is missing.
@@ -151,7 +177,7 @@ pub(super) struct Case<'a> {
     pub(super) pending: &'a PendingStep,
     /// Where the new events go.
     next: EventIndex,
-    retried: Vec<AttemptId>,
+    pub(super) retried: Vec<AttemptId>,
     /// The context that this call leads to, its retry chain included.
     pub(super) context: Context,
     /// What was sent now and what the retry chain sent before; its context is what they sent, not what they lead to.
@@ -347,13 +373,14 @@ impl<'a> Case<'a> {
             preferences: self.preferences,
             moment,
             long_text,
+            tools: self.command.tools,
             beside,
         })?)
     }
 
     fn recovering(&self) -> Recovering<'_> {
-        let Advance { facts, workflow, snapshots, .. } = self.command;
-        Recovering { facts, workflow, context: &self.context, snapshots, reader: Reader::Agent }
+        let Advance { facts, workflow, material, .. } = self.command;
+        Recovering { facts, workflow, context: &self.context, snapshots: material, reader: Reader::Agent }
     }
 
     /// Records the refusal, keeps what was sent for the retry, and moves nowhere.
@@ -367,7 +394,13 @@ impl<'a> Case<'a> {
         // sent again, smaller.
         let long_text =
             if self.command.request.context.is_empty() { LongText::Shorten } else { LongText::Refuse };
-        let body = self.reply(state, moment, long_text, StepExtras { way_out, ..StepExtras::default() })?;
+        let first = self.retried.is_empty();
+        let beside = StepExtras {
+            way_out,
+            children: if first { self.children() } else { Vec::new() },
+            ..StepExtras::default()
+        };
+        let body = self.reply(state, moment, long_text, beside)?;
         let stored = Attachment::blob(body.to_canonical()?);
         let mut draft = self.draft();
         self.push_outputs(&mut draft)?;
@@ -488,6 +521,11 @@ impl<'a> Case<'a> {
         if first_try == original { EdgeCauseKind::NonTipAdvance } else { EdgeCauseKind::IntentionalFork }
     }
 
+    /// What finished runs inside this step brought back: their parent's next reply has it (G37).
+    fn children(&self) -> Vec<ChildResult> {
+        finished_inside(self.command.facts, self.node.node_id, self.command.material)
+    }
+
     /// What the reply to an advance says beside the next step.
     fn beside(&self, state: &EngineState, gaps: &[GapRecorded], check: &OutputCheck) -> StepExtras {
         let (facts, node) = (self.command.facts, self.node.node_id);
@@ -506,10 +544,14 @@ impl<'a> Case<'a> {
         let open_gaps = open.chain(new).collect();
         // What this very advance adds is among the warnings.
         let disclosed = disclose::disclosed(facts, self.node.run_id).map(str::to_owned).collect();
+        let mut warnings = disclose::warnings(self.preferences.risk_policy, gaps);
+        warnings.extend(self.command.notices.iter().cloned());
         StepExtras {
             open_gaps: if state.is_complete() { open_gaps } else { Vec::new() },
             disclosed: if state.is_complete() { disclosed } else { Vec::new() },
-            warnings: disclose::warnings(self.preferences.risk_policy, gaps),
+            warnings,
+            workflow_changed: self.command.workflow_changed,
+            children: self.children(),
             step_context: disclose::step_context(check),
             branches: if forks { self.recovering().branches(node) } else { Vec::new() },
             downstream: forks.then(|| self.recovering().downstream(node)).flatten(),

@@ -9,6 +9,7 @@ use workrail_model::gap::Resolution;
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::snapshot::ExecutionSnapshot;
+use workrail_model::tool::ToolSet;
 
 use super::advance::Decided;
 use super::draft::Draft;
@@ -76,6 +77,8 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
         preferences: facts.preferences(node),
         moment: ReplyMoment::Checkpointed,
         long_text: LongText::Shorten,
+        // A server that takes checkpoints offers them.
+        tools: ToolSet::ALL,
         beside: StepExtras {
             return_to: disclose::return_to(facts, at.run_id, snapshot.state()),
             open_gaps: if snapshot.state().is_complete() { open_gaps.collect() } else { Vec::new() },

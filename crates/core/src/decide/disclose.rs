@@ -1,8 +1,10 @@
 //! What the reply to an advance discloses beside the next step: warnings, facts, the way back.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
-use workrail_model::capability::CapabilityStatus;
+use workrail_model::capability::{Capability, CapabilityStatus};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{EdgeCauseKind, GapRecorded, TraceEntry, TraceKind};
 use workrail_model::gap::{Resolution, Severity};
@@ -25,16 +27,15 @@ use crate::reason::{GapCloser, exceeds_recommendation, gap_closer, warns};
 use crate::reply::{OpenGap, look_call};
 
 /// Preferred capabilities that this attempt found missing, each with what to record about it.
-pub(super) fn degraded<'a>(
-    workflow: &'a CompiledWorkflow,
-    check: &'a OutputCheck,
-) -> impl Iterator<Item = (&'static str, String)> + 'a {
-    let missing = check.capabilities.iter().filter(|fact| {
-        fact.status == CapabilityStatus::Unavailable
-            && workflow.capabilities.preferred.contains(&fact.capability)
-    });
-    missing.map(|fact| {
-        let name = capability_name(fact.capability);
+pub(super) fn degraded(
+    workflow: &CompiledWorkflow,
+    statuses: &BTreeMap<Capability, CapabilityStatus>,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let preferred = workflow.capabilities.preferred.iter().copied();
+    let missing =
+        preferred.filter(|capability| statuses.get(capability) == Some(&CapabilityStatus::Unavailable));
+    missing.map(|capability| {
+        let name = capability_name(capability);
         (name, format!("`{name}` is preferred by this workflow but unavailable; the plainer path was taken."))
     })
 }

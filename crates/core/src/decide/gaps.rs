@@ -1,6 +1,9 @@
 //! What an advance discloses: what was passed over, what is only to be known, and what is delivered at last (G41).
 
+use std::collections::BTreeMap;
+
 use workrail_model::blocker::{Blocker, BlockerPointer};
+use workrail_model::capability::{Capability, CapabilityStatus};
 use workrail_model::event::GapRecorded;
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::limits::GAP_CAUSE_BYTES_MAX;
@@ -43,13 +46,26 @@ impl Case<'_> {
             let reason = Reason::Advisory(Advisory::PreferencesAboveRecommendation);
             gaps.push(self.gap(reason, "preferences", &summary));
         }
-        for (subject, summary) in disclose::degraded(workflow, check) {
+        for (subject, summary) in disclose::degraded(workflow, &self.reported_capabilities(check)) {
             gaps.push(self.gap(Reason::Advisory(Advisory::CapabilityDegraded), subject, &summary));
         }
         // What is open already stays one gap, however often it is met again.
         gaps.retain(|new| !self.open_gaps().any(|old| old.reason == new.reason && is_same_cause(old, new)));
         gaps.extend(self.resolutions(step, passed_over));
         gaps
+    }
+
+    /// What was reported of capabilities in this attempt and in the refused ones that it retries.
+    fn reported_capabilities(&self, check: &OutputCheck) -> BTreeMap<Capability, CapabilityStatus> {
+        let mut statuses = BTreeMap::new();
+        if !self.retried.is_empty() {
+            for capability in [Capability::Delegation, Capability::WebBrowsing] {
+                let recorded = self.command.facts.capability(self.node.node_id, capability);
+                statuses.extend(recorded.map(|state| (capability, state.status)));
+            }
+        }
+        statuses.extend(check.capabilities.iter().map(|fact| (fact.capability, fact.status)));
+        statuses
     }
 
     /// Gaps that the agent closes by name, and those whose cause is gone.

@@ -1,16 +1,18 @@
 //! A fix is a delta: what a refused attempt sent holds until it is sent again (G47).
 
 use serde_json::Value;
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::canonical::{canonical_digest, value_to_canonical};
 use workrail_model::digest::Sha256;
-use workrail_model::event::Context;
+use workrail_model::event::{AdvanceOutcome, Context};
 use workrail_model::id::{AttemptId, NodeId};
+use workrail_model::limits::NOTES_BYTES_MAX;
 
 use super::DecideError;
 use super::request::AdvanceRequest;
 use crate::contract::kind_of;
-use crate::interpret::says_nothing;
-use crate::project::SessionState;
+use crate::interpret::{CRITERIA_REF, says_nothing};
+use crate::project::{AdvanceRecord, SessionState};
 
 /// The notes and artifacts of the refused attempt that is tried again, read back from the store.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,21 +26,56 @@ pub fn retried(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Option
     facts.retry_chain(node, attempt).first().copied()
 }
 
+/// What becomes of the notes of a refused attempt when its retry sends notes, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EarlierNotes {
+    /// Nothing was wrong with them: the new ones are added to them.
+    Kept,
+    /// They were refused, or a person decides on the new ones alone.
+    Replaced,
+}
+
+impl EarlierNotes {
+    pub(super) fn of(refused: &AdvanceRecord) -> Self {
+        let AdvanceOutcome::Blocked { blockers } = &refused.outcome else { return Self::Kept };
+        let concerns_notes = |blocker: &Blocker| match (&blocker.code, &blocker.pointer) {
+            (BlockerCode::MissingRequiredNotes | BlockerCode::UserOnlyDependency, _) => true,
+            (_, BlockerPointer::OutputContract { contract_ref }) => contract_ref.as_str() == CRITERIA_REF,
+            (_, _) => false,
+        };
+        if blockers.blockers().iter().any(concerns_notes) { Self::Replaced } else { Self::Kept }
+    }
+}
+
+/// Both notes, the earlier first; only one where it holds the other.
+fn joined(old: &str, new: &str) -> String {
+    let both = format!("{}\n\n{new}", old.trim_end());
+    match () {
+        () if old.contains(new.trim()) => old.to_owned(),
+        () if new.contains(old.trim()) || both.len() > NOTES_BYTES_MAX => new.to_owned(),
+        () => both,
+    }
+}
+
 /// What the attempt delivers: what was sent now, over what was kept. An artifact that was itself at fault is not
 /// inherited: it is sent again, or it is gone.
 pub(super) fn delivered(
     request: &AdvanceRequest,
     kept: &Kept,
+    earlier: EarlierNotes,
     sent: Context,
     is_at_fault: impl Fn(&Value) -> bool,
 ) -> AdvanceRequest {
     // Words that say nothing never take the place of notes that do.
     let own = request.own_notes().filter(|notes| kept.notes.is_none() || !says_nothing(notes));
-    let notes = own.or(kept.notes.as_deref()).or(request.notes.as_deref());
+    let notes = match (own, kept.notes.as_deref(), earlier) {
+        (Some(new), Some(old), EarlierNotes::Kept) => Some(joined(old, new)),
+        (own, old, _) => own.or(old).or(request.notes.as_deref()).map(str::to_owned),
+    };
     let replaced = |old: &Value| request.artifacts.iter().any(|new| takes_place_of(new, old));
     let inherited = kept.artifacts.iter().filter(|old| !replaced(old) && !is_at_fault(old)).cloned();
     AdvanceRequest {
-        notes: notes.map(str::to_owned),
+        notes,
         // What is sent now comes first: the first artifact of a kind is the one that is judged.
         artifacts: request.artifacts.iter().cloned().chain(inherited).collect(),
         context: sent,

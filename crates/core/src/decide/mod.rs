@@ -8,6 +8,7 @@ pub mod checkpoint;
 pub mod disclose;
 mod draft;
 mod facts;
+mod fit;
 mod gaps;
 pub mod kept;
 pub mod observe;

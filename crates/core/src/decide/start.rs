@@ -15,6 +15,7 @@ use workrail_model::reason::{Advisory, Reason};
 use workrail_model::reply::{OtherRun, ReferenceInfo, StoredReply, Warning};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot};
 use workrail_model::text::BoundedText;
+use workrail_model::tool::ToolSet;
 
 use super::draft::Draft;
 use super::observe::{self, Observed};
@@ -50,6 +51,8 @@ pub struct Start<'a> {
     pub notices: Vec<Warning>,
     /// Names what was asked, when the caller may repeat the start: then the reply is recorded with it (G30).
     pub repeatable: Option<Sha256>,
+    /// What the server offers.
+    pub tools: ToolSet,
     pub minting: Minting,
 }
 
@@ -156,6 +159,7 @@ fn first_reply(
         preferences: command.preferences,
         moment: ReplyMoment::Started,
         long_text: LongText::Refuse,
+        tools: command.tools,
         beside: StepExtras {
             references: command.references.to_vec(),
             warnings,

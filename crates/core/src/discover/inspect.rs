@@ -11,9 +11,9 @@ use workrail_model::event::WorkflowSourceKind;
 use workrail_model::name::WorkflowId;
 use workrail_model::preferences::{Autonomy, RiskPolicy};
 use workrail_model::reply::NextCall;
-use workrail_model::tool::ToolName;
+use workrail_model::tool::{ToolName, ToolSet};
 
-use super::list::{legacy_text, source_word};
+use super::list::{GOAL_WANTED, legacy_text, source_word};
 use super::{counted, kind_of, one_line, outline, staleness, tags, within};
 use crate::compile::{Code, Diagnostics, Severity};
 
@@ -34,12 +34,15 @@ pub struct Inspected<'a> {
     /// Everything the compiler said; the errors are none.
     pub diagnostics: &'a Diagnostics,
     pub references: Vec<InspectedReference>,
+    /// What the server offers.
+    pub tools: ToolSet,
 }
 
 pub fn inspect(input: Inspected<'_>, mode: InspectMode) -> WorkflowInspection {
     let workflow = input.workflow;
     let warnings = warnings(&input);
     let arguments = Map::from_iter([("workflowId".to_owned(), Value::from(workflow.workflow_id.as_str()))]);
+    let starts = input.tools.offers(ToolName::StartWorkflow);
     let mut body = WorkflowInspection {
         text: String::new(),
         mode,
@@ -75,7 +78,7 @@ pub fn inspect(input: Inspected<'_>, mode: InspectMode) -> WorkflowInspection {
             InspectMode::Preview => outline::plan(workflow),
         },
         warnings,
-        next_call: Some(NextCall { tool: ToolName::StartWorkflow, arguments }),
+        next_call: starts.then_some(NextCall { tool: ToolName::StartWorkflow, arguments }),
     };
     body.text = text(&body);
     body
@@ -189,7 +192,9 @@ fn text(body: &WorkflowInspection) -> String {
     } else {
         text.push_str("\nThe plan: inspect_workflow with \"mode\":\"preview\".\n");
     }
-    text.push_str(&format!("Next: {call}"));
+    if body.next_call.is_some() {
+        text.push_str(&format!("Next: {call}. {GOAL_WANTED}"));
+    }
     text
 }
 
@@ -284,7 +289,7 @@ fn recommended(body: &WorkflowInspection) -> Option<String> {
         RiskPolicy::Aggressive => "risk policy aggressive",
     });
     let parts: Vec<&str> = autonomy.into_iter().chain(risk).collect();
-    (!parts.is_empty()).then(|| format!("Recommended at most: {}.", parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("Recommended limits: {}.", parts.join(", ")))
 }
 
 fn capabilities(list: &[workrail_model::capability::Capability]) -> String {

@@ -12,11 +12,15 @@ use workrail_model::discovery::{
 use workrail_model::event::WorkflowSourceKind;
 use workrail_model::name::WorkflowId;
 use workrail_model::reply::NextCall;
-use workrail_model::tool::ToolName;
+use workrail_model::tool::{ToolName, ToolSet};
 
 use super::{counted, kind_of, one_line, staleness, tags, within};
 use crate::compile::{Origin, suggested_id};
 use crate::search;
+
+/// Beside the call that starts a workflow: what an agent would leave out.
+pub(super) const GOAL_WANTED: &str =
+    "Add `goal`, the request in a few words: a new chat finds the run by it.";
 
 /// What unusable files may take of the text: the list itself comes first.
 const UNUSABLE_BYTES_MAX: usize = 2_600;
@@ -112,6 +116,7 @@ pub fn list(
     summaries: &[&Summary],
     mut unusable: Vec<UnusableFile>,
     filter: &Filter,
+    tools: ToolSet,
     is_taken: impl Fn(&str) -> bool,
 ) -> WorkflowList {
     let matched = matched(summaries, filter);
@@ -127,10 +132,13 @@ pub fn list(
         [only] => ("Start it", only.workflow_id.as_str()),
         _ => ("Start one", "ID"),
     };
-    let foot = format!(
-        "{start}: start_workflow {{\"workflowId\":\"{id}\"}}. See what it does first: inspect_workflow \
-         {{\"workflowId\":\"{id}\",\"mode\":\"preview\"}}.\n"
-    );
+    let preview = format!("inspect_workflow {{\"workflowId\":\"{id}\",\"mode\":\"preview\"}}.\n");
+    let foot = match tools.offers(ToolName::StartWorkflow) {
+        true => format!(
+            "{start}: start_workflow {{\"workflowId\":\"{id}\"}}. {GOAL_WANTED} See what it does first: {preview}"
+        ),
+        false => format!("See what it does: {preview}"),
+    };
     let body: usize = lines.iter().map(|line| line.len() + 1).sum();
     let is_grouped = head.len() + body + after.len() + foot.len() + 2 > DISCOVERY_TEXT_BYTES_MAX;
     let groups = if is_grouped { groups(&matched) } else { Vec::new() };
@@ -153,7 +161,7 @@ pub fn list(
         text.push('\n');
         text.push_str(&foot);
     }
-    let next_call = next_call(&workflows, &groups, filter);
+    let next_call = next_call(&workflows, &groups, filter, tools);
     let unusable_left_out = unusable.len().saturating_sub(LISTED_PROBLEMS_MAX);
     unusable.truncate(LISTED_PROBLEMS_MAX);
     WorkflowList {
@@ -346,7 +354,12 @@ fn group_line(group: &WorkflowGroup) -> String {
 }
 
 /// The one call that is surely next, when there is one.
-fn next_call(workflows: &[ListedWorkflow], groups: &[WorkflowGroup], filter: &Filter) -> Option<NextCall> {
+fn next_call(
+    workflows: &[ListedWorkflow],
+    groups: &[WorkflowGroup],
+    filter: &Filter,
+    tools: ToolSet,
+) -> Option<NextCall> {
     let (tool, arguments) = match (workflows, groups) {
         (_, [group, ..]) => (ToolName::ListWorkflows, arguments_of(group)),
         ([only], []) => (ToolName::StartWorkflow, json!({ "workflowId": only.workflow_id })),
@@ -354,5 +367,5 @@ fn next_call(workflows: &[ListedWorkflow], groups: &[WorkflowGroup], filter: &Fi
         (_, []) => return None,
     };
     let arguments: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();
-    Some(NextCall { tool, arguments })
+    tools.offers(tool).then_some(NextCall { tool, arguments })
 }

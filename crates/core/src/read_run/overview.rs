@@ -4,6 +4,7 @@ use serde_json::Value;
 use workrail_model::gap::Severity;
 use workrail_model::preferences::RunStatus;
 use workrail_model::reply::{state_mark_of, without_marks};
+use workrail_model::tool::{ToolName, ToolSet};
 
 use super::{RunRecord, gist, kind_of};
 use crate::label::RunLabel;
@@ -25,13 +26,13 @@ const LAST_STEPS_MAX: usize = 40;
 
 impl RunRecord<'_> {
     /// The run at a glance; bookmarks of other branches are marks that the caller signs.
-    pub fn overview(&self) -> String {
+    pub fn overview(&self, tools: ToolSet) -> String {
         // Recorded text never holds a mark; only the calls of other branches do.
         let mut sections = vec![without_marks(&self.heading())];
         sections.extend(self.session_notes().map(|text| without_marks(&text)));
         sections.extend(self.inner_runs().map(|text| without_marks(&text)));
         sections.extend(self.open_gaps().map(|text| without_marks(&text)));
-        sections.extend(self.other_tips());
+        sections.extend(self.other_tips(tools));
         sections.extend(self.context_at_a_glance().map(|text| without_marks(&text)));
         sections.push(without_marks(&self.steps()));
         sections.join("\n\n")
@@ -112,7 +113,7 @@ impl RunRecord<'_> {
     }
 
     /// Every open end of the run beside the one where it continues.
-    fn other_tips(&self) -> Option<String> {
+    fn other_tips(&self, tools: ToolSet) -> Option<String> {
         let others: Vec<&NodeState> = self
             .facts
             .leaves(self.run.run_id)
@@ -126,11 +127,12 @@ impl RunRecord<'_> {
         if others.len() > BRANCHES_MAX {
             lines.push(format!("- and {} more", others.len() - BRANCHES_MAX));
         }
-        Some(format!(
-            "## Other branches\nTo look at a branch, call continue_workflow with its arguments; to read what is recorded on \
-             it, call read_run with its stateToken as `run`:\n{}",
-            lines.join("\n")
-        ))
+        let read = "to read what is recorded on it, call read_run with its stateToken as `run`";
+        let how = match tools.offers(ToolName::ContinueWorkflow) {
+            true => format!("To look at a branch, call continue_workflow with its arguments; {read}:"),
+            false => format!("There are other ends; {read}:"),
+        };
+        Some(format!("## Other branches\n{how}\n{}", lines.join("\n")))
     }
 
     fn branch(&self, tip: &NodeState) -> String {
@@ -177,12 +179,13 @@ impl RunRecord<'_> {
             if left_out > 0 && (FIRST_STEPS_MAX..FIRST_STEPS_MAX + left_out).contains(&position) {
                 continue;
             }
-            lines.extend(self.step_line(position + 1, step));
+            let is_pending = position + 1 == path.len();
+            lines.extend(self.step_line(position + 1, step, is_pending));
         }
         format!("## Steps\n{}", lines.join("\n"))
     }
 
-    fn step_line(&self, number: usize, step: &PathStep<'_>) -> Option<String> {
+    fn step_line(&self, number: usize, step: &PathStep<'_>, is_pending: bool) -> Option<String> {
         let state = self.state(step.node);
         if state.as_ref().is_some_and(|state| state.is_complete()) {
             return None;
@@ -191,20 +194,18 @@ impl RunRecord<'_> {
             Some((step_id, title)) => (format!(" [{step_id}]"), title),
             None => (String::new(), "(cannot be read)".to_owned()),
         };
-        let is_pending = step.node.node_id == self.tip.node_id;
         let notes =
             step.outputs.iter().filter_map(|entry| self.whole_notes(&entry.output.payload)).next_back();
-        let told = match (notes, is_pending) {
-            (Some(notes), _) => gist(&notes, GIST_BYTES_MAX),
-            (None, true) => "(pending)".to_owned(),
-            (None, false) => "(no notes)".to_owned(),
+        let artifacts: Vec<Value> =
+            step.outputs.iter().filter_map(|entry| self.artifact(&entry.output.payload)).collect();
+        let told = match (notes, is_pending, artifacts.last()) {
+            (Some(notes), false, _) => gist(&notes, GIST_BYTES_MAX),
+            (Some(notes), true, _) => format!("(pending) saved so far: {}", gist(&notes, GIST_BYTES_MAX)),
+            (None, true, _) => "(pending)".to_owned(),
+            (None, false, Some(newest)) => gist(&newest.to_string(), GIST_BYTES_MAX),
+            (None, false, None) => "(no notes)".to_owned(),
         };
-        let kinds: Vec<String> = step
-            .outputs
-            .iter()
-            .filter_map(|entry| self.artifact(&entry.output.payload))
-            .map(|artifact| kind_of(&artifact).to_owned())
-            .collect();
+        let kinds: Vec<String> = artifacts.iter().map(|artifact| kind_of(artifact).to_owned()).collect();
         let kinds =
             if kinds.is_empty() { String::new() } else { format!(" (artifacts: {})", kinds.join(", ")) };
         Some(format!("{number}. {title}{step_id}: {told}{kinds}"))

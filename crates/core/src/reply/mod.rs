@@ -22,7 +22,7 @@ use workrail_model::reply::{
 };
 use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
-use workrail_model::tool::ToolName;
+use workrail_model::tool::{ToolName, ToolSet};
 
 use crate::interpret::{self, AskedConfirmation};
 use crate::label::RunLabel;
@@ -59,6 +59,8 @@ pub struct ReplyInput<'a> {
     pub preferences: Preferences,
     pub moment: ReplyMoment<'a>,
     pub long_text: LongText,
+    /// What the server offers; the reply names no other tool.
+    pub tools: ToolSet,
     pub beside: StepExtras,
 }
 
@@ -87,6 +89,8 @@ pub struct StepExtras {
     pub open_tips: Vec<OpenTip>,
     pub children: Vec<ChildResult>,
     pub return_to: Option<ReturnTo>,
+    /// The workflow's file is not the one that the run was started from.
+    pub workflow_changed: bool,
     /// Critical gaps of a run that is complete.
     pub open_gaps: Vec<OpenGap>,
     /// What else a complete run has to tell: loops that ended at their limit, steps that nobody decided about.
@@ -122,13 +126,14 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
     };
     let next_call = pending.map(|step| next_call::complete(input, &run.label, step, &blockers));
     let beside = input.beside.clone();
+    let saves = input.tools.offers(ToolName::CheckpointWorkflow);
     let mut body = ReplyBody {
         kind,
         text: String::new(),
         run,
         state_token: STATE_TOKEN_MARK.to_owned(),
         ack_token: pending.map(|_| ACK_TOKEN_MARK.to_owned()),
-        checkpoint_token: Some(CHECKPOINT_TOKEN_MARK.to_owned()),
+        checkpoint_token: saves.then(|| CHECKPOINT_TOKEN_MARK.to_owned()),
         pending: shown,
         run_is_at: beside.run_is_at,
         is_complete: input.state.is_complete(),
@@ -147,6 +152,7 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
         open_tips: beside.open_tips,
         children: beside.children,
         return_to: beside.return_to,
+        workflow_changed: beside.workflow_changed,
         fork_ack_token: None,
     };
     let parts = text::parts(input, &body);

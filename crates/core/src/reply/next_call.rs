@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
-use workrail_model::compiled::{CompiledStep, CompiledWorkflow};
+use workrail_model::compiled::{CompiledStep, CompiledWorkflow, MetricsDuty};
 use workrail_model::placeholder;
 use workrail_model::preferences::Autonomy;
 use workrail_model::reply::{ACK_TOKEN_MARK, NextCall};
@@ -15,6 +15,7 @@ use workrail_model::tool::ToolName;
 
 use super::ReplyInput;
 use crate::interpret::{ASSESSMENT_CONTRACT, CRITERIA_REF};
+use crate::render::prompt::METRICS_OUTCOMES;
 use crate::routing::Reads;
 use crate::{routing, skeleton};
 
@@ -74,11 +75,10 @@ fn shown(artifact: Value) -> Value {
 }
 
 fn everything(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep) -> Asked {
-    let artifacts = skeleton::artifacts(input.workflow, step);
     Asked {
-        // Optional notes are still worth writing where the step owes nothing else.
-        notes: step.requires_notes() || artifacts.is_empty(),
-        artifacts,
+        // Also where they are optional: what a step asks for beside its artifacts has no other place.
+        notes: true,
+        artifacts: skeleton::artifacts(input.workflow, step),
         context: keys(input, pending, step),
     }
 }
@@ -92,7 +92,7 @@ fn keys(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep) -> M
     let open = routing::open_keys(input.workflow, pending, input.context);
     let named = open
         .iter()
-        .filter(|(key, _)| mentions(step, key))
+        .filter(|(key, _)| skeleton::mentions(step, key))
         .map(|(key, reads)| ((*key).to_owned(), skeleton::read_value(reads)));
     let waits = match input.preferences.autonomy {
         Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps => true,
@@ -102,18 +102,13 @@ fn keys(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep) -> M
     let asked = asked
         .filter(|key| !held(key.as_str()))
         .map(|key| (key.to_string(), Value::from(placeholder::USERS_ANSWER)));
-    declared.chain(named).chain(asked).collect()
-}
-
-/// Whether the step's own words name the key.
-fn mentions(step: &CompiledStep, key: &str) -> bool {
-    let in_text = |text: &str| {
-        text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))).any(|word| {
-            let word = word.trim_end_matches('.');
-            word == key || word.strip_prefix("context.") == Some(key)
-        })
+    let outcome = match step.metrics {
+        MetricsDuty::None | MetricsDuty::Accumulate => None,
+        MetricsDuty::Outcome | MetricsDuty::ReviewOutcome | MetricsDuty::CodingOutcome => {
+            Some(("metrics_outcome".to_owned(), Value::from(placeholder::one_of(&METRICS_OUTCOMES))))
+        }
     };
-    in_text(&step.prompt) || step.guidance.iter().any(|line| in_text(line))
+    declared.chain(named).chain(asked).chain(outcome).collect()
 }
 
 /// What the blockers say is missing or wrong.

@@ -40,7 +40,7 @@ const QUOTE_BYTES: usize = 2;
 const POLICY: &str = "kept the first step, the latest plan and the most recent entries";
 const GOAL_SHOWN_BYTES_MAX: usize = 240;
 const SESSION_NOTES_MAX: usize = 2;
-const KEPT_ENTRY_BYTES_MAX: usize = 500;
+const KEPT_ENTRY_BYTES_MAX: usize = 900;
 /// How many older steps are searched for a plan.
 const PLAN_STEPS_MAX: usize = 64;
 

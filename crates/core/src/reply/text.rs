@@ -28,6 +28,11 @@ const GAPS_BYTES_MAX: usize = 2000;
 /// So many refusals in a row, and the reply offers a way out (decision 20: no run is ever wedged).
 const REFUSALS_BEFORE_WAY_OUT: usize = 5;
 
+/// So many refusals in a row, and the step is shown again: the call before is no longer near.
+const REFUSALS_BEFORE_STEP: usize = 3;
+const STEP_UNCHANGED: &str =
+    "The step is otherwise as it was shown. To see it again: continue_workflow with the stateToken alone.";
+
 pub(super) fn parts(input: &ReplyInput<'_>, body: &ReplyBody) -> Vec<String> {
     let mut parts = vec![primary(input, body)];
     parts.extend(references(input.moment, &body.references));
@@ -66,7 +71,7 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
         }
         ReplyMoment::Checkpointed => {
             let next = if body.is_complete { "" } else { " The step is still pending: continue with it." };
-            lines.push(format!("Checkpoint recorded; nothing was advanced.{next}"));
+            lines.push(format!("Checkpoint recorded.{next}"));
             return lines.join("\n\n");
         }
         ReplyMoment::Rehydrated if !body.blockers.is_empty() => {
@@ -74,10 +79,14 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
         }
         ReplyMoment::Started | ReplyMoment::Advanced | ReplyMoment::Rehydrated => {}
     }
-    if let Some(pending) = &body.pending {
+    let just_shown =
+        matches!(input.moment, ReplyMoment::Blocked { in_a_row, .. } if in_a_row < REFUSALS_BEFORE_STEP);
+    if just_shown {
+        lines.push(STEP_UNCHANGED.to_owned());
+    } else if let Some(pending) = &body.pending {
         lines.push(pending.prompt.clone());
     } else if body.is_complete {
-        lines.push(completed(&input.beside.open_gaps));
+        lines.push(completed(&input.beside.open_gaps, body.checkpoint_token.is_some()));
         lines.extend(disclosed(&input.beside.disclosed));
     }
     lines.join("\n\n")
@@ -158,9 +167,9 @@ const BLOCKED: &str = "BLOCKED: the step is not complete. Correct this:";
 const REFUSED_BEFORE: &str = "The last attempt at this step was refused. What it still needs:";
 
 /// Gaps are what a run owes its reader; a complete run says which it left open (G41).
-fn completed(open_gaps: &[OpenGap]) -> String {
+fn completed(open_gaps: &[OpenGap], takes_checkpoints: bool) -> String {
     if open_gaps.is_empty() {
-        return "The workflow is complete.".to_owned();
+        return "The workflow is complete. Tell the user the result.".to_owned();
     }
     let count =
         if open_gaps.len() == 1 { "1 open gap".to_owned() } else { format!("{} open gaps", open_gaps.len()) };
@@ -178,7 +187,7 @@ fn completed(open_gaps: &[OpenGap]) -> String {
     if !others.is_empty() {
         text.push_str("\nWhat only the user could give stays open in the record.");
     }
-    if !agents.is_empty() {
+    if !agents.is_empty() && takes_checkpoints {
         let which = if others.is_empty() { "a gap" } else { "any other gap" };
         text.push_str(&format!(
             "\nTo close {which} later: checkpoint_workflow with an artifact \
@@ -292,12 +301,16 @@ fn recap(title: &str, label: &str, recap: Option<&Recap>) -> Option<String> {
     parts.extend(recap.kept.iter().map(quoted));
     if recap.omitted > 0 {
         let steps = if recap.omitted == 1 { "1 step".to_owned() } else { format!("{} steps", recap.omitted) };
-        parts.push(format!("[{steps} left out here; read them with read_run {{\"run\":\"{label}\"}}]"));
+        parts.push(format!("[{steps} left out here; in full: {}]", read_all(label)));
     } else if recap.truncated {
-        parts.push(format!("[shortened; read all of it with read_run {{\"run\":\"{label}\"}}]"));
+        parts.push(format!("[shortened; in full: {}]", read_all(label)));
     }
     parts.extend(recap.entries.iter().map(quoted));
     Some(parts.join("\n"))
+}
+
+fn read_all(label: &str) -> String {
+    format!("read_run {{\"run\":\"{label}\",\"step\":\"all\"}}")
 }
 
 fn quoted(entry: &RecapEntry) -> String {

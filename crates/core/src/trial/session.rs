@@ -1,11 +1,12 @@
 //! A session in memory: real decisions, real events, real folding; only the disk is missing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::compiled::{CompiledWorkflow, StepKind};
-use workrail_model::digest::{Sha256, SnapshotRef};
+use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{Activity, AdvanceOutcome, Context, EventData, WorkflowSourceKind};
 use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
 use workrail_model::plan::{AppendPlan, AttachmentKind};
@@ -13,6 +14,7 @@ use workrail_model::preferences::PreferenceSource;
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot};
 use workrail_model::step_key::StepInstanceKey;
 use workrail_model::time::Timestamp;
+use workrail_model::tool::ToolSet;
 
 use super::script::{RunScript, StepScript};
 use crate::decide::Minting;
@@ -24,6 +26,7 @@ use crate::decide::start::{Start, start};
 use crate::derive;
 use crate::project::{NodeState, SessionState};
 use crate::reply::recovery::Snapshots;
+use crate::report::Material;
 
 /// What sending one step led to.
 #[derive(Debug, Default)]
@@ -40,6 +43,17 @@ struct MemorySnapshots(BTreeMap<SnapshotRef, ExecutionSnapshot>);
 impl Snapshots for MemorySnapshots {
     fn state_at(&self, node: &NodeState) -> Option<EngineState> {
         self.0.get(&node.snapshot_ref).map(|snapshot| snapshot.state().clone())
+    }
+}
+
+/// A trial has one run and asks for no content beside its snapshots.
+impl Material for MemorySnapshots {
+    fn workflow(&self, _: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
+        None
+    }
+
+    fn blob(&self, _: BlobRef) -> Option<Vec<u8>> {
+        None
     }
 }
 
@@ -73,6 +87,7 @@ impl<'a> Session<'a> {
             observed: &[],
             other_runs: Vec::new(),
             notices: Vec::new(),
+            tools: ToolSet::ALL,
             repeatable: None,
             minting: minting(0),
         })
@@ -184,7 +199,10 @@ impl<'a> Session<'a> {
             kept: kept.clone(),
             preferences: None,
             observed: &[],
-            snapshots: &self.snapshots,
+            notices: Vec::new(),
+            workflow_changed: false,
+            material: &self.snapshots,
+            tools: ToolSet::ALL,
             minting: self.minting(),
         })
     }

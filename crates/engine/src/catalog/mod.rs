@@ -26,6 +26,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::WorkflowId;
 use workrail_model::nearest::nearest;
 use workrail_model::text::truncate_with_marker;
+use workrail_model::tool::ToolSet;
 use workrail_ports::workflow_source::{
     BindingsFile, Candidate, SourceError, SourceFile, SourceListing, WorkflowSource,
 };
@@ -181,12 +182,12 @@ impl Catalog {
     }
 
     /// The answer of `list_workflows`; without a filter it is made once for as long as nothing changes.
-    pub fn list(&self, workspace: Option<&WorkspacePath>, filter: &Filter) -> WorkflowList {
+    pub fn list(&self, workspace: Option<&WorkspacePath>, filter: &Filter, tools: ToolSet) -> WorkflowList {
         let known = self.known(workspace);
         let made = || {
             let (usable, unusable) = &*self.everything(&known);
             let summaries: Vec<&Summary> = usable.iter().map(|summary| &**summary).collect();
-            list(&summaries, unusable.clone(), filter, |id| known.listing.has(id))
+            list(&summaries, unusable.clone(), filter, tools, |id| known.listing.has(id))
         };
         if filter.is_empty() { known.plain(made) } else { made() }
     }

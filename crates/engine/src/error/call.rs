@@ -10,7 +10,7 @@ use workrail_model::name::NameError;
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
-use workrail_ports::workspace::WorkspacePathError;
+use workrail_ports::workspace::{WorkspacePath, WorkspacePathError};
 
 use super::{Advice, Boxed, advise, decide, envelope, invalid};
 use crate::approve::Question;
@@ -31,7 +31,7 @@ pub(crate) fn key_used(run: &str, label: &str) -> Boxed {
         format!(
             "`idempotencyKey` was used before with other arguments and started run {label}. Nothing was started."
         ),
-        "To start another run, send a new `idempotencyKey`. To continue that run, call `resume_session` with its label.",
+        "To start another run, send a new `idempotencyKey`. To continue that run, make the call below.",
     );
     error.details = Some(json!({ "argument": "idempotencyKey", "runId": run, "run": label }));
     error.next_call = Some(NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]));
@@ -89,6 +89,17 @@ pub(crate) fn workspace(cause: &WorkspacePathError) -> Boxed {
     error
 }
 
+/// `own` is used by calls that name no folder.
+pub(crate) fn no_such_workspace(path: &WorkspacePath, own: Option<&WorkspacePath>) -> Boxed {
+    let without = own.map_or_else(String::new, |own| format!(", which means {own}"));
+    let mut error = invalid(
+        format!("`workspacePath` is {path}, and there is no such folder. Nothing was changed."),
+        &format!("Send the absolute path of the folder you work in, or leave it out{without}."),
+    );
+    error.details = Some(json!({ "argument": "workspacePath" }));
+    error
+}
+
 /// `unhealthy` sessions could not be searched.
 pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Boxed {
     let named = request.session_id.as_ref().or(request.run_id.as_ref()).or(request.run.as_ref());
@@ -98,7 +109,7 @@ pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Bo
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
         format!("No healthy session of this data directory has a run or id `{named}`."),
-        "Call resume_session as below for the latest runs, or check that WORKRAIL_DATA_DIR is the directory it was started in.",
+        "Make the call below for the latest runs, or check that WORKRAIL_DATA_DIR is the directory it was started in.",
     );
     if unhealthy > 0 {
         let count = if unhealthy == 1 {

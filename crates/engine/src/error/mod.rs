@@ -304,7 +304,7 @@ pub(crate) fn look_before_repeating(mut error: Boxed, made: &str, repeat: &str, 
 pub(crate) fn started_but_not_shown(mut error: Boxed, label: &str) -> Boxed {
     error.message =
         format!("Run {label} was started, but its first step cannot be shown now. {}", error.message);
-    advise(&mut error, "Do not start it again: call resume_session as below to continue the run.");
+    advise(&mut error, "Do not start it again: make the call below to continue the run.");
     error.next_call = Some(NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]));
     error
 }
@@ -412,7 +412,7 @@ const KEYRING_ACCESS: &str = "in the data directory, give the folder `keys` mode
 
 /// Both ways out; the sessions themselves need no keys.
 const KEYRING_REMEDY: &str = "restore keys/keyring.json from a backup, or run `workrail store keys new`. New \
-     keys end the tokens in open chats; resume_session then finds every run again";
+     keys end the tokens in open chats; every run can be found again";
 
 /// Sessions exist and the keyring does not: making another one silently would end every token unsaid.
 pub(crate) fn keyring_lost() -> Boxed {

@@ -28,7 +28,8 @@ const RESERVED_CONTEXT_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype
 /// The same call without what the engine found too large or not allowed. `details` is what it measured.
 pub fn acceptable(tool: ToolName, mut arguments: Map<String, Value>, details: Option<&Value>) -> NextCall {
     let usable = |path: &str| path.starts_with('/') && !path.chars().any(char::is_control);
-    if !arguments.get("workspacePath").and_then(Value::as_str).is_some_and(usable) {
+    let refused = details.is_some_and(|details| details["argument"] == "workspacePath");
+    if refused || !arguments.get("workspacePath").and_then(Value::as_str).is_some_and(usable) {
         arguments.remove("workspacePath");
     }
     if arguments.contains_key("parent") {

@@ -54,6 +54,29 @@ pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) ->
     }
 }
 
+/// The call, or what comes closest to it among the tools that a server offers.
+pub fn offered(call: NextCall, offers: impl Fn(ToolName) -> bool) -> Option<NextCall> {
+    if offers(call.tool) {
+        return Some(call);
+    }
+    match (call.tool, call.arguments.get("run")) {
+        (ToolName::ResumeSession, Some(run)) => {
+            Some(NextCall::new(ToolName::ReadRun, [("run", run.clone())]))
+        }
+        (ToolName::ResumeSession, None) => Some(NextCall::new(ToolName::ListWorkflows, [])),
+        (
+            ToolName::ListWorkflows
+            | ToolName::InspectWorkflow
+            | ToolName::StartWorkflow
+            | ToolName::ContinueWorkflow
+            | ToolName::CheckpointWorkflow
+            | ToolName::ReadRun
+            | ToolName::StartSession,
+            _,
+        ) => None,
+    }
+}
+
 /// The same call with the id that resembles the one that was sent; without one, the list.
 fn with_nearest_workflow(error: &ErrorEnvelope, tool: ToolName, mut sent: Map<String, Value>) -> NextCall {
     let nearest = error.details.as_ref().and_then(|details| details.get("nearest")).and_then(Value::as_str);

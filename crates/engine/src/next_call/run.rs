@@ -65,13 +65,12 @@ impl Reading<'_> {
             Some((label, Named::Several(count))) => {
                 refused.next_call = Some(search_call(&label.to_string()));
                 refused.suggestion = format!(
-                    "{count} runs are called {label}. Call resume_session as below and pick yours by its goal and \
-                     notes."
+                    "{count} runs are called {label}. Make the call below and pick yours by its goal and notes."
                 );
             }
             Some((_, Named::Nobody)) | None => {
                 refused.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
-                refused.suggestion.push_str(" If you no longer have it, find the run with resume_session.");
+                refused.suggestion.push_str(" If you no longer have it, find the run with the call below.");
             }
         }
         refused

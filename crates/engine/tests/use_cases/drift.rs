@@ -1,8 +1,9 @@
-//! A run says when its workflow's file has changed since it was started: when it is resumed, shown or reported.
+//! A run says when its workflow's file has changed since it was started: when it is
+//! continued, resumed, shown or reported.
 
 use serde_json::{Value, json};
 use workrail_core::report::ContextValues;
-use workrail_engine::request::{ContinueWorkflow, ResumeSession, StartWorkflow};
+use workrail_engine::request::{ContinueWorkflow, Output, ResumeSession, StartWorkflow};
 use workrail_model::discovery::Precedence;
 
 use crate::scene::{Scene, authored};
@@ -44,4 +45,29 @@ fn a_changed_file_is_told_once_in_every_view_and_an_unchanged_one_never() {
     assert_eq!(told(&scene, &started), [1; 4]);
     put(&scene, "Do it.");
     assert_eq!(told(&scene, &started), [0; 4], "the same text again is the same workflow");
+}
+
+#[test]
+fn an_advance_tells_of_the_change_once() {
+    let scene = Scene::new();
+    let put = |prompt: &str| {
+        let step = |id: &str| json!({ "id": id, "title": id, "prompt": prompt });
+        let steps = json!([step("one"), step("two"), step("three")]);
+        scene.shelf.put(Precedence::Project, "flow.json", &authored("team.flow", &json!({ "steps": steps })));
+    };
+    put("Do it.");
+    let request = StartWorkflow { workflow_id: "team.flow".to_owned(), ..StartWorkflow::default() };
+    let mut at = scene.engine.start_workflow(request).unwrap().into_structured();
+    put("Do it differently.");
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let request = ContinueWorkflow {
+            ack_token: at["ackToken"].as_str().map(str::to_owned),
+            output: Output { notes_markdown: Some("Did it.".to_owned()), artifacts: Vec::new() },
+            ..ContinueWorkflow::default()
+        };
+        at = scene.engine.continue_workflow(request).unwrap().into_structured();
+        told.push(at["text"].as_str().unwrap().contains("has changed since this run was started"));
+    }
+    assert_eq!(told, [true, false]);
 }

@@ -180,5 +180,6 @@ fn a_long_plan_is_cut_in_the_text_and_whole_in_the_data() {
     assert_eq!(body.plan.len(), 300);
     assert!(body.text.len() <= DISCOVERY_TEXT_BYTES_MAX, "{}", body.text.len());
     assert!(body.text.contains("lines are left out of this text"));
-    assert!(body.text.ends_with("Next: start_workflow {\"workflowId\":\"team.long\"}"));
+    let last = body.text.lines().next_back().unwrap();
+    assert!(last.starts_with("Next: start_workflow {\"workflowId\":\"team.long\"}. Add `goal`"), "{last}");
 }

@@ -89,6 +89,11 @@ fn what_a_finished_inner_run_found_is_in_the_next_reply_of_the_outer_one() {
     assert!(text(&follow(&scene, &child["nextCall"])["text"]).contains("Looked around."));
 
     let next = advance(&scene, &back, "Planned with that.", Vec::new());
+    assert_eq!(
+        next["children"][0]["label"], inner["run"]["label"],
+        "an agent that did not look reads it here"
+    );
+    assert!(text(&next["text"]).contains("> Fix: add the tenant."), "{}", next["text"]);
     assert_eq!(look(&scene, &next).get("children"), None, "it belongs to the step that asked for it");
     let read = ReadRun { run: text(&outer["run"]["label"]), ..ReadRun::default() };
     let overview = text(&scene.engine.read_run(&read).unwrap().into_structured()["text"]);

@@ -594,3 +594,133 @@ fn an_answer_holds_over_what_was_sent_before_it() {
     run.decide(ApprovalDecision::Approved, None);
     assert_eq!(run.send(json!({}))["run"]["stepId"], "end");
 }
+
+#[test]
+fn notes_of_a_retry_are_added_to_good_ones_and_replace_refused_ones() {
+    let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Nothing named.", "artifacts": [files("X")], "size": "small" }));
+    // The criterion refused those: the next ones take their place.
+    run.send(json!({ "notes": "Files: a.rs, by reading." }));
+    // Now only the artifact is wrong, and a word about it is added.
+    run.send(json!({ "notes": "Risk corrected.", "artifacts": [files("L")] }));
+    let shown = run.look();
+    let text = shown["text"].as_str().unwrap();
+    assert!(text.contains("> Files: a.rs, by reading.\n> \n> Risk corrected."), "{text}");
+    assert!(!text.contains("Nothing named."), "{text}");
+}
+
+#[test]
+fn a_declared_value_in_another_spelling_is_taken_and_said() {
+    let sets = json!({ "sets": {
+        "harm": { "type": "boolean" }, "count": { "type": "number" }, "size": { "values": ["small", "large"] } } });
+    let asks = json!({ "runCondition": { "var": "harm", "equals": false } });
+    let mut run = Played::start(json!([step("one", sets), step("calm", asks)]), Mode::Guided);
+    let next = run.send(json!({ "notes": "Looked.", "harm": "false", "count": " 3", "size": "Large" }));
+    assert_eq!((&next["kind"], &next["run"]["stepId"]), (&json!("ok"), &json!("calm")));
+    assert!(
+        run.text().contains("`context.harm` was sent as \"false\" and recorded as false."),
+        "{}",
+        run.text()
+    );
+    assert_eq!(next["warnings"].as_array().unwrap().len(), 3, "{}", next["warnings"]);
+}
+
+#[test]
+fn the_step_is_shown_again_only_after_several_refusals() {
+    let mut run = Played::start(json!([delivering()]), Mode::Guided);
+    let shown: Vec<bool> = (0..4)
+        .map(|_| {
+            run.send(json!({ "notes": "Files: a.rs" }));
+            run.text().contains("Do list.")
+        })
+        .collect();
+    assert_eq!(shown, [false, false, true, true]);
+    assert!(run.at["pending"]["prompt"].as_str().unwrap().contains("Do list."), "the data always has it");
+}
+
+#[test]
+fn an_assessment_says_before_it_is_made_which_level_asks_for_more() {
+    let scene = Scene::new();
+    let members = json!({
+        "assessments": [{ "id": "cause", "purpose": "Known?", "dimensions": [
+            { "id": "control", "purpose": "How far?", "levels": ["none", "full"] }] }],
+        "steps": [step("judge", json!({
+            "assessmentRefs": ["cause"],
+            "assessmentConsequences": [{ "when": { "anyEqualsLevel": "none" },
+                "effect": { "kind": "require_followup", "guidance": "Try again." } }],
+        }))],
+    });
+    scene.shelf.put(Precedence::Project, "run.json", &authored("team.run", &members));
+    let request = StartWorkflow { workflow_id: "team.run".to_owned(), ..StartWorkflow::default() };
+    let at = scene.engine.start_workflow(request).unwrap().into_structured();
+    let text = at["text"].as_str().unwrap();
+    assert!(text.contains("With `none` the step is not complete: Try again."), "{text}");
+}
+
+#[test]
+fn the_call_of_every_step_has_a_place_for_notes_and_for_fields_that_the_step_names() {
+    let decides = step(
+        "decide",
+        json!({ "prompt": "Decide. Give the reason in `summary`.", "output": { "contractRef": "wr.contracts.loop_control" } }),
+    );
+    let body = json!([decides]);
+    let looped = json!({ "id": "again", "type": "loop", "title": "Again", "body": body,
+        "loop": { "type": "while", "maxIterations": 2 } });
+    let run = Played::start(json!([looped]), Mode::Guided);
+    let output = &run.at["nextCall"]["arguments"]["output"];
+    assert_eq!(output["notesMarkdown"], "<what you did in this step>");
+    assert_eq!(output["artifacts"][0]["summary"], "<your text>");
+}
+
+#[test]
+fn an_unknown_field_is_refused_with_the_fields_that_there_are() {
+    let mut run = Played::start(json!([delivering()]), Mode::Guided);
+    let mut artifact = files("L");
+    artifact["changedFiles"][0]["lines"] = json!(3);
+    run.send(json!({ "notes": "Files: a.rs", "artifacts": [artifact], "size": "small" }));
+    assert!(
+        run.text().contains("unknown field `lines`; the fields are `path`, `risk`, `summary`")
+            || run.text().contains("unknown field `lines`; the fields are `path`, `summary`, `risk`"),
+        "{}",
+        run.text()
+    );
+}
+
+#[test]
+fn an_answer_in_a_loop_satisfies_a_key_that_the_step_also_declares() {
+    let asks = step(
+        "ask",
+        json!({
+            "sets": { "branch": { "values": ["main", "next"] } },
+            "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+                "description": "Which branch?", "contextKey": "branch" }],
+        }),
+    );
+    let looped = json!({ "id": "twice", "type": "loop", "title": "Twice", "body": [asks],
+        "loop": { "type": "for", "count": 1, "maxIterations": 1 } });
+    let mut run = Played::start(json!([looped, step("end", json!({}))]), Mode::Guided);
+    assert_eq!(run.send(json!({ "notes": "Asked." }))["kind"], "blocked");
+    let answer = Context::new(object(json!({ "branch": "next" }))).unwrap();
+    run.scene.engine.give_answer(&run.label(), answer).unwrap();
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "end");
+}
+
+#[test]
+fn a_missing_capability_is_disclosed_although_its_report_was_kept_from_a_refused_attempt() {
+    let scene = Scene::new();
+    let sets = json!({ "sets": { "size": { "values": ["small", "large"] } } });
+    let members = json!({
+        "steps": [step("one", sets), step("end", json!({}))],
+        "capabilities": { "preferred": ["web_browsing"] },
+    });
+    scene.shelf.put(Precedence::Project, "run.json", &authored("team.run", &members));
+    let request = StartWorkflow { workflow_id: "team.run".to_owned(), ..StartWorkflow::default() };
+    let at = scene.engine.start_workflow(request).unwrap().into_structured();
+    let mut run = Played { scene, at };
+    let report =
+        json!({ "kind": "wr.capability_observation", "capability": "web_browsing", "status": "unavailable" });
+    let blocked = run.send(json!({ "notes": "Tried.", "artifacts": [report] }));
+    assert_eq!(blocked["kind"], "blocked");
+    run.send(json!({ "size": "small" }));
+    assert!(run.gaps().iter().any(|gap| gap == "capability_degraded"), "{:?}", run.gaps());
+}

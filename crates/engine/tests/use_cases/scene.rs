@@ -120,6 +120,10 @@ impl WorkflowSource for Shelf {
 struct Blind;
 
 impl WorkspaceObserver for Blind {
+    fn is_folder(&self, workspace: &WorkspacePath) -> bool {
+        !workspace.as_str().starts_with("/nowhere")
+    }
+
     fn observe(&self, _: &WorkspacePath) -> Observed {
         Observed::default()
     }
@@ -189,6 +193,7 @@ pub(crate) fn around(seed: u64, shelf: &Arc<Shelf>) -> Environment {
         workspace: Some(WorkspacePath::parse("/work").unwrap()),
         default_preferences: Arc::new(workrail_model::preferences::Preferences::default()),
         token_encoding: TokenEncoding::V2,
+        tools: workrail_model::tool::ToolSet::ALL,
         producer: Producer { app_version: "0.0.0-test".to_owned(), applied_config_hash: None },
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use workrail_engine::request::{ContinueWorkflow, ResumeSession, StartSession, StartWorkflow};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
+use workrail_model::tool::ToolName;
 use workrail_ports::session_store::SessionReader;
 
 use crate::scene::{Scene, authored, workflow};
@@ -97,4 +98,21 @@ fn titles_in_lists_and_offers_withhold_secrets() {
     for text in seen(&scene) {
         assert!(!text.contains("s3cr3t-value") && text.contains("Again with [withheld]"), "{text}");
     }
+}
+
+#[test]
+fn a_folder_that_does_not_exist_is_refused_with_the_call_without_it() {
+    let scene = Scene::new();
+    scene.shelf.put(Precedence::Project, "flow.json", &workflow("team.flow"));
+    let request = StartWorkflow {
+        workflow_id: "team.flow".to_owned(),
+        workspace_path: Some("/nowhere/at/all".to_owned()),
+        ..StartWorkflow::default()
+    };
+    let refused = scene.engine.start_workflow(request).unwrap_err();
+    assert!(refused.message.contains("/nowhere/at/all, and there is no such folder"), "{refused:?}");
+    let sent = json!({ "workflowId": "team.flow", "workspacePath": "/nowhere/at/all" });
+    let sent = sent.as_object().unwrap().clone();
+    let next = workrail_engine::next_call::after(&refused, ToolName::StartWorkflow, sent).unwrap();
+    assert_eq!(json!(next.arguments), json!({ "workflowId": "team.flow" }));
 }

@@ -48,6 +48,9 @@ impl From<Lifecycle> for Telling {
     }
 }
 
+/// How a run can have gone, in its metrics.
+pub(crate) const METRICS_OUTCOMES: [&str; 4] = ["success", "partial", "abandoned", "error"];
+
 /// A title is shown in lists and headings, which cut it further.
 const TITLE_RENDERED_BYTES_MAX: usize = 2 * TITLE_BYTES_MAX;
 
@@ -233,7 +236,7 @@ impl StepSource<'_> {
         if plan == PlanAround::Told {
             require::write_ahead(workflow, pending, step, context, out)?;
         }
-        guidance(workflow, step, &scope, telling.lifecycle, out)?;
+        guidance(workflow, step, &scope, telling, out)?;
         out.section(|out| fragments(workflow, step, &scope, out))?;
         if let Some(text) = functions::render(workflow, pending, step) {
             out.section(|out| out.push(&text))?;
@@ -334,9 +337,10 @@ fn guidance(
     workflow: &CompiledWorkflow,
     step: &CompiledStep,
     scope: &Scope<'_>,
-    lifecycle: Lifecycle,
+    telling: Telling,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
+    let lifecycle = telling.lifecycle;
     let mut filled =
         |heading, lines: &[String]| bullets(heading, lines, out, |line, out| fill(line, scope, out));
     filled("**Guidance:**", &step.guidance)?;
@@ -348,7 +352,13 @@ fn guidance(
     }
     if lifecycle == Lifecycle::Start {
         filled("**Before you begin, make sure that:**", &workflow.preconditions)?;
-        filled("**If it is unclear, ask the user:**", &workflow.clarification_prompts)?;
+        let unclear = match telling.autonomy {
+            Autonomy::Guided => "**If it is unclear, ask the user:**",
+            Autonomy::FullAutoStopOnUserDeps | Autonomy::FullAutoNeverStop => {
+                "**If it is unclear, decide and write the assumption into the notes:**"
+            }
+        };
+        filled(unclear, &workflow.clarification_prompts)?;
     }
     Ok(())
 }
@@ -391,13 +401,13 @@ fn metrics(step: &CompiledStep) -> Option<&'static str> {
              abandoned, error.",
         ),
         MetricsDuty::ReviewOutcome => Some(
-            "**Metrics:** this is the last step. Send `context.metrics_outcome` (success, partial, abandoned, \
-             error) and `context.metrics_pr_numbers` with the change requests you reviewed.",
+            "**Metrics:** this is the last step. Send `context.metrics_outcome` and, where there are any, \
+             `context.metrics_pr_numbers`, the list of the change requests you reviewed.",
         ),
         MetricsDuty::CodingOutcome => Some(
-            "**Metrics:** this is the last step. Send `context.metrics_outcome` (success, partial, abandoned, \
-             error), `context.metrics_commit_shas` with all commits of the run, `context.metrics_pr_numbers`, and \
-             `context.metrics_files_changed`, `metrics_lines_added`, `metrics_lines_removed`.",
+            "**Metrics:** this is the last step. Send `context.metrics_outcome` and what applies of the lists \
+             `metrics_commit_shas` (all commits of the run) and `metrics_pr_numbers` and the numbers \
+             `metrics_files_changed`, `metrics_lines_added` and `metrics_lines_removed`, all in `context`.",
         ),
     }
 }

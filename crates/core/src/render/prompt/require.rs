@@ -2,9 +2,11 @@
 //! the call that the reply ends with.
 
 use serde_json::Value;
+use workrail_model::assessment::ConsequenceEffect;
 use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkflow, Requiredness};
 use workrail_model::event::Context;
 use workrail_model::limits::TITLE_BYTES_MAX;
+use workrail_model::name::AssessmentName;
 use workrail_model::preferences::Autonomy;
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::truncate_with_marker;
@@ -27,7 +29,7 @@ pub(super) fn write(
         plain("**Your notes are checked:**", &wants(criteria), out)?;
     }
     contract(workflow, pending, step, out)?;
-    definitions(workflow, step).try_for_each(|definition| assessment(definition, out))?;
+    definitions(workflow, step).try_for_each(|definition| assessment(step, definition, out))?;
     mentioned(workflow, step, telling.lifecycle, out)?;
     plain("**Hints for the output:**", &step.hints, out)?;
     if let Some(text) = notes(step, telling.lifecycle) {
@@ -161,7 +163,7 @@ fn mentioned(
     };
     out.section(|out| {
         out.push(&format!(
-            "If you leave a step's instructions on purpose, say so with the artifact `{}`.",
+            "If you depart from a step's instructions on purpose, say so with the artifact `{}`.",
             skeleton::of_schema(&contract.schema)
         ))
     })
@@ -208,19 +210,43 @@ fn contract(
     plain(heading, &lines, out)
 }
 
+/// Also those inside required lists and objects, as `checks[].command`.
 fn optional_fields(schema: &Value) -> Vec<String> {
-    let required: Vec<&str> =
-        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let names = schema["properties"].as_object().into_iter().flat_map(|map| map.keys());
-    names.filter(|name| !required.contains(&name.as_str())).map(|name| format!("`{name}`")).collect()
+    let mut found = Vec::new();
+    collect_optional(schema, "", &mut found);
+    found
 }
 
-fn assessment(definition: &AssessmentDefinition, out: &mut LimitedText) -> Result<(), Full> {
+fn collect_optional(schema: &Value, inside: &str, found: &mut Vec<String>) {
+    let required = schema["required"].as_array();
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|own| own == name));
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        if !is_required(name) {
+            found.push(format!("`{inside}{name}`"));
+        } else if field["type"] == "array" {
+            collect_optional(&field["items"], &format!("{inside}{name}[]."), found);
+        } else {
+            collect_optional(field, &format!("{inside}{name}."), found);
+        }
+    }
+}
+
+fn assessment(
+    step: &CompiledStep,
+    definition: &AssessmentDefinition,
+    out: &mut LimitedText,
+) -> Result<(), Full> {
     let mut lines = vec![format!("Judge: {}", definition.purpose)];
     for dimension in &definition.dimensions {
         let levels = dimension.levels.join(" | ");
         let optional = if dimension.required { "" } else { ", optional" };
         lines.push(format!("`{}` ({levels}{optional}): {}", dimension.id, dimension.purpose));
+    }
+    let is_own = |wanted: &Option<AssessmentName>| wanted.as_ref().is_none_or(|id| *id == definition.id);
+    for consequence in step.consequences.iter().filter(|own| is_own(&own.for_assessment)) {
+        let ConsequenceEffect::RequireFollowup { guidance } = &consequence.effect;
+        // Said before it is assessed: a refusal that explains it would come too late.
+        lines.push(format!("With `{}` the step is not complete: {guidance}", consequence.any_equals_level));
     }
     lines.push("A level may also be {\"level\", \"rationale\"}".to_owned());
     plain(

@@ -1,0 +1,76 @@
+//! Takes what is unmistakable: the value of a declared key in another spelling (G47).
+
+use serde_json::{Map, Number, Value};
+use workrail_model::compiled::{AcceptedValues, CompiledStep};
+use workrail_model::event::Context;
+use workrail_model::reply::{Warning, WarningCode};
+
+use super::DecideError;
+use super::request::AdvanceRequest;
+
+/// The request with declared context values as their step accepts them, and a warning for each that was changed.
+pub(super) fn fitted(
+    request: &AdvanceRequest,
+    step: Option<&CompiledStep>,
+) -> Result<(AdvanceRequest, Vec<Warning>), DecideError> {
+    let mut fitted = request.clone();
+    let mut warnings = Vec::new();
+    let mut context: Map<String, Value> = request.context.as_map().clone();
+    for (key, duty) in step.into_iter().flat_map(|step| &step.sets) {
+        let Some(value) = context.get_mut(key.as_str()) else { continue };
+        let Some(meant) = value.as_str().and_then(|text| meant(text.trim(), &duty.accepts)) else { continue };
+        if *value == meant {
+            continue;
+        }
+        let message = format!("`context.{key}` was sent as {value} and recorded as {meant}.");
+        warnings.push(Warning { code: WarningCode::ArgumentsAdjusted, message });
+        *value = meant;
+    }
+    if !warnings.is_empty() {
+        fitted.context = Context::new(context)?;
+    }
+    Ok((fitted, warnings))
+}
+
+/// The one accepted value that a text can mean.
+fn meant(text: &str, accepts: &AcceptedValues) -> Option<Value> {
+    match accepts {
+        AcceptedValues::OneOf { values } => {
+            let alike = values.iter().filter(|value| value.eq_ignore_ascii_case(text));
+            let alike: Vec<&String> = alike.collect();
+            if let [only] = alike[..] { Some(Value::from(only.as_str())) } else { None }
+        }
+        AcceptedValues::Boolean if text.eq_ignore_ascii_case("true") => Some(Value::Bool(true)),
+        AcceptedValues::Boolean if text.eq_ignore_ascii_case("false") => Some(Value::Bool(false)),
+        AcceptedValues::Number => text.parse::<Number>().ok().map(Value::Number),
+        AcceptedValues::Boolean | AcceptedValues::Text => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_text_means_the_one_value_that_it_spells() {
+        let sizes = AcceptedValues::OneOf { values: vec!["small".to_owned(), "large".to_owned()] };
+        let both = AcceptedValues::OneOf { values: vec!["A".to_owned(), "a".to_owned()] };
+        let cases = [
+            ("true", AcceptedValues::Boolean, Some(json!(true))),
+            ("False", AcceptedValues::Boolean, Some(json!(false))),
+            ("yes", AcceptedValues::Boolean, None),
+            ("3", AcceptedValues::Number, Some(json!(3))),
+            ("0.5", AcceptedValues::Number, Some(json!(0.5))),
+            ("three", AcceptedValues::Number, None),
+            ("Small", sizes.clone(), Some(json!("small"))),
+            ("smal", sizes, None),
+            ("a", both, None),
+            ("true", AcceptedValues::Text, None),
+        ];
+        for (text, accepts, expected) in cases {
+            assert_eq!(meant(text, &accepts), expected, "{text} for {accepts:?}");
+        }
+    }
+}
