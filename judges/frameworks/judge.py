@@ -1,42 +1,30 @@
 """Agent frameworks as clients: each lists the tools in its own way, calls them as its models would, and is read as its
-models would: the text alone must lead through a whole run with a blocked step and an error."""
+models would: the text alone must lead through a whole run with a blocked step and an error.
+
+    judge.py FRAMEWORK
+
+One framework a process: some of them change how others behave.
+"""
 
 import asyncio
 import json
+import logging
 import os
-import re
 import sys
 import tempfile
+from contextlib import asynccontextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
+from threading import Thread
+
+from walk import Cells, CheckFailed, blocks, walk
 
 PROGRAM = os.environ["WORKRAIL_PROGRAM"]
-STEPS_MAX = 20
-TOOLS = {"list_workflows", "start_workflow", "continue_workflow", "checkpoint_workflow", "resume_session", "read_run"}
 
 
-def next_call(text):
-    """The call that a text ends with, as a model reads it."""
-    calls = re.findall(r"(\w+_\w+) with:?\s+(\{.*\})", text)
-    assert calls, f"no next call in: {text}"
-    return calls[-1][0], json.loads(calls[-1][1])
-
-
-async def drive(call):
-    """`call(tool, arguments)` returns the text that the framework gives its model."""
-    text = await call("start_workflow", {"workflowId": "wr.small_change", "goal": "be judged"})
-    assert text.startswith("Run "), f"the step does not come first: {text}"
-    tool, arguments = next_call(text)
-    without_notes = {name: value for name, value in arguments.items() if name != "output"}
-    text = await call(tool, without_notes)
-    assert "MISSING_REQUIRED_NOTES" in text, text
-    broken = await call("continue_workflow", {"ackToken": arguments["ackToken"][:-3]})
-    assert next_call(broken)[0] == "continue_workflow", broken
-    for _ in range(STEPS_MAX):
-        if " · step " not in text.split("\n")[0]:
-            return
-        tool, arguments = next_call(text)
-        arguments["output"]["notesMarkdown"] = "Did what the step says."
-        text = await call(tool, arguments)
-    raise AssertionError("the run does not end")
+def server(data):
+    return {"command": PROGRAM, "args": ["mcp"], "env": {"WORKRAIL_DATA_DIR": data}}
 
 
 def empty(schema):
@@ -50,33 +38,29 @@ def empty(schema):
     return schema["enum"][0] if "enum" in schema else [] if "array" in kinds else ""
 
 
+@asynccontextmanager
 async def fastmcp(data):
     from fastmcp import Client
 
-    server = {"command": PROGRAM, "args": ["mcp"], "env": {"WORKRAIL_DATA_DIR": data}}
-    async with Client({"mcpServers": {"workrail": server}}) as client:
-        names = {tool.name for tool in await client.list_tools()}
-        assert TOOLS <= names, names
+    async with Client({"mcpServers": {"workrail": server(data)}}) as client:
         assert "resume" in {prompt.name for prompt in await client.list_prompts()}
 
         async def call(tool, arguments):
             result = await client.call_tool(tool, arguments, raise_on_error=False)
-            return "\n\n".join(item.text for item in result.content)
+            return blocks(result.content, result.structured_content)
 
-        await drive(call)
+        yield [tool.name for tool in await client.list_tools()], call
 
 
+@asynccontextmanager
 async def openai_agents(data):
     from agents import Agent, RunContextWrapper
     from agents.mcp import MCPServerStdio, MCPUtil
     from agents.tool_context import ToolContext
 
-    params = {"command": PROGRAM, "args": ["mcp"], "env": {"WORKRAIL_DATA_DIR": data}}
-    async with MCPServerStdio(params=params) as server:
-        agent = Agent(name="judge")
-        tools = await MCPUtil.get_function_tools(server, True, RunContextWrapper(None), agent)
+    async with MCPServerStdio(params=server(data)) as connection:
+        tools = await MCPUtil.get_function_tools(connection, True, RunContextWrapper(None), Agent(name="judge"))
         tools = {tool.name: tool for tool in tools}
-        assert TOOLS <= tools.keys(), tools.keys()
 
         async def call(tool, arguments):
             # A strict schema makes the model send every property, empty where it has nothing to say.
@@ -85,65 +69,213 @@ async def openai_agents(data):
             context = ToolContext(None, tool_name=tool, tool_call_id="1", tool_arguments=sent)
             result = await tools[tool].on_invoke_tool(context, sent)
             if isinstance(result, dict):
-                return result["text"]
-            return result if isinstance(result, str) else "\n\n".join(item["text"] for item in result)
+                result = [result]
+            text = result if isinstance(result, str) else "\n\n".join(item["text"] for item in result)
+            return text, text
 
-        await drive(call)
+        yield tools.keys(), call
 
 
+class ScriptedGemini(BaseHTTPRequestHandler):
+    """Google's model API on loopback: calls the tool that the judge wants, and keeps what it was shown of the result."""
+
+    script = None
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.script["declared"] = [
+            tool["name"] for tools in asked["tools"] for tool in tools["functionDeclarations"]
+        ]
+        last = asked["contents"][-1]["parts"][-1]
+        if "functionResponse" in last:
+            self.script["shown"] = last["functionResponse"]["response"]
+            part = {"text": "ok"}
+        elif self.script["call"]:
+            part = {"functionCall": self.script["call"]}
+        else:
+            part = {"text": "ok"}
+        candidate = {"index": 0, "finishReason": "STOP", "content": {"role": "model", "parts": [part]}}
+        body = json.dumps({"candidates": [candidate]}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@asynccontextmanager
 async def google_genai(data):
-    """Its converter makes function declarations of the tools; it must take every one of them."""
-    from google.genai import _mcp_utils
+    """Its converter makes function declarations of the tools, and it calls them for a model on loopback."""
+    from google import genai
     from mcp import Client, StdioServerParameters
 
-    server = StdioServerParameters(command=PROGRAM, args=["mcp"], env={"WORKRAIL_DATA_DIR": data})
-    async with Client(server) as client:
-        listed = (await client.list_tools()).tools
-        declared = [_mcp_utils.mcp_to_gemini_tool(tool).function_declarations[0] for tool in listed]
-        assert TOOLS <= {tool.name for tool in declared}
+    script = {"declared": [], "call": None, "shown": None}
+    handler = type("Handler", (ScriptedGemini,), {"script": script})
+    model = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    Thread(target=model.serve_forever, daemon=True).start()
+    options = {"base_url": f"http://127.0.0.1:{model.server_port}"}
+    google = genai.Client(api_key="scripted", http_options=options)
+    try:
+        async with Client(StdioServerParameters(**server(data))) as client:
 
-        async def call(tool, arguments):
-            # Gemini CLI adds this to every tool and tells its model to set it.
-            result = await client.call_tool(tool, {**arguments, "wait_for_previous": True})
-            return "\n\n".join(item.text for item in result.content)
+            async def ask():
+                await google.aio.models.generate_content(
+                    model="scripted", contents="Work.", config={"tools": [client.session]}
+                )
 
-        await drive(call)
+            async def call(tool, arguments):
+                # Gemini CLI adds this to every tool and tells its model to set it.
+                script["call"] = {"name": tool, "args": {**arguments, "wait_for_previous": True}}
+                script["shown"] = None
+                await ask()
+                return response_text(script["shown"])
+
+            await ask()
+            yield script["declared"], call
+    finally:
+        model.shutdown()
+        model.server_close()
 
 
+def response_text(response):
+    """The text of a function response that holds a whole result, and everything that the model is given of it."""
+    result = response.get("result") or response.get("error") or response
+    return "\n\n".join(item["text"] for item in result["content"]), json.dumps(response)
+
+
+@asynccontextmanager
 async def pydantic_ai(data):
     from pydantic_ai import ModelRetry
     from pydantic_ai.mcp import MCPToolset
 
-    server = {"command": PROGRAM, "args": ["mcp"], "env": {"WORKRAIL_DATA_DIR": data}}
-    async with MCPToolset({"mcpServers": {"workrail": server}}) as toolset:
-        names = {tool.name for tool in await toolset.list_tools()}
-        assert TOOLS <= names, names
+    async with MCPToolset({"mcpServers": {"workrail": server(data)}}) as toolset:
 
         async def call(tool, arguments):
             try:
                 result = await toolset.direct_call_tool(tool, arguments)
             except ModelRetry as retry:
                 # An error goes back to the model as the reason to try again.
-                return retry.message
-            return result if isinstance(result, str) else "\n\n".join(str(part) for part in result)
+                result = retry.message
+            text = result if isinstance(result, str) else "\n\n".join(str(part) for part in result)
+            return text, text
 
-        await drive(call)
-
-
-async def main():
-    failed = 0
-    for judge in (fastmcp, openai_agents, google_genai, pydantic_ai):
-        with tempfile.TemporaryDirectory() as data:
-            try:
-                await judge(data)
-                print(f"{judge.__name__}: 1 passed, 0 failed", flush=True)
-            except Exception as error:
-                # The verdict of one judge must not hide the next.
-                failed = 1
-                while isinstance(error, ExceptionGroup):
-                    error = error.exceptions[0]
-                print(f"{judge.__name__}: 0 passed, 1 failed\n  {type(error).__name__}: {error}", flush=True)
-    return failed
+        yield [tool.name for tool in await toolset.list_tools()], call
 
 
-sys.exit(asyncio.run(main()))
+@asynccontextmanager
+async def python_sdk_1(data):
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    async with stdio_client(StdioServerParameters(**server(data))) as (reading, writing):
+        async with ClientSession(reading, writing) as session:
+            await session.initialize()
+
+            async def call(tool, arguments):
+                result = await session.call_tool(tool, arguments)
+                return blocks(result.content, result.structuredContent)
+
+            yield [tool.name for tool in (await session.list_tools()).tools], call
+
+
+@asynccontextmanager
+async def langchain(data):
+    from langchain_mcp_adapters.client import MultiServerMCPClient
+    from langchain_mcp_adapters.tools import load_mcp_tools
+
+    client = MultiServerMCPClient({"workrail": {"transport": "stdio", **server(data)}})
+    async with client.session("workrail") as session:
+        tools = {tool.name: tool for tool in await load_mcp_tools(session)}
+
+        async def call(tool, arguments):
+            message = await tools[tool].ainvoke({"type": "tool_call", "name": tool, "args": arguments, "id": "1"})
+            content = message.content
+            text = content if isinstance(content, str) else "\n\n".join(block["text"] for block in content)
+            return text, text
+
+        yield tools.keys(), call
+
+
+@asynccontextmanager
+async def google_adk(data):
+    """A whole agent of it, with a model that calls what the judge wants."""
+    from google.adk.agents import LlmAgent
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.runners import InMemoryRunner
+    from google.adk.tools.mcp_tool import McpToolset, StdioConnectionParams
+    from google.genai import types
+    from mcp import StdioServerParameters
+
+    script = {"declared": [], "call": None, "shown": None}
+
+    class Scripted(BaseLlm):
+        async def generate_content_async(self, llm_request, stream=False):
+            declared = [tool.function_declarations or [] for tool in llm_request.config.tools]
+            script["declared"] = [declaration.name for tools in declared for declaration in tools]
+            last = llm_request.contents[-1].parts[-1]
+            part = types.Part(text="ok")
+            if last.function_response:
+                script["shown"] = last.function_response.response
+            elif script["call"]:
+                part = types.Part(function_call=script["call"])
+            yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+    params = StdioConnectionParams(server_params=StdioServerParameters(**server(data)), timeout=60)
+    toolset = McpToolset(connection_params=params)
+    runner = InMemoryRunner(agent=LlmAgent(name="judge", model=Scripted(model="scripted"), tools=[toolset]))
+    try:
+        session = await runner.session_service.create_session(app_name=runner.app_name, user_id="judge")
+
+        async def ask():
+            message = types.Content(role="user", parts=[types.Part(text="Work.")])
+            async for _ in runner.run_async(user_id="judge", session_id=session.id, new_message=message):
+                pass
+
+        async def call(tool, arguments):
+            script["call"] = types.FunctionCall(name=tool, args=arguments)
+            script["shown"] = None
+            await ask()
+            return response_text(script["shown"])
+
+        await ask()
+        yield script["declared"], call
+    finally:
+        await runner.close()
+        await toolset.close()
+
+
+# Google's frameworks give the model the result as it was sent, so it reads the step in `_meta` as well.
+SHOWS_META = {"sees text once": "the model is given the whole result, with _meta"}
+
+# The name in the table, the package whose version is judged, and the checks that are expected to fail, with the reason.
+FRAMEWORKS = {
+    "fastmcp": ("FastMCP", "fastmcp", {}),
+    "openai_agents": ("openai-agents", "openai-agents", {}),
+    "google_genai": ("google-genai", "google-genai", SHOWS_META),
+    "pydantic_ai": ("pydantic-ai", "pydantic-ai-slim", {}),
+    "python_sdk_1": ("Python SDK 1", "mcp", {}),
+    "langchain": ("langchain", "langchain-mcp-adapters", {}),
+    "google_adk": ("google-adk", "google-adk", SHOWS_META),
+}
+
+
+async def main(name):
+    client, package, expected_failures = FRAMEWORKS[name]
+    cells = Cells(client, version(package), expected_failures)
+    with tempfile.TemporaryDirectory() as data:
+        try:
+            await walk(cells, partial(globals()[name], data))
+        except Exception as error:
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
+            if not isinstance(error, CheckFailed):
+                cells.failed.append(f"{type(error).__name__}: {error}")
+    return cells.verdict()
+
+
+logging.disable(logging.WARNING)
+sys.exit(asyncio.run(main(sys.argv[1])))
