@@ -1,44 +1,58 @@
-// A full run of one workflow through each official client, exactly as each reply's nextCall says. Whoever the
-// client, whatever the transport and the era: the durable history is the same.
+// The same walk through each official client. With any client, transport and era, the durable history is the same.
 
 import { spawnSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import * as second from '@modelcontextprotocol/client';
+import { StdioClientTransport as SecondStdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { program, verdict, whileServing, withDataDirectory } from './server.mjs';
+import { program, verdict, versionOf, whileServing, withDataDirectory } from './server.mjs';
+import { Cells, blocks, expect, walk } from './walk.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
-const STEPS_MAX = 50;
 
-async function drive(transport) {
-  const client = new Client({ name: 'judge', version: '1' });
+async function opened(client, transport) {
   await client.connect(transport);
-  await client.listTools();
-  const call = async (name, args) => {
-    const result = await client.callTool({ name, arguments: args });
-    if (result.isError) throw new Error(JSON.stringify(result.content));
-    return result._meta['workrail/reply'];
+  const { tools } = await client.listTools();
+  return {
+    names: tools.map((tool) => tool.name),
+    call: async (name, args) => blocks(await client.callTool({ name, arguments: args })),
+    close: () => client.close(),
   };
-  let reply = await call('start_workflow', { workflowId: 'wr.small_change', goal: 'be judged' });
-  for (let step = 1; !reply.isComplete; step += 1) {
-    if (step > STEPS_MAX) throw new Error('the run does not end');
-    const { tool, arguments: args } = reply.nextCall;
-    if (args.output?.notesMarkdown !== undefined) args.output.notesMarkdown = `Step ${step} was done.`;
-    reply = await call(tool, args);
-  }
-  await client.close();
+}
+
+/// The first major of the TypeScript SDK; `transport()` makes a connection.
+function typescript1(transport) {
+  const cells = new Cells('TypeScript SDK 1', versionOf('@modelcontextprotocol/sdk'));
+  return walk(cells, () => opened(new Client({ name: 'judge', version: '1' }), transport()));
+}
+
+/// The second major, in an era: `legacy`, `auto` or a revision that it insists on.
+function typescript2(era, transport) {
+  const cells = new Cells('TypeScript SDK 2', versionOf('@modelcontextprotocol/client'));
+  const mode = era === 'legacy' || era === 'auto' ? era : { pin: era };
+  return walk(cells, async () => {
+    const client = new second.Client({ name: 'judge', version: '1' }, { versionNegotiation: { mode } });
+    const own = await opened(client, transport());
+    const expected = era === 'legacy' ? '2025-11-25' : '2026-07-28';
+    const negotiated = client.getNegotiatedProtocolVersion();
+    expect(negotiated === expected, `negotiated ${negotiated} and not ${expected}`);
+    return own;
+  });
 }
 
 function python(era, target) {
   const run = spawnSync(process.env.WORKRAIL_PYTHON, [join(here, 'client.py'), era, ...target], { encoding: 'utf8' });
+  process.stdout.write(run.stdout);
   if (run.status !== 0) throw new Error(run.stderr || run.stdout);
 }
 
-const stdio = (data) =>
-  new StdioClientTransport({ command: program, args: ['mcp'], env: { WORKRAIL_DATA_DIR: data }, stderr: 'inherit' });
+const command = (data) => ({ command: program, args: ['mcp'], env: { WORKRAIL_DATA_DIR: data }, stderr: 'inherit' });
+const stdio = (data) => () => new StdioClientTransport(command(data));
+const secondStdio = (data) => () => new SecondStdioClientTransport(command(data));
 const http = (data, use) => whileServing(program, ['mcp', '--http', '127.0.0.1:0', '--no-auth'], data, use);
 /// The same with the secret that the server asks for by default.
 const authenticated = (data, use) =>
@@ -46,14 +60,19 @@ const authenticated = (data, use) =>
     const secret = readFileSync(join(data, 'keys', 'http-secret'), 'utf8').trim();
     return use(url, { requestInit: { headers: { Authorization: `Bearer ${secret}` } } });
   });
+const secondHttp = (url, options) => () => new second.StreamableHTTPClientTransport(new URL(url), options);
 
 const runs = {
-  'TypeScript, stdio, 2025-11-25': (data) => drive(stdio(data)),
-  'TypeScript, HTTP, 2025-11-25': (data) =>
-    authenticated(data, (url, options) => drive(new StreamableHTTPClientTransport(new URL(url), options))),
-  'Python, stdio, 2025-11-25': async (data) => python('legacy', ['stdio', program, data]),
-  'Python, stdio, 2026-07-28': async (data) => python('2026-07-28', ['stdio', program, data]),
-  'Python, HTTP, discovered': (data) => http(data, async (url) => python('auto', ['http', url])),
+  'TypeScript 1, stdio, 2025-11-25': (data) => typescript1(stdio(data)),
+  'TypeScript 1, HTTP, 2025-11-25': (data) =>
+    authenticated(data, (url, options) => typescript1(() => new StreamableHTTPClientTransport(new URL(url), options))),
+  'TypeScript 2, stdio, 2025-11-25': (data) => typescript2('legacy', secondStdio(data)),
+  'TypeScript 2, stdio, 2026-07-28': (data) => typescript2('2026-07-28', secondStdio(data)),
+  'TypeScript 2, HTTP, discovered': (data) =>
+    authenticated(data, (url, options) => typescript2('auto', secondHttp(url, options))),
+  'Python 2, stdio, 2025-11-25': async (data) => python('legacy', ['stdio', program, data]),
+  'Python 2, stdio, 2026-07-28': async (data) => python('2026-07-28', ['stdio', program, data]),
+  'Python 2, HTTP, discovered': (data) => http(data, async (url) => python('auto', ['http', url])),
 };
 
 /// What happened, without what differs by nature: ids, tokens, digests, times.

@@ -1,10 +1,11 @@
 // Starts the servers that are judged, on loopback, each with a data directory of its own.
 
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 
 export const program = process.env.WORKRAIL_PROGRAM;
 
@@ -39,6 +40,12 @@ export async function whileServing(command, args, data, use) {
     const code = await ended;
     if (code !== 0) throw new Error(`${command} ended with ${code} on SIGTERM`);
   }
+}
+
+/// The version of an installed package.
+export function versionOf(name) {
+  const packages = join(dirname(fileURLToPath(import.meta.url)), 'node_modules');
+  return JSON.parse(readFileSync(join(packages, name, 'package.json'), 'utf8')).version;
 }
 
 /// Prints the verdict of one judge and remembers a failure for the exit code.
