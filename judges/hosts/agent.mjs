@@ -2,19 +2,16 @@
 // what the host shows it, so the run ends only if the text leads on by itself.
 
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { whileModelling } from './model.mjs';
+import { Cells, TOOLS, expect, follow, isComplete, nextCall, timesShown } from './walk.mjs';
 
 export const program = process.env.WORKRAIL_PROGRAM;
 
 const CHAT_MS_MAX = 120_000;
 const MOVES_MAX = 40;
-
-function expect(condition, what) {
-  if (!condition) throw new Error(what);
-}
 
 /// Runs a host to its end, with an environment of its own.
 export function run(command, args, place, variables) {
@@ -36,30 +33,22 @@ export function run(command, args, place, variables) {
   });
 }
 
-/// The call that a text ends with, as a model reads it.
-function nextCall(shown) {
-  const call = [...shown.matchAll(/(\w+_\w+) with:?\s+(\{.*\})/g)].at(-1);
-  if (!call) throw new Error(`no next call in what the model was shown:\n${shown}`);
-  return { tool: call[1], arguments: JSON.parse(call[2]) };
-}
-
-/// Makes the call that was shown, with words of the agent's own.
-function follow(shown, notes) {
-  const call = nextCall(shown);
-  if (call.arguments.output) call.arguments.output.notesMarkdown = notes;
-  return call;
-}
-
-/// A reply about a run without a pending step.
-const isComplete = (shown) => /^Run \S+ · /.test(shown) && !shown.split('\n')[0].includes(' · step ');
-
-/// Starts, forgets its notes once, goes on, looks back, and stops in the middle.
-function firstChat() {
+/// Starts, forgets its notes once, garbles a token, goes on, sends a call twice, looks back, and stops in the middle.
+/// `passed(check)` takes down a check of the table. `isAside` marks a call whose reply is not counted: the sizes are those
+/// of a run without an error and without a call that was sent twice.
+function firstChat(passed) {
   let bookmark;
+  let step;
+  let second;
   return [
-    () => ({ tool: 'start_workflow', arguments: { workflowId: 'wr.small_change', goal: 'be judged in a host' } }),
+    (shown, tools) => {
+      expect(TOOLS.every((own) => tools.some((name) => name.endsWith(own))), `the host offers only ${tools}`);
+      passed('lists tools');
+      return { tool: 'start_workflow', arguments: { workflowId: 'wr.small_change', goal: 'be judged in a host' } };
+    },
     (shown) => {
-      expect(/^Run \S+ · /.test(shown), `the step does not come first:\n${shown}`);
+      expect(/^Run \S+ · .* · step 1 /.test(shown), `the step does not come first:\n${shown}`);
+      passed('starts');
       bookmark = shown.match(/stateToken (\S+)/)[1];
       const call = nextCall(shown);
       delete call.arguments.output;
@@ -67,14 +56,31 @@ function firstChat() {
     },
     (shown) => {
       expect(shown.includes('MISSING_REQUIRED_NOTES'), `a step without notes is not blocked:\n${shown}`);
-      return follow(shown, 'Read the request.');
+      step = follow(shown, 'Read the request.');
+      return { tool: step.tool, arguments: { ackToken: step.arguments.ackToken.slice(0, -3) }, isAside: true };
     },
     (shown) => {
-      expect(shown.includes('step 2'), `the second step did not follow:\n${shown}`);
+      expect(/\bTOKEN_\w+: /.test(shown), `a garbled token is not an error:\n${shown}`);
+      return { ...nextCall(shown), isAside: true };
+    },
+    (shown) => {
+      expect(shown.includes(' · step 1 '), `the error does not lead back to the step:\n${shown}`);
+      passed('error leads on');
+      return step;
+    },
+    (shown) => {
+      expect(shown.includes(' · step 2 '), `the second step did not follow:\n${shown}`);
+      passed('continues');
+      second = shown;
+      return { ...step, isAside: true };
+    },
+    (shown) => {
+      expect(shown === second, `the same call has another reply:\n${shown}`);
+      passed('replays');
       return { tool: 'continue_workflow', arguments: { stateToken: bookmark } };
     },
     (shown) => {
-      expect(shown.includes('step 1'), `the first step is not shown again:\n${shown}`);
+      expect(shown.includes(' · step 1 '), `the first step is not shown again:\n${shown}`);
       return { text: 'I stop here.' };
     },
   ];
@@ -86,33 +92,54 @@ function secondChat(shown) {
   return isComplete(shown) ? { text: 'Done.' } : follow(shown, 'Did what the step says.');
 }
 
-/// Judges a host. `chat(place, url, prompt)` runs one chat; `strip(shown)` takes off what the host itself adds to a
-/// result. With WORKRAIL_HOST_REPORT=1 the bytes that the model was shown are printed for each reply.
-export async function judge(name, api, chat, strip = (shown) => shown) {
+const CHECKS = ['lists tools', 'starts', 'error leads on', 'continues', 'replays', 'resumes', 'sees text once'];
+
+/// The version of the host that is installed in a folder.
+function versionIn(folder) {
+  const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  return Object.values(dependencies)[0].match(/\d+\.\d+\.\d+/)[0];
+}
+
+/// Judges a host that is installed in a folder. `chat(place, url, prompt)` runs one chat; `strip(shown)` takes off what the
+/// host itself adds to a result. With WORKRAIL_HOST_REPORT=1 the bytes that the model was shown are printed for each reply.
+export async function judge(name, folder, api, chat, strip = (shown) => shown) {
+  const cells = new Cells(name, versionIn(folder));
   const place = mkdtempSync(join(tmpdir(), 'workrail-host-'));
-  for (const folder of ['home', 'project', 'data']) mkdirSync(join(place, folder));
+  for (const own of ['home', 'project', 'data']) mkdirSync(join(place, own));
   const bytes = [];
+  const open = [...CHECKS];
+  let moves = 0;
   let last = null;
-  const looking = (play) => (raw) => {
-    expect(bytes.length < MOVES_MAX, 'the run does not end');
+  let lastCall = {};
+  const passed = (check) => {
+    open.splice(open.indexOf(check), 1);
+    cells.ok(check);
+  };
+  const looking = (play) => (raw, tools) => {
+    expect((moves += 1) < MOVES_MAX, 'the run does not end');
     last = raw === null ? null : strip(raw);
     if (last !== null) {
-      bytes.push(Buffer.byteLength(raw));
-      if (process.env.WORKRAIL_HOST_REPORT) console.log(`${String(bytes.at(-1)).padStart(6)}  ${last.split('\n')[0].slice(0, 90)}`);
+      if (!lastCall.isAside) bytes.push(Buffer.byteLength(raw));
+      if (process.env.WORKRAIL_HOST_REPORT) console.log(`${String(Buffer.byteLength(raw)).padStart(6)}  ${last.split('\n')[0].slice(0, 90)}`);
       expect(!last.startsWith('{'), `the model was shown data in place of text:\n${last}`);
+      expect(timesShown(raw) <= 1, `the step is shown ${timesShown(raw)} times:\n${raw}`);
     }
-    return play(last);
+    lastCall = play(last, tools);
+    return lastCall;
   };
   let failure;
   try {
-    const moves = firstChat();
-    const play = (shown) => moves.shift()?.(shown) ?? { text: 'I stop here.' };
+    const script = firstChat(passed);
+    const play = (shown, tools) => script.shift()?.(shown, tools) ?? { text: 'I stop here.' };
     await whileModelling(api, looking(play), (url) => chat(place, url, 'Work on it with WorkRail.'));
-    expect(moves.length === 0, `the first chat ended ${moves.length} moves too early`);
+    expect(script.length === 0, `the first chat ended ${script.length} moves too early`);
     await whileModelling(api, looking(secondChat), (url) => chat(place, url, 'Continue the work.'));
     expect(last !== null && isComplete(last), `the run did not end:\n${last}`);
+    passed('resumes');
+    passed('sees text once');
   } catch (error) {
     failure = error;
+    cells.failed(open[0], error);
   } finally {
     rmSync(place, { recursive: true, force: true });
   }

@@ -3,8 +3,8 @@
 
 import { createServer } from 'node:http';
 
-/// Serves the API while `use(url)` runs. `play(shown)` gets what the host showed of the last tool result, or null at the
-/// beginning of a chat, and returns `{ tool, arguments }` or `{ text }`.
+/// Serves the API while `use(url)` runs. `play(shown, tools)` gets what the host showed of the last tool result, or null at
+/// the beginning of a chat, and the names of the tools that it offers, and returns `{ tool, arguments }` or `{ text }`.
 export async function whileModelling(api, play, use) {
   const failures = [];
   const server = createServer((request, response) => {
@@ -58,7 +58,7 @@ export function messages(method, path, body, response, play) {
   const tools = (asked.tools ?? []).map((tool) => tool.name);
   // Hosts ask for titles and summaries as well, without the tools.
   const isAgent = tools.some((name) => name.endsWith('start_workflow'));
-  const move = isAgent ? play(lastToolResult(asked.messages)) : { text: 'ok' };
+  const move = isAgent ? play(lastToolResult(asked.messages), tools) : { text: 'ok' };
   const name = move.tool && tools.find((name) => name.endsWith(move.tool));
   if (move.tool && !name) throw new Error(`the host does not offer ${move.tool}: ${tools}`);
   const block = move.tool
@@ -98,7 +98,7 @@ export function responses(method, path, body, response, play) {
   if (method !== 'POST' || !path.endsWith('/responses')) return false;
   const asked = JSON.parse(body);
   const last = asked.input.findLast((item) => item.type === 'function_call_output');
-  const move = play(last ? outputText(last.output) : null);
+  const move = play(last ? outputText(last.output) : null, offered(asked.tools ?? []));
   calls += 1;
   const item = move.tool
     ? {
@@ -122,6 +122,9 @@ export function responses(method, path, body, response, play) {
 const outputText = (output) =>
   typeof output === 'string' ? output : output.map((part) => part.text ?? '').join('\n\n');
 
+/// The names of all tools, those in namespaces as well.
+const offered = (tools) => tools.flatMap((tool) => (tool.type === 'namespace' ? offered(tool.tools) : [tool.name ?? tool.type]));
+
 /// The name of a tool as the host offers it: alone, or in the namespace of its server.
 function named(tools, wanted) {
   for (const tool of tools) {
@@ -144,7 +147,7 @@ export function generateContent(method, path, body, response, play) {
   const tools = (asked.tools ?? []).flatMap((tool) => tool.functionDeclarations ?? []).map((tool) => tool.name);
   // The host asks for routing and summaries as well, without the tools.
   const isAgent = tools.some((name) => name.endsWith('start_workflow'));
-  const move = isAgent ? play(lastFunctionResponse(asked.contents)) : { text: '{}' };
+  const move = isAgent ? play(lastFunctionResponse(asked.contents), tools) : { text: '{}' };
   const name = move.tool && tools.find((name) => name.endsWith(move.tool));
   if (move.tool && !name) throw new Error(`the host does not offer ${move.tool}: ${tools}`);
   const part = move.tool ? { functionCall: { name, args: move.arguments } } : { text: move.text };

@@ -24,4 +24,4 @@ function chat(place, url, prompt) {
   });
 }
 
-await judge('Claude Code', messages, chat);
+await judge('Claude Code', here, messages, chat);

@@ -38,4 +38,4 @@ WORKRAIL_DATA_DIR = ${JSON.stringify(join(place, 'data'))}
 /// Codex says first how long a call took.
 const strip = (shown) => shown.replace(/^Wall time: [^\n]*\s+(Output:\s+)?/, '');
 
-await judge('Codex', responses, chat, strip);
+await judge('Codex', here, responses, chat, strip);

@@ -27,4 +27,4 @@ function chat(place, url, prompt) {
 /// Gemini CLI marks what comes from a tool.
 const strip = (shown) => shown.replace(/<\/?untrusted_context>\n?/g, '');
 
-await judge('Gemini CLI', generateContent, chat, strip);
+await judge('Gemini CLI', here, generateContent, chat, strip);

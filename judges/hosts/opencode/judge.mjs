@@ -29,4 +29,4 @@ function chat(place, url, prompt) {
   return run(opencode, ['run', prompt], place, { OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_MODELS_FETCH: '1' });
 }
 
-await judge('opencode', messages, chat);
+await judge('opencode', here, messages, chat);
