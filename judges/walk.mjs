@@ -18,8 +18,8 @@ export class Cells {
     this.version = version;
   }
 
-  ok(check) {
-    this.print(check, 'ok');
+  ok(check, note = '') {
+    this.print(check, `ok${note}`);
   }
 
   failed(check, error) {

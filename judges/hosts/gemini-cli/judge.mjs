@@ -24,7 +24,12 @@ function chat(place, url, prompt) {
   return run(process.execPath, args, place, { GEMINI_API_KEY: 'scripted', GOOGLE_GEMINI_BASE_URL: url, GEMINI_CLI_TRUST_WORKSPACE: 'true' });
 }
 
-/// Gemini CLI marks what comes from a tool.
-const strip = (shown) => shown.replace(/<\/?untrusted_context>\n?/g, '');
+/// Gemini CLI marks what comes from a tool, and shows the whole result of a call that failed, as JSON.
+function strip(shown) {
+  const failed = shown.match(/^MCP tool '\w+' reported tool error .* with response: (\[.*\])$/s);
+  if (!failed) return shown.replace(/<\/?untrusted_context>\n?/g, '');
+  const [{ functionResponse }] = JSON.parse(failed[1]);
+  return functionResponse.response.content.map((item) => item.text).join('\n\n');
+}
 
 await judge('Gemini CLI', here, generateContent, chat, strip);
