@@ -27,7 +27,7 @@ pub mod resume;
 pub mod retention;
 mod routing;
 mod search;
-mod secrets;
+pub mod secrets;
 mod skeleton;
 pub mod summary;
 pub mod token;

@@ -4,7 +4,7 @@ use workrail_model::config::SECRET_KEYS;
 
 /// Whether the value under a key is never shown. Reports and lists use the list as it is built in; an export takes
 /// the patterns of its own setting, whose default is the same list.
-pub(crate) fn is_secret(key: &str) -> bool {
+pub fn is_secret(key: &str) -> bool {
     let key = folded(key);
     SECRET_KEYS.iter().any(|pattern| fits(pattern, &key))
 }

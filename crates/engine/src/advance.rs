@@ -18,6 +18,7 @@ use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::strict_json;
 use workrail_model::token::TokenKind;
 
+use crate::ask::AskedUser;
 use crate::reply::{OfferedTokens, Reply, Tokens, sign, sign_stored};
 use crate::request::{ContinueWorkflow, Echo, Output};
 use crate::token::Attempts;
@@ -92,7 +93,8 @@ impl<S: Store> Engine<S> {
                 .advance(at.node, attempt)
                 .ok_or_else(|| error::internal("an appended advance is folded"))?;
             let tokens = self.outcome_tokens(facts, at, record)?;
-            sign(&decided.reply, &tokens, self.signer.bookmarks(facts))
+            let asked = AskedUser::of(session, at, record);
+            Ok(sign(&decided.reply, &tokens, self.signer.bookmarks(facts))?.asking(asked))
         })
     }
 
@@ -159,7 +161,7 @@ impl<S: Store> Engine<S> {
         let tokens = self.outcome_tokens(facts, at, record)?;
         let reply = self.recorded_reply(facts, at.run, reference, &tokens)?;
         match other_input {
-            None => Ok(reply),
+            None => Ok(reply.asking(AskedUser::of(facts.session_id(), at, record))),
             Some(request) => self.with_fork(facts, at, record, request, reply),
         }
     }

@@ -1,18 +1,20 @@
-//! What a person decides about a step that waits for them; no tool of an agent leads here (G63).
+//! What a person decides about a step that waits for them; no argument of an agent's tool leads here (G63).
 
 use serde_json::{Map, Value};
-use workrail_core::decide::approve::{Approve, GiveAnswer, answer, approve};
+use workrail_core::decide::approve::{AnswerChannel, Approve, GiveAnswer, answer, approve};
 use workrail_core::interpret::{AskedConfirmation, asked_confirmation, question_key};
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::render_title;
-use workrail_core::resume::RunPlace;
+use workrail_core::secrets::is_secret;
 use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
-use workrail_model::digest::Sha256;
+use workrail_model::compiled::AcceptedValues;
+use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::Context;
-use workrail_model::id::{NodeId, SessionId};
+use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::name::{ContextKey, StepId};
+use workrail_model::reason::UserOnlyDependencyReason;
 
 use crate::cards::Named;
 use crate::{Engine, Store, error};
@@ -45,6 +47,10 @@ pub struct Waiting {
 pub struct Question {
     pub key: ContextKey,
     pub description: String,
+    /// Which values the step takes, where it declares that.
+    pub accepts: Option<AcceptedValues>,
+    /// Whether the answer is a password, a key or another secret. Such a question is never asked through a program.
+    pub is_secret: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,21 +60,38 @@ pub struct EarlierDecision {
     pub is_for_this: bool,
 }
 
+/// What an answer is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AnswerTo<'a> {
+    /// The questions that are open now: whoever types their keys means these.
+    WhateverWaits,
+    /// The questions that a form showed, and no others.
+    Shown(&'a Waiting),
+}
+
+/// Which run a decision is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunRef {
+    pub(crate) session: SessionId,
+    pub(crate) run: RunId,
+    pub(crate) workflow: WorkflowHash,
+}
+
 impl<S: Store> Engine<S> {
     /// The step of the labelled run that waits for a person.
     pub fn waiting(&self, label: &str) -> Result<Waiting, Box<ErrorEnvelope>> {
-        let (session, place) = self.run_by_label(label)?;
-        self.reading().look(session, |facts| self.waiting_in(facts, &place, label))
+        let place = self.run_by_label(label)?;
+        self.reading().look(place.session, |facts| self.waiting_in(facts, place, label))
     }
 
-    fn waiting_in(
+    pub(crate) fn waiting_in(
         &self,
         facts: &SessionState,
-        place: &RunPlace,
+        place: RunRef,
         label: &str,
     ) -> Result<Waiting, Box<ErrorEnvelope>> {
         let content = self.content();
-        let workflow = content.workflow(place.workflow_hash)?;
+        let workflow = content.workflow(place.workflow)?;
         let refused = facts.nodes(place.run).filter_map(|node| {
             let last = facts.latest_advance(node.node_id).filter(|last| last.asks_a_person())?;
             Some((last, last.submitted?, node))
@@ -85,7 +108,10 @@ impl<S: Store> Engine<S> {
         let unanswered = |key: &ContextKey| context.get(key.as_str()).is_none_or(Value::is_null);
         let questions = step.user_dependencies.iter().filter_map(|own| {
             let key = question_key(own).cloned().filter(unanswered)?;
-            Some(Question { key, description: own.description.clone() })
+            let accepts = step.sets.get(&key).map(|duty| duty.accepts.clone());
+            let is_secret =
+                own.reason == UserOnlyDependencyReason::NeedsUserSecretOrToken || is_secret(key.as_str());
+            Some(Question { key, description: own.description.clone(), accepts, is_secret })
         });
         let gate = asked_confirmation(&workflow, pending, &context) == AskedConfirmation::Approval;
         let earlier = facts.approval(node.node_id, &pending.step_id).map(|found| EarlierDecision {
@@ -118,15 +144,25 @@ impl<S: Store> Engine<S> {
         (decision, reason): (ApprovalDecision, Option<&str>),
         origin: ApprovalOrigin,
     ) -> Result<(), Box<ErrorEnvelope>> {
+        self.approve_in(self.run_by_label(label)?, label, seen, (decision, reason), origin)
+    }
+
+    pub(crate) fn approve_in(
+        &self,
+        place: RunRef,
+        label: &str,
+        seen: &Waiting,
+        (decision, reason): (ApprovalDecision, Option<&str>),
+        origin: ApprovalOrigin,
+    ) -> Result<(), Box<ErrorEnvelope>> {
         // An answer changes what is decided on, so it comes first.
         if !seen.asks_approval || !seen.questions.is_empty() {
             return Err(error::a_question(label, &seen.questions));
         }
-        let (session, place) = self.run_by_label(label)?;
-        let recorded = self.hold(session, |held| {
+        let recorded = self.hold(place.session, |held| {
             let facts = held.state();
             // Asked again under the lock: what the person saw must be what waits.
-            if self.waiting_in(facts, &place, label)? != *seen {
+            if self.waiting_in(facts, place, label)? != *seen {
                 return Err(error::changed_since_shown(label));
             }
             let (node, step) = (seen.node, seen.step.clone());
@@ -136,15 +172,29 @@ impl<S: Store> Engine<S> {
                 .map_err(|cause| error::decide(&cause))?;
             held.append(plan)
         });
-        recorded.map_err(|refused| error::locked_for_command(session, refused))
+        recorded.map_err(|refused| error::locked_for_command(place.session, refused))
     }
 
     /// Records a person's answers to questions of the step that waits.
     pub fn give_answer(&self, label: &str, values: Context) -> Result<Waiting, Box<ErrorEnvelope>> {
-        let (session, place) = self.run_by_label(label)?;
-        let recorded = self.hold(session, |held| {
+        self.answer_in(self.run_by_label(label)?, label, AnswerTo::WhateverWaits, values)
+    }
+
+    pub(crate) fn answer_in(
+        &self,
+        place: RunRef,
+        label: &str,
+        to: AnswerTo<'_>,
+        values: Context,
+    ) -> Result<Waiting, Box<ErrorEnvelope>> {
+        let recorded = self.hold(place.session, |held| {
             let facts = held.state();
-            let waiting = self.waiting_in(facts, &place, label)?;
+            let waiting = self.waiting_in(facts, place, label)?;
+            let channel = match to {
+                AnswerTo::WhateverWaits => AnswerChannel::CommandLine,
+                AnswerTo::Shown(seen) if *seen == waiting => AnswerChannel::Chat,
+                AnswerTo::Shown(_) => return Err(error::changed_since_shown(label)),
+            };
             let asked = |key: &str| waiting.questions.iter().any(|own| own.key.as_str() == key);
             if let Some((key, _)) = values.as_map().iter().find(|(_, value)| value.is_null()) {
                 return Err(error::no_answer(key));
@@ -153,19 +203,22 @@ impl<S: Store> Engine<S> {
                 return Err(error::not_a_question(label, unknown, &waiting.questions));
             }
             let minting = self.minting()?;
-            let plan = answer(GiveAnswer { facts, node: waiting.node, values, minting })
+            let plan = answer(GiveAnswer { facts, node: waiting.node, values, channel, minting })
                 .map_err(|cause| error::decide(&cause))?;
             held.append(plan)?;
             Ok(waiting)
         });
-        recorded.map_err(|refused| error::locked_for_command(session, refused))
+        recorded.map_err(|refused| error::locked_for_command(place.session, refused))
     }
 
-    fn run_by_label(&self, label: &str) -> Result<(SessionId, RunPlace), Box<ErrorEnvelope>> {
+    fn run_by_label(&self, label: &str) -> Result<RunRef, Box<ErrorEnvelope>> {
         let parsed =
             RunLabel::parse(&label.trim().to_ascii_lowercase()).map_err(|_| error::unknown_label(label))?;
         match self.reading().named(parsed)? {
-            Named::One(found) => Ok(*found),
+            Named::One(found) => {
+                let (session, place) = *found;
+                Ok(RunRef { session, run: place.run, workflow: place.workflow_hash })
+            }
             Named::Nobody => Err(error::unknown_label(label)),
             Named::Several(count) => Err(error::ambiguous_label(label, count)),
         }

@@ -4,6 +4,7 @@
 
 mod advance;
 mod approve;
+mod ask;
 mod cards;
 pub mod catalog;
 mod checkpoint;
@@ -58,6 +59,7 @@ use workrail_ports::workflow_source::WorkflowSource;
 use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
 pub use approve::{EarlierDecision, Question, Waiting};
+pub use ask::AskedUser;
 use cards::Cards;
 use catalog::Catalog;
 use contents::{Content, Contents};
@@ -73,6 +75,7 @@ pub use reply::Reply;
 use request::{CheckpointWorkflow, ContinueWorkflow, Request, ResumeSession};
 use resume::Clarity;
 use token::{FirstKeys, Signer};
+pub use workrail_core::reply::answered::UserReply;
 use workspace::Workspaces;
 
 /// Everything the engine keeps things in.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use workrail_core::reply::answered::{self, AnsweredReply, UserReply};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::EventIndex;
 use workrail_model::reply::{
@@ -9,6 +10,7 @@ use workrail_model::reply::{
     replace_state_marks,
 };
 
+use crate::ask::AskedUser;
 use crate::error;
 
 /// A reply as an edge sends it: the stored bytes with tokens in place, never rendered again.
@@ -18,6 +20,7 @@ pub struct Reply {
     body: Map<String, Value>,
     kind: ReplyKind,
     run_label: Option<String>,
+    asks_user: Option<AskedUser>,
 }
 
 impl Reply {
@@ -25,7 +28,7 @@ impl Reply {
     pub(crate) fn plain<T: Serialize>(body: &T) -> Result<Self, Box<ErrorEnvelope>> {
         let body = object(body)?;
         let text = body.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Self { parts: vec![text], body, kind: ReplyKind::Ok, run_label: None })
+        Ok(Self { parts: vec![text], body, kind: ReplyKind::Ok, run_label: None, asks_user: None })
     }
 
     /// The content items, in order.
@@ -47,6 +50,25 @@ impl Reply {
     /// The label of the run that the reply is about.
     pub fn run_label(&self) -> Option<&str> {
         self.run_label.as_deref()
+    }
+
+    /// What the call is blocked on, where the user alone can give it.
+    pub fn asks_user(&self) -> Option<&AskedUser> {
+        self.asks_user.as_ref()
+    }
+
+    pub(crate) fn asking(mut self, asked: Option<AskedUser>) -> Self {
+        self.asks_user = asked;
+        self
+    }
+
+    /// The reply once the user has said something meanwhile: their words, and the call that follows from them.
+    pub fn answered(self, said: &[UserReply]) -> Self {
+        let first = self.parts.first().map_or("", String::as_str);
+        match answered::answered(first, &self.body, said) {
+            Some(AnsweredReply { parts, body }) => Self { parts, body, asks_user: None, ..self },
+            None => self,
+        }
     }
 
     /// Adds a warning in front: what follows is not what the caller expects.
@@ -149,7 +171,7 @@ pub(crate) fn sign_stored(
             // What another version wrote is returned as it is, also when the log cannot say what it was.
             let (kind, run_label) = RunReply::deserialize(&body)
                 .map_or((ReplyKind::Ok, None), |reply| (reply.kind, Some(reply.run.label)));
-            Ok(Reply { parts, body, kind, run_label })
+            Ok(Reply { parts, body, kind, run_label, asks_user: None })
         }
         _ => Err(error::internal("a stored reply has parts and a body")),
     }

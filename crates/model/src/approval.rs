@@ -10,13 +10,16 @@ pub enum ApprovalDecision {
     Rejected,
 }
 
-/// How the decision was given. There is no entry for MCP: no tool of an agent approves.
+/// How the decision was given, and what that proves. No entry stands for a tool of an agent: none approves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalChannel {
     /// The run's label was typed at a terminal. An agent with a shell can make a terminal and type into it, so this
     /// proves nothing against such an agent.
     Terminal,
+    /// The program that runs the agent was asked to show the user a form, and sent this back. A hook or a setting of that
+    /// program can answer without showing it to anyone, so this does not prove that a person decided.
+    Chat,
 }
 
 /// Whether the process that gave a decision descends from the program that runs a server, as an agent's shell does.

@@ -195,6 +195,8 @@ pub enum WarningCode {
     ArgumentsAdjusted,
     /// The call names no folder and the client cannot be asked for it, so the server's own folder was used.
     WorkspaceAssumed,
+    /// The client was asked to show the user what the step waits for, and sent an answer. The next call follows from it.
+    UserAnswered,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

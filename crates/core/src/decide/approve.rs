@@ -55,7 +55,17 @@ pub struct GiveAnswer<'a> {
     pub facts: &'a SessionState,
     pub node: NodeId,
     pub values: Context,
+    pub channel: AnswerChannel,
     pub minting: Minting,
+}
+
+/// How an answer was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerChannel {
+    /// `workrail answer`.
+    CommandLine,
+    /// A form that the program that runs the agent was asked to show.
+    Chat,
 }
 
 /// The values hold from this node on, in whichever chat the step is completed.
@@ -70,7 +80,10 @@ pub fn answer(command: GiveAnswer<'_>) -> Result<AppendPlan, DecideError> {
         EventData::ContextSet(ContextSet {
             context_id: derive::answer_id(node.node_id, facts.next_event_index()),
             context: command.values,
-            source: ContextSource::Answer,
+            source: match command.channel {
+                AnswerChannel::CommandLine => ContextSource::Answer,
+                AnswerChannel::Chat => ContextSource::ChatAnswer,
+            },
             node_id: node.node_id,
             attempt_id: None,
         }),

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use workrail_model::approval::Descent;
+use workrail_model::approval::{ApprovalChannel, Descent};
 use workrail_model::event::{
-    AdvanceOutcome, Event, EventData, NodeKind, ObservationValue, OutputPayload, ValidationResult,
+    AdvanceOutcome, ContextSource, Event, EventData, NodeKind, ObservationValue, OutputPayload,
+    ValidationResult,
 };
 use workrail_model::gap::Resolution;
 use workrail_model::id::NodeId;
@@ -108,7 +109,15 @@ fn summary(data: &EventData) -> String {
         }
         // Keys alone: values may be anything that a user typed.
         EventData::ContextSet(set) => {
-            format!("keys {}", set.context.as_map().keys().cloned().collect::<Vec<_>>().join(", "))
+            let keys = set.context.as_map().keys().cloned().collect::<Vec<_>>().join(", ");
+            match set.source {
+                ContextSource::Initial | ContextSource::AgentDelta | ContextSource::Answer => {
+                    format!("keys {keys}")
+                }
+                ContextSource::ChatAnswer => format!(
+                    "keys {keys} (answered in the chat, through the program that runs the agent, which can answer by itself)"
+                ),
+            }
         }
         EventData::ValidationPerformed(checked) => match &checked.result {
             ValidationResult::Valid => "valid".to_owned(),
@@ -124,13 +133,22 @@ fn summary(data: &EventData) -> String {
             format!("{} at {} asks for more", applied.dimension_id, applied.level)
         }
         EventData::ApprovalRecorded(approval) => {
-            let below = match approval.descends_from_server {
-                Descent::Yes => ", from a terminal of the program that runs the agent",
-                Descent::No => ", not from a terminal of the program that runs the agent",
-                Descent::Unknown => ", not known whether from a terminal of the program that runs the agent",
+            let proves = match (approval.channel, approval.descends_from_server) {
+                (ApprovalChannel::Chat, _) => {
+                    ", through the program that runs the agent, which can answer by itself"
+                }
+                (ApprovalChannel::Terminal, Descent::Yes) => {
+                    ", from a terminal of the program that runs the agent"
+                }
+                (ApprovalChannel::Terminal, Descent::No) => {
+                    ", not from a terminal of the program that runs the agent"
+                }
+                (ApprovalChannel::Terminal, Descent::Unknown) => {
+                    ", not known whether from a terminal of the program that runs the agent"
+                }
             };
             format!(
-                "step {} {} ({}{below})",
+                "step {} {} ({}{proves})",
                 approval.step_id,
                 words::plain(&approval.decision),
                 words::plain(&approval.channel)

@@ -79,7 +79,11 @@ impl Contexts {
             self.by_attempt.push(ix, AttemptSet { attempt, index, context });
             return;
         }
-        if set.source == ContextSource::Answer {
+        let is_answer = match set.source {
+            ContextSource::Answer | ContextSource::ChatAnswer => true,
+            ContextSource::Initial | ContextSource::AgentDelta => false,
+        };
+        if is_answer {
             let answered = self.answered.entry(ix).or_insert_with(|| Answered { index, values: Map::new() });
             answered.index = index;
             answered.values.extend(set.context.as_map().clone());

@@ -3,6 +3,7 @@
 //! Pure and deterministic; tokens are marks here and are signed in at the edge, so that the bytes can
 //! be stored with the attempt and returned on every replay (G30).
 
+pub mod answered;
 pub mod children;
 mod next_call;
 pub mod recovery;

@@ -241,6 +241,8 @@ pub enum Actor {
     Agent,
     /// Somebody who typed a label at a terminal.
     Terminal,
+    /// The program that runs the agent, when it was asked to show the user a form.
+    Chat,
     CommandLine,
     /// The call that started the run.
     User,

@@ -119,6 +119,7 @@ impl Telling<'_> {
         let told = self.subject.facts.approvals(node).iter().map(|record| Approval {
             by: match record.data.channel {
                 ApprovalChannel::Terminal => Actor::Terminal,
+                ApprovalChannel::Chat => Actor::Chat,
             },
             descends_from_server: record.data.descends_from_server,
             approved: record.data.decision == ApprovalDecision::Approved,

@@ -35,6 +35,7 @@ pub fn actor(actor: Actor) -> &'static str {
     match actor {
         Actor::Agent => "the agent",
         Actor::Terminal => "someone at a terminal",
+        Actor::Chat => "the chat",
         Actor::CommandLine => "the command line",
         Actor::User => "the call that started the run",
         Actor::Workflow => "the workflow's recommendation",
@@ -184,11 +185,22 @@ pub fn approval(approval: &Approval) -> String {
     let verb = if approval.approved { "approved" } else { "rejected" };
     let at = approval.at.as_ref().map(|at| format!(", {}", shown(at))).unwrap_or_default();
     let note = approval.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
-    let warning = match approval.descends_from_server {
-        Descent::Yes => {
-            " — warning: from a terminal of the program that runs the agent, which the agent can use too"
+    let warning = match approval.by {
+        Actor::Chat => {
+            " — warning: given through the program that runs the agent, which can answer by itself; this does not prove \
+             that a person decided"
         }
-        Descent::No | Descent::Unknown => "",
+        Actor::Agent
+        | Actor::Terminal
+        | Actor::CommandLine
+        | Actor::User
+        | Actor::Workflow
+        | Actor::System => match approval.descends_from_server {
+            Descent::Yes => {
+                " — warning: from a terminal of the program that runs the agent, which the agent can use too"
+            }
+            Descent::No | Descent::Unknown => "",
+        },
     };
     format!("{verb} by {} for step {}{at}{note}{warning}", actor(approval.by), approval.step_id)
 }

@@ -29,6 +29,9 @@ pub use value::{Value, ValueKind, ValueProblem};
 /// How many days old a finished session may get before `workrail store gc` takes it.
 pub(crate) const RETENTION_DAYS_DEFAULT: u32 = 90;
 
+/// How long a user may take to answer in the chat. A call of the agent waits as long.
+pub(crate) const CHAT_WAIT_SECONDS_DEFAULT: u32 = 300;
+
 /// Context keys that hold secrets more often than not: reports and lists never show their values, and
 /// `workrail session export --redact` drops them unless `export.redact_keys` says otherwise.
 pub const SECRET_KEYS: [&str; 17] = [
@@ -72,6 +75,8 @@ macro_rules! keys {
 
 // Sorted by spelling: tables and digests come out in this order.
 keys! {
+    ApprovalsChat = "approvals.chat",
+    ApprovalsChatWait = "approvals.chat_wait_seconds",
     ApprovalsRefuseDescendants = "approvals.refuse_descendants",
     DataDir = "data_dir",
     ExportRedactKeys = "export.redact_keys",
@@ -131,9 +136,16 @@ impl Key {
     /// What it does, in a sentence or two.
     pub fn what(self) -> &'static str {
         match self {
+            Self::ApprovalsChat => {
+                "Whether a step that waits for the user asks them through the agent's program: a question or an approval as a \
+                 form in the chat. That program's hooks can answer as well, so such an answer proves nothing about a person."
+            }
+            Self::ApprovalsChatWait => {
+                "How many seconds a form in the chat stays open. The agent's call waits as long; then the step stays blocked."
+            }
             Self::ApprovalsRefuseDescendants => {
                 "Whether `workrail approve`, and raising a run's autonomy, are refused in a terminal of the program that \
-                 runs an agent. A hurdle, not a proof: an agent with a shell can get around it."
+                 runs an agent, and approvals in its chat are not asked for. A hurdle, not a proof: an agent with a shell can get around it."
             }
             Self::DataDir => "Where sessions, content and keys are kept, as an absolute path.",
             Self::ExportRedactKeys => {
@@ -175,12 +187,13 @@ impl Key {
             Self::LogFilter => ValueKind::Text,
             Self::Autonomy => ValueKind::Choice(<Autonomy as VariantNames>::VARIANTS),
             Self::RiskPolicy => ValueKind::Choice(<RiskPolicy as VariantNames>::VARIANTS),
-            Self::RetentionTtl => ValueKind::Count,
+            Self::ApprovalsChatWait | Self::RetentionTtl => ValueKind::Count,
             // The default first.
             Self::TokenEncoding => {
                 ValueKind::Choice(&const { [TokenEncoding::V2.as_str(), TokenEncoding::V1.as_str()] })
             }
-            Self::ApprovalsRefuseDescendants
+            Self::ApprovalsChat
+            | Self::ApprovalsRefuseDescendants
             | Self::RepliesStructured
             | Self::ToolsCheckpoint
             | Self::ToolsExecution
@@ -194,6 +207,7 @@ impl Key {
         let text = |text: &str| Some(Value::Text(text.to_owned()));
         match self {
             Self::DataDir => None,
+            Self::ApprovalsChatWait => Some(Value::Count(CHAT_WAIT_SECONDS_DEFAULT)),
             Self::ExportRedactKeys => {
                 Some(Value::List(SECRET_KEYS.iter().map(|key| (*key).to_owned()).collect()))
             }
@@ -205,15 +219,18 @@ impl Key {
             Self::SourcePaths | Self::SourcePlugins => Some(Value::List(Vec::new())),
             Self::TokenEncoding => text(TokenEncoding::default().as_str()),
             Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume => Some(Value::Switch(true)),
-            Self::ApprovalsRefuseDescendants | Self::RepliesStructured | Self::ToolsStartSession => {
-                Some(Value::Switch(false))
-            }
+            Self::ApprovalsChat
+            | Self::ApprovalsRefuseDescendants
+            | Self::RepliesStructured
+            | Self::ToolsStartSession => Some(Value::Switch(false)),
         }
     }
 
     pub fn applies(self) -> Applies {
         match self {
-            Self::ApprovalsRefuseDescendants
+            Self::ApprovalsChat
+            | Self::ApprovalsChatWait
+            | Self::ApprovalsRefuseDescendants
             | Self::ExportRedactKeys
             | Self::Autonomy
             | Self::RiskPolicy
@@ -332,11 +349,18 @@ impl Settings {
     }
 
     pub fn retention_days(&self) -> u32 {
-        match self.get(Key::RetentionTtl).map(|setting| &setting.value) {
-            Some(Value::Count(days)) => *days,
-            Some(Value::Text(_) | Value::Switch(_) | Value::List(_) | Value::Git(_)) | None => {
-                RETENTION_DAYS_DEFAULT
-            }
+        self.count(Key::RetentionTtl).unwrap_or(RETENTION_DAYS_DEFAULT)
+    }
+
+    /// How long a form in the chat stays open; at least a second, so that it can be answered at all.
+    pub fn chat_wait_seconds(&self) -> u32 {
+        self.count(Key::ApprovalsChatWait).unwrap_or(CHAT_WAIT_SECONDS_DEFAULT).max(1)
+    }
+
+    fn count(&self, key: Key) -> Option<u32> {
+        match &self.get(key)?.value {
+            Value::Count(count) => Some(*count),
+            Value::Text(_) | Value::Switch(_) | Value::List(_) | Value::Git(_) => None,
         }
     }
 

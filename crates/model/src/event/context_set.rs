@@ -102,6 +102,9 @@ pub enum ContextSource {
     AgentDelta,
     /// A person answered a question of the step (G63).
     Answer,
+    /// The program that runs the agent was asked to show the user a form, and sent this back. A hook of that program can
+    /// answer without showing it to anyone (G63).
+    ChatAnswer,
 }
 
 /// The keys that were set; a node's context folds the sets on its own ancestor path.

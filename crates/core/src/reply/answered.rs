@@ -1,0 +1,219 @@
+//! What a blocked reply becomes when the user has answered in the chat meanwhile: what they said, and the call that
+//! leads on from it (G63).
+//!
+//! The recorded reply stays as it is: a replay returns that one (G30).
+
+use serde_json::{Map, Value, json};
+use workrail_model::limits::SUMMARY_BYTES_MAX;
+use workrail_model::placeholder;
+use workrail_model::preferences::NextIntent;
+use workrail_model::reply::{NextCall, Warning, WarningCode};
+use workrail_model::text::truncate_with_marker;
+use workrail_model::tool::ToolName;
+
+/// What is shown of one answer. The recorded one is whole.
+const ANSWER_BYTES_MAX: usize = 2048;
+
+/// What the user said.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UserReply {
+    Answered(Map<String, Value>),
+    Approved,
+    Rejected { reason: Option<String> },
+}
+
+/// The text and the data of the reply that is sent in place of the blocked one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnsweredReply {
+    pub parts: Vec<String>,
+    pub body: Map<String, Value>,
+}
+
+/// Nothing where the blocked reply has no call to continue with: then it is sent as it is.
+pub fn answered(first_part: &str, blocked: &Map<String, Value>, said: &[UserReply]) -> Option<AnsweredReply> {
+    let mut body = blocked.clone();
+    let mut arguments = body.get("nextCall")?.get("arguments")?.as_object()?.clone();
+    let mut blockers = body.get("blockers").and_then(Value::as_array).cloned().unwrap_or_default();
+    for reply in said {
+        match reply {
+            UserReply::Answered(values) => {
+                blockers.retain(|blocker| !asked_key(blocker).is_some_and(|key| values.contains_key(key)));
+                drop_keys(&mut arguments, values);
+            }
+            UserReply::Approved => blockers.retain(|blocker| asked_key(blocker).is_some()),
+            UserReply::Rejected { reason } => {
+                for blocker in blockers.iter_mut().filter(|blocker| asked_key(blocker).is_none()) {
+                    blocker["message"] = Value::from(rejection(reason.as_deref()));
+                    blocker["suggestedFix"] = Value::from(AFTER_REJECTION);
+                }
+                arguments.insert("output".to_owned(), json!({ "notesMarkdown": placeholder::STEP_NOTES }));
+            }
+        }
+    }
+    let was_rejected = said.iter().any(|reply| matches!(reply, UserReply::Rejected { .. }));
+    let waits = !was_rejected && !blockers.is_empty();
+    let news: Vec<String> = said.iter().map(news).collect();
+    let news = news.join("\n");
+    let header = first_part.lines().next().unwrap_or_default();
+    let mut parts = vec![format!("{header}\n\n{news}")];
+    if waits {
+        parts.push(still_open(&blockers));
+    }
+    let intent = match waits {
+        true => NextIntent::AwaitUserConfirmation,
+        false => NextIntent::PerformPendingThenContinue,
+    };
+    let call = NextCall { tool: ToolName::ContinueWorkflow, arguments };
+    parts.push(ending(&body, &call, intent, was_rejected));
+    match blockers.is_empty() {
+        true => body.remove("blockers"),
+        false => body.insert("blockers".to_owned(), Value::Array(blockers)),
+    };
+    body.insert("nextIntent".to_owned(), json!(intent));
+    body.insert("nextCall".to_owned(), json!(call));
+    let warning = json!(Warning { code: WarningCode::UserAnswered, message: news });
+    match body.get_mut("warnings") {
+        Some(Value::Array(warnings)) => warnings.insert(0, warning),
+        Some(_) | None => {
+            body.insert("warnings".to_owned(), Value::Array(vec![warning]));
+        }
+    }
+    Some(AnsweredReply { parts, body })
+}
+
+const AFTER_REJECTION: &str =
+    "Change the result as they say and send it with the call below. They are asked again.";
+
+/// The context key of a question; a blocker without one waits for a decision.
+fn asked_key(blocker: &Value) -> Option<&str> {
+    let pointer = &blocker["pointer"];
+    (pointer["kind"] == "context_key").then_some(())?;
+    pointer["key"].as_str()
+}
+
+/// Takes the placeholders of answered questions out of a call: what the user said is recorded already.
+fn drop_keys(arguments: &mut Map<String, Value>, answered: &Map<String, Value>) {
+    let Some(Value::Object(context)) = arguments.get_mut("context") else { return };
+    context.retain(|key, _| !answered.contains_key(key));
+    if context.is_empty() {
+        arguments.remove("context");
+    }
+}
+
+fn rejection(reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) => {
+            let reason = truncate_with_marker(reason, SUMMARY_BYTES_MAX);
+            format!("The user rejected what this step submitted: {reason}")
+        }
+        None => "The user rejected what this step submitted, without a reason.".to_owned(),
+    }
+}
+
+fn news(said: &UserReply) -> String {
+    match said {
+        UserReply::Answered(values) => {
+            let mut text = String::from("The user answered in the chat:");
+            for (key, value) in values {
+                let value = value.to_string();
+                text.push_str(&format!("\n- {key}: {}", truncate_with_marker(&value, ANSWER_BYTES_MAX)));
+            }
+            text
+        }
+        UserReply::Approved => {
+            "The user approved, in the chat, exactly what you submitted. Do not change it: something else is not approved."
+                .to_owned()
+        }
+        UserReply::Rejected { reason } => {
+            format!("{} They decided in the chat. {AFTER_REJECTION}", rejection(reason.as_deref()))
+        }
+    }
+}
+
+fn still_open(blockers: &[Value]) -> String {
+    let mut text = String::from("Still open:");
+    for blocker in blockers {
+        let part = |name: &str| blocker[name].as_str().unwrap_or_default().to_owned();
+        text.push_str(&format!("\n- {}: {}", part("code"), part("message")));
+        if let Some(fix) = blocker["suggestedFix"].as_str() {
+            text.push_str(&format!("\n  Fix: {fix}"));
+        }
+    }
+    text
+}
+
+fn ending(body: &Map<String, Value>, call: &NextCall, intent: NextIntent, was_rejected: bool) -> String {
+    let mut text = String::new();
+    if let Some(token) = body.get("stateToken").and_then(Value::as_str) {
+        text.push_str(&format!("Bookmark: stateToken {token}\n"));
+    }
+    let when = match (was_rejected, intent) {
+        (true, _) => "What you sent is kept. Send what changed: call",
+        (false, NextIntent::AwaitUserConfirmation) => {
+            "What you sent is kept. When the user has decided, call"
+        }
+        (
+            false,
+            NextIntent::PerformPendingThenContinue | NextIntent::RehydrateOnly | NextIntent::Complete,
+        ) => "What you sent is kept. To complete the step, call",
+    };
+    text.push_str(&format!("{when} {} with:\n{}", call.tool, call.arguments_text()));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocked() -> Map<String, Value> {
+        let body = json!({
+            "kind": "blocked", "stateToken": "st", "nextIntent": "await_user_confirmation",
+            "blockers": [
+                { "code": "USER_ONLY_DEPENDENCY", "pointer": { "kind": "context_key", "key": "branch" },
+                  "message": "Which branch?" },
+                { "code": "USER_ONLY_DEPENDENCY", "pointer": { "kind": "workflow_step", "stepId": "a" },
+                  "message": "A person must approve." },
+            ],
+            "nextCall": { "tool": "continue_workflow", "arguments": {
+                "ackToken": "ack", "context": { "branch": "<the user's answer>" } } },
+        });
+        body.as_object().cloned().unwrap_or_default()
+    }
+
+    fn answer() -> UserReply {
+        UserReply::Answered([("branch".to_owned(), json!("main"))].into_iter().collect())
+    }
+
+    fn after(said: &[UserReply]) -> AnsweredReply {
+        answered("Run a · step 1\n\nBLOCKED", &blocked(), said).expect("there is a call to continue with")
+    }
+
+    #[test]
+    fn an_answer_leaves_the_approval_open_and_needs_not_be_sent_again() {
+        let reply = after(&[answer()]);
+        assert_eq!(reply.body["blockers"].as_array().map(Vec::len), Some(1));
+        assert_eq!(reply.body["nextIntent"], "await_user_confirmation");
+        assert_eq!(reply.body["nextCall"]["arguments"], json!({ "ackToken": "ack" }));
+        let text = reply.parts.join("\n\n");
+        assert!(text.contains("- branch: \"main\"") && text.contains("Still open:"), "{text}");
+    }
+
+    #[test]
+    fn with_everything_given_the_call_is_all_that_is_left() {
+        let reply = after(&[answer(), UserReply::Approved]);
+        assert!(reply.body.get("blockers").is_none());
+        assert_eq!(reply.body["nextIntent"], "perform_pending_then_continue");
+        assert_eq!(reply.body["warnings"][0]["code"], "USER_ANSWERED");
+        assert!(reply.parts.last().is_some_and(|last| last.ends_with(r#"{"ackToken":"ack"}"#)));
+    }
+
+    #[test]
+    fn a_rejection_asks_for_another_result_and_gives_the_reason() {
+        let reason = Some("Keep the old table".to_owned());
+        let reply = after(&[answer(), UserReply::Rejected { reason }]);
+        assert_eq!(reply.body["nextIntent"], "perform_pending_then_continue");
+        let output = &reply.body["nextCall"]["arguments"]["output"];
+        assert_eq!(output["notesMarkdown"], placeholder::STEP_NOTES);
+        assert!(reply.parts.join("\n").contains("Keep the old table"));
+    }
+}

@@ -1,0 +1,84 @@
+//! What a blocked call waits for, so that an edge can ask the user through the agent's program (G63).
+//!
+//! Nothing is held while the user is asked: what they were shown is compared again, under the lock, when their answer is
+//! recorded. Such an answer is recorded as one from the chat, since hooks of that program can give it, too.
+
+use workrail_core::label::RunLabel;
+use workrail_core::project::AdvanceRecord;
+use workrail_core::reply::answered::UserReply;
+use workrail_core::token::NodeFacts;
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
+use workrail_model::blocker::BlockerCode;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::{AdvanceOutcome, Context};
+use workrail_model::id::{AttemptId, NodeId, SessionId};
+
+use crate::approve::{AnswerTo, RunRef, Waiting};
+use crate::{Engine, Store, error};
+
+/// An attempt that was refused for nothing but what the user alone can give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskedUser {
+    session: SessionId,
+    at: NodeFacts,
+    attempt: AttemptId,
+}
+
+impl AskedUser {
+    /// Nothing where the agent has to send something else as well: that would not be what the user was asked about.
+    pub(crate) fn of(session: SessionId, at: NodeFacts, record: &AdvanceRecord) -> Option<Self> {
+        let AdvanceOutcome::Blocked { blockers } = &record.outcome else { return None };
+        let all = blockers.blockers().iter().all(|blocker| blocker.code == BlockerCode::UserOnlyDependency);
+        all.then_some(Self { session, at, attempt: record.attempt })
+    }
+
+    fn run(&self) -> RunRef {
+        RunRef { session: self.session, run: self.at.run, workflow: self.at.workflow }
+    }
+
+    fn label(&self) -> String {
+        RunLabel::of(self.at.run).to_string()
+    }
+
+    fn node(&self) -> NodeId {
+        self.at.node
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// What there is to ask the user about this attempt; nothing when it is not the newest one, or was decided on already.
+    pub fn open_for_user(&self, asked: &AskedUser) -> Result<Option<Waiting>, Box<ErrorEnvelope>> {
+        self.reading().look(asked.session, |facts| {
+            let is_newest =
+                facts.latest_advance(asked.node()).is_some_and(|last| last.attempt == asked.attempt);
+            if !is_newest {
+                return Ok(None);
+            }
+            let waiting = self.waiting_in(facts, asked.run(), &asked.label())?;
+            let is_decided = waiting.earlier.as_ref().is_some_and(|earlier| earlier.is_for_this);
+            Ok(Some(waiting).filter(|waiting| waiting.node == asked.node() && !is_decided))
+        })
+    }
+
+    /// Records what came through the agent's program, about exactly what it was asked to show.
+    pub fn record_from_chat(
+        &self,
+        asked: &AskedUser,
+        seen: &Waiting,
+        said: &UserReply,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        let (run, label) = (asked.run(), asked.label());
+        let decided = match said {
+            UserReply::Answered(values) => {
+                let values = Context::new(values.clone()).map_err(|cause| error::context(&cause))?;
+                return self.answer_in(run, &label, AnswerTo::Shown(seen), values).map(|_| ());
+            }
+            UserReply::Approved => (ApprovalDecision::Approved, None),
+            UserReply::Rejected { reason } => (ApprovalDecision::Rejected, reason.as_deref()),
+        };
+        // Which process answered is not known, and the channel already says that it proves nothing.
+        let origin =
+            ApprovalOrigin { channel: ApprovalChannel::Chat, descends_from_server: Descent::Unknown };
+        self.approve_in(run, &label, seen, decided, origin)
+    }
+}
