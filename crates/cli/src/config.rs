@@ -211,6 +211,10 @@ fn allow(place: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Fai
     {
         return prefs::allow_default(before.preferences().autonomy, after);
     }
+    if key == Key::ApprovalsChat && !before.is_on(key) && wanted == Some(&Value::Switch(true)) {
+        presence::requester(&wiring::look_default()?, "Allowing approvals in the chat", Recorded::Nothing)?;
+        presence::typed(&format!("Type {} to switch it on:", key.as_str()), key.as_str())?;
+    }
     if key == Key::ApprovalsRefuseDescendants && before.is_on(key) && wanted == Some(&Value::Switch(false)) {
         presence::requester(&wiring::look_default()?, "Switching this protection off", Recorded::Nothing)?;
         presence::typed(&format!("Type {} to switch it off:", key.as_str()), key.as_str())?;

@@ -3,18 +3,19 @@
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use workrail_engine::Answer;
 use workrail_engine::request::Request;
+use workrail_engine::{Answer, AskedUser, UserReply, Waiting};
 use workrail_host::clock::SystemClock;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::processes;
 use workrail_host::sources::{Sources, refresh_in_background};
 use workrail_host::workspace;
 use workrail_mcp::http::Lifetime;
-use workrail_mcp::{Authentication, Execution, LoopbackAddress, StructuredContent};
+use workrail_mcp::{Authentication, Chat, ChatApprovals, Execution, LoopbackAddress, StructuredContent};
 use workrail_model::config::{Key, Settings};
+use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::ServerId;
 use workrail_model::server::{LoggedCall, ServerRecord, Transport};
 use workrail_model::tool::{ToolName, ToolSet};
@@ -53,6 +54,31 @@ impl Execution for Served {
         }
     }
 
+    /// Read anew: whoever switches it off does not have to find the servers that run. What cannot be read is off.
+    fn chat(&self) -> Chat {
+        match chat() {
+            Ok(chat) => chat,
+            Err(_) => {
+                tracing::warn!("the settings cannot be read, so nobody is asked in the chat");
+                Chat::Off
+            }
+        }
+    }
+
+    fn open_for_user(&self, asked: &AskedUser) -> Option<Waiting> {
+        let open = self.engine.open_for_user(asked);
+        open.inspect_err(|error| tracing::warn!(code = error.code.as_str(), "the user is not asked")).ok()?
+    }
+
+    fn record_from_chat(
+        &self,
+        asked: &AskedUser,
+        seen: &Waiting,
+        said: &UserReply,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        self.engine.record_from_chat(asked, seen, said)
+    }
+
     /// Answers a call and logs how it went.
     fn answer(&self, request: Request) -> Answer {
         let Some(registered) = &self.registered else { return self.engine.answer(request) };
@@ -66,6 +92,20 @@ impl Execution for Served {
         registered.log(&LoggedCall { at, tool, duration_us, outcome, run });
         answered
     }
+}
+
+fn chat() -> Result<Chat, Failure> {
+    let settings = settings::fresh()?.settings;
+    if !settings.is_on(Key::ApprovalsChat) {
+        return Ok(Chat::Off);
+    }
+    // The chat belongs to the program that runs the agent, as a terminal that it started does.
+    let approvals = match settings::is_on_anywhere(Key::ApprovalsRefuseDescendants)? {
+        true => ChatApprovals::Refused,
+        false => ChatApprovals::Asked,
+    };
+    let wait = Duration::from_secs(u64::from(settings.chat_wait_seconds()));
+    Ok(Chat::On { wait, approvals })
 }
 
 /// Serves MCP until the client closes standard input.

@@ -61,10 +61,10 @@ fn read() -> Result<Current, ConfigError> {
     Ok(Current { place, settings })
 }
 
-/// Whether a protection is on in the settings in effect, or in the user's own file: another file that `--config` or
+/// Whether a protection is on in the settings as they are now, or in the user's own file: another file that `--config` or
 /// `WORKRAIL_CONFIG` names does not switch it off.
 pub(crate) fn is_on_anywhere(key: Key) -> Result<bool, Failure> {
-    if current()?.settings.is_on(key) {
+    if fresh()?.settings.is_on(key) {
         return Ok(true);
     }
     match ConfigPath::usual() {

@@ -5,12 +5,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use workrail_engine::next_call;
 use workrail_engine::request::Request;
-use workrail_engine::{Answer, Reply};
+use workrail_engine::{Answer, AskedUser, Reply, UserReply, Waiting};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::reply::{META_KEY, NextCall, Warning, WarningCode};
 use workrail_model::text::{clean, is_harmful};
 use workrail_model::tool::ToolName;
 
+use crate::elicit::Chat;
 use crate::repair;
 
 /// What the server needs of the engine; implemented by the engine over any store.
@@ -22,6 +23,30 @@ pub trait Execution: Send + Sync + 'static {
     fn assumed_folder(&self) -> Option<String>;
     /// Whether clients asked for structured content as well.
     fn structured_content(&self) -> StructuredContent;
+    /// Whether the user is asked through the client, as the settings have it now.
+    fn chat(&self) -> Chat;
+    /// What there is to ask the user about a blocked attempt.
+    fn open_for_user(&self, asked: &AskedUser) -> Option<Waiting>;
+    /// Records what came from the chat about what was shown there.
+    fn record_from_chat(
+        &self,
+        asked: &AskedUser,
+        seen: &Waiting,
+        said: &UserReply,
+    ) -> Result<(), Box<ErrorEnvelope>>;
+}
+
+/// The result of a call, and the reply behind it when it is blocked on the user.
+#[derive(Debug)]
+pub(crate) struct Called {
+    pub(crate) result: CallToolResult,
+    pub(crate) waits: Option<Box<Reply>>,
+}
+
+impl From<CallToolResult> for Called {
+    fn from(result: CallToolResult) -> Self {
+        Self { result, waits: None }
+    }
 }
 
 /// Whether results have `structuredContent`, and tools an output schema.
@@ -49,7 +74,7 @@ pub(crate) fn run(
     tool: ToolName,
     arguments: Option<Map<String, Value>>,
     folder: Folder,
-) -> CallToolResult {
+) -> Called {
     let answered = repair::checked(tool, arguments.unwrap_or_default()).and_then(|fitted| {
         let mut arguments = fitted.arguments;
         let mut assumed = None;
@@ -76,8 +101,11 @@ pub(crate) fn run(
         Ok(reply)
     });
     match answered {
-        Ok(reply) => shown(reply),
-        Err(error) => failed(&leading_on(execution, error)),
+        Ok(reply) => {
+            let waits = reply.asks_user().is_some().then(|| Box::new(reply.clone()));
+            Called { result: shown(reply), waits }
+        }
+        Err(error) => failed(&leading_on(execution, error)).into(),
     }
 }
 
@@ -130,7 +158,7 @@ fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Box<Er
 }
 
 /// The text for the model, once, and all of the reply as data where no host shows it to a model (G72).
-fn shown(reply: Reply) -> CallToolResult {
+pub(crate) fn shown(reply: Reply) -> CallToolResult {
     // Goals, labels and notes are other people's words: they must not steer the terminal or model that shows them (G76).
     let parts: Vec<String> = reply.parts().iter().map(|part| clean(part)).collect();
     let mut data = reply.into_structured();

@@ -8,6 +8,8 @@ mod batch;
 mod call;
 pub mod catalogue;
 mod connections;
+mod elicit;
+mod form;
 pub mod http;
 mod lines;
 mod loopback;
@@ -22,5 +24,6 @@ mod server;
 pub mod stdio;
 
 pub use call::{Execution, StructuredContent};
+pub use elicit::{Chat, ChatApprovals};
 pub use loopback::{Authentication, LoopbackAddress, NotLoopback};
 pub use server::Server;

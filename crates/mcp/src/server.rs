@@ -7,7 +7,7 @@ use rmcp::ServerHandler;
 use rmcp::model::{
     ArgumentInfo, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
     CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams,
-    GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    GetPromptResponse, Implementation, InputResponses, ListPromptsResult, ListResourceTemplatesRequestMethod,
     ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
     MetaObject, PaginatedRequestParams, ReadResourceRequestMethod, ReadResourceRequestParams,
     ReadResourceResponse, Reference, ResourcesCapability, ServerCapabilities, ServerConfig,
@@ -16,8 +16,9 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
 use workrail_model::tool::ToolName;
 
-use crate::call::{self, Execution, Folder, StructuredContent};
+use crate::call::{self, Called, Execution, Folder, StructuredContent};
 use crate::catalogue;
+use crate::elicit::{self, Asked, Way};
 use crate::message::Ambiguity;
 use crate::prompts;
 use crate::repair;
@@ -85,17 +86,12 @@ impl Server {
         Self { execution, roots: Roots::default() }
     }
 
-    async fn call(
-        &self,
-        tool: ToolName,
-        arguments: Option<Map<String, Value>>,
-        folder: Folder,
-    ) -> CallToolResult {
+    async fn call(&self, tool: ToolName, arguments: Option<Map<String, Value>>, folder: Folder) -> Called {
         let execution = Arc::clone(&self.execution);
         // A blocking thread: ports are synchronous, and an append must not be cancelled half-way.
         tokio::task::spawn_blocking(move || call::run(&*execution, tool, arguments, folder))
             .await
-            .unwrap_or_else(|_| call::crashed())
+            .unwrap_or_else(|_| call::crashed().into())
     }
 
     /// Resources show what `read_run` returns, so they are there when it is.
@@ -104,7 +100,7 @@ impl Server {
     }
 
     /// Looks something up, on a blocking thread as well.
-    async fn blocking<T: Send + 'static>(
+    pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         look_up: impl FnOnce(&dyn Execution) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
@@ -175,8 +171,29 @@ impl Era {
 
 /// Whether the revision and the transport have roots, whatever the client offers.
 fn has_roots(context: &RequestContext<RoleServer>) -> bool {
-    let is_http = context.extensions.get::<axum::http::request::Parts>().is_some();
-    Era::of(context) == Era::Handshake && !is_http
+    Era::of(context) == Era::Handshake && !is_http(context)
+}
+
+/// How the user can be asked through this client, if at all.
+fn way(
+    era: Era,
+    responses: Option<InputResponses>,
+    state: Option<String>,
+    context: &RequestContext<RoleServer>,
+) -> Option<Way> {
+    if !elicit::shows_forms(context.client_capabilities().as_ref()) {
+        return None;
+    }
+    match era {
+        Era::Stateless => Some(Way::Result { responses, state }),
+        Era::Handshake if is_http(context) => None,
+        Era::Handshake => Some(Way::Request),
+    }
+}
+
+/// Over HTTP the server keeps no session, so it has nobody to send a request to.
+fn is_http(context: &RequestContext<RoleServer>) -> bool {
+    context.extensions.get::<axum::http::request::Parts>().is_some()
 }
 
 impl ServerHandler for Server {
@@ -226,12 +243,22 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(message, None));
         };
         let (arguments, era) = (request.arguments, Era::of(&context));
+        let way = way(era, request.input_responses, request.request_state, &context);
         if let Some(Ambiguity(reason)) = ambiguity(&context) {
             let refused = call::refused(tool, arguments.unwrap_or_default(), reason);
             return Ok(self.finished(era, refused));
         }
         let folder = self.folder(tool, arguments.as_ref(), &context).await;
-        Ok(self.finished(era, self.call(tool, arguments, folder).await))
+        let Called { result, waits } = self.call(tool, arguments, folder).await;
+        let (Some(reply), Some(way)) = (waits, way) else { return Ok(self.finished(era, result)) };
+        match self.ask_user(*reply, way, &context).await {
+            Asked::Unanswered => Ok(self.finished(era, result)),
+            Asked::Answered(reply) => Ok(self.finished(era, call::shown(*reply))),
+            Asked::Pending(mut asked) => {
+                era.sign(&mut asked.meta);
+                Ok(asked.into())
+            }
+        }
     }
 
     async fn list_prompts(

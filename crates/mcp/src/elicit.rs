@@ -1,0 +1,158 @@
+//! Asking the user through the client when a call is blocked on them: opt-in, bounded, and never proof of a person (G63).
+//!
+//! No lock and no thread is held while the user reads: the blocked attempt is recorded, and what was shown is compared
+//! again when the answer is. A client that is slow, says no or answers nonsense leaves the blocked reply as it was.
+
+use std::time::Duration;
+
+use rmcp::model::{
+    ClientCapabilities, ClientResult, ElicitRequest, ElicitResult, InputRequest, InputRequests,
+    InputRequiredResult, InputResponses, ServerRequest,
+};
+use rmcp::service::{PeerRequestOptions, RequestContext, RoleServer};
+use tokio::time::timeout;
+use workrail_engine::{AskedUser, Reply, UserReply, Waiting};
+
+use crate::form::Form;
+use crate::server::Server;
+
+/// The name of our one request in a result that asks for input.
+const INPUT: &str = "user";
+
+/// Whether the user is asked through the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chat {
+    Off,
+    On {
+        /// How long a form stays open.
+        wait: Duration,
+        approvals: ChatApprovals,
+    },
+}
+
+/// Whether approvals may come from the chat; questions may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChatApprovals {
+    Asked,
+    Refused,
+}
+
+/// How a client can be asked.
+pub(crate) enum Way {
+    /// By a request while the call is open.
+    Request,
+    /// By the result of the call. The client makes the call again, with the answer and the state.
+    Result { responses: Option<InputResponses>, state: Option<String> },
+}
+
+/// What became of asking.
+pub(crate) enum Asked {
+    /// Nobody was asked, or nothing usable was said.
+    Unanswered,
+    Answered(Box<Reply>),
+    /// The client has to ask the user first.
+    Pending(InputRequiredResult),
+}
+
+/// Whether the client shows forms. A client that names no mode means forms.
+pub(crate) fn shows_forms(capabilities: Option<&ClientCapabilities>) -> bool {
+    let declared = capabilities.and_then(|declared| declared.elicitation.as_ref());
+    declared.is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
+}
+
+impl Server {
+    /// Asks the user about what blocks the reply.
+    pub(crate) async fn ask_user(
+        &self,
+        reply: Reply,
+        way: Way,
+        context: &RequestContext<RoleServer>,
+    ) -> Asked {
+        let Some(asked) = reply.asks_user().copied() else { return Asked::Unanswered };
+        // Settings and the session are read on a blocking thread.
+        let open = self.blocking(move |execution| match execution.chat() {
+            Chat::Off => None,
+            Chat::On { wait, approvals } => {
+                let waiting = execution.open_for_user(&asked)?;
+                let form = Form::of(&waiting, approvals)?;
+                Some((waiting, form, wait))
+            }
+        });
+        let Ok(Some((waiting, form, wait))) = open.await else { return Asked::Unanswered };
+        let result = match way {
+            Way::Request => request(&form, wait, context).await,
+            Way::Result { responses, state } => {
+                let shown = form.digest(&waiting);
+                match responses {
+                    // What was shown is what waits now. The state needs no signature: a client that forges it could as
+                    // well forge the answer.
+                    Some(mut responses) if state.as_ref() == Some(&shown) => {
+                        responses.remove(INPUT).and_then(|answer| serde_json::from_value(answer).ok())
+                    }
+                    Some(_) | None => {
+                        let asked = InputRequest::Elicitation(ElicitRequest::new(form.request()));
+                        let requests = InputRequests::from([(INPUT.to_owned(), asked)]);
+                        return Asked::Pending(InputRequiredResult::new(Some(requests), Some(shown)));
+                    }
+                }
+            }
+        };
+        let said = result.map(|result: ElicitResult| form.read(result)).unwrap_or_default();
+        let recorded = self.recorded(asked, waiting, said).await;
+        match recorded.is_empty() {
+            true => Asked::Unanswered,
+            false => Asked::Answered(Box::new(reply.answered(&recorded))),
+        }
+    }
+
+    /// Records what the user said, as far as it still fits; returns that.
+    async fn recorded(&self, asked: AskedUser, seen: Waiting, said: Vec<UserReply>) -> Vec<UserReply> {
+        let recording = self.blocking(move |execution| {
+            let mut recorded = Vec::new();
+            let mut seen = seen;
+            for reply in said {
+                if let Err(error) = execution.record_from_chat(&asked, &seen, &reply) {
+                    tracing::warn!(code = error.code.as_str(), "an answer from the chat was not recorded");
+                    break;
+                }
+                recorded.push(reply);
+                match execution.open_for_user(&asked) {
+                    Some(now) if differs_by_answers(&seen, &now) => seen = now,
+                    Some(_) | None => break,
+                }
+            }
+            recorded
+        });
+        recording.await.unwrap_or_default()
+    }
+}
+
+/// Whether nothing changed but what an answer changes: its questions are closed, and a title may contain it.
+fn differs_by_answers(seen: &Waiting, now: &Waiting) -> bool {
+    let answered = Waiting { questions: now.questions.clone(), title: now.title.clone(), ..seen.clone() };
+    answered == *now
+}
+
+/// Shows a form through a request of ours; nothing when no usable answer comes in time.
+async fn request(form: &Form, wait: Duration, context: &RequestContext<RoleServer>) -> Option<ElicitResult> {
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(form.request()));
+    let sending = context.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
+    let mut sent = timeout(wait, sending).await.ok()?.ok()?;
+    let answered = tokio::select! {
+        answered = &mut sent.rx => answered.ok(),
+        () = tokio::time::sleep(wait) => None,
+        // The client gave up on the call: nobody would read the reply.
+        () = context.ct.cancelled() => None,
+    };
+    match answered {
+        Some(Ok(ClientResult::ElicitResult(result))) => Some(result),
+        Some(Ok(_) | Err(_)) => None,
+        None => {
+            // So that the client closes its form. It may be gone as well.
+            let closing =
+                sent.cancel(Some("the form was open for too long, or the call was cancelled".to_owned()));
+            let _ = timeout(Duration::from_secs(1), closing).await;
+            None
+        }
+    }
+}
