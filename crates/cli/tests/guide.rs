@@ -173,8 +173,12 @@ impl Machine {
         match kind {
             Kind::Plain => self.run_plain(words),
             Kind::Terminal => {
-                let label = words.last().unwrap();
-                let approved = self.home.typed(words, label);
+                // A run's label, or the name of a setting that asks for it.
+                let typed = match words {
+                    ["config", "set", key, ..] => key,
+                    words => words.last().unwrap(),
+                };
+                let approved = self.home.typed(words, typed);
                 if approved.code == 0 { Ok(()) } else { Err(format!("failed at a terminal: {approved:?}")) }
             }
             Kind::Server => self.serve(words),
