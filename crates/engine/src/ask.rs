@@ -8,7 +8,7 @@ use workrail_core::project::AdvanceRecord;
 use workrail_core::reply::answered::UserReply;
 use workrail_core::token::NodeFacts;
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
-use workrail_model::blocker::BlockerCode;
+use workrail_model::blocker::{Blocker, BlockerCode};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{AdvanceOutcome, Context};
 use workrail_model::id::{AttemptId, NodeId, SessionId};
@@ -28,8 +28,15 @@ impl AskedUser {
     /// Nothing where the agent has to send something else as well: that would not be what the user was asked about.
     pub(crate) fn of(session: SessionId, at: NodeFacts, record: &AdvanceRecord) -> Option<Self> {
         let AdvanceOutcome::Blocked { blockers } = &record.outcome else { return None };
-        let all = blockers.blockers().iter().all(|blocker| blocker.code == BlockerCode::UserOnlyDependency);
-        all.then_some(Self { session, at, attempt: record.attempt })
+        let blockers = blockers.blockers();
+        let is_for_user = |blocker: &Blocker| blocker.code == BlockerCode::UserOnlyDependency;
+        // A key that the step declares and asks the user for is missing twice; one answer gives both.
+        let is_asked = |missing: &Blocker| {
+            missing.code == BlockerCode::MissingContextKey
+                && blockers.iter().any(|own| is_for_user(own) && own.pointer == missing.pointer)
+        };
+        let all = blockers.iter().all(|blocker| is_for_user(blocker) || is_asked(blocker));
+        (all && !blockers.is_empty()).then_some(Self { session, at, attempt: record.attempt })
     }
 
     fn run(&self) -> RunRef {
