@@ -305,6 +305,21 @@ fn where_weaker_approvals_are_refused_only_questions_are_asked() {
 }
 
 #[test]
+fn an_approval_is_not_taken_once_it_is_refused_while_the_form_is_open() {
+    let home = home(ON);
+    let mut client = Client::with_forms(&home);
+    let submitted = client.submission("team.gated");
+    client.send("continue_workflow", &submitted);
+    let form = client.server.hear();
+    home.done(&["config", "set", "approvals.refuse_descendants", "true"]);
+    client.respond(&form, &accept(json!({ "decision": "approve" })));
+    let answer = client.server.hear();
+    let blocked = reply_data(&answer["result"]);
+    assert_eq!(blocked["kind"], "blocked", "{blocked}");
+    assert!(recorded(&home, label(blocked), "approval_recorded").is_empty());
+}
+
+#[test]
 fn the_setting_is_read_when_somebody_is_to_be_asked() {
     let home = home("");
     let mut client = Client::with_forms(&home);

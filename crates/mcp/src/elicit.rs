@@ -30,6 +30,18 @@ pub enum Chat {
     },
 }
 
+impl Chat {
+    fn takes(self, reply: &UserReply) -> bool {
+        match (self, reply) {
+            (Self::Off, _) => false,
+            (Self::On { .. }, UserReply::Answered(_)) => true,
+            (Self::On { approvals, .. }, UserReply::Approved | UserReply::Rejected { .. }) => {
+                approvals == ChatApprovals::Asked
+            }
+        }
+    }
+}
+
 /// Whether approvals may come from the chat; questions may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChatApprovals {
@@ -111,6 +123,10 @@ impl Server {
             let mut recorded = Vec::new();
             let mut seen = seen;
             for reply in said {
+                // Asked again: the user may have switched it off while the form was open.
+                if !execution.chat().takes(&reply) {
+                    break;
+                }
                 if let Err(error) = execution.record_from_chat(&asked, &seen, &reply) {
                     tracing::warn!(code = error.code.as_str(), "an answer from the chat was not recorded");
                     break;
