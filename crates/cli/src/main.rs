@@ -23,8 +23,8 @@ use std::process::ExitCode;
 
 use camino::Utf8PathBuf;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use workrail_mcp::LoopbackAddress;
 use workrail_model::error::ErrorCode;
+use workrail_model::loopback::LoopbackAddress;
 
 use crate::outcome::{Failure, Format};
 

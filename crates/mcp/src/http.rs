@@ -4,6 +4,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -22,14 +23,15 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
+use workrail_model::loopback::LoopbackAddress;
 
 use crate::addressee::Addressee;
 use crate::batch;
 use crate::call::Execution;
 use crate::connections;
-use crate::loopback::{AdmissionError, AllowList, Authentication, LoopbackAddress};
+use crate::loopback::{AdmissionError, AllowList, Authentication};
 use crate::message::{self, Ambiguity, MESSAGE_BYTES_MAX, Refused};
 use crate::runtime;
 use crate::server::Server;
@@ -84,6 +86,66 @@ pub fn serve_handler(
     })
 }
 
+/// Resolves, with an error, when the server ends: what streams without an end of its own has to watch it.
+pub type Ending = watch::Receiver<()>;
+
+/// Serves the routes of another interface under `localhost`, with the limits of this one, until the process gets a
+/// signal to end. `listening` gets the address once requests are accepted.
+///
+/// `localhost` is the loopback address of both families, so both are taken: whoever held the port on the other one
+/// would be sent this user's secrets.
+pub fn serve_localhost(
+    address: LoopbackAddress,
+    routes: impl FnOnce(SocketAddr, Ending) -> Router,
+    listening: impl FnOnce(SocketAddr),
+) -> io::Result<()> {
+    runtime::with_sockets()?.block_on(async {
+        let signal = told_to_end()?;
+        let (listener, other) = localhost(address).await?;
+        let bound = listener.local_addr()?;
+        let (end, ending) = watch::channel(());
+        let routes = routes(bound, ending.clone());
+        listening(bound);
+
+        let ended = |mut ending: Ending| async move {
+            let _ = ending.changed().await;
+        };
+        let serving = connections::serve(listener, routes.clone(), ended(ending.clone()));
+        let serving_other = async {
+            if let Some(other) = other {
+                connections::serve(other, routes, ended(ending)).await;
+            }
+        };
+        tokio::join!(serving, serving_other, async {
+            signal.await;
+            drop(end);
+        });
+        Ok(())
+    })
+}
+
+/// A free port may be taken on the other family; then the next one is tried.
+const PORTS_TRIED_MAX: usize = 16;
+
+/// Listeners on the address and on the same port of `::1`, where this machine has that.
+async fn localhost(address: LoopbackAddress) -> io::Result<(TcpListener, Option<TcpListener>)> {
+    for _ in 0..PORTS_TRIED_MAX {
+        let listener = TcpListener::bind(address.socket_address()).await?;
+        let port = listener.local_addr()?.port();
+        match TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await {
+            Ok(other) => return Ok((listener, Some(other))),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                if address.socket_address().port() != 0 {
+                    return Err(error);
+                }
+            }
+            // No such address family here.
+            Err(_) => return Ok((listener, None)),
+        }
+    }
+    Err(io::Error::from(io::ErrorKind::AddrInUse))
+}
+
 /// Resolves when the client that started this server is gone. Whatever it writes means nothing.
 fn input_ended(lifetime: Lifetime) -> io::Result<impl Future<Output = ()>> {
     let (ended, has_ended) = oneshot::channel::<()>();
@@ -114,8 +176,8 @@ fn routes(handler: impl ServerHandler + Clone, allowed: AllowList) -> Router {
         .with_json_response(true)
         .with_max_request_body_bytes(MESSAGE_BYTES_MAX)
         // Checked by us already; the SDK is told the same, so that neither depends on the other.
-        .with_allowed_hosts(allowed.hosts.clone())
-        .with_allowed_origins(allowed.origins.clone())
+        .with_allowed_hosts(allowed.names.hosts.clone())
+        .with_allowed_origins(allowed.names.origins.clone())
         .enforce_origin_validation();
     let service = StreamableHttpService::new(
         move || Ok(handler.clone()),

@@ -25,5 +25,5 @@ pub mod stdio;
 
 pub use call::{Execution, StructuredContent};
 pub use elicit::{Chat, ChatApprovals};
-pub use loopback::{Authentication, LoopbackAddress, NotLoopback};
+pub use loopback::Authentication;
 pub use server::Server;

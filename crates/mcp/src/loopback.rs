@@ -4,54 +4,11 @@
 //! A web page can make a browser send requests to a loopback port, and can point a name of its own at it (DNS
 //! rebinding). It can forge neither the `Host` nor the `Origin` that the browser sends with them.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::str::FromStr;
+use std::net::SocketAddr;
 
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 use workrail_model::keyring::HttpSecret;
-
-/// An address that only this machine reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoopbackAddress(SocketAddr);
-
-/// Text that is not a loopback address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotLoopback(String);
-
-impl std::fmt::Display for NotLoopback {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NotLoopback {}
-
-impl FromStr for LoopbackAddress {
-    type Err = NotLoopback;
-
-    fn from_str(text: &str) -> Result<Self, NotLoopback> {
-        let address = match text.strip_prefix("localhost:") {
-            Some(port) => port.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
-            None => text.parse().ok(),
-        };
-        let Some(address) = address else {
-            return Err(NotLoopback("write it as 127.0.0.1:PORT; port 0 takes a free one".to_owned()));
-        };
-        if !address.ip().is_loopback() {
-            return Err(NotLoopback(
-                "other machines could reach it, and the server binds to loopback only; use 127.0.0.1:PORT"
-                    .to_owned(),
-            ));
-        }
-        Ok(Self(address))
-    }
-}
-
-impl LoopbackAddress {
-    pub fn socket_address(self) -> SocketAddr {
-        self.0
-    }
-}
+use workrail_model::loopback::ListenerNames;
 
 /// What a client must show.
 #[derive(Clone, Debug)]
@@ -62,11 +19,10 @@ pub enum Authentication {
     None,
 }
 
-/// The names of one listener, as a `Host` and as an `Origin`, and what its clients must show.
+/// The names of one listener, and what its clients must show.
 #[derive(Clone, Debug)]
 pub(crate) struct AllowList {
-    pub(crate) hosts: Vec<String>,
-    pub(crate) origins: Vec<String>,
+    pub(crate) names: ListenerNames,
     authentication: Authentication,
 }
 
@@ -96,34 +52,20 @@ impl AdmissionError {
 impl AllowList {
     /// The names of the listener that is bound to `address`.
     pub(crate) fn of(address: SocketAddr, authentication: Authentication) -> Self {
-        let port = address.port();
-        let bound = match address {
-            SocketAddr::V4(v4) => v4.ip().to_string(),
-            SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
-        };
-        let mut hosts = Vec::new();
-        for name in ["localhost", "127.0.0.1", "[::1]", &bound] {
-            hosts.push(format!("{name}:{port}"));
-            if port == 80 {
-                hosts.push(name.to_owned());
-            }
-        }
-        let origins = hosts.iter().map(|host| format!("http://{host}")).collect();
-        Self { hosts, origins, authentication }
+        Self { names: ListenerNames::of(address), authentication }
     }
 
-    /// Compares whole values: parsing them first is where such checks have been outwitted.
     pub(crate) fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), AdmissionError> {
         let host = only(headers, header::HOST).ok_or(AdmissionError::Host)?.ok_or(AdmissionError::Host)?;
-        if !known(&self.hosts, host) {
+        if !self.names.has_host(host) {
             return Err(AdmissionError::Host);
         }
-        if uri.authority().is_some_and(|authority| !known(&self.hosts, authority.as_str())) {
+        if uri.authority().is_some_and(|authority| !self.names.has_host(authority.as_str())) {
             return Err(AdmissionError::Host);
         }
         match only(headers, header::ORIGIN) {
             None => Err(AdmissionError::Origin),
-            Some(Some(origin)) if !known(&self.origins, origin) => Err(AdmissionError::Origin),
+            Some(Some(origin)) if !self.names.has_origin(origin) => Err(AdmissionError::Origin),
             Some(_) => self.authenticated(headers),
         }
     }
@@ -139,10 +81,6 @@ impl AllowList {
             Some(_) | None => Err(AdmissionError::Secret),
         }
     }
-}
-
-fn known(list: &[String], value: &str) -> bool {
-    list.iter().any(|known| known.eq_ignore_ascii_case(value))
 }
 
 /// The value of a header: `Some(None)` where it is absent, `None` where it is repeated or no text.
@@ -293,22 +231,5 @@ mod tests {
         assert_eq!(admit("127.0.0.1:80", "/", &[("host", "localhost")]), Ok(()));
         let headers = [("host", "localhost"), ("origin", "http://localhost")];
         assert_eq!(admit("127.0.0.1:80", "/", &headers), Ok(()));
-    }
-
-    #[test]
-    fn only_loopback_addresses_are_addresses() {
-        for good in ["127.0.0.1:0", "127.1.2.3:80", "[::1]:4000", "localhost:4000"] {
-            assert!(good.parse::<LoopbackAddress>().is_ok(), "{good}");
-        }
-        for bad in ["0.0.0.0:80", "[::]:80", "192.168.0.1:80", "10.0.0.1:0", "[::ffff:127.0.0.1]:80"] {
-            let error = bad.parse::<LoopbackAddress>().unwrap_err().to_string();
-            assert!(error.contains("other machines could reach it"), "{bad}: {error}");
-        }
-        for bad in
-            ["", "4000", ":4000", "127.0.0.1", "localhost", "localhost:x", "evil.example:80", "127.1:80"]
-        {
-            let error = bad.parse::<LoopbackAddress>().unwrap_err().to_string();
-            assert!(error.contains("127.0.0.1:PORT"), "{bad}: {error}");
-        }
     }
 }

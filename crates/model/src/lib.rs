@@ -21,6 +21,7 @@ pub mod health;
 pub mod id;
 pub mod keyring;
 pub mod limits;
+pub mod loopback;
 pub mod manifest;
 pub mod name;
 pub mod nearest;

@@ -9,8 +9,8 @@ use similar::{ChangeTag, TextDiff};
 use workrail_host::clients::{
     self, Bases, Change, Client, ClientError, ClientFile, Credential, HttpEndpoint, Launch, Scope,
 };
-use workrail_mcp::LoopbackAddress;
 use workrail_model::keyring::HttpSecret;
+use workrail_model::loopback::LoopbackAddress;
 use workrail_ports::keyring::KeyringError;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};

@@ -22,7 +22,8 @@ use rmcp::{ErrorData, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use workrail_mcp::http::{self, Lifetime};
-use workrail_mcp::{Authentication, LoopbackAddress, stdio};
+use workrail_mcp::{Authentication, stdio};
+use workrail_model::loopback::LoopbackAddress;
 
 #[derive(Clone)]
 struct Fixtures(Arc<Value>);
