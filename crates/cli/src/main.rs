@@ -2,6 +2,7 @@
 
 mod config;
 mod confirm;
+mod console;
 mod demo;
 mod doctor;
 mod flags;
@@ -69,6 +70,19 @@ enum Command {
     /// Run a whole workflow through the real server in a temporary directory
     #[command(after_help = "Example: workrail demo")]
     Demo,
+    /// Open the console: see every run in a browser, approve, reject and answer
+    #[command(
+        after_help = "The console listens on loopback only. The printed address holds a code that lets one browser in.\n\n\
+                            Examples:\n  workrail console\n  workrail console --port 4717 --no-open"
+    )]
+    Console {
+        /// The port on localhost. Default: 4717, or a free one if that is taken.
+        #[arg(long, value_name = "N")]
+        port: Option<u16>,
+        /// Print the address only; do not open a browser.
+        #[arg(long)]
+        no_open: bool,
+    },
     /// Serve agents over MCP on standard input and output, or over HTTP on loopback
     #[command(
         after_help = "Clients start the server themselves once `workrail setup install` has configured them. Over \
@@ -110,6 +124,7 @@ fn run(command: Command) -> ExitCode {
         Command::Config(command) => config::run(command),
         Command::Explain { code } => explain(&code),
         Command::Demo => demo::run(),
+        Command::Console { port, no_open } => console::run(port, console::Browser::unless(no_open)),
         Command::Mcp { http: None, .. } => serve::stdio(),
         Command::Mcp { http: Some(address), no_auth } => serve::http(address, no_auth),
     }

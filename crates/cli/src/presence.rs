@@ -39,15 +39,32 @@ pub(crate) fn requester(engine: &LocalEngine, what: &str, recorded: Recorded) ->
             "{what} needs an interactive terminal. Run this command yourself, not from a script. Nothing was recorded."
         )));
     }
+    let (requester, warning) = descent(engine, what)?;
+    if let Some(whose) = warning {
+        let record = match recorded {
+            Recorded::Descent => "This is recorded with the decision.",
+            Recorded::CommandLine => "The record will only say that the change came from the command line.",
+            Recorded::Nothing => "This is not recorded.",
+        };
+        output::notice(&format!(
+            "warning: this terminal was started by {whose}. The agent can use such a terminal as well. {record}"
+        ));
+    }
+    Ok(requester)
+}
+
+/// Whether this process descends from the program that runs an agent, and that program. Refused where the settings
+/// want that.
+pub(crate) fn descent(engine: &LocalEngine, what: &str) -> Result<(Requester, Option<String>), Failure> {
     let servers = engine.servers().unwrap_or_default();
     let Some(ancestors) = processes::ancestors() else {
-        return Ok(Requester { descends_from_server: Descent::Unknown });
+        return Ok((Requester { descends_from_server: Descent::Unknown }, None));
     };
     let starter = ancestors.iter().find(|process| servers.iter().any(|server| is_parent(server, process)));
     let Some(starter) = starter else {
         let is_certain = !servers.is_empty() && servers.iter().all(can_be_compared);
         let descends_from_server = if is_certain { Descent::No } else { Descent::Unknown };
-        return Ok(Requester { descends_from_server });
+        return Ok((Requester { descends_from_server }, None));
     };
     let whose =
         format!("`{}` (process {}), the program that runs an agent", starter.name, starter.id.process_id);
@@ -58,15 +75,7 @@ pub(crate) fn requester(engine: &LocalEngine, what: &str, recorded: Recorded) ->
             Key::ApprovalsRefuseDescendants.as_str()
         )));
     }
-    let record = match recorded {
-        Recorded::Descent => "This is recorded with the decision.",
-        Recorded::CommandLine => "The record will only say that the change came from the command line.",
-        Recorded::Nothing => "This is not recorded.",
-    };
-    output::notice(&format!(
-        "warning: this terminal was started by {whose}. The agent can use such a terminal as well. {record}"
-    ));
-    Ok(Requester { descends_from_server: Descent::Yes })
+    Ok((Requester { descends_from_server: Descent::Yes }, Some(whose)))
 }
 
 /// Whether it can be told for certain that we do not descend from the program that started this server: one on HTTP

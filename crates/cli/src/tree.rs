@@ -11,7 +11,9 @@ struct Group {
 const GROUPS: [Group; 3] = [
     Group {
         heading: "Runs",
-        commands: &["show", "log", "tree", "search", "resume", "approve", "reject", "answer", "report"],
+        commands: &[
+            "show", "log", "tree", "search", "resume", "approve", "reject", "answer", "report", "console",
+        ],
     },
     Group { heading: "Manage", commands: &["workflow", "session", "store", "setup", "config", "doctor"] },
     Group { heading: "Learn and serve", commands: &["demo", "explain", "mcp"] },

@@ -1,4 +1,22 @@
-//! How a person looks: the console's HTTP API, views and embedded pages.
+//! How people view it: pages in a browser that show every run, and the forms that steer one.
 //!
-//! Nothing is here yet; the crate holds the place that the layers reserve for it, so that no other
-//! crate grows into it.
+//! Every page is rendered here from the engine's queries and works without script; the script of our own adds live
+//! updates and the keyboard. Nothing a page does can write except through the use cases that the command line has. The
+//! console keeps no state beside a list that it can make again.
+//!
+//! Code map: `guard` decides who is answered (G94), `target` parses addresses, `pages/` renders, `forms` changes,
+//! `live` sends what changed, `routes` puts them together.
+
+mod files;
+mod forms;
+mod guard;
+mod live;
+mod pages;
+mod routes;
+mod state;
+mod target;
+mod use_cases;
+
+pub use guard::Secrets;
+pub use routes::{open_address, router};
+pub use use_cases::{Environment, UseCases};

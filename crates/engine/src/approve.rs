@@ -1,6 +1,6 @@
 //! What a person decides about a step that waits for them; no argument of an agent's tool leads here (G63).
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use workrail_core::decide::approve::{AnswerChannel, Approve, GiveAnswer, answer, approve};
 use workrail_core::interpret::{AskedConfirmation, asked_confirmation, question_key};
 use workrail_core::label::RunLabel;
@@ -53,11 +53,44 @@ pub struct Question {
     pub is_secret: bool,
 }
 
+/// An answer as people type it: `true`, `false`, numbers and JSON are read as such, everything else as text.
+pub fn typed_answer(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EarlierDecision {
     pub decision: ApprovalDecision,
     /// Whether it was about what is submitted now.
     pub is_for_this: bool,
+}
+
+impl Waiting {
+    /// A digest of everything that a person is shown: a form carries it, so that what is decided is what was shown.
+    pub fn fingerprint(&self) -> Sha256 {
+        // Every member is named, so that a new one is not forgotten.
+        let Self {
+            session,
+            node,
+            label,
+            workflow,
+            goal,
+            step,
+            title,
+            submitted,
+            notes,
+            artifacts,
+            context,
+            asks_approval,
+            questions,
+            earlier,
+        } = self;
+        let questions: Vec<_> = questions.iter().map(|own| (own.key.as_str(), &own.description)).collect();
+        let earlier = earlier.as_ref().map(|own| (own.decision, own.is_for_this));
+        let place = json!([session, node, label, workflow, goal, step, title, submitted]);
+        let shown = json!([place, notes, artifacts, context, asks_approval, questions, earlier]);
+        Sha256::of_parts(&[b"workrail/waiting", shown.to_string().as_bytes()])
+    }
 }
 
 /// What an answer is about.
@@ -212,13 +245,19 @@ impl<S: Store> Engine<S> {
     }
 
     fn run_by_label(&self, label: &str) -> Result<RunRef, Box<ErrorEnvelope>> {
+        let found = |(session, place): (SessionId, RunPlace)| RunRef {
+            session,
+            run: place.run,
+            workflow: place.workflow_hash,
+        };
+        // Two runs can share a label, so the console names a run by its id.
+        if let Ok(run) = label.trim().parse::<RunId>() {
+            return self.reading().placed(run)?.map(found).ok_or_else(|| error::unknown_label(label));
+        }
         let parsed =
             RunLabel::parse(&label.trim().to_ascii_lowercase()).map_err(|_| error::unknown_label(label))?;
         match self.reading().named(parsed)? {
-            Named::One(found) => {
-                let (session, place) = *found;
-                Ok(RunRef { session, run: place.run, workflow: place.workflow_hash })
-            }
+            Named::One(one) => Ok(found(*one)),
             Named::Nobody => Err(error::unknown_label(label)),
             Named::Several(count) => Err(error::ambiguous_label(label, count)),
         }

@@ -16,7 +16,7 @@ use workrail_core::summary::{self, Completeness, SessionSummary};
 use workrail_core::token::NodeFacts;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
-use workrail_model::id::SessionId;
+use workrail_model::id::{RunId, SessionId};
 use workrail_model::manifest::Cursor;
 use workrail_ports::cache::{IfAbsent, IndexRecord};
 use workrail_ports::session_store::{LogStamp, StampDepth, StampedSession, StoreError};
@@ -177,6 +177,16 @@ impl<'a> Reading<'a> {
             Err(StoreError::NotFound { .. }) => Ok(None),
             Err(cause) => Err(unreadable(&cause)),
         }
+    }
+
+    /// Where a run is, by its id; `None` when no healthy session has it.
+    pub(crate) fn placed(&self, run: RunId) -> Result<Option<(SessionId, RunPlace)>, Box<ErrorEnvelope>> {
+        let known = self.cards()?;
+        let found = known.runs().find_map(|card| {
+            let place = card.at.as_ref().filter(|place| place.run == run)?;
+            Some((card.session, place.clone()))
+        });
+        Ok(found)
     }
 
     /// The runs of this store that go by a label.

@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use workrail_core::overview::Stage;
 use workrail_core::report::PointName;
 use workrail_core::report::sections::{Banner, Fact, FactRole, Section, Span, Tone};
 use workrail_model::id::RunId;
 use workrail_model::text::clean;
 
-const STYLE: &str = include_str!("html/style.css");
+/// The look of reports and of everything that is made of the parts here.
+pub const STYLE: &str = include_str!("html/style.css");
 /// Nothing is loaded and nothing runs, whatever a browser finds on the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
@@ -64,6 +66,28 @@ pub fn toned(tone: Tone, text: &str) -> Markup {
 
 pub fn chip(tone: Tone, text: &str) -> Markup {
     html! { span class={ "chip " (class_of(tone)) } { (clean(text)) } }
+}
+
+/// Where a run is, by word and colour.
+pub fn chip_of(stage: Stage) -> Markup {
+    let tone = match stage {
+        Stage::WaitsForPerson => Tone::Current,
+        Stage::Blocked | Stage::Unreadable => Tone::Bad,
+        Stage::InProgress | Stage::NotesOnly => Tone::Quiet,
+        Stage::CompleteWithGaps => Tone::Warning,
+        Stage::Complete => Tone::Good,
+    };
+    chip(tone, stage.said())
+}
+
+/// How a logged call ended: `ok`, `blocked`, or the error's code.
+pub fn toned_outcome(outcome: &str) -> Markup {
+    let tone = match outcome {
+        "ok" => Tone::Good,
+        "blocked" => Tone::Warning,
+        _ => Tone::Bad,
+    };
+    toned(tone, outcome)
 }
 
 pub fn code(name: &str) -> Markup {

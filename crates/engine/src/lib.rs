@@ -58,7 +58,7 @@ use workrail_ports::session_store::{SessionReader, SessionStore};
 use workrail_ports::workflow_source::WorkflowSource;
 use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
-pub use approve::{EarlierDecision, Question, Waiting};
+pub use approve::{EarlierDecision, Question, Waiting, typed_answer};
 pub use ask::AskedUser;
 use cards::Cards;
 use catalog::Catalog;

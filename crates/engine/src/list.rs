@@ -1,7 +1,7 @@
 //! `list_workflows`: what can be started in a workspace. Reads the catalog and nothing else (G36).
 
 use workrail_core::discover::Filter;
-use workrail_model::discovery::WorkflowList;
+use workrail_model::discovery::{ListedWorkflow, UnusableFile, WorkflowList};
 use workrail_model::error::ErrorEnvelope;
 
 use crate::request::ListWorkflows;
@@ -12,6 +12,11 @@ const QUERY_BYTES_MAX: usize = 1_000;
 const TAGS_MAX: usize = 20;
 
 impl<S: Store> Engine<S> {
+    /// The same without the limits of an agent's reply, for people.
+    pub fn all_workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>) {
+        self.catalog.all(self.around.workspace.as_ref(), filter)
+    }
+
     /// Every workflow and routine of the workspace, and every file that cannot be used.
     pub fn list_workflows(&self, request: ListWorkflows) -> Result<WorkflowList, Box<ErrorEnvelope>> {
         let workspace = self.existing_workspace(request.workspace_path.as_deref())?;

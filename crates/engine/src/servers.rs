@@ -1,7 +1,7 @@
 //! The servers that run over this store; for people, never truth.
 
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::server::ServerRecord;
+use workrail_model::server::{LoggedCall, ServerRecord};
 
 use crate::{Engine, Store, error};
 
@@ -9,5 +9,10 @@ impl<S: Store> Engine<S> {
     /// Every server that runs now, and with which settings it started.
     pub fn servers(&self) -> Result<Vec<ServerRecord>, Box<ErrorEnvelope>> {
         self.store.servers().map_err(|cause| error::io(&cause))
+    }
+
+    /// The newest calls that servers logged, newest first.
+    pub fn calls(&self, limit: usize) -> Result<Vec<LoggedCall>, Box<ErrorEnvelope>> {
+        self.store.calls(limit).map_err(|cause| error::io(&cause))
     }
 }

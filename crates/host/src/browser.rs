@@ -1,4 +1,4 @@
-//! The user's own browser, for one thing: printing a page of ours to PDF, without network (G1).
+//! The user's own browser, for two things: showing a page of ours, and printing one to PDF without network (G1).
 //!
 //! Chromium or Chrome is found by its usual names and started directly, never through a shell, with a fresh
 //! profile in a temporary folder that is gone afterwards. It resolves no host name, and is ended when it takes
@@ -6,7 +6,9 @@
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -50,6 +52,21 @@ pub enum BrowserError {
     Failed { browser: Utf8PathBuf, detail: String },
     #[error("the page cannot be handed to the browser: {0}")]
     Io(#[from] io::Error),
+}
+
+/// The program that opens a file with whatever the user prefers for it.
+const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+
+/// Shows a file in the user's browser and does not wait for it.
+pub fn open(page: &Path) -> io::Result<()> {
+    let mut opener = Command::new(OPENER);
+    opener.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = opener.spawn()?;
+    thread::Builder::new().name("browser".to_owned()).spawn(move || {
+        // Only so that no ended process is left behind.
+        let _ = child.wait();
+    })?;
+    Ok(())
 }
 
 /// A browser that can print.
@@ -166,7 +183,7 @@ fn wait(child: &mut Child) -> io::Result<Ended> {
             child.wait()?;
             return Ok(Ended::OutOfTime);
         }
-        std::thread::sleep(POLL);
+        thread::sleep(POLL);
     }
 }
 

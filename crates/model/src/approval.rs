@@ -20,6 +20,9 @@ pub enum ApprovalChannel {
     /// The program that runs the agent was asked to show the user a form, and sent this back. A hook or a setting of that
     /// program can answer without showing it to anyone, so this does not prove that a person decided.
     Chat,
+    /// A form of the console was sent. The console answers only a browser that was opened with the code it printed,
+    /// but an agent with a shell can read that code, so this proves no more than a typed label.
+    Console,
 }
 
 /// Whether the process that gave a decision descends from the program that runs a server, as an agent's shell does.

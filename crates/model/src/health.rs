@@ -59,6 +59,26 @@ pub enum SessionHealth {
 }
 
 impl SessionHealth {
+    /// What is wrong, in words; `None` for a healthy session.
+    pub fn damage(&self) -> Option<String> {
+        match self {
+            Self::Healthy => None,
+            Self::CorruptTail { valid_until, reason } => {
+                Some(format!("{reason}; {} events before it are intact", valid_until.get()))
+            }
+            Self::CorruptHead { reason: CorruptionReason::ManifestUnreadable { detail } } => {
+                Some(format!("unreadable: {detail}"))
+            }
+            Self::CorruptHead { reason: reason @ CorruptionReason::AccessDenied { .. } } => {
+                Some(reason.to_string())
+            }
+            Self::CorruptHead { reason } => Some(format!("{reason}; nothing before it can be trusted")),
+            Self::UnknownVersion { record, version } => {
+                Some(format!("{record} has version {version}; a newer WorkRail wrote it"))
+            }
+        }
+    }
+
     pub fn is_healthy(&self) -> bool {
         matches!(self, Self::Healthy)
     }

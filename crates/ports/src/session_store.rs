@@ -121,6 +121,12 @@ pub trait SessionReader: Send + Sync {
         None
     }
 
+    /// A number that changes when a session may have been added, written or removed. It may change before the write
+    /// is committed, so whoever saw a change looks again a little later. `None` where the store has no cheap look.
+    fn change_mark(&self) -> Option<u64> {
+        None
+    }
+
     /// The validated events from `since` on (all, without a cursor). Never takes a lock and never
     /// fails because of a writer: it sees a committed prefix (G16). A damaged session gives its
     /// validated prefix with the health that says so.

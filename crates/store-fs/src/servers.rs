@@ -24,6 +24,9 @@ const LOG_BYTES_MAX: u64 = 512 * 1024;
 /// All logs together are at most this many files: 16 MiB.
 const LOGS_MAX: usize = 32;
 
+/// What is read of each log to show the newest calls: some hundred of them.
+const LOG_END_BYTES: u64 = 64 * 1024;
+
 /// A server's place in the list; it leaves the list when this is dropped.
 pub struct Registered<F: FileSystem> {
     store: Arc<LocalStore<F>>,
@@ -167,6 +170,30 @@ impl<F: FileSystem> ServerDirectory for LocalStore<F> {
             }
         }
         Ok(running)
+    }
+
+    fn calls(&self, limit: usize) -> Result<Vec<LoggedCall>, FsError> {
+        let entries = match self.fs().list_with_stat(&layout::logs(), None) {
+            Ok(entries) => entries,
+            Err(error) if error.kind == FsErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut calls: Vec<LoggedCall> = Vec::new();
+        for found in entries.into_iter().filter(|found| found.entry.name.ends_with(".jsonl")) {
+            let (Some(path), Some(stat)) = (layout::logs().child(&found.entry.name), found.stat) else {
+                continue;
+            };
+            // A log may grow while it is read.
+            let end = self.fs().read(&path, stat.len.saturating_sub(LOG_END_BYTES), 2 * LOG_END_BYTES);
+            let lines = end.unwrap_or_default();
+            // The first line may be cut: then it does not parse.
+            calls.extend(
+                lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()),
+            );
+        }
+        calls.sort_by(|a, b| b.at.cmp(&a.at));
+        calls.truncate(limit);
+        Ok(calls)
     }
 }
 

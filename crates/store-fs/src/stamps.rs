@@ -37,6 +37,22 @@ fn stamp<F: FileSystem>(
     Some(LogStamp { bytes: manifest.len, file: manifest.stamp, segments })
 }
 
+/// A fingerprint of the files that every append, import and removal touches: the counter, and the folders of sessions
+/// and of running servers.
+pub(crate) fn mark<F: FileSystem>(fs: &F) -> u64 {
+    let places = [layout::activity(), layout::sessions(), layout::servers()];
+    places.iter().fold(0, |sum, place| match fs.stat(place) {
+        Ok(stat) => mixed(sum, &stat),
+        Err(_) => sum.rotate_left(23),
+    })
+}
+
+fn mixed(sum: u64, stat: &FileStat) -> u64 {
+    [stat.len, stat.stamp.file, stat.stamp.changed_ns.cast_unsigned()]
+        .iter()
+        .fold(sum, |sum, word| (sum.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
 /// A fingerprint of what the folder of the segments shows, temporaries aside.
 fn segments<F: FileSystem>(fs: &F, session: SessionId) -> Option<u64> {
     let mut sum: u64 = 0;
@@ -45,9 +61,7 @@ fn segments<F: FileSystem>(fs: &F, session: SessionId) -> Option<u64> {
             continue;
         }
         let stat = found.stat?;
-        for word in [stat.len, stat.stamp.file, stat.stamp.changed_ns.cast_unsigned()] {
-            sum = (sum.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
+        sum = mixed(sum, &stat);
     }
     // Zero says that nobody looked.
     Some(sum | 1)

@@ -266,6 +266,10 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
         stamps::one(&self.fs, session)
     }
 
+    fn change_mark(&self) -> Option<u64> {
+        Some(stamps::mark(&self.fs))
+    }
+
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
         let mut read_before = self.read_before.lock().unwrap_or_else(PoisonError::into_inner);
         let origin = match read_before.insert(session) {

@@ -16,7 +16,7 @@ use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_bytes};
 use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind, RawSegment};
 use workrail_model::preferences::Preferences;
-use workrail_model::server::ServerRecord;
+use workrail_model::server::{LoggedCall, ServerRecord};
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
 use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
@@ -438,6 +438,10 @@ impl WishReader for MemoryStore {
 
 impl ServerDirectory for MemoryStore {
     fn servers(&self) -> Result<Vec<ServerRecord>, FsError> {
+        Ok(Vec::new())
+    }
+
+    fn calls(&self, _: usize) -> Result<Vec<LoggedCall>, FsError> {
         Ok(Vec::new())
     }
 }

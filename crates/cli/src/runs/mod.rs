@@ -11,7 +11,7 @@ mod tree;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use workrail_model::health::{CorruptionReason, SessionHealth};
+use workrail_model::health::SessionHealth;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
@@ -100,31 +100,11 @@ pub(crate) fn run(command: RunCommand) -> ExitCode {
 
 /// Says first that a session is damaged, and how far it can be trusted.
 fn warn_of_damage(health: &SessionHealth) {
-    if let Some(text) = damage(health) {
+    if let Some(text) = health.damage() {
         output::toned(
             Tone::Warning,
             &format!("Damaged session: {text}. Only what comes before the damage is shown.\n"),
         );
-    }
-}
-
-/// What is wrong with a session, in words.
-pub(crate) fn damage(health: &SessionHealth) -> Option<String> {
-    match health {
-        SessionHealth::Healthy => None,
-        SessionHealth::CorruptTail { valid_until, reason } => {
-            Some(format!("{reason}; {} events before it are intact", valid_until.get()))
-        }
-        SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { detail } } => {
-            Some(format!("unreadable: {detail}"))
-        }
-        SessionHealth::CorruptHead { reason: reason @ CorruptionReason::AccessDenied { .. } } => {
-            Some(reason.to_string())
-        }
-        SessionHealth::CorruptHead { reason } => Some(format!("{reason}; nothing before it can be trusted")),
-        SessionHealth::UnknownVersion { record, version } => {
-            Some(format!("{record} has version {version}; a newer WorkRail wrote it"))
-        }
     }
 }
 

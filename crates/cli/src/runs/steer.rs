@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
-use workrail_engine::{EarlierDecision, Waiting};
+use workrail_engine::{EarlierDecision, Waiting, typed_answer};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
 use workrail_model::event::Context;
 use workrail_model::text::truncate_with_marker;
@@ -65,8 +65,7 @@ fn key_and_value(text: &str) -> Result<(String, Value), String> {
     if key.is_empty() {
         return Err("write it as KEY=VALUE".to_owned());
     }
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-    Ok((key.to_owned(), value))
+    Ok((key.to_owned(), typed_answer(value)))
 }
 
 pub(crate) fn run(command: SteerCommand) -> ExitCode {

@@ -39,7 +39,7 @@ fn print(list: &SessionsList) {
     if !list.damaged.is_empty() {
         output::toned(Tone::Warning, &format!("\nDamaged or unreadable sessions: {}", list.damaged.len()));
         let rows = list.damaged.iter().map(|row| {
-            let damage = runs::damage(&row.health).unwrap_or_default();
+            let damage = row.health.damage().unwrap_or_default();
             vec![row.session_id.to_string(), row.labels.join(", "), damage]
         });
         output::table(&["SESSION", "RUNS", "WHAT IS WRONG"], rows);

@@ -243,6 +243,8 @@ pub enum Actor {
     Terminal,
     /// The program that runs the agent, when it was asked to show the user a form.
     Chat,
+    /// Somebody who sent a form of the console.
+    Console,
     CommandLine,
     /// The call that started the run.
     User,

@@ -120,6 +120,7 @@ impl Telling<'_> {
             by: match record.data.channel {
                 ApprovalChannel::Terminal => Actor::Terminal,
                 ApprovalChannel::Chat => Actor::Chat,
+                ApprovalChannel::Console => Actor::Console,
             },
             descends_from_server: record.data.descends_from_server,
             approved: record.data.decision == ApprovalDecision::Approved,

@@ -36,6 +36,7 @@ pub fn actor(actor: Actor) -> &'static str {
         Actor::Agent => "the agent",
         Actor::Terminal => "someone at a terminal",
         Actor::Chat => "the chat",
+        Actor::Console => "someone in the console",
         Actor::CommandLine => "the command line",
         Actor::User => "the call that started the run",
         Actor::Workflow => "the workflow's recommendation",

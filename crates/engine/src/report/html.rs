@@ -42,7 +42,7 @@ fn run(run: &RunReport, is_first: bool, links: &Links) -> Markup {
         }
         (facts(&own, links))
         h3 { (sections::GRAPH) }
-        div.scroll { (svg::draw(&run.nodes)) }
+        div.scroll { (svg::draw(&run.nodes, &|node| format!("#{node}"), None)) }
         @for section in run.sections() {
             h3 { (clean(&section.title)) }
             (table(&section, links))
@@ -52,7 +52,8 @@ fn run(run: &RunReport, is_first: bool, links: &Links) -> Markup {
     }
 }
 
-fn node(node: &NodeReport, links: &Links) -> Markup {
+/// A point with everything that was recorded there.
+pub fn node(node: &NodeReport, links: &Links) -> Markup {
     let is_beside = node.branch != 0 || node.kind == NodeKind::Checkpoint;
     html! {
         section.node.tip[node.standing == Standing::Tip].beside[is_beside] id=(node.node_id) {
@@ -115,7 +116,7 @@ fn attempt(attempt: &Attempt, links: &Links) -> Markup {
     }
 }
 
-fn output(output: &Output, links: &Links) -> Markup {
+pub fn output(output: &Output, links: &Links) -> Markup {
     html! {
         @match &output.body {
             Body::Notes { markdown } => {
@@ -126,6 +127,11 @@ fn output(output: &Output, links: &Links) -> Markup {
             }
         }
     }
+}
+
+/// Notes as text with structure and nothing that acts.
+pub fn notes_of(markdown: &str) -> Markup {
+    html! { div.notes { (PreEscaped(notes::render(markdown))) } }
 }
 
 fn artifact(artifact: &Artifact, links: &Links) -> Markup {

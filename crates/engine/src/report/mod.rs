@@ -10,7 +10,7 @@ mod svg;
 
 use std::sync::Arc;
 
-use workrail_core::report::{ContextValues, Covers, Material, Report, Subject, build};
+use workrail_core::report::{Covers, Material, Subject, build};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
@@ -20,7 +20,14 @@ use crate::find::SessionOrRun;
 use crate::gate::Reading;
 use crate::{Engine, Store};
 
-pub use html::render as render_html;
+pub use html::{
+    node as render_node, notes_of as render_notes, output as render_output, render as render_html,
+};
+pub use svg::draw as draw_graph;
+pub use workrail_core::report::markdown::render as render_markdown;
+pub use workrail_core::report::{
+    ContextValues, NodeReport, Report, RunReport, StepReport, shown as shown_time,
+};
 
 impl Material for Content<'_> {
     fn workflow(&self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {

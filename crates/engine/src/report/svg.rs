@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use workrail_core::report::graph::{Extent, Mark, Point, mark, remarks, rows};
 use workrail_core::report::{NodeReport, words};
 use workrail_model::event::NodeKind;
+use workrail_model::id::NodeId;
 
 use crate::html::class_of;
 
@@ -15,10 +16,10 @@ const RADIUS: usize = 7;
 const TITLE_CHARS_MAX: usize = 60;
 const TEXT_WIDTH: usize = 560;
 
-/// The drawing; every point leads to its section on the same page.
+/// The drawing; every point leads to its address, and the one that is shown is marked.
 ///
 /// Shapes have end tags: in HTML an SVG element without one would hold everything after it.
-pub(super) fn draw(nodes: &[NodeReport]) -> Markup {
+pub fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String, shown: Option<NodeId>) -> Markup {
     let rows = rows(nodes, Extent::Condensed);
     let lanes = rows.iter().map(|row| row.lane + 1).max().unwrap_or(1);
     let text_x = MARGIN * 2 + (lanes - 1) * LANE_WIDTH;
@@ -41,7 +42,10 @@ pub(super) fn draw(nodes: &[NodeReport]) -> Markup {
         last.truncate(row.lane);
         last.resize(row.lane + 1, y);
         points.push(match row.point {
-            Point::Node(at) => point(&nodes[at], (x, y), text_x),
+            Point::Node(at) => {
+                let node = &nodes[at];
+                point(node, &address(node.node_id), shown == Some(node.node_id), (x, y), text_x)
+            }
             Point::Skipped(count) => html! {
                 circle.skipped cx=(x) cy=(y) r="3" {}
                 text.quiet x=(text_x) y=(y + 4) { (count) " more" }
@@ -56,7 +60,7 @@ pub(super) fn draw(nodes: &[NodeReport]) -> Markup {
     }
 }
 
-fn point(node: &NodeReport, (x, y): (usize, usize), text_x: usize) -> Markup {
+fn point(node: &NodeReport, address: &str, is_shown: bool, (x, y): (usize, usize), text_x: usize) -> Markup {
     let class = match mark(node) {
         Mark::Tip => "tip",
         Mark::Checkpoint => "checkpoint",
@@ -66,7 +70,7 @@ fn point(node: &NodeReport, (x, y): (usize, usize), text_x: usize) -> Markup {
     let (top, bottom, left, right) = (y - RADIUS, y + RADIUS, x - RADIUS, x + RADIUS);
     let title: String = words::one_line(&words::point(node)).chars().take(TITLE_CHARS_MAX).collect();
     html! {
-        a href={ "#" (node.node_id) } {
+        a href=(address) aria-current=[is_shown.then_some("true")] {
             @match node.kind {
                 NodeKind::Step => circle class=(class) cx=(x) cy=(y) r=(RADIUS) {},
                 NodeKind::Checkpoint => {

@@ -1,0 +1,178 @@
+//! `workrail console`: serves the console to the browser of the user who runs this.
+
+use std::io::{self, IsTerminal, Write as _, stdout};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tempfile::NamedTempFile;
+use workrail_console::{Environment, Secrets, open_address, router};
+use workrail_host::browser;
+use workrail_host::clock::SystemClock;
+use workrail_host::data_dir::data_dir;
+use workrail_host::entropy::OsEntropy;
+use workrail_host::sources::Sources;
+use workrail_model::approval::{ApprovalChannel, ApprovalOrigin};
+use workrail_model::config::Settings;
+use workrail_model::keyring::HttpSecret;
+use workrail_model::loopback::LoopbackAddress;
+use workrail_model::time::Timestamp;
+use workrail_ports::environment::{Clock, Entropy};
+
+use crate::outcome::{self, Failure, Format, described};
+use crate::wiring::{LocalEngine, Opened};
+use crate::{output, presence, settings, version, wiring};
+
+/// Where the console is, unless something else has this port: bookmarks keep working.
+const USUAL_PORT: u16 = 4717;
+
+/// Whether a browser is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Browser {
+    Open,
+    Leave,
+}
+
+impl Browser {
+    /// From the command's `--no-open` switch. Without a terminal nobody waits for a browser.
+    pub(crate) fn unless(no_open: bool) -> Self {
+        if no_open || !stdout().is_terminal() { Self::Leave } else { Self::Open }
+    }
+}
+
+pub(crate) fn run(port: Option<u16>, browser: Browser) -> ExitCode {
+    let served = match port {
+        Some(port) => serve(port, browser),
+        None => match serve(USUAL_PORT, browser) {
+            Err(Unserved::PortTaken(_)) => serve(0, browser),
+            served => served,
+        },
+    };
+    let served = served.map_err(|unserved| match unserved {
+        Unserved::PortTaken(error) => Failure::Environment(format!(
+            "The port is taken: {error}. Choose another one with --port; 0 picks a free port."
+        )),
+        Unserved::Other(failure) => failure,
+    });
+    outcome::finish(served, Format::Text)
+}
+
+/// Why there is no console.
+enum Unserved {
+    PortTaken(io::Error),
+    Other(Failure),
+}
+
+impl From<Failure> for Unserved {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure)
+    }
+}
+
+fn serve(port: u16, browser: Browser) -> Result<(), Unserved> {
+    let current = settings::current()?;
+    let sources = Sources::from_settings(&current.settings).watched();
+    let Opened { engine, .. } = wiring::open_with(current, sources)?;
+    let engine = Arc::new(engine);
+    let around = Arc::new(Around { engine: Arc::clone(&engine) });
+    let secrets = Secrets { code: secret()?, cookie: secret()?, form_token: secret()? };
+    let code = secrets.code.clone();
+    // Removed when the console ends.
+    let mut page = None;
+    let served = workrail_mcp::http::serve_localhost(
+        LoopbackAddress::of_port(port),
+        |bound: SocketAddr, ending| router(bound, secrets, engine, around, ending),
+        |bound| page = opened(&open_address(bound.port(), code.reveal()), browser),
+    );
+    drop(page);
+    served.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => Unserved::PortTaken(error),
+        _ => Unserved::Other(Failure::Environment(error.to_string())),
+    })
+}
+
+fn secret() -> Result<HttpSecret, Failure> {
+    fresh_secret().map_err(Failure::Environment)
+}
+
+fn fresh_secret() -> Result<HttpSecret, String> {
+    let mut bytes = [0; 32];
+    OsEntropy.fill(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(HttpSecret::new(bytes))
+}
+
+/// Prints the address and leads the browser there.
+fn opened(address: &str, browser: Browser) -> Option<NamedTempFile> {
+    output::line(&format!("Console: {address}"));
+    output::line("The address works once. Press Ctrl-C to stop the console.");
+    match browser {
+        Browser::Leave => None,
+        Browser::Open => {
+            let page = redirecting(address).ok()?;
+            if browser::open(page.path()).is_err() {
+                output::notice("No browser could be started. Open the address yourself.");
+            }
+            Some(page)
+        }
+    }
+}
+
+/// A page that only this user can read and that leads to the address: arguments of programs are seen by everybody.
+fn redirecting(address: &str) -> io::Result<NamedTempFile> {
+    let mut page = tempfile::Builder::new().prefix("workrail-console-").suffix(".html").tempfile()?;
+    let text = format!(
+        "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url={address}\">\
+         <title>WorkRail</title><a href=\"{address}\">Open the console</a>\n"
+    );
+    page.write_all(text.as_bytes())?;
+    page.flush()?;
+    Ok(page)
+}
+
+/// What the console learns from this process.
+struct Around {
+    engine: Arc<LocalEngine>,
+}
+
+impl Environment for Around {
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    fn secret(&self) -> Option<HttpSecret> {
+        fresh_secret().ok()
+    }
+
+    fn decision_origin(&self) -> Result<ApprovalOrigin, String> {
+        let (requester, _) = presence::descent(&self.engine, "Deciding in this console").map_err(told)?;
+        Ok(ApprovalOrigin {
+            channel: ApprovalChannel::Console,
+            descends_from_server: requester.descends_from_server,
+        })
+    }
+
+    fn settings(&self) -> Result<Settings, String> {
+        settings::fresh().map(|current| current.settings).map_err(told)
+    }
+
+    fn data_dir(&self) -> String {
+        let found = settings::current().ok().and_then(|current| data_dir(&current.settings).ok());
+        found.map(|path| path.to_string()).unwrap_or_default()
+    }
+
+    fn version(&self) -> &str {
+        version::LONG
+    }
+
+    fn notice(&self, text: &str) {
+        output::notice(text);
+    }
+}
+
+fn told(failure: Failure) -> String {
+    match failure {
+        Failure::Call(text) | Failure::Environment(text) => text,
+        Failure::Refused(error) | Failure::Stopped(error) => described(&error),
+        Failure::Problems => String::new(),
+    }
+}

@@ -1,0 +1,94 @@
+//! What can be taken along: a session's bundle, and reports. They are made on request and downloaded, never shown.
+
+use maud::{Markup, html};
+use workrail_engine::report::{render_html, render_markdown};
+use workrail_engine::{ExportFailure, SessionOrRun};
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
+use workrail_model::id::{RunId, SessionId};
+
+use crate::state::Console;
+use crate::use_cases::{Answer, refusal};
+
+/// The kinds of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Bundle,
+    HtmlReport,
+    MarkdownReport,
+    JsonReport,
+}
+
+impl FileKind {
+    const ALL: [Self; 4] = [Self::Bundle, Self::HtmlReport, Self::MarkdownReport, Self::JsonReport];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bundle => "bundle.json",
+            Self::HtmlReport => "report.html",
+            Self::MarkdownReport => "report.md",
+            Self::JsonReport => "report.json",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Bundle => "Export",
+            Self::HtmlReport => "Report (HTML)",
+            Self::MarkdownReport => "Markdown",
+            Self::JsonReport => "JSON",
+        }
+    }
+
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Self::Bundle | Self::JsonReport => "application/json",
+            Self::HtmlReport => "text/html; charset=utf-8",
+            Self::MarkdownReport => "text/markdown; charset=utf-8",
+        }
+    }
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|own| own.name() == name)
+    }
+}
+
+/// Links to the files of a session, or of one of its runs.
+pub(crate) fn downloads(session: SessionId, run: Option<RunId>) -> Markup {
+    let address = |kind: FileKind| {
+        let of_run = run.filter(|_| kind != FileKind::Bundle).map(|run| format!("?run={run}"));
+        format!("/session/{session}/{}{}", kind.name(), of_run.unwrap_or_default())
+    };
+    html! {
+        @for (place, kind) in FileKind::ALL.into_iter().enumerate() {
+            @if place > 0 { " · " }
+            a href=(address(kind)) download { (kind.title()) }
+        }
+    }
+}
+
+/// The file and what it is called.
+pub(crate) fn made(console: &Console, about: SessionOrRun, kind: FileKind) -> Answer<(Vec<u8>, String)> {
+    let bytes = match kind {
+        FileKind::Bundle => {
+            let mut bytes = Vec::new();
+            console.use_cases.export(about.session, &mut bytes).map_err(|failure| match failure {
+                ExportFailure::Refused(error) => error,
+                ExportFailure::Output(error) => unwritten(&error.to_string()),
+            })?;
+            bytes
+        }
+        FileKind::HtmlReport => render_html(&console.use_cases.report(about)?).into_bytes(),
+        FileKind::MarkdownReport => render_markdown(&console.use_cases.report(about)?).into_bytes(),
+        FileKind::JsonReport => {
+            let report = console.use_cases.report(about)?;
+            serde_json::to_vec_pretty(&report).map_err(|error| unwritten(&error.to_string()))?
+        }
+    };
+    let id = about.run.map_or_else(|| about.session.to_string(), |run| run.to_string());
+    Ok((bytes, format!("{id}.{}", kind.name())))
+}
+
+fn unwritten(detail: &str) -> Box<ErrorEnvelope> {
+    let message = format!("The file cannot be made: {detail}.");
+    refusal(ErrorCode::StoreIo, &message, "Try the command line: workrail session export, workrail report.")
+}

@@ -1,0 +1,135 @@
+//! Live updates: one stream for each open page, which sends the parts that changed.
+//!
+//! The store is looked at a few times a second, and only while a page is open: an idle console does nothing. A write
+//! changes the store's mark before it is committed, so pages are rendered again a few times after each change; parts
+//! that come out the same are not sent.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::pages::{self, section, seen};
+use crate::state::Console;
+use crate::target::Target;
+
+/// How often the store is looked at while a page is open.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// So many looks after a change, pages are rendered again.
+const LOOKS_AFTER_CHANGE: [u32; 4] = [1, 3, 8, 25];
+/// Pages that are kept up to date at once; each holds a connection.
+const STREAMS_MAX: usize = 64;
+
+/// Resolves when the server ends.
+pub(crate) type Ending = watch::Receiver<()>;
+
+/// Tells open pages that the store may have changed.
+#[derive(Clone, Debug)]
+pub(crate) struct Changes {
+    looks: watch::Sender<u64>,
+    /// Wakes the watcher when the first page is opened.
+    opened: Arc<Notify>,
+    streams: Arc<AtomicUsize>,
+    ending: Ending,
+}
+
+impl Changes {
+    /// Starts watching; must be called inside the runtime.
+    pub(crate) fn watch(console: &Arc<Console>, ending: Ending) -> Self {
+        let changes =
+            Self { looks: watch::channel(0).0, opened: Arc::default(), streams: Arc::default(), ending };
+        tokio::spawn(changes.clone().run(Arc::clone(console)));
+        changes
+    }
+
+    async fn run(mut self, console: Arc<Console>) {
+        let mut ending = self.ending.clone();
+        tokio::select! {
+            () = self.look(console) => {}
+            _ = ending.changed() => {}
+        }
+    }
+
+    async fn look(&mut self, console: Arc<Console>) {
+        let mut mark = None;
+        let mut quiet: u32 = 0;
+        loop {
+            if self.looks.receiver_count() == 0 {
+                self.opened.notified().await;
+            }
+            sleep(LOOK_EVERY).await;
+            let use_cases = Arc::clone(&console.use_cases);
+            let now = spawn_blocking(move || use_cases.change_mark()).await.unwrap_or_default();
+            quiet = quiet.saturating_add(1);
+            if now.is_none() || now != mark {
+                (mark, quiet) = (now, 0);
+            }
+            if quiet == 0 || LOOKS_AFTER_CHANGE.contains(&quiet) {
+                self.looks.send_modify(|looks| *looks = looks.wrapping_add(1));
+            }
+        }
+    }
+
+    /// A stream of the parts of a page; `has` names the renderings that the page has already.
+    pub(crate) fn stream(&self, console: Arc<Console>, target: Target, has: &str) -> Option<Response> {
+        let place = Place::take(&self.streams)?;
+        let (sender, receiver) = mpsc::channel(8);
+        let mut sent: BTreeMap<&'static str, String> = BTreeMap::new();
+        let has: Vec<String> = has.split(',').map(str::to_owned).collect();
+        let mut looks = self.looks.subscribe();
+        let mut ending = self.ending.clone();
+        self.opened.notify_one();
+        tokio::spawn(async move {
+            let _place = place;
+            loop {
+                looks.mark_unchanged();
+                let (console, target) = (Arc::clone(&console), target.clone());
+                let rendered = spawn_blocking(move || pages::render(&console, &target)).await;
+                // What cannot be rendered now is shown when the page is loaded.
+                let parts = rendered.ok().and_then(Result::ok).map(|page| page.parts).unwrap_or_default();
+                for part in parts {
+                    let mark = seen(&part);
+                    let is_news = sent.get(part.id) != Some(&mark) && !has.contains(&mark);
+                    sent.insert(part.id, mark);
+                    let data = json!({ "id": part.id, "html": section(&part).into_string() }).to_string();
+                    if is_news && sender.send(Ok::<_, Infallible>(Event::default().data(data))).await.is_err()
+                    {
+                        return;
+                    }
+                }
+                tokio::select! {
+                    changed = looks.changed() => if changed.is_err() { return },
+                    () = sender.closed() => return,
+                    _ = ending.changed() => return,
+                }
+            }
+        });
+        Some(Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::default()).into_response())
+    }
+}
+
+/// One of the streams that may be open at once.
+#[derive(Debug)]
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(streams: &Arc<AtomicUsize>) -> Option<Self> {
+        let place = Self(Arc::clone(streams));
+        (streams.fetch_add(1, Ordering::AcqRel) < STREAMS_MAX).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

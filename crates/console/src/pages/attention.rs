@@ -1,0 +1,131 @@
+//! What a run needs, in full, with the action right there.
+
+use maud::{Markup, html};
+use workrail_engine::report::render_notes;
+use workrail_engine::sessions::Attention;
+use workrail_engine::{EarlierDecision, Waiting};
+use workrail_model::approval::ApprovalDecision;
+use workrail_model::blocker::Blocker;
+use workrail_model::id::RunId;
+use workrail_model::text::{clean, truncate_with_marker};
+
+use super::layout::token;
+use crate::forms::{ANSWER_PREFIX, From};
+use crate::state::Console;
+
+/// What is shown of the notes, of each artifact and of each context value; the end says when there is more.
+const SHOWN_BYTES_MAX: usize = 64 * 1024;
+
+pub(super) fn needs(console: &Console, run: RunId, attention: &Attention, from: From) -> Markup {
+    match attention {
+        Attention::Person(waiting) => person(console, run, waiting, from),
+        Attention::Agent { step, blockers } => agent(step, blockers),
+    }
+}
+
+fn person(console: &Console, run: RunId, waiting: &Waiting, from: From) -> Markup {
+    html! {
+        p.step { "At step " strong { (clean(&waiting.title)) } }
+        (submitted(waiting))
+        @if waiting.questions.is_empty() && waiting.asks_approval {
+            (decision(console, run, waiting, from))
+        } @else {
+            (questions(console, run, waiting, from))
+        }
+    }
+}
+
+/// What the agent submitted: a decision is about exactly this.
+fn submitted(waiting: &Waiting) -> Markup {
+    html! {
+        @match &waiting.notes {
+            Some(notes) => (render_notes(&truncate_with_marker(notes, SHOWN_BYTES_MAX))),
+            None => p.quiet { "The agent submitted no notes." },
+        }
+        @for artifact in &waiting.artifacts {
+            pre { (clean(&truncate_with_marker(&format!("{artifact:#}"), SHOWN_BYTES_MAX))) }
+        }
+        @if !waiting.context.is_empty() {
+            dl.facts {
+                @for (key, value) in &waiting.context {
+                    dt { code { (clean(key)) } }
+                    dd { (clean(&truncate_with_marker(&value.to_string(), SHOWN_BYTES_MAX))) }
+                }
+            }
+        }
+        @if let Some(earlier) = &waiting.earlier { p.warn { (overridden(earlier)) } }
+    }
+}
+
+fn overridden(earlier: &EarlierDecision) -> String {
+    let decision = match earlier.decision {
+        ApprovalDecision::Approved => "approved",
+        ApprovalDecision::Rejected => "rejected",
+    };
+    match earlier.is_for_this {
+        true => format!("This was {decision} before. Your decision replaces that one."),
+        false => format!("Something else was {decision} before at this step. Decide on what is shown here."),
+    }
+}
+
+fn hidden(console: &Console, waiting: &Waiting, from: From) -> Markup {
+    html! {
+        (token(console.guard.form_token()))
+        input type="hidden" name="seen" value=(waiting.fingerprint());
+        input type="hidden" name="from" value=(from.as_str());
+    }
+}
+
+fn decision(console: &Console, run: RunId, waiting: &Waiting, from: From) -> Markup {
+    let reason = format!("reason-{run}");
+    html! {
+        div.actions {
+            form method="post" action={ "/run/" (run) "/approve" } {
+                (hidden(console, waiting, from))
+                button.primary type="submit" { "Approve" }
+            }
+            form.reject method="post" action={ "/run/" (run) "/reject" } {
+                (hidden(console, waiting, from))
+                label for=(reason) { "Reason, for the agent" }
+                textarea id=(reason) name="reason" rows="2" {}
+                button type="submit" { "Reject" }
+            }
+        }
+        p.meta {
+            "Recorded as decided in the console. This proves no more than a typed label: an agent with a shell could \
+             send the same form."
+        }
+    }
+}
+
+fn questions(console: &Console, run: RunId, waiting: &Waiting, from: From) -> Markup {
+    html! {
+        form.answer method="post" action={ "/run/" (run) "/answer" } {
+            (hidden(console, waiting, from))
+            @for question in &waiting.questions {
+                @let field = format!("answer-{run}-{}", question.key);
+                div.question {
+                    label for=(field) { (clean(&question.description)) " " code { (question.key) } }
+                    textarea id=(field) name={ (ANSWER_PREFIX) (question.key) } rows="1" {}
+                }
+            }
+            button.primary type="submit" { "Answer" }
+            @if waiting.asks_approval { p.meta { "The approval is asked for once this is answered." } }
+        }
+    }
+}
+
+fn agent(step: &str, blockers: &[Blocker]) -> Markup {
+    html! {
+        p.step { "At step " strong { (clean(step)) } }
+        p { "The last attempt was refused. The agent has to correct it:" }
+        ul.plain {
+            @for own in blockers {
+                li {
+                    (clean(own.message.as_str())) " " code { (own.code.as_str()) }
+                    @if let Some(fix) = &own.suggested_fix { div.fix { (clean(fix.as_str())) } }
+                }
+            }
+        }
+    }
+}

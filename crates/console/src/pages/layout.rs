@@ -1,0 +1,123 @@
+//! The frame of every page: navigation, search, the theme switch, the help on keys.
+
+use maud::{DOCTYPE, Markup, html};
+use workrail_model::digest::Sha256;
+use workrail_model::text::clean;
+
+use super::{Page, Part};
+use crate::guard::Theme;
+use crate::target::{Done, Tab, Target};
+
+/// What a page needs to know about who looks at it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Viewer<'a> {
+    pub(crate) theme: Theme,
+    pub(crate) form_token: &'a str,
+    pub(crate) done: Option<Done>,
+}
+
+/// The keys that the script knows.
+const KEYS: [(&str, &str); 9] = [
+    ("?", "this help"),
+    ("/", "search"),
+    ("j", "next item"),
+    ("k", "previous item"),
+    ("Enter", "open the item"),
+    ("g n", "Now"),
+    ("g w", "Workflows"),
+    ("g s", "Settings"),
+    ("g l", "Logs"),
+];
+
+pub(crate) fn whole(page: &Page, target: &Target, viewer: Viewer<'_>) -> Markup {
+    let address = target.address();
+    let body = html! {
+        @if let Some(done) = viewer.done { p.said role="status" { (done.said()) } }
+        @for part in &page.parts { (section(part)) }
+    };
+    document(&page.title, Some(target.tab()), Some(&address), viewer, &body)
+}
+
+/// A part as it is on the page and in a live update.
+pub(crate) fn section(part: &Part) -> Markup {
+    html! { section id=(part.id) data-part data-seen=(seen(part)) { (part.body) } }
+}
+
+/// Tells one rendering of a part from another.
+pub(crate) fn seen(part: &Part) -> String {
+    Sha256::of_parts(&[part.id.as_bytes(), part.body.0.as_bytes()]).hex()[..16].to_owned()
+}
+
+pub(super) fn document(
+    title: &str,
+    tab: Option<Tab>,
+    live: Option<&str>,
+    viewer: Viewer<'_>,
+    body: &Markup,
+) -> Markup {
+    let title = clean(title);
+    html! {
+        (DOCTYPE)
+        html lang="en" data-theme=(viewer.theme.as_str()) {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · WorkRail" }
+                link rel="stylesheet" href="/assets/console.css";
+                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+                script type="module" src="/assets/console.js" {}
+            }
+            body data-live=[live] {
+                a.skip href="#main" { "Skip to the content" }
+                header.top {
+                    a.brand href="/" { "WorkRail" }
+                    nav aria-label="Pages" {
+                        @for own in Tab::ALL {
+                            a href=(own.address()) aria-current=[(tab == Some(own)).then_some("page")] { (own.name()) }
+                        }
+                    }
+                    @if live.is_some() { (tools(viewer, live)) }
+                }
+                main id="main" {
+                    h1 { (title) }
+                    (body)
+                }
+                (help())
+            }
+        }
+    }
+}
+
+fn tools(viewer: Viewer<'_>, live: Option<&str>) -> Markup {
+    html! {
+        span.live data-live-state role="status" {}
+        form.theme method="post" action="/theme" {
+            (token(viewer.form_token))
+            input type="hidden" name="back" value=[live];
+            label { span.hidden { "Theme" }
+                select name="theme" data-submit {
+                    @for own in Theme::ALL {
+                        option value=(own.as_str()) selected[own == viewer.theme] { (own.as_str()) }
+                    }
+                }
+            }
+            button type="submit" { "Set" }
+        }
+    }
+}
+
+/// Every form carries it.
+pub(crate) fn token(token: &str) -> Markup {
+    html! { input type="hidden" name="token" value=(token); }
+}
+
+fn help() -> Markup {
+    html! {
+        dialog id="help" aria-labelledby="help-title" {
+            h2 id="help-title" { "Keys" }
+            dl { @for (key, what) in KEYS { dt { kbd { (key) } } dd { (what) } } }
+            form method="dialog" { button { "Close" } }
+        }
+    }
+}

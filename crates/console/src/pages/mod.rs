@@ -1,0 +1,73 @@
+//! The pages: each is a title and parts, and a part is what a live update replaces.
+
+mod attention;
+mod failure;
+mod layout;
+mod logs;
+mod now;
+mod run;
+mod search;
+mod session;
+mod settings;
+mod timeline;
+mod workflows;
+
+use maud::{Markup, html};
+use workrail_engine::report::shown_time;
+use workrail_model::time::Timestamp;
+
+pub(crate) use failure::{failed, opened, refusal_title, refused};
+pub(crate) use layout::{Viewer, section, seen, whole};
+
+use crate::state::Console;
+use crate::target::Target;
+use crate::use_cases::Answer;
+
+/// What a page shows.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    pub(crate) title: String,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// A piece of a page with a name of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) id: &'static str,
+    pub(crate) body: Markup,
+}
+
+impl Part {
+    fn new(id: &'static str, body: Markup) -> Self {
+        Self { id, body }
+    }
+}
+
+/// Renders a page from the store as it is now.
+pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
+    match target {
+        Target::Now(filters) => now::page(console, filters),
+        Target::Session(session) => session::page(console, *session),
+        Target::Run { run, node } => run::page(console, *run, *node),
+        Target::Search { words } => search::page(console, words),
+        Target::Workflows { words } => workflows::list(console, words),
+        Target::Workflow(id) => workflows::detail(console, id),
+        Target::Settings => settings::page(console),
+        Target::Logs => logs::page(console),
+    }
+}
+
+/// A time; the script shows it as how long ago it was.
+fn time(at: &Timestamp) -> Markup {
+    html! { time datetime=(at.as_str()) { (shown_time(at)) } }
+}
+
+/// Text to copy, such as a call or a command.
+fn copyable(text: &str) -> Markup {
+    html! {
+        div.copy {
+            pre { code { (text) } }
+            button type="button" data-copy hidden { "Copy" }
+        }
+    }
+}

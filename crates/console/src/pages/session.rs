@@ -1,0 +1,91 @@
+//! One session: its runs on one timeline, its notes, and what can be taken along.
+
+use maud::{Markup, html};
+use workrail_engine::SessionOrRun;
+use workrail_engine::html::{Links, badges, banner, facts};
+use workrail_engine::report::{Report, RunReport, render_output};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::text::clean;
+
+use super::timeline::timeline;
+use super::{Page, Part};
+use crate::files::downloads;
+use crate::state::Console;
+use crate::target::run_address;
+use crate::use_cases::Answer;
+
+pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
+    let view = match console.use_cases.show(SessionOrRun { session, run: None }) {
+        Ok(view) => view,
+        Err(error) => return unreadable(console, session, error),
+    };
+    let report = &view.report;
+    let runs = report.runs.iter().map(|run| (run.run_id, run_address(run.run_id))).collect();
+    let links = Links { runs, ..Links::default() };
+    let mut parts = vec![
+        Part::new(
+            "session",
+            html! {
+                @for own in report.banners() { (banner(&own)) }
+                (facts(&report.facts(), &links))
+                p { (downloads(session, None)) }
+            },
+        ),
+        Part::new("runs", runs_of(report, &links)),
+    ];
+    if !report.notes.is_empty() {
+        let notes = html! {
+            h2 { "Session notes" }
+            @for own in &report.notes { (render_output(own, &links)) }
+        };
+        parts.push(Part::new("notes", notes));
+    }
+    Ok(Page { title: format!("Session {session}"), parts })
+}
+
+/// A session of which nothing can be trusted is named with its damage; any other failure stays one.
+fn unreadable(console: &Console, session: SessionId, error: Box<ErrorEnvelope>) -> Answer<Page> {
+    let list = console.sessions()?;
+    let Some(row) = list.damaged.iter().find(|row| row.session_id == session) else { return Err(error) };
+    let next = error.suggestion_for_people.as_ref().unwrap_or(&error.suggestion);
+    let what = match row.health {
+        SessionHealth::Healthy | SessionHealth::CorruptTail { .. } => "Only a part of it can be read.",
+        SessionHealth::CorruptHead { .. } | SessionHealth::UnknownVersion { .. } => {
+            "Nothing of it can be shown."
+        }
+    };
+    let body = html! {
+        div.banner { strong { "Damaged session." } " " (clean(&row.health.damage().unwrap_or_default())) }
+        p { (what) }
+        p { (clean(next)) }
+    };
+    Ok(Page { title: format!("Session {session}"), parts: vec![Part::new("session", body)] })
+}
+
+fn runs_of(report: &Report, links: &Links) -> Markup {
+    html! {
+        h2 { "Runs" }
+        @if report.runs.is_empty() { p.quiet { "This session holds notes and no run." } }
+        (timeline(&report.runs))
+        @for run in &report.runs { (summary(run, links)) }
+    }
+}
+
+fn summary(run: &RunReport, links: &Links) -> Markup {
+    let own = run.facts();
+    html! {
+        article.card data-item {
+            header { h3 { a href=(run_address(run.run_id)) { (run.label) } } (badges(&own, links)) }
+            @if let Some(goal) = &run.goal { p.goal { (clean(goal)) } }
+            p.meta {
+                (run.workflow.workflow_id)
+                @if let Some(progress) = &run.progress { " · " (progress) }
+                @if let Some(parent) = &run.parent {
+                    " · started inside " a href=(run_address(parent.run_id)) { (parent.label) }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The routes: everything is behind the guard, and everything that reads the store runs on a blocking thread.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use maud::Markup;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use workrail_engine::SessionOrRun;
+use workrail_engine::html::STYLE;
+use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+use workrail_model::id::{RunId, SessionId};
+
+use crate::files::{self, FileKind};
+use crate::forms::{self, Action, From};
+use crate::guard::{Guard, HEADERS, OPEN_PATH, Refusal, Secrets, Theme};
+use crate::live::{Changes, Ending};
+use crate::pages::{self, Viewer};
+use crate::state::Console;
+use crate::target::{Query, Target};
+use crate::use_cases::{Answer, Environment, UseCases, refusal};
+
+/// The longest form holds a few answers or a reason.
+const FORM_BYTES_MAX: usize = 512 * 1024;
+/// How long a client may take for the body of a form.
+const BODY_WAIT: Duration = Duration::from_secs(10);
+
+const OWN_STYLE: &str = include_str!("assets/console.css");
+const SCRIPT: &str = include_str!("assets/console.js");
+const ICON: &str = include_str!("assets/icon.svg");
+
+#[derive(Clone, Debug)]
+struct Served {
+    console: Arc<Console>,
+    changes: Changes,
+    port: u16,
+}
+
+/// The address that lets a browser in.
+pub fn open_address(port: u16, code: &str) -> String {
+    format!("http://localhost:{port}{OPEN_PATH}?code={code}")
+}
+
+/// The console of a listener. Must be called inside the runtime that serves it.
+pub fn router(
+    bound: SocketAddr,
+    secrets: Secrets,
+    use_cases: Arc<dyn UseCases>,
+    environment: Arc<dyn Environment>,
+    ending: Ending,
+) -> Router {
+    let console = Arc::new(Console::new(Guard::new(bound, secrets), use_cases, environment));
+    let changes = Changes::watch(&console, ending);
+    let served = Served { console, changes, port: bound.port() };
+    // The outer router has no routes, so that nothing is matched before the guard.
+    let known = Router::new().fallback(any(answer)).with_state(served.clone());
+    Router::new().fallback_service(known).layer(from_fn_with_state(served, guarded))
+}
+
+async fn guarded(State(served): State<Served>, request: Request, next: Next) -> Response {
+    let admitted = served.console.guard.admit(request.method(), request.uri(), request.headers());
+    let mut response = match admitted {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => {
+            tracing::warn!(?refusal, "a request was refused");
+            refused(refusal)
+        }
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+fn refused(refusal: Refusal) -> Response {
+    let status = match refusal {
+        Refusal::NoCookie | Refusal::Code => StatusCode::UNAUTHORIZED,
+        Refusal::Host | Refusal::Origin | Refusal::CrossSite | Refusal::FormToken => StatusCode::FORBIDDEN,
+    };
+    page(status, &pages::refused(pages::refusal_title(refusal), refusal.reason()))
+}
+
+fn page(status: StatusCode, markup: &Markup) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], markup.0.clone()).into_response()
+}
+
+async fn answer(
+    State(served): State<Served>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let query = Query::parse(uri.query().unwrap_or_default());
+    match method {
+        Method::GET | Method::HEAD => served.get(uri.path(), query, headers).await,
+        Method::POST => served.post(uri.path(), headers, body).await,
+        _ => (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD, POST")]).into_response(),
+    }
+}
+
+impl Served {
+    async fn get(self, path: &str, query: Query, headers: HeaderMap) -> Response {
+        match path {
+            OPEN_PATH => return self.open(&query, &headers),
+            "/assets/console.css" => {
+                return asset("text/css; charset=utf-8", format!("{STYLE}\n{OWN_STYLE}"));
+            }
+            "/assets/console.js" => return asset("text/javascript; charset=utf-8", SCRIPT.to_owned()),
+            "/assets/icon.svg" => return asset("image/svg+xml", ICON.to_owned()),
+            _ => {}
+        }
+        if let Some(path) = path.strip_prefix("/live") {
+            let stream = Target::parse(path, &query).map(|target| {
+                let has = query.get("has").unwrap_or_default();
+                self.changes.stream(Arc::clone(&self.console), target, has)
+            });
+            return match stream {
+                Some(Some(stream)) => stream,
+                Some(None) => (StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open.\n").into_response(),
+                None => StatusCode::NOT_FOUND.into_response(),
+            };
+        }
+        if let Some((about, kind)) = file(path, &query) {
+            return self.download(about, kind, &headers).await;
+        }
+        match Target::parse(path, &query) {
+            Some(target) => self.show(target, &query, headers).await,
+            None => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
+        }
+    }
+
+    fn open(&self, query: &Query, headers: &HeaderMap) -> Response {
+        if self.console.guard.has_cookie(headers) {
+            return page(StatusCode::OK, &pages::opened());
+        }
+        let Some(fresh) = self.console.environment.secret() else {
+            return (StatusCode::INTERNAL_SERVER_ERROR, "The system gave no randomness.\n").into_response();
+        };
+        let next = open_address(self.port, fresh.reveal());
+        match self.console.guard.take_code(query.get("code").unwrap_or_default(), fresh) {
+            Err(refusal) => refused(refusal),
+            Ok(()) => {
+                self.console.environment.notice(&format!("Opened. For another browser: {next}"));
+                let mut response = page(StatusCode::OK, &pages::opened());
+                response
+                    .headers_mut()
+                    .extend(self.console.guard.set_cookie().map(|cookie| (header::SET_COOKIE, cookie)));
+                response
+            }
+        }
+    }
+
+    async fn show(self, target: Target, query: &Query, headers: HeaderMap) -> Response {
+        let (console, asked) = (Arc::clone(&self.console), target.clone());
+        match blocking(move || pages::render(&console, &asked)).await {
+            Ok(rendered) => {
+                let viewer = self.viewer(&headers, query);
+                page(StatusCode::OK, &pages::whole(&rendered, &target, viewer))
+            }
+            Err(error) => self.failed(&error, status(&error), "/", &headers),
+        }
+    }
+
+    async fn download(self, about: SessionOrRun, kind: FileKind, headers: &HeaderMap) -> Response {
+        let console = Arc::clone(&self.console);
+        match blocking(move || files::made(&console, about, kind)).await {
+            Ok((bytes, name)) => {
+                let disposition = format!("attachment; filename=\"{name}\"");
+                let headers = [
+                    (header::CONTENT_TYPE, kind.media_type().to_owned()),
+                    (header::CONTENT_DISPOSITION, disposition),
+                ];
+                (headers, bytes).into_response()
+            }
+            Err(error) => self.failed(&error, status(&error), "/", headers),
+        }
+    }
+
+    async fn post(self, path: &str, headers: HeaderMap, body: Body) -> Response {
+        let Ok(Ok(bytes)) = timeout(BODY_WAIT, to_bytes(body, FORM_BYTES_MAX)).await else {
+            return (StatusCode::PAYLOAD_TOO_LARGE, "The form is too long, or did not arrive.\n")
+                .into_response();
+        };
+        let form = Query::parse(&String::from_utf8_lossy(&bytes));
+        if let Err(refusal) = self.console.guard.check_form(form.get("token")) {
+            return refused(refusal);
+        }
+        let parts: Vec<&str> = path.split('/').skip(1).collect();
+        match parts.as_slice() {
+            ["theme"] => self.set_theme(&form),
+            ["run", run, action] => match (RunId::parse(run), Action::parse(action)) {
+                (Ok(run), Some(action)) => self.act(run, action, form, &headers).await,
+                _ => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
+            },
+            _ => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
+        }
+    }
+
+    async fn act(self, run: RunId, action: Action, form: Query, headers: &HeaderMap) -> Response {
+        let back = From::parse(form.get("from")).address(run);
+        let console = Arc::clone(&self.console);
+        match blocking(move || forms::act(&console, run, action, &form)).await {
+            Ok(done) => see_other(&format!("{back}?done={}", done.as_str())),
+            Err(error) => self.failed(&error, status(&error), &back, headers),
+        }
+    }
+
+    fn set_theme(&self, form: &Query) -> Response {
+        let theme = Theme::parse(form.get("theme").unwrap_or_default());
+        let back = form.get("back").unwrap_or_default();
+        let (path, query) = back.split_once('?').unwrap_or((back, ""));
+        // Only to a page of ours.
+        let back =
+            Target::parse(path, &Query::parse(query)).map_or_else(|| "/".to_owned(), |own| own.address());
+        let mut response = see_other(&back);
+        let cookie = self.console.guard.set_theme(theme);
+        response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
+        response
+    }
+
+    fn viewer(&self, headers: &HeaderMap, query: &Query) -> Viewer<'_> {
+        let guard = &self.console.guard;
+        Viewer { theme: guard.theme(headers), form_token: guard.form_token(), done: query.done() }
+    }
+
+    fn failed(&self, error: &ErrorEnvelope, status: StatusCode, back: &str, headers: &HeaderMap) -> Response {
+        page(status, &pages::failed(error, Some(back), self.viewer(headers, &Query::default())))
+    }
+}
+
+fn asset(media_type: &'static str, text: String) -> Response {
+    ([(header::CONTENT_TYPE, media_type)], text).into_response()
+}
+
+fn see_other(address: &str) -> Response {
+    // Addresses are made of ids and encoded words.
+    let address = HeaderValue::from_str(address).unwrap_or_else(|_| HeaderValue::from_static("/"));
+    (StatusCode::SEE_OTHER, [(header::LOCATION, address)]).into_response()
+}
+
+/// A file of a session: `/session/ID/NAME`, with `?run=ID` of one of its runs.
+fn file(path: &str, query: &Query) -> Option<(SessionOrRun, FileKind)> {
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    let ["session", session, name] = parts.as_slice() else { return None };
+    let run = query.get("run").map(RunId::parse).transpose().ok()?;
+    Some((SessionOrRun { session: SessionId::parse(session).ok()?, run }, FileKind::parse(name)?))
+}
+
+fn not_found() -> Box<ErrorEnvelope> {
+    refusal(ErrorCode::ValidationError, "There is no such page.", "Start from the first page.")
+}
+
+fn status(error: &ErrorEnvelope) -> StatusCode {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most codes have no status of their own")]
+    match (error.code, error.retry) {
+        (ErrorCode::SessionNotFound | ErrorCode::WorkflowNotFound, _) => StatusCode::NOT_FOUND,
+        (_, Retry::RetryableAfterMs { .. }) => StatusCode::SERVICE_UNAVAILABLE,
+        (ErrorCode::ValidationError, _) => StatusCode::CONFLICT,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// Runs on a thread that may wait for files. A panic there is this request's own problem.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
+    spawn_blocking(work).await.unwrap_or_else(|panicked| {
+        tracing::error!(%panicked, "a page could not be made");
+        let (message, next) = ("The page could not be made.", "The terminal of the console shows why.");
+        Err(refusal(ErrorCode::InternalInvariant, message, next))
+    })
+}

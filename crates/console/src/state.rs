@@ -1,0 +1,67 @@
+//! What one console holds while it runs: its guard, the use cases, and the last list of sessions.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use workrail_engine::sessions::SessionsList;
+
+use crate::guard::Guard;
+use crate::use_cases::{Answer, Environment, UseCases};
+
+/// A write changes the mark before it is committed, so a list is kept only if the mark was quiet for this long before.
+const QUIET: Duration = Duration::from_secs(5);
+/// How long a list is kept while nothing changes. Damage that no write reports is seen after this.
+const KEPT: Duration = Duration::from_secs(30);
+
+pub(crate) struct Console {
+    pub(crate) guard: Guard,
+    pub(crate) use_cases: Arc<dyn UseCases>,
+    pub(crate) environment: Arc<dyn Environment>,
+    list: Mutex<KnownList>,
+}
+
+impl std::fmt::Debug for Console {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Console").field("guard", &self.guard).finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct KnownList {
+    /// The mark that was seen last, and since when.
+    mark: Option<(u64, Instant)>,
+    kept: Option<(Instant, Arc<SessionsList>)>,
+}
+
+impl Console {
+    pub(crate) fn new(guard: Guard, use_cases: Arc<dyn UseCases>, environment: Arc<dyn Environment>) -> Self {
+        Self { guard, use_cases, environment, list: Mutex::default() }
+    }
+
+    /// Every run, as the store is now; looking at ten thousand sessions again is spared while nothing changed.
+    pub(crate) fn sessions(&self) -> Answer<Arc<SessionsList>> {
+        let mut known = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let (now, mark) = (Instant::now(), self.use_cases.change_mark());
+        let quiet_since = match (known.mark, mark) {
+            (Some((before, since)), Some(mark)) if before == mark => Some(since),
+            (_, Some(mark)) => {
+                known.mark = Some((mark, now));
+                known.kept = None;
+                None
+            }
+            (_, None) => {
+                known.kept = None;
+                None
+            }
+        };
+        if let Some((taken, list)) = &known.kept
+            && now.duration_since(*taken) < KEPT
+        {
+            return Ok(Arc::clone(list));
+        }
+        let list = Arc::new(self.use_cases.sessions()?);
+        let may_keep = quiet_since.is_some_and(|since| now.duration_since(since) >= QUIET);
+        known.kept = may_keep.then(|| (now, Arc::clone(&list)));
+        Ok(list)
+    }
+}

@@ -1,0 +1,149 @@
+//! What the console asks and does: use cases that the command line has, and nothing else.
+
+use std::io::Write;
+
+use workrail_engine::catalog::Filter;
+use workrail_engine::report::{ContextValues, Report};
+use workrail_engine::request::InspectWorkflow;
+use workrail_engine::sessions::{Attention, Finished, NoteSearch, SessionView, SessionsList};
+use workrail_engine::{Engine, ExportFailure, SessionOrRun, Store, Waiting};
+use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
+use workrail_model::config::Settings;
+use workrail_model::discovery::{InspectMode, ListedWorkflow, UnusableFile, WorkflowInspection};
+use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
+use workrail_model::event::Context;
+use workrail_model::id::{NodeId, RunId, SessionId};
+use workrail_model::keyring::HttpSecret;
+use workrail_model::server::{LoggedCall, ServerRecord};
+use workrail_model::time::Timestamp;
+
+pub(crate) type Answer<T> = Result<T, Box<ErrorEnvelope>>;
+
+/// A refusal of the console's own: what is wrong, and what to do next.
+pub(crate) fn refusal(code: ErrorCode, message: &str, next: &str) -> Box<ErrorEnvelope> {
+    Box::new(ErrorEnvelope {
+        code,
+        message: message.to_owned(),
+        retry: Retry::NotRetryable,
+        suggestion: next.to_owned(),
+        suggestion_for_people: None,
+        next_call: None,
+        details: None,
+    })
+}
+
+/// The engine as the console sees it, whatever the store is.
+pub trait UseCases: Send + Sync {
+    fn sessions(&self) -> Answer<SessionsList>;
+    fn attention(&self, session: SessionId, run: RunId) -> Answer<Option<Attention>>;
+    fn find(&self, text: &str) -> Answer<SessionOrRun>;
+    fn show(&self, about: SessionOrRun) -> Answer<SessionView>;
+    fn step_text(&self, session: SessionId, node: NodeId) -> Answer<Option<String>>;
+    fn search(&self, words: &str, limit: usize) -> Answer<NoteSearch>;
+    fn report(&self, about: SessionOrRun) -> Answer<Report>;
+    fn export(&self, session: SessionId, out: &mut dyn Write) -> Result<(), ExportFailure>;
+    fn waiting(&self, run: RunId) -> Answer<Waiting>;
+    fn decide(
+        &self,
+        run: RunId,
+        seen: &Waiting,
+        decision: (ApprovalDecision, Option<&str>),
+        origin: ApprovalOrigin,
+    ) -> Answer<()>;
+    fn answer(&self, run: RunId, values: Context) -> Answer<()>;
+    fn workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>);
+    fn workflow(&self, id: &str) -> Answer<WorkflowInspection>;
+    fn servers(&self) -> Answer<Vec<ServerRecord>>;
+    fn calls(&self, limit: usize) -> Answer<Vec<LoggedCall>>;
+    fn change_mark(&self) -> Option<u64>;
+}
+
+impl<S: Store> UseCases for Engine<S> {
+    fn sessions(&self) -> Answer<SessionsList> {
+        Self::sessions(self, Finished::All, &mut |_, _| {})
+    }
+
+    fn attention(&self, session: SessionId, run: RunId) -> Answer<Option<Attention>> {
+        Self::attention(self, session, run)
+    }
+
+    fn find(&self, text: &str) -> Answer<SessionOrRun> {
+        Self::find(self, text)
+    }
+
+    fn show(&self, about: SessionOrRun) -> Answer<SessionView> {
+        self.show_session(about)
+    }
+
+    fn step_text(&self, session: SessionId, node: NodeId) -> Answer<Option<String>> {
+        Self::step_text(self, session, node)
+    }
+
+    fn search(&self, words: &str, limit: usize) -> Answer<NoteSearch> {
+        self.search_notes(words, limit, &mut |_, _| {})
+    }
+
+    fn report(&self, about: SessionOrRun) -> Answer<Report> {
+        Self::report(self, about, ContextValues::NotShown)
+    }
+
+    fn export(&self, session: SessionId, out: &mut dyn Write) -> Result<(), ExportFailure> {
+        Self::export(self, session, None, out, &mut |_, _| {}).map(drop)
+    }
+
+    fn waiting(&self, run: RunId) -> Answer<Waiting> {
+        Self::waiting(self, &run.to_string())
+    }
+
+    fn decide(
+        &self,
+        run: RunId,
+        seen: &Waiting,
+        decision: (ApprovalDecision, Option<&str>),
+        origin: ApprovalOrigin,
+    ) -> Answer<()> {
+        self.approve(&run.to_string(), seen, decision, origin)
+    }
+
+    fn answer(&self, run: RunId, values: Context) -> Answer<()> {
+        self.give_answer(&run.to_string(), values).map(drop)
+    }
+
+    fn workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>) {
+        self.all_workflows(filter)
+    }
+
+    fn workflow(&self, id: &str) -> Answer<WorkflowInspection> {
+        let mode = InspectMode::Preview;
+        self.inspect_workflow(InspectWorkflow { workflow_id: id.to_owned(), mode, workspace_path: None })
+    }
+
+    fn servers(&self) -> Answer<Vec<ServerRecord>> {
+        Self::servers(self)
+    }
+
+    fn calls(&self, limit: usize) -> Answer<Vec<LoggedCall>> {
+        Self::calls(self, limit)
+    }
+
+    fn change_mark(&self) -> Option<u64> {
+        Self::change_mark(self)
+    }
+}
+
+/// What the process around the console knows and does for it.
+pub trait Environment: Send + Sync {
+    /// For display only (G6).
+    fn now(&self) -> Timestamp;
+    /// 32 random bytes; `None` when the system gives none.
+    fn secret(&self) -> Option<HttpSecret>;
+    /// How a decision that is sent now is recorded; an error says why the settings refuse it.
+    fn decision_origin(&self) -> Result<ApprovalOrigin, String>;
+    /// The settings as the file has them now.
+    fn settings(&self) -> Result<Settings, String>;
+    /// Where the data is, for display.
+    fn data_dir(&self) -> String;
+    fn version(&self) -> &str;
+    /// Tells the terminal that the console runs in.
+    fn notice(&self, text: &str);
+}

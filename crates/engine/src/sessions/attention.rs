@@ -1,0 +1,70 @@
+//! Why a run does not move on by itself, in full: what a person decides or answers, or why the last attempt was refused.
+
+use workrail_core::label::RunLabel;
+use workrail_core::render::prompt::{Lifecycle, Telling, render_step_shortened, title_without_secrets};
+use workrail_model::blocker::Blocker;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::AdvanceOutcome;
+use workrail_model::id::{NodeId, RunId, SessionId};
+
+use crate::approve::RunRef;
+use crate::{Engine, Store, Waiting, error};
+
+/// What a run needs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Attention {
+    /// A decision or an answer of a person.
+    Person(Box<Waiting>),
+    /// Another attempt of the agent: the last one was refused for these reasons.
+    Agent { step: String, blockers: Vec<Blocker> },
+}
+
+impl<S: Store> Engine<S> {
+    /// What the run needs; `None` for one that is in progress or finished.
+    pub fn attention(&self, session: SessionId, run: RunId) -> Result<Option<Attention>, Box<ErrorEnvelope>> {
+        let label = RunLabel::of(run).to_string();
+        self.reading().look(session, |facts| {
+            let state = facts.run(run).ok_or_else(|| error::unknown_reference(&label))?;
+            let Some(tip) = facts.preferred_tip(run).and_then(|tip| facts.node(tip)) else { return Ok(None) };
+            if facts.waits_for_person(tip.node_id) {
+                let place = RunRef { session, run, workflow: state.workflow_hash };
+                let found = self.waiting_in(facts, place, &label)?;
+                return Ok(Some(Attention::Person(Box::new(found))));
+            }
+            let Some(AdvanceOutcome::Blocked { blockers }) =
+                facts.latest_advance(tip.node_id).map(|last| &last.outcome)
+            else {
+                return Ok(None);
+            };
+            let content = self.content();
+            let workflow = content.workflow(state.workflow_hash)?;
+            let snapshot = content.snapshot(tip.snapshot_ref)?;
+            let context = facts.context_at(tip.node_id).map_err(|cause| error::context(&cause))?;
+            let pending = snapshot.state().pending_step();
+            let step = pending.map(|pending| title_without_secrets(&workflow, pending, &context));
+            let blockers = blockers.blockers().to_vec();
+            Ok(Some(Attention::Agent { step: step.unwrap_or_default(), blockers }))
+        })
+    }
+
+    /// The text of the step at a point as the agent was given it; `None` where the workflow is complete.
+    pub fn step_text(&self, session: SessionId, node: NodeId) -> Result<Option<String>, Box<ErrorEnvelope>> {
+        let reading = self.reading();
+        let read = reading.salvage(session)?.or_refuse()?;
+        let facts = &read.state;
+        let found = facts.node(node).ok_or_else(|| error::unknown_reference(&node.to_string()))?;
+        let run = facts.run(found.run_id).ok_or_else(|| error::internal("a node belongs to a run"))?;
+        let workflow = reading.content.workflow(run.workflow_hash)?;
+        let snapshot = reading.content.snapshot(found.snapshot_ref)?;
+        let context = facts.context_at(node).map_err(|cause| error::context(&cause))?;
+        let told = Telling { lifecycle: Lifecycle::Advance, autonomy: facts.preferences(node).autonomy };
+        let pending = snapshot.state().pending_step();
+        Ok(pending.map(|pending| render_step_shortened(&workflow, pending, &context, told)))
+    }
+
+    /// A number that changes when something in the store may have changed. It costs a few looks at files, however many
+    /// sessions there are; `None` where the store has no such look.
+    pub fn change_mark(&self) -> Option<u64> {
+        self.store.change_mark()
+    }
+}
