@@ -104,7 +104,7 @@ fn fresh_secret() -> Result<HttpSecret, String> {
 /// Prints the address and leads the browser there.
 fn opened(address: &str, browser: Browser) -> Option<NamedTempFile> {
     output::line(&format!("Console: {address}"));
-    output::line("The address works once. Press Ctrl-C to stop the console.");
+    output::notice("The address works once. Press Ctrl-C to stop the console.");
     match browser {
         Browser::Leave => None,
         Browser::Open => {
