@@ -85,9 +85,9 @@ fn serve(port: u16, browser: Browser) -> Result<(), Unserved> {
         |bound| page = opened(&open_address(bound.port(), code.reveal()), browser),
     );
     drop(page);
-    served.map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => Unserved::PortTaken(error),
-        _ => Unserved::Other(Failure::Environment(error.to_string())),
+    served.map_err(|error| match error.kind() == io::ErrorKind::AddrInUse {
+        true => Unserved::PortTaken(error),
+        false => Unserved::Other(Failure::Environment(error.to_string())),
     })
 }
 

@@ -5,7 +5,7 @@ use workrail_engine::typed_answer;
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::Context;
-use workrail_model::id::RunId;
+use workrail_model::id::{RunId, SessionId};
 
 use crate::state::Console;
 use crate::target::{Done, Query, run_address};
@@ -58,6 +58,59 @@ impl Action {
             _ => None,
         }
     }
+}
+
+/// What a form about a session asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionAction {
+    Keep,
+    Unkeep,
+    Delete,
+}
+
+impl SessionAction {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "keep" => Some(Self::Keep),
+            "unkeep" => Some(Self::Unkeep),
+            "delete" => Some(Self::Delete),
+            _ => None,
+        }
+    }
+}
+
+/// Carries out a form about a session whose token was checked.
+pub(crate) fn manage(
+    console: &Console,
+    session: SessionId,
+    action: SessionAction,
+    form: &Query,
+) -> Answer<Done> {
+    match action {
+        SessionAction::Keep => console.use_cases.keep(session).map(|()| Done::Kept),
+        SessionAction::Unkeep => console.use_cases.unkeep(session).map(|()| Done::Unkept),
+        SessionAction::Delete => delete(console, session, form).map(|()| Done::Deleted),
+    }
+}
+
+/// As at the terminal: the session's id or a run's label is typed, and nothing was written since it was shown.
+fn delete(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
+    let seen = console.use_cases.overview(session)?;
+    let typed = form.get("typed").unwrap_or_default().trim();
+    let is_named = typed == session.to_string() || seen.runs.iter().any(|run| run.label == typed);
+    if !is_named {
+        return Err(refused(
+            "The confirmation did not match. Nothing was deleted.",
+            "Go back and type the session's id or the label of one of its runs.",
+        ));
+    }
+    if form.get("events") != Some(seen.events.to_string().as_str()) {
+        return Err(refused(
+            "The session was written to since the page was loaded. Nothing was deleted.",
+            "Go back, look at what is new, and decide again.",
+        ));
+    }
+    console.use_cases.delete(&seen)
 }
 
 /// Carries out a form whose token was checked.

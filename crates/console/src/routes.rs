@@ -20,18 +20,24 @@ use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::id::{RunId, SessionId};
 
 use crate::files::{self, FileKind};
-use crate::forms::{self, Action, From};
+use crate::forms::{self, Action, From, SessionAction};
 use crate::guard::{Guard, HEADERS, OPEN_PATH, Refusal, Secrets, Theme};
 use crate::live::{Changes, Ending};
 use crate::pages::{self, Viewer};
 use crate::state::Console;
-use crate::target::{Query, Target};
+use crate::target::{Done, Query, Target};
 use crate::use_cases::{Answer, Environment, UseCases, refusal};
 
 /// The longest form holds a few answers or a reason.
 const FORM_BYTES_MAX: usize = 512 * 1024;
 /// How long a client may take for the body of a form.
 const BODY_WAIT: Duration = Duration::from_secs(10);
+
+/// Larger bundles are imported from the command line, which reads them as a stream.
+const BUNDLE_BYTES_MAX: usize = 64 * 1024 * 1024;
+const BUNDLE_WAIT: Duration = Duration::from_secs(60);
+/// Where a request that is no form has the token. No foreign page can send this header without being asked for leave.
+const TOKEN_HEADER: &str = "x-workrail-token";
 
 const OWN_STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = include_str!("assets/console.js");
@@ -186,6 +192,9 @@ impl Served {
     }
 
     async fn post(self, path: &str, headers: HeaderMap, body: Body) -> Response {
+        if path == "/import" {
+            return self.import(headers, body).await;
+        }
         let Ok(Ok(bytes)) = timeout(BODY_WAIT, to_bytes(body, FORM_BYTES_MAX)).await else {
             return (StatusCode::PAYLOAD_TOO_LARGE, "The form is too long, or did not arrive.\n")
                 .into_response();
@@ -197,6 +206,10 @@ impl Served {
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         match parts.as_slice() {
             ["theme"] => self.set_theme(&form),
+            ["session", session, action] => match (SessionId::parse(session), SessionAction::parse(action)) {
+                (Ok(session), Some(action)) => self.manage(session, action, form, &headers).await,
+                _ => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
+            },
             ["run", run, action] => match (RunId::parse(run), Action::parse(action)) {
                 (Ok(run), Some(action)) => self.act(run, action, form, &headers).await,
                 _ => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
@@ -211,6 +224,44 @@ impl Served {
         match blocking(move || forms::act(&console, run, action, &form)).await {
             Ok(done) => see_other(&format!("{back}?done={}", done.as_str())),
             Err(error) => self.failed(&error, status(&error), &back, headers),
+        }
+    }
+
+    async fn manage(
+        self,
+        session: SessionId,
+        action: SessionAction,
+        form: Query,
+        headers: &HeaderMap,
+    ) -> Response {
+        let back = Target::Session(session).address();
+        let console = Arc::clone(&self.console);
+        match blocking(move || forms::manage(&console, session, action, &form)).await {
+            Ok(Done::Deleted) => see_other(&format!("/?done={}", Done::Deleted.as_str())),
+            Ok(done) => see_other(&format!("{back}?done={}", done.as_str())),
+            Err(error) => self.failed(&error, status(&error), &back, headers),
+        }
+    }
+
+    /// Takes a bundle that the script sends as it is; the answer is where it leads.
+    async fn import(self, headers: HeaderMap, body: Body) -> Response {
+        let token = headers.get(TOKEN_HEADER).and_then(|token| token.to_str().ok());
+        if let Err(refusal) = self.console.guard.check_form(token) {
+            return refused(refusal);
+        }
+        let Ok(Ok(bytes)) = timeout(BUNDLE_WAIT, to_bytes(body, BUNDLE_BYTES_MAX)).await else {
+            let reason = "The bundle is too long for the console, or did not arrive. Use: workrail session import FILE\n";
+            return (StatusCode::PAYLOAD_TOO_LARGE, reason).into_response();
+        };
+        let console = Arc::clone(&self.console);
+        match blocking(move || console.use_cases.import(&bytes)).await {
+            Ok(session) => {
+                let address = Target::Session(session).address();
+                (StatusCode::OK, format!("{address}?done={}", Done::Imported.as_str())).into_response()
+            }
+            Err(error) => {
+                (StatusCode::CONFLICT, format!("{} {}\n", error.message, error.suggestion)).into_response()
+            }
         }
     }
 
@@ -260,7 +311,6 @@ fn not_found() -> Box<ErrorEnvelope> {
 }
 
 fn status(error: &ErrorEnvelope) -> StatusCode {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "most codes have no status of their own")]
     match (error.code, error.retry) {
         (ErrorCode::SessionNotFound | ErrorCode::WorkflowNotFound, _) => StatusCode::NOT_FOUND,
         (_, Retry::RetryableAfterMs { .. }) => StatusCode::SERVICE_UNAVAILABLE,

@@ -99,16 +99,32 @@ pub(crate) enum Done {
     Approved,
     Rejected,
     Answered,
+    Kept,
+    Unkept,
+    Deleted,
+    Imported,
 }
 
 impl Done {
-    const ALL: [Self; 3] = [Self::Approved, Self::Rejected, Self::Answered];
+    const ALL: [Self; 7] = [
+        Self::Approved,
+        Self::Rejected,
+        Self::Answered,
+        Self::Kept,
+        Self::Unkept,
+        Self::Deleted,
+        Self::Imported,
+    ];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Approved => "approved",
             Self::Rejected => "rejected",
             Self::Answered => "answered",
+            Self::Kept => "kept",
+            Self::Unkept => "unkept",
+            Self::Deleted => "deleted",
+            Self::Imported => "imported",
         }
     }
 
@@ -117,6 +133,12 @@ impl Done {
             Self::Approved => "Approved. The agent can continue with the next call of its last reply.",
             Self::Rejected => "Rejected. The agent reads your reason with its next call.",
             Self::Answered => "Answered. The agent can continue with the next call of its last reply.",
+            Self::Kept => "Kept. Clean-up will not delete this session.",
+            Self::Unkept => "No longer kept. Clean-up may delete this session once it is old.",
+            Self::Deleted => {
+                "Deleted. Content that no other session needs goes with the next `workrail store gc`."
+            }
+            Self::Imported => "Imported. Ask an agent to resume the run.",
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What the console asks and does: use cases that the command line has, and nothing else.
 
-use std::io::Write;
+use std::io::{Cursor, Write};
 
 use workrail_engine::catalog::Filter;
 use workrail_engine::report::{ContextValues, Report};
 use workrail_engine::request::InspectWorkflow;
 use workrail_engine::sessions::{Attention, Finished, NoteSearch, SessionView, SessionsList};
-use workrail_engine::{Engine, ExportFailure, SessionOrRun, Store, Waiting};
+use workrail_engine::upkeep::Overview;
+use workrail_engine::{Engine, ExportFailure, ImportMode, ManagedStore, SessionOrRun, Waiting};
 use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
 use workrail_model::config::Settings;
 use workrail_model::discovery::{InspectMode, ListedWorkflow, UnusableFile, WorkflowInspection};
@@ -42,6 +43,12 @@ pub trait UseCases: Send + Sync {
     fn search(&self, words: &str, limit: usize) -> Answer<NoteSearch>;
     fn report(&self, about: SessionOrRun) -> Answer<Report>;
     fn export(&self, session: SessionId, out: &mut dyn Write) -> Result<(), ExportFailure>;
+    fn overview(&self, session: SessionId) -> Answer<Overview>;
+    fn keep(&self, session: SessionId) -> Answer<()>;
+    fn unkeep(&self, session: SessionId) -> Answer<()>;
+    fn delete(&self, seen: &Overview) -> Answer<()>;
+    /// The session's id here.
+    fn import(&self, bundle: &[u8]) -> Answer<SessionId>;
     fn waiting(&self, run: RunId) -> Answer<Waiting>;
     fn decide(
         &self,
@@ -58,7 +65,7 @@ pub trait UseCases: Send + Sync {
     fn change_mark(&self) -> Option<u64>;
 }
 
-impl<S: Store> UseCases for Engine<S> {
+impl<S: ManagedStore> UseCases for Engine<S> {
     fn sessions(&self) -> Answer<SessionsList> {
         Self::sessions(self, Finished::All, &mut |_, _| {})
     }
@@ -89,6 +96,27 @@ impl<S: Store> UseCases for Engine<S> {
 
     fn export(&self, session: SessionId, out: &mut dyn Write) -> Result<(), ExportFailure> {
         Self::export(self, session, None, out, &mut |_, _| {}).map(drop)
+    }
+
+    fn overview(&self, session: SessionId) -> Answer<Overview> {
+        Self::overview(self, session)
+    }
+
+    fn keep(&self, session: SessionId) -> Answer<()> {
+        Self::keep(self, session)
+    }
+
+    fn unkeep(&self, session: SessionId) -> Answer<()> {
+        Self::unkeep(self, session)
+    }
+
+    fn delete(&self, seen: &Overview) -> Answer<()> {
+        Self::delete(self, seen).map(drop)
+    }
+
+    fn import(&self, bundle: &[u8]) -> Answer<SessionId> {
+        let imported = Self::import(self, &mut Cursor::new(bundle), ImportMode::KeepIdIfFree)?;
+        Ok(imported.session)
     }
 
     fn waiting(&self, run: RunId) -> Answer<Waiting> {

@@ -71,8 +71,7 @@ pub fn chip(tone: Tone, text: &str) -> Markup {
 /// Where a run is, by word and colour.
 pub fn chip_of(stage: Stage) -> Markup {
     let tone = match stage {
-        Stage::WaitsForPerson => Tone::Current,
-        Stage::Blocked | Stage::Unreadable => Tone::Bad,
+        Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => Tone::Bad,
         Stage::InProgress | Stage::NotesOnly => Tone::Quiet,
         Stage::CompleteWithGaps => Tone::Warning,
         Stage::Complete => Tone::Good,

@@ -55,6 +55,7 @@ use workrail_ports::environment::{ActivityCounter, Clock, DefaultPreferences, En
 use workrail_ports::keyring::KeyringStore;
 use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::{SessionReader, SessionStore};
+use workrail_ports::upkeep::Upkeep;
 use workrail_ports::workflow_source::WorkflowSource;
 use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
@@ -108,6 +109,11 @@ impl<S> Store for S where
         + 'static
 {
 }
+
+/// A store whose sessions can also be kept, removed and repaired.
+pub trait ManagedStore: Store + Upkeep {}
+
+impl<S: Store + Upkeep> ManagedStore for S {}
 
 /// What is around the engine.
 pub struct Environment {

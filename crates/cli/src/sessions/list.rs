@@ -36,6 +36,7 @@ fn print(list: &SessionsList) {
     if list.left_out > 0 {
         output::toned(Tone::Quiet, &format!("\n{} more finished runs; --all lists them.", list.left_out));
     }
+    output::toned(Tone::Quiet, "\nSee and steer them in a browser: workrail console");
     if !list.damaged.is_empty() {
         output::toned(Tone::Warning, &format!("\nDamaged or unreadable sessions: {}", list.damaged.len()));
         let rows = list.damaged.iter().map(|row| {

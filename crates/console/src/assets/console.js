@@ -23,6 +23,8 @@ function prepare(root) {
   for (const button of /** @type {NodeListOf<HTMLButtonElement>} */ (root.querySelectorAll("[data-copy]"))) {
     button.hidden = false;
   }
+  for (const own of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-without-script]"))) own.hidden = true;
+  for (const own of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-with-script]"))) own.hidden = false;
 }
 
 /** The fields of a part that a person has changed. @param {Element} part */
@@ -116,6 +118,18 @@ function move(step) {
   next.scrollIntoView({ block: "nearest" });
 }
 
+/** Sends a bundle and opens what it became. @param {HTMLInputElement} field */
+async function bringIn(field) {
+  const file = field.files?.[0];
+  const said = document.querySelector("[data-import-said]");
+  if (!file) return;
+  const headers = { "x-workrail-token": field.dataset.import ?? "" };
+  const answer = await fetch("/import", { method: "POST", headers, body: file });
+  const text = await answer.text();
+  if (answer.ok) location.href = text;
+  else if (said) said.textContent = text;
+}
+
 document.addEventListener("keydown", (event) => {
   const target = /** @type {HTMLElement} */ (event.target);
   if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, dialog")) return;
@@ -140,6 +154,7 @@ document.addEventListener("click", (event) => {
 document.addEventListener("change", (event) => {
   const field = /** @type {HTMLSelectElement} */ (event.target);
   if (field.matches("[data-submit]")) field.form?.requestSubmit();
+  if (field.matches("[data-import]")) bringIn(/** @type {HTMLInputElement} */ (event.target));
 });
 
 prepare(document);

@@ -12,6 +12,7 @@ use workrail_model::text::{clean, truncate_with_marker};
 use super::layout::token;
 use crate::forms::{ANSWER_PREFIX, From};
 use crate::state::Console;
+use crate::target::run_address;
 
 /// What is shown of the notes, of each artifact and of each context value; the end says when there is more.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
@@ -19,7 +20,7 @@ const SHOWN_BYTES_MAX: usize = 64 * 1024;
 pub(super) fn needs(console: &Console, run: RunId, attention: &Attention, from: From) -> Markup {
     match attention {
         Attention::Person(waiting) => person(console, run, waiting, from),
-        Attention::Agent { step, blockers } => agent(step, blockers),
+        Attention::Agent { step, blockers } => agent(run, step, blockers),
     }
 }
 
@@ -115,7 +116,7 @@ fn questions(console: &Console, run: RunId, waiting: &Waiting, from: From) -> Ma
     }
 }
 
-fn agent(step: &str, blockers: &[Blocker]) -> Markup {
+fn agent(run: RunId, step: &str, blockers: &[Blocker]) -> Markup {
     html! {
         p.step { "At step " strong { (clean(step)) } }
         p { "The last attempt was refused. The agent has to correct it:" }
@@ -126,6 +127,10 @@ fn agent(step: &str, blockers: &[Blocker]) -> Markup {
                     @if let Some(fix) = &own.suggested_fix { div.fix { (clean(fix.as_str())) } }
                 }
             }
+        }
+        p {
+            "The agent was told so. If its chat is gone, give a new one "
+            a href={ (run_address(run)) "#continue" } { "the call that continues this run" } "."
         }
     }
 }

@@ -102,7 +102,7 @@ fn tools(viewer: Viewer<'_>, live: Option<&str>) -> Markup {
                     }
                 }
             }
-            button type="submit" { "Set" }
+            button type="submit" data-without-script { "Set" }
         }
     }
 }

@@ -30,6 +30,9 @@ pub(super) fn page(console: &Console, filters: &Filters) -> Answer<Page> {
         Some(status) => parts.push(listed(console, status, &fitting, filters)),
         None => parts.extend(overview(console, &list, &fitting, filters)),
     }
+    if filters.is_empty() {
+        parts.push(Part::new("import", import(console)));
+    }
     Ok(Page { title: "Now".to_owned(), parts })
 }
 
@@ -202,7 +205,7 @@ fn card(console: &Console, row: &RunRow) -> Markup {
             @if let Some(goal) = &row.goal { p.goal { (clean(goal)) } }
             p.meta {
                 @if let Some(id) = &row.workflow_id { (id) }
-                @if let Some(step) = &row.step { " · " (step.progress) }
+                @if let Some(step) = &row.step { " · step " (step.progress) }
             }
             @match &attention {
                 Some((run, Ok(Some(found)))) => (needs(console, *run, found, From::Now)),
@@ -235,10 +238,22 @@ fn row(row: &RunRow) -> Markup {
             td { (clean(row.goal.as_deref().unwrap_or_default())) }
             td { (chip_of(row.stage)) }
             td {
-                @if let Some(step) = &row.step { (clean(&step.title)) div.meta { (step.progress) } }
+                @if let Some(step) = &row.step { (clean(&step.title)) div.meta { "step " (step.progress) } }
                 @else if row.stage == Stage::NotesOnly { span.quiet { "no run" } }
             }
             td { @if let Some(at) = &row.last_at { (time(at)) } }
+        }
+    }
+}
+
+/// The script sends the file; without it there is the command.
+fn import(console: &Console) -> Markup {
+    html! {
+        h2 { "Import a session" }
+        p data-without-script { code { "workrail session import FILE" } " takes in a session that was exported." }
+        p hidden data-with-script {
+            label { "A bundle that was exported " input type="file" accept=".json" data-import=(console.guard.form_token()); }
+            " " span.bad role="status" data-import-said {}
         }
     }
 }

@@ -4,11 +4,13 @@ use maud::{Markup, html};
 use workrail_engine::SessionOrRun;
 use workrail_engine::html::{Links, badges, banner, facts};
 use workrail_engine::report::{Report, RunReport, render_output};
+use workrail_engine::upkeep::Overview;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::text::clean;
 
+use super::layout::token;
 use super::timeline::timeline;
 use super::{Page, Part};
 use crate::files::downloads;
@@ -35,6 +37,9 @@ pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
         ),
         Part::new("runs", runs_of(report, &links)),
     ];
+    if let Ok(seen) = console.use_cases.overview(session) {
+        parts.push(Part::new("manage", manage(console, &seen)));
+    }
     if !report.notes.is_empty() {
         let notes = html! {
             h2 { "Session notes" }
@@ -43,6 +48,34 @@ pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
         parts.push(Part::new("notes", notes));
     }
     Ok(Page { title: format!("Session {session}"), parts })
+}
+
+/// Keeping and deleting, as the command line has them.
+fn manage(console: &Console, seen: &Overview) -> Markup {
+    let session = seen.session_id;
+    let (action, name) = if seen.is_kept { ("unkeep", "Keep no longer") } else { ("keep", "Keep") };
+    html! {
+        h2 { "Keep or delete" }
+        p { @if seen.is_kept { "Clean-up does not delete this session." } @else { "Clean-up may delete this session once it is finished and old." } }
+        form method="post" action={ "/session/" (session) "/" (action) } {
+            (token(console.guard.form_token()))
+            button type="submit" { (name) }
+        }
+        @if !seen.is_kept {
+            details data-key="delete" {
+                summary { "Delete" }
+                p { "This cannot be undone. Export the session first if it may be needed." }
+                form.filters method="post" action={ "/session/" (session) "/delete" } {
+                    (token(console.guard.form_token()))
+                    input type="hidden" name="events" value=(seen.events);
+                    label { span { "Type the session's id or a run's label" }
+                        input type="text" name="typed" autocomplete="off";
+                    }
+                    button type="submit" { "Delete for good" }
+                }
+            }
+        }
+    }
 }
 
 /// A session of which nothing can be trusted is named with its damage; any other failure stays one.
@@ -81,7 +114,7 @@ fn summary(run: &RunReport, links: &Links) -> Markup {
             @if let Some(goal) = &run.goal { p.goal { (clean(goal)) } }
             p.meta {
                 (run.workflow.workflow_id)
-                @if let Some(progress) = &run.progress { " · " (progress) }
+                @if let Some(progress) = &run.progress { " · step " (progress) }
                 @if let Some(parent) = &run.parent {
                     " · started inside " a href=(run_address(parent.run_id)) { (parent.label) }
                 }
