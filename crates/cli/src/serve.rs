@@ -44,6 +44,10 @@ impl Execution for Served {
         self.tools.offers(tool)
     }
 
+    fn is_folder(&self, path: &str) -> bool {
+        workspace::is_folder(path)
+    }
+
     fn assumed_folder(&self) -> Option<String> {
         workspace::process_folder().map(|folder| folder.as_str().to_owned())
     }

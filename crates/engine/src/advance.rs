@@ -19,6 +19,7 @@ use workrail_model::strict_json;
 use workrail_model::token::TokenKind;
 
 use crate::ask::AskedUser;
+use crate::drift::drift_from;
 use crate::reply::{OfferedTokens, Reply, Tokens, sign, sign_stored};
 use crate::request::{ContinueWorkflow, Echo, Output};
 use crate::token::Attempts;
@@ -45,6 +46,8 @@ impl<S: Store> Engine<S> {
         let sent = AdvanceRequest { notes, artifacts, context };
         let session = ack.session();
         let observed = self.observed(session, workspace.as_ref());
+        // Before the lock: other calls do not wait while files are looked at.
+        let sources = self.catalog.sources(self.folder_of(session, workspace.as_ref()).as_ref());
         self.hold(session, |held| {
             let (at, attempt) = self.checked(held.state(), &ack, bookmark.as_ref(), echo)?;
             // Asked first: a replay mints nothing and decides nothing.
@@ -59,7 +62,7 @@ impl<S: Store> Engine<S> {
             let snapshot = content.snapshot(node.snapshot_ref)?;
             let workflow = content.workflow(at.workflow)?;
             let wish = self.store.wished_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
-            let drift = facts.run(at.run).and_then(|run| reading.drift_warning(run, workspace.as_ref()));
+            let drift = facts.run(at.run).and_then(|run| drift_from(run, &sources));
             let decision = advance(Advance {
                 facts,
                 node: at.node,

@@ -139,7 +139,8 @@ impl<S: Store> Engine<S> {
             if let Some(plan) = plan {
                 held.append(plan)?;
             }
-            let body: SessionBody = session::body(id, self.signer.session(id), "Noted in the session.");
+            let body: SessionBody =
+                session::body(id, self.signer.session(id), self.around.tools, "Noted in the session.");
             Reply::plain(&body)
         })
     }

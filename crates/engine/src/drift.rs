@@ -10,18 +10,27 @@ use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::strict_json;
 use workrail_ports::workspace::WorkspacePath;
 
+use crate::catalog::SourceDigests;
 use crate::gate::Reading;
 
 /// Said wherever such a run is looked at.
 pub(crate) const SOURCE_CHANGED: &str = "The workflow's file has changed since this run was started. The run keeps the \
                                          version it was started with.";
 
+fn changed() -> Warning {
+    Warning { code: WarningCode::PinnedWorkflowDiffers, message: SOURCE_CHANGED.to_owned() }
+}
+
+/// The same from files that were looked at before the session was locked.
+pub(crate) fn drift_from(run: &RunState, sources: &SourceDigests) -> Option<Warning> {
+    let now = sources.digest(&run.workflow_id)?;
+    run.source_digest.filter(|then| *then != now).map(|_| changed())
+}
+
 impl Reading<'_> {
     /// The warning that the file of a run's workflow has changed, if it has.
     pub(crate) fn drift_warning(&self, run: &RunState, workspace: Option<&WorkspacePath>) -> Option<Warning> {
-        let has_drifted = self.has_drifted(run, workspace);
-        let message = || SOURCE_CHANGED.to_owned();
-        has_drifted.then(|| Warning { code: WarningCode::PinnedWorkflowDiffers, message: message() })
+        self.has_drifted(run, workspace).then(changed)
     }
 
     /// Whether the reply that led to this node told of the change: the reply to an advance does not repeat it.

@@ -6,7 +6,7 @@ use workrail_core::decide::request::AdvanceRequest;
 use workrail_model::id::SessionId;
 use workrail_model::reply::NextCall;
 use workrail_model::session::SessionBody;
-use workrail_model::tool::ToolName;
+use workrail_model::tool::{ToolName, ToolSet};
 
 use crate::reply::Reply;
 use crate::request::StartSession;
@@ -25,23 +25,27 @@ impl<S: Store> Engine<S> {
             let look = NextCall::new(ToolName::ResumeSession, [("sessionId", Value::from(id.to_string()))]);
             error::look_before_repeating(failed, &format!("session {id}"), "open a session again.", look)
         })?;
-        Reply::plain(&body(id, self.signer.session(id), "The session is open."))
+        Reply::plain(&body(id, self.signer.session(id), self.around.tools, "The session is open."))
     }
 }
 
-pub(crate) fn body(id: SessionId, session_token: String, said: &str) -> SessionBody {
-    let next_call = NextCall::new(
+pub(crate) fn body(id: SessionId, session_token: String, tools: ToolSet, said: &str) -> SessionBody {
+    let notes = NextCall::new(
         ToolName::CheckpointWorkflow,
         [
             ("sessionToken", Value::from(session_token.clone())),
             ("output", json!({ "notesMarkdown": workrail_model::placeholder::SESSION_NOTES })),
         ],
     );
-    let text = format!(
-        "{said} Session {id}.\n\nTo keep notes in it, call {} with:\n{}\n\nTo run a workflow in it, call \
-         start_workflow with the same sessionToken.",
-        next_call.tool,
-        next_call.arguments_text()
-    );
+    let next_call = tools.offers(notes.tool).then_some(notes);
+    let token = match next_call {
+        Some(_) => "the same sessionToken.".to_owned(),
+        None => format!("sessionToken {session_token}"),
+    };
+    let keep = next_call.as_ref().map_or_else(String::new, |call| {
+        format!("To keep notes in it, call {} with:\n{}\n\n", call.tool, call.arguments_text())
+    });
+    let text =
+        format!("{said} Session {id}.\n\n{keep}To run a workflow in it, call start_workflow with {token}");
     SessionBody { text, session_id: id, session_token, next_call }
 }

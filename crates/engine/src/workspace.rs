@@ -53,9 +53,17 @@ impl<S: Store> Engine<S> {
 
     /// What is seen where this session's work happens.
     pub(crate) fn observed(&self, session: SessionId, workspace: Option<&WorkspacePath>) -> Vec<Observed> {
-        let known =
-            self.workspaces.by_session.lock().unwrap_or_else(PoisonError::into_inner).get(&session).cloned();
-        known.as_ref().or(workspace).map_or_else(Vec::new, |path| self.seen_in(path))
+        self.folder_of(session, workspace).map_or_else(Vec::new, |path| self.seen_in(&path))
+    }
+
+    /// The folder that was named when the session was started, else the one of the call.
+    pub(crate) fn folder_of(
+        &self,
+        session: SessionId,
+        workspace: Option<&WorkspacePath>,
+    ) -> Option<WorkspacePath> {
+        let known = self.workspaces.by_session.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&session).or(workspace).cloned()
     }
 
     pub(crate) fn seen_in(&self, workspace: &WorkspacePath) -> Vec<Observed> {

@@ -43,13 +43,18 @@ fn choose(claimed: Option<&str>, here: Option<&Utf8Path>) -> Option<WorkspacePat
     claimed.or_else(|| here.and_then(|path| WorkspacePath::parse(path.as_str()).ok()))
 }
 
+/// Whether there is such a folder.
+pub fn is_folder(path: &str) -> bool {
+    Utf8Path::new(path).is_dir()
+}
+
 /// Reads git's own files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GitObserver;
 
 impl WorkspaceObserver for GitObserver {
     fn is_folder(&self, workspace: &WorkspacePath) -> bool {
-        Utf8Path::new(workspace.as_str()).is_dir()
+        is_folder(workspace.as_str())
     }
 
     fn observe(&self, workspace: &WorkspacePath) -> Observed {

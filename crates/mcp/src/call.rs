@@ -19,6 +19,8 @@ pub trait Execution: Send + Sync + 'static {
     /// Whether a tool is switched on.
     fn offers(&self, tool: ToolName) -> bool;
     fn answer(&self, request: Request) -> Answer;
+    /// Whether there is such a folder on the server's machine.
+    fn is_folder(&self, path: &str) -> bool;
     /// The folder that a call is about when nobody named one; nothing where the user did.
     fn assumed_folder(&self) -> Option<String>;
     /// Whether clients asked for structured content as well.

@@ -73,8 +73,8 @@ fn description(tool: ToolName) -> &'static str {
              remember what was agreed or done. Changes nothing."
         }
         ToolName::StartSession => {
-            "Opens a session that keeps notes before any workflow runs. Returns a `sessionToken` for \
-             `checkpoint_workflow` and `start_workflow`."
+            "Opens a session that keeps notes before any workflow runs. Returns a `sessionToken` to save notes and to \
+             start workflows with."
         }
     }
 }

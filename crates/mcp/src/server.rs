@@ -133,7 +133,10 @@ impl Server {
             return Folder::Settled;
         }
         match self.roots.first(&context.peer).await {
-            Some(root) => Folder::Root(root),
+            Some(root) if self.execution.is_folder(&root) => Folder::Root(root),
+            // A client on another machine, or outside of this container.
+            Some(_) if tool != ToolName::ContinueWorkflow => Folder::Unknown,
+            Some(_) => Folder::Settled,
             // A session remembers the folder that it was started in.
             None if tool != ToolName::ContinueWorkflow && !has_roots(context) => Folder::Unknown,
             None => Folder::Settled,
@@ -266,7 +269,7 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let folder = self.roots.first(&context.peer).await;
+        let folder = self.roots.first(&context.peer).await.filter(|root| self.execution.is_folder(root));
         let prompts = self.blocking(|execution| prompts::list(execution, folder)).await?;
         let mut listed = ListPromptsResult::with_all_items(prompts);
         Era::of(&context).sign(&mut listed.meta);
@@ -278,7 +281,7 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let folder = self.roots.first(&context.peer).await;
+        let folder = self.roots.first(&context.peer).await.filter(|root| self.execution.is_folder(root));
         let given = request.arguments.unwrap_or_default();
         let name = request.name;
         let got = self.blocking(move |execution| prompts::get(execution, &name, &given, folder)).await?;
@@ -294,7 +297,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let Reference::Prompt(prompt) = request.r#ref else { return Ok(CompleteResult::default()) };
-        let folder = self.roots.first(&context.peer).await;
+        let folder = self.roots.first(&context.peer).await.filter(|root| self.execution.is_folder(root));
         let ArgumentInfo { name, value, .. } = request.argument;
         let completion = self
             .blocking(move |execution| prompts::complete(execution, &prompt.name, &name, &value, folder))

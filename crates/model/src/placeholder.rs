@@ -24,8 +24,11 @@ pub const A_NUMBER: &str = "<a number>";
 pub const TRUE_OR_FALSE: &str = "<true or false>";
 pub const AN_ITEM: &str = "<one item>";
 pub const USERS_ANSWER: &str = "<the user's answer>";
+/// In the call that reads a run, where it is not known which.
+pub const RUN_LABEL: &str = "<the run's label, from the user>";
 
-const FIXED: [&str; 11] = [
+const FIXED: [&str; 12] = [
+    RUN_LABEL,
     STEP_NOTES,
     SHORTER_STEP_NOTES,
     CHECKPOINT_NOTES,

@@ -14,5 +14,6 @@ pub struct SessionBody {
     pub session_id: SessionId,
     /// The right to add notes to the session and to start runs in it.
     pub session_token: String,
-    pub next_call: NextCall,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_call: Option<NextCall>,
 }

@@ -18,7 +18,7 @@ use workrail_model::id::{AttemptId, GapId, NodeId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{Autonomy, PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::reason::Reason;
-use workrail_model::reply::{ChildResult, StoredReply, Warning, state_mark_of};
+use workrail_model::reply::{ChildResult, StoredReply, Warning, WarningCode, state_mark_of};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
 use workrail_model::tool::ToolSet;
 
@@ -119,6 +119,7 @@ fn delivered(
     node: &NodeState,
     pending: &PendingStep,
     retried: &[AttemptId],
+    digest: Sha256,
 ) -> Result<AdvanceRequest, DecideError> {
     let Advance { facts, request, workflow, .. } = command;
     let mut sent = facts.context_sent(command.node, retried);
@@ -128,8 +129,8 @@ fn delivered(
             || disclose::names_no_open_gap(facts, node.run_id, artifact)
     };
     let refused = retried.first().and_then(|attempt| facts.advance(command.node, *attempt));
-    let earlier = refused.map_or(EarlierNotes::Kept, EarlierNotes::of);
-    Ok(kept::delivered(request, &command.kept, earlier, Context::new(sent)?, at_fault))
+    let earlier = refused.map_or(EarlierNotes::Kept, |refused| EarlierNotes::of(refused, digest));
+    kept::delivered(request, &command.kept, earlier, Context::new(sent)?, at_fault)
 }
 
 /// Names what the attempt would submit, so that a decision can be recorded about exactly that.
@@ -137,6 +138,7 @@ pub(crate) fn submitted(command: &Advance<'_>) -> Result<Sha256, DecideError> {
     let node = command.facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
     let pending = command.snapshot.state().pending_step().ok_or(DecideError::NothingPending)?;
     let retried = command.facts.retry_chain(command.node, command.attempt);
+    let digest = command.request.digest()?;
     let (request, _) = fit::fitted(command.request, pending_step(command))?;
     let Advance { kept, notices, minting, .. } = command;
     let command = Advance {
@@ -146,7 +148,7 @@ pub(crate) fn submitted(command: &Advance<'_>) -> Result<Sha256, DecideError> {
         minting: minting.clone(),
         ..*command
     };
-    kept::submitted(&delivered(&command, node, pending, &retried)?)
+    kept::submitted(&delivered(&command, node, pending, &retried, digest)?)
 }
 
 /// Whether a person's decision on what was submitted is all that is missing.
@@ -194,7 +196,7 @@ impl<'a> Case<'a> {
         let pending = command.snapshot.state().pending_step().ok_or(DecideError::NothingPending)?;
         let retried = facts.retry_chain(command.node, command.attempt);
         let context = facts.context_for(command.node, &retried)?.merged(&command.request.context)?;
-        let delivered = delivered(&command, node, pending, &retried)?;
+        let delivered = delivered(&command, node, pending, &retried, digest)?;
         let preferences = command.preferences.unwrap_or_else(|| facts.preferences(command.node));
         let next = facts.next_event_index();
         Ok(Self { command, digest, node, pending, next, retried, context, delivered, preferences })
@@ -214,12 +216,15 @@ impl<'a> Case<'a> {
     fn judge(&self) -> Result<(OutputCheck, AttemptResult), DecideError> {
         let command = &self.command;
         let (state, pending) = (command.snapshot.state(), self.pending);
+        let mut given = command.facts.answers_at(command.node).cloned().unwrap_or_default();
+        given.extend(self.delivered.context.as_map().clone());
+        let given = Context::new(given)?;
         let submitted = Submitted {
             notes: self.delivered.notes.as_deref(),
             artifacts: &self.delivered.artifacts,
             reported: &command.request.artifacts,
             context: &self.context,
-            sent: &self.delivered.context,
+            given: &given,
         };
         let check = interpret::check_output(command.workflow, pending, submitted);
         let mut findings = check.findings.clone();
@@ -395,9 +400,12 @@ impl<'a> Case<'a> {
         let long_text =
             if self.command.request.context.is_empty() { LongText::Shorten } else { LongText::Refuse };
         let first = self.retried.is_empty();
+        let adjusted =
+            self.command.notices.iter().filter(|notice| notice.code == WarningCode::ArgumentsAdjusted);
         let beside = StepExtras {
             way_out,
             children: if first { self.children() } else { Vec::new() },
+            warnings: adjusted.cloned().collect(),
             ..StepExtras::default()
         };
         let body = self.reply(state, moment, long_text, beside)?;

@@ -1,12 +1,19 @@
 //! Takes what is unmistakable: the value of a declared key in another spelling (G47).
 
 use serde_json::{Map, Number, Value};
+use workrail_model::canonical::value_to_canonical;
 use workrail_model::compiled::{AcceptedValues, CompiledStep};
 use workrail_model::event::Context;
 use workrail_model::reply::{Warning, WarningCode};
 
+use workrail_model::text::truncate_with_marker;
+
 use super::DecideError;
 use super::request::AdvanceRequest;
+use crate::secrets::is_secret;
+
+/// A value may be long; its beginning is enough to recognise it.
+const VALUE_SHOWN_BYTES: usize = 60;
 
 /// The request with declared context values as their step accepts them, and a warning for each that was changed.
 pub(super) fn fitted(
@@ -22,7 +29,14 @@ pub(super) fn fitted(
         if *value == meant {
             continue;
         }
-        let message = format!("`context.{key}` was sent as {value} and recorded as {meant}.");
+        let message = match is_secret(key.as_str()) {
+            true => format!("`context.{key}` was sent in another spelling and adjusted."),
+            false => {
+                let sent = value.to_string();
+                let shown = truncate_with_marker(&sent, VALUE_SHOWN_BYTES);
+                format!("`context.{key}` was sent as {shown} and recorded as {meant}.")
+            }
+        };
         warnings.push(Warning { code: WarningCode::ArgumentsAdjusted, message });
         *value = meant;
     }
@@ -42,7 +56,11 @@ fn meant(text: &str, accepts: &AcceptedValues) -> Option<Value> {
         }
         AcceptedValues::Boolean if text.eq_ignore_ascii_case("true") => Some(Value::Bool(true)),
         AcceptedValues::Boolean if text.eq_ignore_ascii_case("false") => Some(Value::Bool(false)),
-        AcceptedValues::Number => text.parse::<Number>().ok().map(Value::Number),
+        // A number that cannot be recorded exactly is left as it is and refused by the step.
+        AcceptedValues::Number => {
+            let number = text.parse::<Number>().ok().map(Value::Number)?;
+            value_to_canonical(&number).is_ok().then_some(number)
+        }
         AcceptedValues::Boolean | AcceptedValues::Text => None,
     }
 }
@@ -64,6 +82,7 @@ mod tests {
             ("3", AcceptedValues::Number, Some(json!(3))),
             ("0.5", AcceptedValues::Number, Some(json!(0.5))),
             ("three", AcceptedValues::Number, None),
+            ("9007199254740993", AcceptedValues::Number, None),
             ("Small", sizes.clone(), Some(json!("small"))),
             ("smal", sizes, None),
             ("a", both, None),

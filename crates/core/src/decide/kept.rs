@@ -36,9 +36,15 @@ pub(super) enum EarlierNotes {
 }
 
 impl EarlierNotes {
-    pub(super) fn of(refused: &AdvanceRecord) -> Self {
+    /// `digest` names what is sent now: the same call again is not another one.
+    pub(super) fn of(refused: &AdvanceRecord, digest: Sha256) -> Self {
+        if refused.request_digest == Some(digest) {
+            return Self::Kept;
+        }
         let AdvanceOutcome::Blocked { blockers } = &refused.outcome else { return Self::Kept };
         let concerns_notes = |blocker: &Blocker| match (&blocker.code, &blocker.pointer) {
+            // A question is about a value.
+            (BlockerCode::UserOnlyDependency, BlockerPointer::ContextKey { .. }) => false,
             (BlockerCode::MissingRequiredNotes | BlockerCode::UserOnlyDependency, _) => true,
             (_, BlockerPointer::OutputContract { contract_ref }) => contract_ref.as_str() == CRITERIA_REF,
             (_, _) => false,
@@ -48,12 +54,17 @@ impl EarlierNotes {
 }
 
 /// Both notes, the earlier first; only one where it holds the other.
-fn joined(old: &str, new: &str) -> String {
+fn joined(old: &str, new: &str) -> Result<String, DecideError> {
+    if old.contains(new.trim()) {
+        return Ok(old.to_owned());
+    }
+    if new.contains(old.trim()) {
+        return Ok(new.to_owned());
+    }
     let both = format!("{}\n\n{new}", old.trim_end());
-    match () {
-        () if old.contains(new.trim()) => old.to_owned(),
-        () if new.contains(old.trim()) || both.len() > NOTES_BYTES_MAX => new.to_owned(),
-        () => both,
+    match both.len() {
+        bytes if bytes > NOTES_BYTES_MAX => Err(DecideError::NotesTooLong { bytes, max: NOTES_BYTES_MAX }),
+        _ => Ok(both),
     }
 }
 
@@ -65,21 +76,21 @@ pub(super) fn delivered(
     earlier: EarlierNotes,
     sent: Context,
     is_at_fault: impl Fn(&Value) -> bool,
-) -> AdvanceRequest {
+) -> Result<AdvanceRequest, DecideError> {
     // Words that say nothing never take the place of notes that do.
     let own = request.own_notes().filter(|notes| kept.notes.is_none() || !says_nothing(notes));
     let notes = match (own, kept.notes.as_deref(), earlier) {
-        (Some(new), Some(old), EarlierNotes::Kept) => Some(joined(old, new)),
+        (Some(new), Some(old), EarlierNotes::Kept) => Some(joined(old, new)?),
         (own, old, _) => own.or(old).or(request.notes.as_deref()).map(str::to_owned),
     };
     let replaced = |old: &Value| request.artifacts.iter().any(|new| takes_place_of(new, old));
     let inherited = kept.artifacts.iter().filter(|old| !replaced(old) && !is_at_fault(old)).cloned();
-    AdvanceRequest {
+    Ok(AdvanceRequest {
         notes,
         // What is sent now comes first: the first artifact of a kind is the one that is judged.
         artifacts: request.artifacts.iter().cloned().chain(inherited).collect(),
         context: sent,
-    }
+    })
 }
 
 /// Whether one artifact takes the place of another. Of our own kinds there is one for each thing; a step may have

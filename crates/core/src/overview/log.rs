@@ -137,6 +137,7 @@ fn summary(data: &EventData) -> String {
                 (ApprovalChannel::Chat, _) => {
                     ", through the program that runs the agent, which can answer by itself"
                 }
+                (ApprovalChannel::Console, _) => ", in the console, which an agent with a shell can open too",
                 (ApprovalChannel::Terminal, Descent::Yes) => {
                     ", from a terminal of the program that runs the agent"
                 }

@@ -157,6 +157,11 @@ impl SessionState {
         self.context_for(node, &[])
     }
 
+    /// What a person answered at the node itself.
+    pub(crate) fn answers_at(&self, node: NodeId) -> Option<&Map<String, Value>> {
+        self.contexts.answered.get(&self.dag.find(node)?).map(|answered| &answered.values)
+    }
+
     /// The context that an attempt on the node sees: the node's own, and over it what the blocked
     /// attempts of its retry chain sent, in the order in which they were recorded.
     pub(crate) fn context_for(

@@ -130,7 +130,9 @@ impl RunRecord<'_> {
         let read = "to read what is recorded on it, call read_run with its stateToken as `run`";
         let how = match tools.offers(ToolName::ContinueWorkflow) {
             true => format!("To look at a branch, call continue_workflow with its arguments; {read}:"),
-            false => format!("There are other ends; {read}:"),
+            false => {
+                format!("To read what is recorded on a branch, call read_run with its stateToken as `run`:")
+            }
         };
         Some(format!("## Other branches\n{how}\n{}", lines.join("\n")))
     }

@@ -31,7 +31,7 @@ const REFUSALS_BEFORE_WAY_OUT: usize = 5;
 /// So many refusals in a row, and the step is shown again: the call before is no longer near.
 const REFUSALS_BEFORE_STEP: usize = 3;
 const STEP_UNCHANGED: &str =
-    "The step is otherwise as it was shown. To see it again: continue_workflow with the stateToken alone.";
+    "The step's text has not changed. To see it again: continue_workflow with the stateToken alone.";
 
 pub(super) fn parts(input: &ReplyInput<'_>, body: &ReplyBody) -> Vec<String> {
     let mut parts = vec![primary(input, body)];

@@ -191,6 +191,7 @@ pub fn approval(approval: &Approval) -> String {
             " — warning: given through the program that runs the agent, which can answer by itself; this does not prove \
              that a person decided"
         }
+        Actor::Console => " — given in the console, which an agent with a shell can open too",
         Actor::Agent
         | Actor::Terminal
         | Actor::CommandLine

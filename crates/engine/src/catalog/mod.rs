@@ -118,6 +118,19 @@ impl Listing {
     }
 }
 
+/// Which file each id meant at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceDigests(Arc<WorkspaceListing>);
+
+impl SourceDigests {
+    /// The digest of the file that a workflow id means.
+    pub(crate) fn digest(&self, id: &WorkflowId) -> Option<Sha256> {
+        let listing = &self.0.listing;
+        let owner = listing.selection.owner(&listing.claims, id)?;
+        Some(listing.claims[owner].digest)
+    }
+}
+
 impl Catalog {
     pub fn new(source: Arc<dyn WorkflowSource>) -> Self {
         Self { source, cache: Cache::default(), listings: Listings::default() }
@@ -155,10 +168,12 @@ impl Catalog {
 
     /// The digest of the file that a workflow id means now; nothing is compiled for it.
     pub(crate) fn source_digest(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Option<Sha256> {
-        let known = self.known(workspace);
-        let listing = &known.listing;
-        let owner = listing.selection.owner(&listing.claims, id)?;
-        Some(listing.claims[owner].digest)
+        self.sources(workspace).digest(id)
+    }
+
+    /// The files that ids mean now, to be asked later without any reading.
+    pub(crate) fn sources(&self, workspace: Option<&WorkspacePath>) -> SourceDigests {
+        SourceDigests(self.known(workspace))
     }
 
     /// How many workflows can be started in a workspace, and every file that cannot be used.

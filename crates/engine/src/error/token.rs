@@ -30,8 +30,7 @@ pub(crate) fn token(cause: &TokenError) -> Boxed {
     };
     let suggestion = match cause {
         TokenError::InvalidFormat { .. } | TokenError::BadSignature { .. } => {
-            "Copy the token again, exactly, from the last reply of this run. If it is lost, call \
-             continue_workflow with the run's stateToken alone."
+            "Copy the token again, exactly, from the last reply of this run. If it is lost, send the run's stateToken alone."
         }
         TokenError::UnsupportedVersion { .. } => {
             "Update WorkRail, or use a token that this version returned."

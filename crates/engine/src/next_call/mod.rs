@@ -8,6 +8,7 @@ mod acceptable;
 mod run;
 
 use serde_json::{Map, Value, json};
+use workrail_core::label::RunLabel;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
@@ -59,11 +60,15 @@ pub fn offered(call: NextCall, offers: impl Fn(ToolName) -> bool) -> Option<Next
     if offers(call.tool) {
         return Some(call);
     }
-    match (call.tool, call.arguments.get("run")) {
+    let named = call.arguments.get("run").or_else(|| call.arguments.get("query"));
+    let label = named.and_then(Value::as_str).filter(|text| RunLabel::parse(text).is_ok());
+    match (call.tool, label) {
         (ToolName::ResumeSession, Some(run)) => {
-            Some(NextCall::new(ToolName::ReadRun, [("run", run.clone())]))
+            Some(NextCall::new(ToolName::ReadRun, [("run", Value::from(run))]))
         }
-        (ToolName::ResumeSession, None) => Some(NextCall::new(ToolName::ListWorkflows, [])),
+        (ToolName::ResumeSession, None) => {
+            Some(NextCall::new(ToolName::ReadRun, [("run", Value::from(placeholder::RUN_LABEL))]))
+        }
         (
             ToolName::ListWorkflows
             | ToolName::InspectWorkflow

@@ -58,8 +58,7 @@ impl Reading<'_> {
                 let state = self.signer.state(session, tip_of(&place));
                 refused.next_call = Some(look_call(&state, label));
                 refused.suggestion = format!(
-                    "Call continue_workflow with the fresh stateToken of run {label} below: it shows the pending \
-                     step with new tokens and changes nothing."
+                    "Make the call below: it shows the pending step of run {label} with new tokens and changes nothing."
                 );
             }
             Some((label, Named::Several(count))) => {

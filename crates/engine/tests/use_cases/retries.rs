@@ -697,12 +697,54 @@ fn an_answer_in_a_loop_satisfies_a_key_that_the_step_also_declares() {
         }),
     );
     let looped = json!({ "id": "twice", "type": "loop", "title": "Twice", "body": [asks],
-        "loop": { "type": "for", "count": 1, "maxIterations": 1 } });
+        "loop": { "type": "for", "count": 2, "maxIterations": 2 } });
     let mut run = Played::start(json!([looped, step("end", json!({}))]), Mode::Guided);
     assert_eq!(run.send(json!({ "notes": "Asked." }))["kind"], "blocked");
     let answer = Context::new(object(json!({ "branch": "next" }))).unwrap();
     run.scene.engine.give_answer(&run.label(), answer).unwrap();
-    assert_eq!(run.send(json!({}))["run"]["stepId"], "end");
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "ask");
+    let again = run.send(json!({ "notes": "The second pass." }));
+    assert_eq!(again["kind"], "blocked", "the answer of an earlier pass is not this pass's");
+    assert_eq!(run.send(json!({ "branch": "main" }))["run"]["stepId"], "end");
+}
+
+#[test]
+fn a_question_does_not_replace_the_notes_beside_it() {
+    let asks = json!({ "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+        "description": "Which branch?", "contextKey": "branch" }] });
+    let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Compared both branches." }));
+    run.send(json!({ "notes": "The user chose main.", "branch": "main" }));
+    let shown = run.look();
+    let text = shown["text"].as_str().unwrap();
+    assert!(text.contains("Compared both branches.") && text.contains("The user chose main."), "{text}");
+}
+
+#[test]
+fn what_was_approved_can_be_sent_again_as_it_was() {
+    let gate = step(
+        "list",
+        json!({
+            "output": { "contractRef": "wr.contracts.changed_files" },
+            "requireConfirmation": { "kind": "human_approval" },
+        }),
+    );
+    let mut run = Played::start(json!([gate, step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Looked." }));
+    let whole = json!({ "notes": "Listed.", "artifacts": [files("L")] });
+    assert_eq!(run.send(whole.clone())["kind"], "blocked");
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(run.send(whole)["run"]["stepId"], "end");
+}
+
+#[test]
+fn an_adjusted_value_is_said_where_the_step_is_refused_and_a_secret_is_not_repeated() {
+    let sets = json!({ "sets": { "accessToken": { "type": "number" }, "size": { "values": ["small"] } } });
+    let mut run = Played::start(json!([step("one", sets)]), Mode::Guided);
+    let blocked = run.send(json!({ "accessToken": "123456", "size": "Small" }));
+    assert_eq!(blocked["kind"], "blocked");
+    assert!(run.text().contains("`context.size` was sent as \"Small\""), "{}", run.text());
+    assert!(!run.text().contains("123456"), "{}", run.text());
 }
 
 #[test]

@@ -22,11 +22,10 @@ pub(super) fn findings<'a>(
     submitted: Submitted<'a>,
 ) -> impl Iterator<Item = Finding> + 'a {
     step.sets.iter().filter_map(move |(key, duty)| {
-        let sent = submitted.sent.get(key.as_str());
+        let given = submitted.given.get(key.as_str());
         let held = submitted.context.get(key.as_str());
-        // In a loop a value of an earlier pass is not this pass's answer; what the user answered is.
-        let is_asked = step.user_dependencies.iter().any(|own| own.context_key.as_ref() == Some(key));
-        let found = if pending.loop_path.is_empty() || is_asked { held } else { sent };
+        // In a loop a value of an earlier pass is not this pass's answer.
+        let found = if pending.loop_path.is_empty() { held } else { given };
         match found.filter(|value| !value.is_null()) {
             Some(value) if routing::allows(&duty.accepts, value) => None,
             found => Some(finding(key, duty, found)),

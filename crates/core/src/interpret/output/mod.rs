@@ -87,8 +87,8 @@ pub struct Submitted<'a> {
     pub reported: &'a [Value],
     /// The run's context with what this attempt sent.
     pub context: &'a Context,
-    /// What this attempt sent of it.
-    pub sent: &'a Context,
+    /// What this attempt sent of it, and what the user answered at this very step.
+    pub given: &'a Context,
 }
 
 /// Checks one attempt at the pending step.
