@@ -22,11 +22,12 @@ const REASON: &str = "reason";
 const APPROVE: &str = "approve";
 const REJECT: &str = "reject";
 
-/// What is shown of each part. A dialog is not a report, which `workrail show` is.
 const GOAL_BYTES_MAX: usize = 500;
+/// What a dialog can show of each submitted part. With more than that no approval is asked for: a decision is about
+/// everything that was submitted, so it must be seen, and `workrail report` shows it.
 const NOTES_BYTES_MAX: usize = 4096;
 const ITEM_BYTES_MAX: usize = 1024;
-/// Artifacts and context values that are shown.
+/// Artifacts and context values.
 const ITEMS_MAX: usize = 8;
 const DESCRIPTION_BYTES_MAX: usize = 1024;
 const ANSWER_CHARS_MAX: u32 = 8 * 1024;
@@ -48,16 +49,17 @@ impl Form {
         // An answer comes before an approval, and a secret is given elsewhere. A key with the name of our own field
         // would be taken for it.
         let is_free = |name: &str| questions.iter().all(|question| question.key.as_str() != name);
-        let asks_approval = waiting.asks_approval
+        let may_approve = waiting.asks_approval
             && approvals == ChatApprovals::Asked
             && secret.is_empty()
             && is_free(DECISION)
             && is_free(REASON);
-        if questions.is_empty() && !asks_approval {
+        let submitted = may_approve.then(|| submitted(waiting)).flatten();
+        if questions.is_empty() && submitted.is_none() {
             return None;
         }
-        let message = message(waiting, &questions, asks_approval);
-        Some(Self { message, questions, asks_approval })
+        let message = message(waiting, &questions, submitted.as_deref());
+        Some(Self { message, questions, asks_approval: submitted.is_some() })
     }
 
     pub(crate) fn request(&self) -> ElicitRequestParams {
@@ -200,7 +202,7 @@ fn answer(question: &Question, value: &Value) -> Option<Value> {
     }
 }
 
-fn message(waiting: &Waiting, questions: &[Question], asks_approval: bool) -> String {
+fn message(waiting: &Waiting, questions: &[Question], submitted: Option<&str>) -> String {
     let mut text = format!("WorkRail run {} ({}) waits for you.", waiting.label, clean(&waiting.workflow));
     if let Some(goal) = &waiting.goal {
         text.push_str(&format!("\nGoal: {}", one_line(&truncate_with_marker(goal, GOAL_BYTES_MAX))));
@@ -210,30 +212,36 @@ fn message(waiting: &Waiting, questions: &[Question], asks_approval: bool) -> St
         let description = truncate_with_marker(&question.description, DESCRIPTION_BYTES_MAX);
         text.push_str(&format!("\n\nQuestion `{}`: {}", question.key, clean(&description)));
     }
-    if asks_approval {
-        text.push_str(&submitted(waiting));
+    match submitted {
+        Some(submitted) => text.push_str(submitted),
+        None if waiting.asks_approval => text.push_str(&format!(
+            "\n\nThis step also needs your approval, which cannot be given in this form. `workrail report {0} --context` \
+             shows what the agent submitted; approve it with `workrail approve {0}` at a terminal.",
+            waiting.label
+        )),
+        None => {}
     }
     text
 }
 
-fn submitted(waiting: &Waiting) -> String {
+/// Everything that the agent submitted; nothing where a part of it would have to be left out.
+fn submitted(waiting: &Waiting) -> Option<String> {
     let mut text = match &waiting.notes {
-        Some(notes) => format!("\n\nThe agent asks you to approve this:\n{}", quoted(notes, NOTES_BYTES_MAX)),
+        Some(notes) => {
+            format!("\n\nThe agent asks you to approve this:\n{}", quoted(notes, NOTES_BYTES_MAX)?)
+        }
         None => "\n\nThe agent asks you to approve this step. It submitted no notes.".to_owned(),
     };
-    let artifacts = waiting.artifacts.iter().map(|artifact| {
-        let json = serde_json::to_string_pretty(artifact).unwrap_or_default();
-        format!("\n\nArtifact:\n{}", quoted(&json, ITEM_BYTES_MAX))
-    });
-    let context = waiting.context.iter().map(|(key, value)| {
-        format!("\n\nContext `{}`:\n{}", one_line(key), quoted(&value.to_string(), ITEM_BYTES_MAX))
-    });
-    let items: Vec<String> = artifacts.chain(context).collect();
-    for item in items.iter().take(ITEMS_MAX) {
-        text.push_str(item);
+    if waiting.artifacts.len() + waiting.context.len() > ITEMS_MAX {
+        return None;
     }
-    if items.len() > ITEMS_MAX {
-        text.push_str(&format!("\n\n{} more items are not shown here.", items.len() - ITEMS_MAX));
+    for artifact in &waiting.artifacts {
+        let json = serde_json::to_string_pretty(artifact).ok()?;
+        text.push_str(&format!("\n\nArtifact:\n{}", quoted(&json, ITEM_BYTES_MAX)?));
+    }
+    for (key, value) in &waiting.context {
+        let value = quoted(&value.to_string(), ITEM_BYTES_MAX)?;
+        text.push_str(&format!("\n\nContext `{}`:\n{value}", one_line(key)));
     }
     if let Some(earlier) = &waiting.earlier {
         let decision = match earlier.decision {
@@ -243,17 +251,21 @@ fn submitted(waiting: &Waiting) -> String {
         text.push_str(&format!("\n\nSomething else was {decision} before at this step."));
     }
     text.push_str(&format!(
-        "\n\nYour decision is about exactly what the agent submitted. `workrail show {}` shows all of it.",
+        "\n\nYour decision is about exactly this, which is all that the agent submitted. `workrail report {}` shows the \
+         whole run.",
         waiting.label
     ));
-    text
+    Some(text)
 }
 
 fn one_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn quoted(text: &str, bytes_max: usize) -> String {
-    let text = clean(&truncate_with_marker(text, bytes_max));
-    text.lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")
+/// Nothing where the text is longer than that.
+fn quoted(text: &str, bytes_max: usize) -> Option<String> {
+    if text.len() > bytes_max {
+        return None;
+    }
+    Some(clean(text).lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n"))
 }
