@@ -100,16 +100,16 @@ impl Execution for Served {
 }
 
 fn chat() -> Result<Chat, Failure> {
-    let settings = settings::fresh()?.settings;
-    if !settings.is_on(Key::ApprovalsChat) {
+    // A project's file for an agent's program can name another settings file.
+    let Some(own) = settings::own()?.filter(|own| own.is_on(Key::ApprovalsChat)) else {
         return Ok(Chat::Off);
-    }
+    };
     // The chat belongs to the program that runs the agent, as a terminal that it started does.
     let approvals = match settings::is_on_anywhere(Key::ApprovalsRefuseDescendants)? {
         true => ChatApprovals::Refused,
         false => ChatApprovals::Asked,
     };
-    let wait = Duration::from_secs(u64::from(settings.chat_wait_seconds()));
+    let wait = Duration::from_secs(u64::from(own.chat_wait_seconds()));
     Ok(Chat::On { wait, approvals })
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
             true => (
                 Authentication::None,
                 "warning: --no-auth: every user and every program of this machine can read goals, notes and tokens \
-                 here, and complete steps.",
+                 here, complete steps, and answer questions that are meant for you. Approvals in the chat are off.",
             ),
             false => {
                 let secret = store.http_secret_or_new();

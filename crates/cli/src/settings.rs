@@ -67,11 +67,17 @@ pub(crate) fn is_on_anywhere(key: Key) -> Result<bool, Failure> {
     if fresh()?.settings.is_on(key) {
         return Ok(true);
     }
+    Ok(own()?.is_some_and(|own| own.is_on(key)))
+}
+
+/// What the user's own file says now, whatever `--config`, `WORKRAIL_CONFIG` and other variables say; nothing for a user
+/// without a home directory.
+pub(crate) fn own() -> Result<Option<Settings>, Failure> {
     match ConfigPath::usual() {
-        Err(ConfigError::NoHome) => Ok(false),
+        Err(ConfigError::NoHome) => Ok(None),
         usual => {
             let own = usual.and_then(|place| config::load_file(&place)).map_err(|error| unusable(&error))?;
-            Ok(own.is_on(key))
+            Ok(Some(own))
         }
     }
 }

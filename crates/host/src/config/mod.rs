@@ -92,7 +92,8 @@ pub fn variable(key: Key) -> Option<&'static EnvVar> {
     let variable = match key {
         // A process that is to be refused could set a variable for itself.
         Key::ApprovalsRefuseDescendants | Key::SourceGit => return None,
-        // A project's file for an agent's program can set variables; whether forms are shown is the user's to say.
+        // A project's file for an agent's program can set variables; whether forms are shown is the user's to say. The
+        // server reads these from the user's own file for the same reason.
         Key::ApprovalsChat | Key::ApprovalsChatWait => return None,
         Key::DataDir => &env_vars::DATA_DIR,
         Key::ExportRedactKeys => &env_vars::REDACT_KEYS,

@@ -138,10 +138,13 @@ impl Key {
         match self {
             Self::ApprovalsChat => {
                 "Whether a step that waits for the user asks them through the agent's program: a question or an approval as a \
-                 form in the chat. That program's hooks can answer as well, so such an answer proves nothing about a person."
+                 form in the chat. That program's hooks can answer as well, so such an answer proves nothing about a person. \
+                 Read from the user's own settings file only, not from one that `--config` or `WORKRAIL_CONFIG` names."
             }
             Self::ApprovalsChatWait => {
-                "How many seconds a form in the chat stays open. The agent's call waits as long; then the step stays blocked."
+                "How many seconds a form in the chat stays open. The agent's call waits as long; then the step stays blocked. \
+                 In the stateless MCP revision no call waits, and a later answer is taken if the step still waits for it. \
+                 Read from the user's own settings file only."
             }
             Self::ApprovalsRefuseDescendants => {
                 "Whether `workrail approve`, and raising a run's autonomy, are refused in a terminal of the program that \
