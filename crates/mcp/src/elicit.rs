@@ -1,18 +1,21 @@
 //! Asking the user through the client when a call is blocked on them: opt-in, bounded, and never proof of a person (G63).
 //!
 //! No lock and no thread is held while the user reads: the blocked attempt is recorded, and what was shown is compared
-//! again when the answer is. A client that is slow, says no or answers nonsense leaves the blocked reply as it was.
+//! again when the answer is. A client that is slow, says no or answers nonsense leaves the blocked reply as it was. For
+//! one submission there is one form at a time, and none after a no.
 
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientCapabilities, ClientResult, ElicitRequest, ElicitResult, InputRequest, InputRequests,
-    InputRequiredResult, InputResponses, ServerRequest,
+    ClientCapabilities, ClientResult, ElicitRequest, ElicitResult, ElicitationAction, InputRequest,
+    InputRequests, InputRequiredResult, InputResponses, ServerRequest,
 };
 use rmcp::service::{PeerRequestOptions, RequestContext, RoleServer};
 use tokio::time::timeout;
 use workrail_engine::{AskedUser, Reply, UserReply, Waiting};
+use workrail_model::reply::{Warning, WarningCode};
 
+use crate::asked_forms::FormSubject;
 use crate::form::Form;
 use crate::server::Server;
 
@@ -31,6 +34,16 @@ pub enum Chat {
 }
 
 impl Chat {
+    /// The same, with approvals only where the server takes them as well.
+    fn within(self, server: ChatApprovals) -> Self {
+        match (self, server) {
+            (Self::On { wait, .. }, ChatApprovals::Refused) => {
+                Self::On { wait, approvals: ChatApprovals::Refused }
+            }
+            (Self::On { .. } | Self::Off, ChatApprovals::Asked) | (Self::Off, ChatApprovals::Refused) => self,
+        }
+    }
+
     fn takes(self, reply: &UserReply) -> bool {
         match (self, reply) {
             (Self::Off, _) => false,
@@ -61,6 +74,7 @@ pub(crate) enum Way {
 pub(crate) enum Asked {
     /// Nobody was asked, or nothing usable was said.
     Unanswered,
+    /// The reply with what was recorded, or with a warning that an answer was not.
     Answered(Box<Reply>),
     /// The client has to ask the user first.
     Pending(InputRequiredResult),
@@ -81,16 +95,33 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Asked {
         let Some(asked) = reply.asks_user().copied() else { return Asked::Unanswered };
+        let (approvals, forms) = (self.chat_approvals, self.asked_forms.clone());
+        let (is_answer, is_accept) = match &way {
+            Way::Request => (false, false),
+            Way::Result { responses, .. } => (responses.is_some(), responses.as_ref().is_some_and(accepts)),
+        };
         // Settings and the session are read on a blocking thread.
-        let open = self.blocking(move |execution| match execution.chat() {
+        let open = self.blocking(move |execution| match execution.chat().within(approvals) {
             Chat::Off => None,
             Chat::On { wait, approvals } => {
-                let waiting = execution.open_for_user(&asked)?;
+                let subject = FormSubject::of(&execution.open_for_user(&asked)?);
+                let open = match is_answer {
+                    true => forms.reopen(subject),
+                    false => forms.open(subject),
+                }?;
+                // Looked at again: the form before this one may have been answered in between.
+                let waiting =
+                    execution.open_for_user(&asked).filter(|now| FormSubject::of(now) == subject)?;
                 let form = Form::of(&waiting, approvals)?;
-                Some((waiting, form, wait))
+                Some((waiting, form, wait, open))
             }
         });
-        let Ok(Some((waiting, form, wait))) = open.await else { return Asked::Unanswered };
+        let Ok(Some((waiting, form, wait, open))) = open.await else {
+            return match is_accept {
+                true => Asked::Answered(Box::new(unrecorded(reply))),
+                false => Asked::Unanswered,
+            };
+        };
         let result = match way {
             Way::Request => request(&form, wait, context).await,
             Way::Result { responses, state } => {
@@ -102,6 +133,7 @@ impl Server {
                         responses.remove(INPUT).and_then(|answer| serde_json::from_value(answer).ok())
                     }
                     Some(_) | None => {
+                        open.send(wait);
                         let asked = InputRequest::Elicitation(ElicitRequest::new(form.request()));
                         let requests = InputRequests::from([(INPUT.to_owned(), asked)]);
                         return Asked::Pending(InputRequiredResult::new(Some(requests), Some(shown)));
@@ -109,22 +141,34 @@ impl Server {
                 }
             }
         };
-        let said = result.map(|result: ElicitResult| form.read(result)).unwrap_or_default();
-        let recorded = self.recorded(asked, waiting, said).await;
-        match recorded.is_empty() {
-            true => Asked::Unanswered,
-            false => Asked::Answered(Box::new(reply.answered(&recorded))),
+        let Some(result): Option<ElicitResult> = result else { return Asked::Unanswered };
+        if matches!(result.action, ElicitationAction::Decline) {
+            open.decline();
+            return Asked::Unanswered;
         }
+        let said = form.read(result);
+        if said.is_empty() {
+            return Asked::Unanswered;
+        }
+        let count = said.len();
+        let recorded = self.recorded(asked, waiting, said).await;
+        let is_whole = recorded.len() == count;
+        let reply = match recorded.is_empty() {
+            true => reply,
+            false => reply.answered(&recorded),
+        };
+        Asked::Answered(Box::new(if is_whole { reply } else { unrecorded(reply) }))
     }
 
     /// Records what the user said, as far as it still fits; returns that.
     async fn recorded(&self, asked: AskedUser, seen: Waiting, said: Vec<UserReply>) -> Vec<UserReply> {
+        let approvals = self.chat_approvals;
         let recording = self.blocking(move |execution| {
             let mut recorded = Vec::new();
             let mut seen = seen;
             for reply in said {
                 // Asked again: the user may have switched it off while the form was open.
-                if !execution.chat().takes(&reply) {
+                if !execution.chat().within(approvals).takes(&reply) {
                     break;
                 }
                 if let Err(error) = execution.record_from_chat(&asked, &seen, &reply) {
@@ -141,6 +185,22 @@ impl Server {
         });
         recording.await.unwrap_or_default()
     }
+}
+
+/// Whether the user gave an answer, whatever it is.
+fn accepts(responses: &InputResponses) -> bool {
+    responses.get(INPUT).is_some_and(|answer| answer["action"] == "accept")
+}
+
+/// The reply with a warning that an answer came and was not recorded.
+fn unrecorded(mut reply: Reply) -> Reply {
+    reply.remark(&Warning {
+        code: WarningCode::UserAnswerNotRecorded,
+        message: "An answer of the user came from the chat and was not recorded: the step no longer waits for it, or \
+                  the settings changed meanwhile."
+            .to_owned(),
+    });
+    reply
 }
 
 /// Whether nothing changed but what an answer changes: its questions are closed, and a title may contain it.

@@ -56,7 +56,12 @@ pub fn serve(
     lifetime: Lifetime,
     listening: impl FnOnce(&str),
 ) -> io::Result<()> {
-    serve_handler(Server::new(execution), address, authentication, lifetime, listening)
+    let server = match &authentication {
+        Authentication::Bearer(_) => Server::new(execution),
+        // Any user of the machine could approve.
+        Authentication::None => Server::new(execution).without_chat_approvals(),
+    };
+    serve_handler(server, address, authentication, lifetime, listening)
 }
 
 /// The same for any handler; the fixtures of the conformance suite are served by it, too.

@@ -4,6 +4,7 @@
 //! server.
 
 mod addressee;
+mod asked_forms;
 mod batch;
 mod call;
 pub mod catalogue;

@@ -16,9 +16,10 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
 use workrail_model::tool::ToolName;
 
+use crate::asked_forms::AskedForms;
 use crate::call::{self, Called, Execution, Folder, StructuredContent};
 use crate::catalogue;
-use crate::elicit::{self, Asked, Way};
+use crate::elicit::{self, Asked, ChatApprovals, Way};
 use crate::message::Ambiguity;
 use crate::prompts;
 use crate::repair;
@@ -73,6 +74,8 @@ fn ambiguity(context: &RequestContext<RoleServer>) -> Option<&Ambiguity> {
 pub struct Server {
     execution: Arc<dyn Execution>,
     roots: Roots,
+    pub(crate) asked_forms: AskedForms,
+    pub(crate) chat_approvals: ChatApprovals,
 }
 
 impl std::fmt::Debug for Server {
@@ -83,7 +86,17 @@ impl std::fmt::Debug for Server {
 
 impl Server {
     pub fn new(execution: Arc<dyn Execution>) -> Self {
-        Self { execution, roots: Roots::default() }
+        Self {
+            execution,
+            roots: Roots::default(),
+            asked_forms: AskedForms::default(),
+            chat_approvals: ChatApprovals::Asked,
+        }
+    }
+
+    /// The same without approvals in the chat, whatever the settings say.
+    pub(crate) fn without_chat_approvals(self) -> Self {
+        Self { chat_approvals: ChatApprovals::Refused, ..self }
     }
 
     async fn call(&self, tool: ToolName, arguments: Option<Map<String, Value>>, folder: Folder) -> Called {
@@ -188,6 +201,8 @@ fn way(
         return None;
     }
     match era {
+        // Earlier revisions have no result that asks for input.
+        Era::Stateless if context.meta.protocol_version()?.has_initialize() => None,
         Era::Stateless => Some(Way::Result { responses, state }),
         Era::Handshake if is_http(context) => None,
         Era::Handshake => Some(Way::Request),

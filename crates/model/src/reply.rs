@@ -197,6 +197,8 @@ pub enum WarningCode {
     WorkspaceAssumed,
     /// The client was asked to show the user what the step waits for, and sent an answer. The next call follows from it.
     UserAnswered,
+    /// The client sent an answer of the user that was not recorded: what it is about, or the settings, changed meanwhile.
+    UserAnswerNotRecorded,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
