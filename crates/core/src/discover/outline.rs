@@ -138,7 +138,7 @@ fn confirmation_text(workflow: &CompiledWorkflow, confirmation: &Confirmation) -
         }
         Confirmation::Gate { gate, when } => {
             let who = match gate {
-                GateKind::HumanApproval => "a person approves outside the chat",
+                GateKind::HumanApproval => "a person approves, not the agent",
                 GateKind::CoordinatorEval => "a coordinator evaluates",
             };
             Some(match when {

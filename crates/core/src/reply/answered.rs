@@ -148,14 +148,14 @@ fn ending(body: &Map<String, Value>, call: &NextCall, intent: NextIntent, was_re
         text.push_str(&format!("Bookmark: stateToken {token}\n"));
     }
     let when = match (was_rejected, intent) {
-        (true, _) => "What you sent is kept. Send what changed: call",
+        (true, _) => "Not complete. The rest is kept. Send what changed: call",
         (false, NextIntent::AwaitUserConfirmation) => {
-            "What you sent is kept. When the user has decided, call"
+            "Not complete. Your submission is kept. When the user has decided, call"
         }
         (
             false,
             NextIntent::PerformPendingThenContinue | NextIntent::RehydrateOnly | NextIntent::Complete,
-        ) => "What you sent is kept. To complete the step, call",
+        ) => "Not complete. Your submission is kept. To complete the step, call",
     };
     text.push_str(&format!("{when} {} with:\n{}", call.tool, call.arguments_text()));
     text
