@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{reply_data, with_own_words};
-use workrail_testkit::wire::{Http, Piped, initialize, stateless};
+use workrail_testkit::wire::{Http, Piped, command, initialize, stateless};
 
 const ON: &str = "[approvals]\nchat = true\n";
 
@@ -55,7 +55,10 @@ struct Client {
 
 impl Client {
     fn open(home: &Home, capabilities: Value) -> Self {
-        let mut server = Piped::start(home);
+        Self::of(Piped::start(home), capabilities)
+    }
+
+    fn of(mut server: Piped, capabilities: Value) -> Self {
         let mut opening = initialize(0, "2025-11-25");
         opening["params"]["capabilities"] = capabilities;
         server.ask(&opening);
@@ -128,6 +131,18 @@ fn recorded(home: &Home, run: &str, kind: &str) -> Vec<Value> {
     let log = home.done(&["log", run, "--json"]).json();
     let events = log["events"].as_array().unwrap().iter();
     events.filter(|event| event["kind"] == kind).map(|event| event["data"].clone()).collect()
+}
+
+/// Whether the run waits for a person, as its report has it.
+fn waits(home: &Home, run: &str) -> bool {
+    let report = home.done(&["report", run, "--json"]).json();
+    report["runs"][0]["waitsForPerson"].as_bool().unwrap()
+}
+
+/// The codes of the warnings of a reply.
+fn warnings(reply: &Value) -> Vec<&str> {
+    let warnings = reply["warnings"].as_array();
+    warnings.into_iter().flatten().map(|warning| warning["code"].as_str().unwrap()).collect()
 }
 
 #[test]
@@ -316,7 +331,116 @@ fn an_approval_is_not_taken_once_it_is_refused_while_the_form_is_open() {
     let answer = client.server.hear();
     let blocked = reply_data(&answer["result"]);
     assert_eq!(blocked["kind"], "blocked", "{blocked}");
+    assert_eq!(warnings(blocked), ["USER_ANSWER_NOT_RECORDED"], "{blocked}");
     assert!(recorded(&home, label(blocked), "approval_recorded").is_empty());
+}
+
+#[test]
+fn an_answer_that_no_longer_applies_is_not_lost_without_a_word() {
+    let home = home(ON);
+    let mut client = Client::with_forms(&home);
+    let submitted = client.submission("team.gated");
+    client.send("continue_workflow", &submitted);
+    let form = client.server.hear();
+    let run = submitted["run"].as_str().unwrap();
+    assert_eq!(home.typed(&["approve", run], run).code, 0);
+    client.respond(&form, &accept(json!({ "decision": "reject" })));
+    let answer = client.server.hear();
+    let blocked = reply_data(&answer["result"]);
+    assert_eq!(warnings(blocked), ["USER_ANSWER_NOT_RECORDED"], "{blocked}");
+    assert!(blocked["text"].as_str().unwrap().contains("was not recorded"), "{blocked}");
+    let decisions = recorded(&home, run, "approval_recorded");
+    assert_eq!(decisions.len(), 1, "{decisions:?}");
+    assert_eq!(decisions[0]["decision"], "approved");
+}
+
+#[test]
+fn what_a_form_cannot_show_whole_is_not_approved_in_it() {
+    let home = home(ON);
+    let mut client = Client::with_forms(&home);
+    let notes = |bytes: usize| format!("{}the end of it", "Long. ".repeat(bytes))[..bytes].to_owned();
+    let many: Value = (0..9).map(|index| (format!("key{index}"), json!("short"))).collect();
+    let too_much = [
+        json!({ "output": { "notesMarkdown": notes(4097) } }),
+        json!({ "context": { "plan": "x".repeat(1024) } }),
+        json!({ "context": many }),
+    ];
+    for more in &too_much {
+        let mut submitted = client.submission("team.gated");
+        submitted.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let blocked = client.call("continue_workflow", &submitted);
+        assert_eq!(blocked["blockers"][0]["code"], "USER_ONLY_DEPENDENCY", "{blocked}");
+        assert!(waits(&home, label(&blocked)));
+    }
+    // What fits is shown to its end.
+    let mut submitted = client.submission("team.gated");
+    submitted["output"]["notesMarkdown"] = json!(notes(4096));
+    let approve = accept(json!({ "decision": "approve" }));
+    let (form, _) = client.call_and_answer("continue_workflow", &submitted, &approve);
+    assert!(form["message"].as_str().unwrap().contains(&notes(4096)), "{form}");
+    // The question is asked all the same, and the form says where the rest is.
+    let mut submitted = client.submission("team.both");
+    submitted["output"]["notesMarkdown"] = json!(format!("{} The very end.", notes(4097)));
+    let answer = accept(json!({ "region": "eu", "decision": "approve" }));
+    let (form, reply) = client.call_and_answer("continue_workflow", &submitted, &answer);
+    assert_eq!(form["requestedSchema"]["required"], json!(["region"]), "{form}");
+    let report = format!("workrail report {}", label(&reply));
+    assert!(form["message"].as_str().unwrap().contains(&report), "{form}");
+    assert_eq!(reply["blockers"].as_array().map(Vec::len), Some(1), "{reply}");
+    assert!(recorded(&home, label(&reply), "approval_recorded").is_empty());
+    assert!(home.done(&["report", label(&reply)]).out.contains("The very end."));
+}
+
+#[test]
+fn a_declined_form_is_not_shown_again_for_the_same_result() {
+    let home = home(ON);
+    let mut client = Client::with_forms(&home);
+    let submitted = client.submission("team.gated");
+    let decline = json!({ "action": "decline" });
+    let (_, blocked) = client.call_and_answer("continue_workflow", &submitted, &decline);
+    assert_eq!(client.call("continue_workflow", &submitted)["kind"], "blocked");
+    let mut same = blocked["nextCall"]["arguments"].clone();
+    same.as_object_mut().unwrap().remove("output");
+    let blocked = client.call("continue_workflow", &same);
+    assert_eq!(blocked["kind"], "blocked", "{blocked}");
+    // Another result is asked about.
+    let mut other = blocked["nextCall"]["arguments"].clone();
+    other["output"] = json!({ "notesMarkdown": "Something else, which nobody has seen before." });
+    let approve = accept(json!({ "decision": "approve" }));
+    let (_, approved) = client.call_and_answer("continue_workflow", &other, &approve);
+    assert_eq!(client.next(&approved)["run"]["stepId"], "end", "{approved}");
+}
+
+#[test]
+fn two_calls_at_once_show_one_form() {
+    let home = home(ON);
+    let mut client = Client::with_forms(&home);
+    let submitted = client.submission("team.gated");
+    let ids = [client.send("continue_workflow", &submitted), client.send("continue_workflow", &submitted)];
+    let heard = [client.server.hear(), client.server.hear()];
+    let (forms, replies): (Vec<&Value>, Vec<&Value>) =
+        heard.iter().partition(|message| message["method"] == "elicitation/create");
+    assert_eq!((forms.len(), replies.len()), (1, 1), "{heard:?}");
+    assert_eq!(reply_data(&replies[0]["result"])["kind"], "blocked", "{heard:?}");
+    client.respond(forms[0], &accept(json!({ "decision": "approve" })));
+    let answered = client.server.hear();
+    assert!(answered["id"] != replies[0]["id"] && ids.iter().any(|id| answered["id"] == *id), "{answered}");
+    assert_eq!(warnings(reply_data(&answered["result"])), ["USER_ANSWERED"], "{answered}");
+    assert_eq!(recorded(&home, submitted["run"].as_str().unwrap(), "approval_recorded").len(), 1);
+}
+
+#[test]
+fn only_the_users_own_file_switches_it_on() {
+    let home = home("");
+    let other = home.root().join("other.toml");
+    home.write(&other, ON);
+    let by_variable = Piped::start(&home.with("WORKRAIL_CONFIG", &other));
+    let by_flag = Piped::of(&mut command(&home, &["--config", other.to_str().unwrap()]));
+    for server in [by_variable, by_flag] {
+        let mut client = Client::of(server, json!({ "elicitation": {} }));
+        let submitted = client.submission("team.gated");
+        assert_eq!(client.call("continue_workflow", &submitted)["kind"], "blocked");
+    }
 }
 
 #[test]
@@ -375,7 +499,10 @@ fn a_client_that_never_answers_gets_the_blocked_reply_and_holds_up_no_other_call
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     // An answer that comes too late records nothing.
     client.respond(&form, &accept(json!({ "decision": "approve" })));
-    assert!(!client.call("read_run", &json!({ "run": run })).is_null());
+    // The step still waits, so the same call asks again.
+    let (again, _) = client.call_and_answer("continue_workflow", &submitted, &json!({ "action": "cancel" }));
+    assert_eq!(again["message"], form["params"]["message"]);
+    assert!(waits(&home, run));
     assert!(recorded(&home, run, "approval_recorded").is_empty());
 }
 
@@ -409,7 +536,8 @@ fn a_call_that_the_client_cancels_closes_its_form_and_records_nothing() {
     client.respond(&form, &accept(json!({ "decision": "approve" })));
     let run = submitted["run"].as_str().unwrap();
     let looked = client.call("read_run", &json!({ "run": run }));
-    assert!(looked.is_object());
+    assert!(looked["text"].as_str().unwrap().contains("ship 2.0"), "{looked}");
+    assert!(waits(&home, run));
     assert!(recorded(&home, run, "approval_recorded").is_empty());
 }
 
@@ -437,32 +565,91 @@ fn in_the_stateless_revision_the_result_asks_and_the_call_comes_again() {
     let asks: [&mut dyn FnMut(&Value) -> Value; 2] = [&mut over_stdio, &mut { over_http }];
     for ask in asks {
         let start = json!({ "workflowId": "team.both", "goal": "ship", "workspacePath": home.project() });
-        let started = ask(&stateless_call(1, "start_workflow", &start, &json!({})));
-        let submitted = submission(reply_data(&started["result"]));
+        let mut submission = || {
+            let started = ask(&stateless_call(1, "start_workflow", &start, &json!({})));
+            submission(reply_data(&started["result"]))
+        };
+        let (submitted, declined) = (submission(), submission());
         let asked = ask(&stateless_call(2, "continue_workflow", &submitted, &json!({})))["result"].clone();
         assert_eq!(asked["resultType"], "input_required", "{asked}");
         assert_eq!(asked["inputRequests"]["user"]["method"], "elicitation/create", "{asked}");
-        let again = |answer: Value, state: &Value| {
+        let again = |submitted: &Value, answer: &Value, state: &Value| {
             let more = json!({ "inputResponses": { "user": answer }, "requestState": state });
-            stateless_call(3, "continue_workflow", &submitted, &more)
+            stateless_call(3, "continue_workflow", submitted, &more)
         };
+        // While the form is open, the same call does not open another.
+        let second = ask(&stateless_call(2, "continue_workflow", &submitted, &json!({})));
+        assert_eq!(reply_data(&second["result"])["kind"], "blocked", "{second}");
         // An answer to another form is not taken.
         let both = accept(json!({ "region": "eu", "decision": "approve" }));
-        let stale = ask(&again(both.clone(), &json!("another")))["result"].clone();
+        let stale = ask(&again(&submitted, &both, &json!("another")))["result"].clone();
         assert_eq!(stale["resultType"], "input_required", "{stale}");
-        // Declining leaves the step blocked.
-        let declined = ask(&again(json!({ "action": "decline" }), &asked["requestState"]));
-        assert_eq!(reply_data(&declined["result"])["kind"], "blocked", "{declined}");
-        assert!(reply_data(&declined["result"]).get("warnings").is_none(), "{declined}");
-        let answered = ask(&again(both, &asked["requestState"]));
+        let answered = ask(&again(&submitted, &both, &asked["requestState"]));
         let reply = reply_data(&answered["result"]).clone();
-        assert_eq!(reply["warnings"][0]["code"], "USER_ANSWERED", "{answered}");
+        assert_eq!(warnings(&reply), ["USER_ANSWERED"], "{answered}");
         let next = ask(&stateless_call(4, "continue_workflow", &reply["nextCall"]["arguments"], &json!({})));
         assert_eq!(reply_data(&next["result"])["run"]["stepId"], "end", "{next}");
         let decisions = recorded(&home, label(&reply), "approval_recorded");
         assert_eq!(decisions[0]["channel"], "chat");
+        // Declining leaves the step blocked, and nobody is asked again.
+        let asked = ask(&stateless_call(5, "continue_workflow", &declined, &json!({})))["result"].clone();
+        let decline = json!({ "action": "decline" });
+        let unrecorded = ["USER_ANSWER_NOT_RECORDED"].as_slice();
+        for (call, expected) in [
+            (again(&declined, &decline, &asked["requestState"]), [].as_slice()),
+            (again(&declined, &both, &asked["requestState"]), unrecorded),
+            (stateless_call(6, "continue_workflow", &declined, &json!({})), &[]),
+        ] {
+            let blocked = ask(&call);
+            assert_eq!(reply_data(&blocked["result"])["kind"], "blocked", "{blocked}");
+            assert_eq!(warnings(reply_data(&blocked["result"])), expected, "{blocked}");
+        }
+        assert!(waits(&home, declined["run"].as_str().unwrap()));
     }
     assert!(server.close().0.success());
+    assert!(http.end("TERM").success());
+}
+
+#[test]
+fn earlier_revisions_have_no_result_that_asks() {
+    let home = home(ON);
+    let http = Http::start(&home);
+    let ask = |mut message: Value| {
+        message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2025-11-25");
+        http.post("Mcp-Protocol-Version: 2025-11-25\r\n", &message.to_string()).json()
+    };
+    let start = json!({ "workflowId": "team.gated", "goal": "ship", "workspacePath": home.project() });
+    let started = ask(stateless_call(1, "start_workflow", &start, &json!({})));
+    let submitted = submission(reply_data(&started["result"]));
+    let blocked = ask(stateless_call(2, "continue_workflow", &submitted, &json!({})));
+    assert_eq!(reply_data(&blocked["result"])["kind"], "blocked", "{blocked}");
+    assert!(http.end("TERM").success());
+}
+
+#[test]
+fn a_server_without_authentication_asks_questions_and_no_approvals() {
+    let home = home(ON);
+    let http = Http::of(&home, &["--http", "127.0.0.1:0", "--no-auth"]);
+    let ask = |message: Value| {
+        let name = message["params"]["name"].as_str().unwrap();
+        let headers = "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n";
+        http.post(&format!("{headers}Mcp-Name: {name}\r\n"), &message.to_string()).json()
+    };
+    let submitted = |workflow: &str| {
+        let start = json!({ "workflowId": workflow, "goal": "ship", "workspacePath": home.project() });
+        submission(reply_data(&ask(stateless_call(1, "start_workflow", &start, &json!({})))["result"]))
+    };
+    let gated = ask(stateless_call(2, "continue_workflow", &submitted("team.gated"), &json!({})));
+    assert_eq!(reply_data(&gated["result"])["kind"], "blocked", "{gated}");
+    let both = submitted("team.both");
+    let asked = ask(stateless_call(3, "continue_workflow", &both, &json!({})))["result"].clone();
+    let schema = &asked["inputRequests"]["user"]["params"]["requestedSchema"];
+    assert_eq!(schema["required"], json!(["region"]), "{asked}");
+    let answer = accept(json!({ "region": "eu", "decision": "approve" }));
+    let more = json!({ "inputResponses": { "user": answer }, "requestState": asked["requestState"] });
+    let answered = ask(stateless_call(4, "continue_workflow", &both, &more));
+    assert_eq!(warnings(reply_data(&answered["result"])), ["USER_ANSWERED"], "{answered}");
+    assert!(recorded(&home, both["run"].as_str().unwrap(), "approval_recorded").is_empty());
     assert!(http.end("TERM").success());
 }
 
