@@ -1,4 +1,4 @@
-//! What a form changes: a decision or an answer, through the use cases that the command line has (G63).
+//! What a form changes: a decision or an answer, through the use cases that the command line has (G63, G95).
 
 use serde_json::{Map, Value};
 use workrail_engine::typed_answer;

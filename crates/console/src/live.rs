@@ -1,4 +1,4 @@
-//! Live updates: one stream for each open page, which sends the parts that changed.
+//! Live updates: one stream for each open page, which sends the parts that changed (G96).
 //!
 //! The store is looked at a few times a second, and only while a page is open: an idle console does nothing. A write
 //! changes the store's mark before it is committed, so pages are rendered again a few times after each change; parts

@@ -178,7 +178,11 @@ impl Served {
 
     async fn download(self, about: SessionOrRun, kind: FileKind, headers: &HeaderMap) -> Response {
         let console = Arc::clone(&self.console);
-        match blocking(move || files::made(&console, about, kind)).await {
+        let made = move || {
+            let found = || console.use_cases.find(&about.session.to_string());
+            files::made(&console, about, kind).map_err(|error| found().err().unwrap_or(error))
+        };
+        match blocking(made).await {
             Ok((bytes, name)) => {
                 let disposition = format!("attachment; filename=\"{name}\"");
                 let headers = [

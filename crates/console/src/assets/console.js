@@ -1,5 +1,5 @@
 // @ts-check
-// Live updates, the keyboard, copying and relative times. Every page works without this file.
+// Live updates, the keyboard, importing, copying and relative times. Every page works without this file.
 
 /** Seconds in the units that a person reads. */
 const UNITS = /** @type {const} */ ([["day", 86400], ["hour", 3600], ["minute", 60]]);
@@ -35,21 +35,21 @@ function typed(part) {
 }
 
 /** What names a field in every rendering of its part. @param {Element} field */
-function key(field) {
+function keyOf(field) {
   return field.id || `${field.closest("form")?.getAttribute("action")} ${field.getAttribute("name")}`;
 }
 
 /** Finds the element of a part with the same key. @param {Element} part @param {string} wanted */
 function byKey(part, wanted) {
   const all = /** @type {NodeListOf<HTMLElement>} */ (part.querySelectorAll("a, button, input, select, textarea, summary"));
-  return [...all].find((own) => name(own) === wanted);
+  return [...all].find((own) => nameOf(own) === wanted);
 }
 
 /** What names anything that can have the focus. @param {Element} own */
-function name(own) {
+function nameOf(own) {
   if (own instanceof HTMLAnchorElement) return `a ${own.getAttribute("href")}`;
   if (own.tagName === "SUMMARY") return `summary ${own.parentElement?.dataset.key}`;
-  return `${own.tagName} ${key(own)}`;
+  return `${own.tagName} ${keyOf(own)}`;
 }
 
 /** Replaces a part and keeps focus, open panels, scroll positions and what was typed. @param {string} id @param {string} html */
@@ -64,10 +64,10 @@ function replace(id, html) {
     prepare(next);
     return;
   }
-  const fields = typed(old).map((field) => ({ key: key(field), value: field.value }));
+  const fields = typed(old).map((field) => ({ key: keyOf(field), value: field.value }));
   const open = [...old.querySelectorAll("details[open]")].map((own) => /** @type {HTMLElement} */ (own).dataset.key);
   const scrolled = [...old.querySelectorAll(".scroll, pre")].map((own) => [own.scrollLeft, own.scrollTop]);
-  const focused = document.activeElement && old.contains(document.activeElement) ? name(document.activeElement) : null;
+  const focused = document.activeElement && old.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   const selection = document.activeElement instanceof HTMLTextAreaElement || document.activeElement instanceof HTMLInputElement
     ? /** @type {[number | null, number | null]} */ ([document.activeElement.selectionStart, document.activeElement.selectionEnd])
     : null;
@@ -80,7 +80,7 @@ function replace(id, html) {
     if (scrolled[at]) [own.scrollLeft, own.scrollTop] = scrolled[at];
   });
   for (const field of /** @type {NodeListOf<HTMLInputElement>} */ (next.querySelectorAll("textarea, input:not([type=hidden])"))) {
-    const before = fields.find((own) => own.key === key(field));
+    const before = fields.find((own) => own.key === keyOf(field));
     if (before) field.value = before.value;
   }
   if (focused) {
@@ -160,3 +160,4 @@ document.addEventListener("change", (event) => {
 prepare(document);
 setInterval(() => document.querySelectorAll("time").forEach(showAge), 30000);
 if (document.body.dataset.live) listen(document.body.dataset.live);
+export {};

@@ -81,7 +81,10 @@ fn manage(console: &Console, seen: &Overview) -> Markup {
 /// A session of which nothing can be trusted is named with its damage; any other failure stays one.
 fn unreadable(console: &Console, session: SessionId, error: Box<ErrorEnvelope>) -> Answer<Page> {
     let list = console.sessions()?;
-    let Some(row) = list.damaged.iter().find(|row| row.session_id == session) else { return Err(error) };
+    let Some(row) = list.damaged.iter().find(|row| row.session_id == session) else {
+        // A session that is gone is said as the command line says it.
+        return Err(console.use_cases.find(&session.to_string()).err().unwrap_or(error));
+    };
     let next = error.suggestion_for_people.as_ref().unwrap_or(&error.suggestion);
     let what = match row.health {
         SessionHealth::Healthy | SessionHealth::CorruptTail { .. } => "Only a part of it can be read.",
