@@ -175,7 +175,7 @@ fn exercise(bytes: &[u8], context: &Context) -> bool {
                 artifacts: &artifacts,
                 reported: &artifacts,
                 context,
-                sent: context,
+                given: context,
             },
         );
         let strictness = interpret::Strictness::NeverStop;

@@ -6,6 +6,7 @@ use workrail_core::interpret::{AskedConfirmation, asked_confirmation, question_k
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::render_title;
+use workrail_core::resume::RunPlace;
 use workrail_core::secrets::is_secret;
 use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
 use workrail_model::compiled::AcceptedValues;

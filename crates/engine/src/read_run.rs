@@ -94,12 +94,14 @@ impl Reading<'_> {
         let text = self.look(session, |facts| Ok(read_run::session(facts, &self.content)))?;
         let (mut body, is_last) = one_page(&session.to_string(), request, &text);
         if is_last && self.signer.has_keys() {
-            let add = session_body(session, self.signer.session(session), "").next_call;
-            body.text.push_str(&format!(
-                "\n\nTo add notes to the session, call {} with:\n{}",
-                add.tool,
-                add.arguments_text()
-            ));
+            let add = session_body(session, self.signer.session(session), self.around.tools, "").next_call;
+            if let Some(add) = add {
+                body.text.push_str(&format!(
+                    "\n\nTo add notes to the session, call {} with:\n{}",
+                    add.tool,
+                    add.arguments_text()
+                ));
+            }
         }
         Ok(body)
     }

@@ -131,7 +131,7 @@ impl RunRecord<'_> {
         let how = match tools.offers(ToolName::ContinueWorkflow) {
             true => format!("To look at a branch, call continue_workflow with its arguments; {read}:"),
             false => {
-                format!("To read what is recorded on a branch, call read_run with its stateToken as `run`:")
+                "To read what is recorded on a branch, call read_run with its stateToken as `run`:".to_owned()
             }
         };
         Some(format!("## Other branches\n{how}\n{}", lines.join("\n")))

@@ -46,7 +46,7 @@ fn a_declared_key_is_required_and_checked(key: &str, value: Value, told: &str) {
     let submit = |values: &Value| {
         let context = context(values.clone());
         let submitted =
-            Submitted { notes: Some("n"), artifacts: &[], reported: &[], context: &context, sent: &context };
+            Submitted { notes: Some("n"), artifacts: &[], reported: &[], context: &context, given: &context };
         check_output(&workflow, pending, submitted).findings
     };
     assert_eq!(submit(&values), []);
@@ -73,7 +73,7 @@ fn in_a_loop_each_pass_gives_its_own_answer() {
     let state = start(&workflow, &held).unwrap().state;
     let none = context(json!({}));
     let submitted =
-        Submitted { notes: Some("n"), artifacts: &[], reported: &[], context: &held, sent: &none };
+        Submitted { notes: Some("n"), artifacts: &[], reported: &[], context: &held, given: &none };
     assert_eq!(check_output(&workflow, state.pending_step().unwrap(), submitted).findings.len(), 1);
 }
 

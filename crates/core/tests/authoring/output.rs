@@ -31,12 +31,12 @@ fn checked(
 ) -> OutputCheck {
     let context = context(with);
     let state = start(workflow, &context).unwrap().state;
-    let submitted = Submitted { notes, artifacts, reported: artifacts, context: &context, sent: &context };
+    let submitted = Submitted { notes, artifacts, reported: artifacts, context: &context, given: &context };
     check_output(workflow, state.pending_step().unwrap(), submitted)
 }
 
 fn observed<'a>(artifacts: &'a [Value], context: &'a Context) -> Submitted<'a> {
-    Submitted { notes: None, artifacts, reported: artifacts, context, sent: context }
+    Submitted { notes: None, artifacts, reported: artifacts, context, given: context }
 }
 
 /// The skeleton with the example's values in place of its placeholders.

@@ -122,7 +122,7 @@ pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usi
                 artifacts: &artifacts,
                 reported: &artifacts,
                 context,
-                sent: context,
+                given: context,
             },
         );
         assert_eq!(check.findings, [], "{} of {}", step.step_id, workflow.workflow_id);
