@@ -128,3 +128,22 @@ fn too_many_open_files_pass_and_no_number_is_lost_or_repeated() {
         last = number;
     }
 }
+
+/// The console looks at it several times a second (G96).
+#[test]
+fn the_mark_of_the_store_changes_with_every_number_and_every_session_and_costs_no_look_at_sessions() {
+    let fs = SimFs::new();
+    let store = open(fs.clone());
+    let mut marks = vec![store.change_mark().unwrap()];
+    for seed in 1..4 {
+        write_session(&store, seed, &[Step::Advance]);
+        marks.push(store.change_mark().unwrap());
+        store.next().unwrap();
+        marks.push(store.change_mark().unwrap());
+    }
+    assert!(marks.windows(2).all(|pair| pair[0] != pair[1]), "{marks:?}");
+    assert_eq!(store.change_mark(), store.change_mark(), "nothing changed in between");
+    let seen = fs.trace().len();
+    store.change_mark().unwrap();
+    assert!(fs.trace().len() - seen <= 3, "a few looks, however many sessions there are");
+}
