@@ -1,0 +1,63 @@
+// Chromium on a console, with everything that it complains about.
+
+import { chromium } from 'playwright-core';
+import { Home } from './home.mjs';
+
+/// Longer than anything takes on a busy machine.
+const WAIT_MS = 20_000;
+
+/// Runs `use` with a console on a private home that `prepare` fills, and a browser.
+export async function withConsole(prepare, use) {
+  const home = new Home();
+  let browser;
+  try {
+    const prepared = await prepare(home);
+    const opening = await home.console();
+    browser = await chromium.launch({ executablePath: process.env.WORKRAIL_CHROMIUM });
+    const first = await browser.newContext();
+    const page = await first.newPage();
+    await page.goto(opening);
+    // The code lets one browser in; every further context gets its cookie.
+    const storageState = await first.storageState();
+    await first.close();
+    await use({ home, prepared, visit: visitor(browser, new URL(opening).origin, storageState), opening });
+  } finally {
+    await browser?.close();
+    await home.remove();
+  }
+}
+
+function visitor(browser, baseURL, storageState) {
+  /// Runs `use(page)` in a fresh context that is let in; fails on anything that the browser complains about.
+  return async (options, use) => {
+    const context = await browser.newContext({ baseURL, storageState, ...options });
+    context.setDefaultTimeout(WAIT_MS);
+    const complaints = [];
+    context.on('console', (message) => {
+      if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+    });
+    context.on('weberror', (error) => complaints.push(String(error.error())));
+    context.on('response', (response) => {
+      if (response.status() >= 400) complaints.push(`${response.status()} ${response.url()}`);
+    });
+    if (options.javaScriptEnabled !== false) {
+      await context.addInitScript(() => {
+        document.addEventListener('securitypolicyviolation', (violation) => {
+          console.error(`CSP: ${violation.violatedDirective} ${violation.blockedURI}`);
+        });
+      });
+    }
+    try {
+      await use(await context.newPage());
+    } finally {
+      await context.close();
+    }
+    if (complaints.length > 0) throw new Error(`the browser complains: ${complaints.join('; ')}`);
+  };
+}
+
+/// Opens a page and waits until it is live, so that a change from now on arrives without a reload.
+export async function openLive(page, address) {
+  await page.goto(address);
+  await page.locator('[data-live-state]', { hasText: /^live$/ }).waitFor();
+}
