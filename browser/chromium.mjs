@@ -28,7 +28,7 @@ export async function withConsole(prepare, use) {
 }
 
 function visitor(browser, baseURL, storageState) {
-  /// Runs `use(page)` in a fresh context that is let in; fails on anything that the browser complains about.
+  /// Runs `use(page, context)` in a fresh context that is let in; fails on anything that the browser complains about.
   return async (options, use) => {
     const context = await browser.newContext({ baseURL, storageState, ...options });
     context.setDefaultTimeout(WAIT_MS);
@@ -48,7 +48,7 @@ function visitor(browser, baseURL, storageState) {
       });
     }
     try {
-      await use(await context.newPage());
+      await use(await context.newPage(), context);
     } finally {
       await context.close();
     }

@@ -46,7 +46,10 @@ export class Home {
 
   /// Starts a console; resolves with the address that lets one browser in.
   async console() {
-    const { lines, ended } = this.start(['console', '--port', '0', '--no-open'], ['ignore', 'pipe', 'inherit']);
+    const { child, lines, ended } = this.start(['console', '--port', '0', '--no-open'], ['ignore', 'pipe', 'pipe']);
+    // Said to a person at every start.
+    const usual = /^(The address works once|Opened)\./;
+    createInterface({ input: child.stderr }).on('line', (line) => usual.test(line) || console.error(line));
     return new Promise((resolve, reject) => {
       ended.then((code) => reject(new Error(`the console ended with ${code}`)));
       lines.on('line', (line) => {

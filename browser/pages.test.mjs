@@ -58,6 +58,24 @@ test('every page', async (t) => {
       });
     }
 
+    await t.test('pages that refuse', async () => {
+      for (const [address, options] of [['/nothing', {}], ['/', { storageState: undefined }]]) {
+        const complaint = visit(options, async (page) => {
+          await page.goto(address);
+          assert.deepEqual(await seriousViolations(page), [], 'axe');
+        });
+        await assert.rejects(complaint, /^Error: the browser complains: .*40[14]/);
+      }
+    });
+
+    await t.test('a page that breaks its policy would be noticed', async () => {
+      const complaint = visit({}, async (page) => {
+        await openLive(page, '/');
+        await page.evaluate(() => { document.body.append(Object.assign(document.createElement('script'), { text: '1' })); });
+      });
+      await assert.rejects(complaint, /CSP: script-src/);
+    });
+
     await t.test('all script is under 60 KB', async () => {
       const scripts = new Map();
       await visit({}, async (page) => {

@@ -84,6 +84,27 @@ export async function completes(client, workflow, goal) {
   return reply;
 }
 
+/// A run that went on twice from its first step.
+async function twoBranches(client, goal) {
+  const first = await client.begin('wr.small_change', goal);
+  await client.next(await client.next(first));
+  const again = await client.call('continue_workflow', { run: first.run.label, stateToken: first.stateToken });
+  return client.next(again, (args) => { args.output = { notesMarkdown: 'The second design.' }; });
+}
+
+/// Text that does not break where a narrow window ends.
+async function wideText(client) {
+  const word = 'https/'.repeat(40);
+  const row = `| ${Array.from({ length: 12 }, (_, at) => `column ${at}`).join(' | ')} |`;
+  const table = `${row}\n${row.replaceAll(/column \d+/g, '---')}\n${row}`;
+  const notes = `${word}\n\n\`\`\`\n${word}\n\`\`\`\n\n${table}`;
+  const first = await client.begin(RELEASE.id, `Shorten ${word}`);
+  return blocked(await client.next(first, (args) => {
+    args.output = { notesMarkdown: notes, artifacts: [{ kind: 'team.wide', value: word }] };
+    args.context = { wide: word };
+  }));
+}
+
 function blocked(reply) {
   if (reply.kind !== 'blocked') throw new Error(`not blocked: ${reply.text}`);
   return reply;
@@ -98,6 +119,12 @@ export async function busyDay(home) {
   const refused = await waitsForAgent(client, 'Fix the typo in the sign-in page');
   const done = await completes(client, 'wr.small_change', 'Share one retry budget between all callers');
   const running = await client.next(await client.begin('wr.coding_task', 'Add a rate limit to the public API'));
+  const inner = await client.call('start_workflow', {
+    workflowId: 'wr.small_change', goal: 'Extract the limiter first', parent: running.ackToken,
+  });
+  await client.next(inner);
+  const forked = await twoBranches(client, 'Try two designs of the limiter');
+  const wide = await wideText(client);
   const damaged = await client.begin('wr.small_change', 'A session with a damaged manifest');
   writeFileSync(join(home.data, 'sessions', damaged.run.sessionId, 'manifest.jsonl'), 'damaged\n');
   const pages = {
@@ -110,8 +137,11 @@ export async function busyDay(home) {
     'run-approval': `/run/${approval.run.runId}`,
     'run-refused': `/run/${refused.run.runId}`,
     'run-running': `/run/${running.run.runId}`,
+    'run-forked': `/run/${forked.run.runId}`,
+    'run-wide': `/run/${wide.run.runId}`,
     'run-complete': `/run/${done.run.runId}`,
     session: `/session/${approval.run.sessionId}`,
+    'session-nested': `/session/${running.run.sessionId}`,
     'session-damaged': `/session/${damaged.run.sessionId}`,
     workflows: '/workflows',
     workflow: '/workflows/wr.coding_task',
