@@ -23,7 +23,7 @@ fn running(servers: &[ServerRecord]) -> Markup {
         h2 { "Running servers " span.count { (servers.len()) } }
         @if servers.is_empty() { p.quiet { "No server runs. Clients start one when they need it." } }
         @else {
-            div.scroll {
+            div.scroll tabindex="0" {
                 table {
                     thead { tr { th { "Process" } th { "Transport" } th { "Version" } th { "Started" } th { "Settings" } } }
                     tbody {
@@ -55,7 +55,7 @@ fn answered(calls: &[LoggedCall]) -> Markup {
         h2 { "Calls" }
         @if calls.is_empty() { p.quiet { "No calls yet." } }
         @else {
-            div.scroll {
+            div.scroll tabindex="0" {
                 table {
                     thead { tr { th { "Time" } th { "Tool" } th { "Outcome" } th { "Duration" } th { "Run" } } }
                     tbody {

@@ -37,7 +37,7 @@ pub(super) fn page(console: &Console) -> Answer<Page> {
 fn in_effect(settings: &Settings) -> Markup {
     html! {
         p.quiet { "Change a setting with " code { "workrail config set NAME VALUE" } "." }
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 thead { tr { th { "Setting" } th { "Value" } th { "Set by" } th { "Takes effect" } } }
                 tbody {

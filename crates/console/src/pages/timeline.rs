@@ -29,7 +29,7 @@ pub(super) fn timeline(runs: &[RunReport]) -> Markup {
     let height = order.len() * LANE + 8;
     html! {
         div.scroll {
-            svg.timeline viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label="The runs over time" {
+            svg.timeline viewBox={ "0 0 " (WIDTH) " " (height) } role="group" aria-label="The runs over time" {
                 @for (lane, (run, depth)) in order.iter().enumerate() {
                     @let y = lane * LANE;
                     @let begin = ms(&run.span.from).unwrap_or(*from);
