@@ -19,6 +19,12 @@ function showAge(time) {
 
 /** Prepares what is new in the page. @param {ParentNode} root */
 function prepare(root) {
+  // What scrolls must be reachable by keyboard.
+  for (const box of root.querySelectorAll('pre, .scroll, table')) {
+    if (box instanceof HTMLElement && (box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1)) {
+      box.tabIndex = 0;
+    }
+  }
   for (const time of root.querySelectorAll("time")) showAge(time);
   for (const button of /** @type {NodeListOf<HTMLButtonElement>} */ (root.querySelectorAll("[data-copy]"))) {
     button.hidden = false;

@@ -53,7 +53,7 @@ pub fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String, shown: Opt
         });
     }
     html! {
-        svg.graph viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) role="img" aria-label="The run graph" {
+        svg.graph viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) role="group" aria-label="The run graph" {
             @for line in lines { (line) }
             @for point in points { (point) }
         }
