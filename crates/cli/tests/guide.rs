@@ -193,8 +193,11 @@ impl Machine {
         Err(format!("ended with {}:\n{}{}", ran.code, ran.out, ran.err))
     }
 
-    /// Over standard input it ends by itself; over HTTP it is ended once it listens.
+    /// Over standard input it ends by itself; over HTTP, and the console, it is ended once it listens.
     fn serve(&self, words: &[&str]) -> Result<(), String> {
+        if words.first() == Some(&"console") {
+            return self.serve_console(words);
+        }
         if !words.contains(&"--http") {
             return self.run_plain(words);
         }
@@ -205,6 +208,24 @@ impl Machine {
         child.kill().unwrap();
         child.wait().unwrap();
         if line.contains("listening on") { Ok(()) } else { Err(line) }
+    }
+}
+
+impl Machine {
+    /// Without a browser of its own: the test machine has none to open.
+    fn serve_console(&self, words: &[&str]) -> Result<(), String> {
+        let mut words = words.to_vec();
+        if !words.contains(&"--no-open") {
+            words.push("--no-open");
+        }
+        let mut command = self.home.command(&words);
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if line.starts_with("Console: http://localhost:") { Ok(()) } else { Err(line) }
     }
 }
 
