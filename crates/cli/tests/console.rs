@@ -539,6 +539,33 @@ fn a_change_by_another_process_reaches_an_open_page() {
 }
 
 #[test]
+fn a_part_that_becomes_what_it_was_is_sent_again() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    let console = Console::open(&home);
+    let page = console.page("/");
+    let parts = page.body.split("data-seen=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let has = parts.collect::<Vec<_>>().join(",");
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, console.port)).unwrap();
+    let (host, cookie) = (console.host(), &console.cookie);
+    let request = format!("GET /live/?has={has} HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    let mut needs = || {
+        let found = lines.by_ref().map(|line| line.unwrap()).find(|line| line.contains("\"id\":\"needs\""));
+        found.unwrap()
+    };
+    next(&mut client, &first);
+    assert!(needs().contains("/approve"));
+    let page = console.page("/");
+    let form = format!("token={}&seen={}&from=now", page.field("token"), page.field("seen"));
+    assert_eq!(console.post(&format!("/run/{}/approve", run_id(&first)), &form).status, 303);
+    assert!(!needs().contains("/approve"), "nothing waits any more, as when the page was loaded");
+}
+
+#[test]
 fn filters_are_in_the_address_and_lists_have_pages() {
     let home = home();
     let mut client = home.client();

@@ -98,7 +98,11 @@ impl Changes {
                 let parts = rendered.ok().and_then(Result::ok).map(|page| page.parts).unwrap_or_default();
                 for part in parts {
                     let mark = seen(&part);
-                    let is_news = sent.get(part.id) != Some(&mark) && !has.contains(&mark);
+                    // What the page came with counts until something else was sent: a part may become what it was.
+                    let is_news = match sent.get(part.id) {
+                        Some(last) => *last != mark,
+                        None => !has.contains(&mark),
+                    };
                     sent.insert(part.id, mark);
                     let data = json!({ "id": part.id, "html": section(&part).into_string() }).to_string();
                     if is_news && sender.send(Ok::<_, Infallible>(Event::default().data(data))).await.is_err()
