@@ -59,7 +59,7 @@ impl Execution for Served {
         }
     }
 
-    /// Read anew: whoever switches it off does not have to find the servers that run. What cannot be read is off.
+    /// Read for every call, so that switching it off reaches the servers that run. What cannot be read is off.
     fn chat(&self) -> Chat {
         match chat() {
             Ok(chat) => chat,

@@ -97,7 +97,7 @@ impl Waiting {
 /// What an answer is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AnswerTo<'a> {
-    /// The questions that are open now: whoever types their keys means these.
+    /// The questions that are open now: a person who types their keys means these.
     WhateverWaits,
     /// The questions that a form showed, and no others.
     Shown(&'a Waiting),

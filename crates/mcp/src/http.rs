@@ -97,7 +97,7 @@ pub type Ending = watch::Receiver<()>;
 /// Serves the routes of another interface under `localhost`, with the limits of this one, until the process gets a
 /// signal to end. `listening` gets the address once requests are accepted.
 ///
-/// `localhost` is the loopback address of both families, so both are taken: whoever held the port on the other one
+/// `localhost` is the loopback address of both families, so both are taken: a program with the port on the other one
 /// would be sent this user's secrets.
 pub fn serve_localhost(
     address: LoopbackAddress,

@@ -122,7 +122,7 @@ pub trait SessionReader: Send + Sync {
     }
 
     /// A number that changes when a session may have been added, written or removed. It may change before the write
-    /// is committed, so whoever saw a change looks again a little later. `None` where the store has no cheap look.
+    /// is committed, so a caller that saw a change looks again a little later. `None` where the store has no cheap look.
     fn change_mark(&self) -> Option<u64> {
         None
     }
