@@ -1,14 +1,16 @@
 //! Knows whether anything changed since the last look, so that a warm discovery walks nothing (G93).
 //!
 //! The system reports changes of the folders that were read. Before an answer is trusted, a file of our own is
-//! renamed and its report awaited: reports come in order, so every change made before the call has been heard
-//! of. When the report does not come, or folders cannot be watched, the answer is "unknown" and the folders are
+//! written to and its report awaited: reports come in order, so every change made before the call has been heard
+//! of. That file has no name, so a server that is killed leaves nothing behind. When the report does not come, or folders cannot be watched, the answer is "unknown" and the folders are
 //! walked as without watching. What the system never reports (a change through another name of the same file,
 //! or through mapped memory) is seen after `TRUSTED` at the latest, and changes on network disks always by
 //! walking.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -188,8 +190,9 @@ struct Ear {
     watcher: RecommendedWatcher,
     folders: BTreeSet<Utf8PathBuf>,
     reports: Arc<Reports>,
-    own: tempfile::TempDir,
-    number: u64,
+    own: File,
+    /// How often our own file was written to.
+    written: u64,
 }
 
 impl std::fmt::Debug for Ear {
@@ -212,17 +215,17 @@ struct Heard {
 
 impl Ear {
     fn new() -> Option<Self> {
-        let own = tempfile::Builder::new().prefix("workrail-watch-").tempdir().ok()?;
-        let place = own.path().canonicalize().ok()?;
-        std::fs::write(place.join("0"), b"").ok()?;
+        let own = tempfile::tempfile().ok()?;
+        // The one path to a file without a name. Where there is none, nothing is watched and folders are walked.
+        let path = PathBuf::from(format!("/proc/self/fd/{}", own.as_raw_fd()));
         let reports = Arc::new(Reports::default());
-        let (heard, beside) = (Arc::clone(&reports), place.clone());
-        let handler = move |event: notify::Result<Event>| heard.take(event.as_ref(), &beside);
+        let (heard, ours) = (Arc::clone(&reports), path.clone());
+        let handler = move |event: notify::Result<Event>| heard.take(event.as_ref(), &ours);
         // Links are not followed: they lead out of what may be looked at.
         let config = Config::default().with_follow_symlinks(false);
         let mut watcher = RecommendedWatcher::new(handler, config).ok()?;
-        watcher.watch(&place, RecursiveMode::NonRecursive).ok()?;
-        Some(Self { watcher, folders: BTreeSet::new(), reports, own, number: 0 })
+        watcher.watch(&path, RecursiveMode::NonRecursive).ok()?;
+        Some(Self { watcher, folders: BTreeSet::new(), reports, own, written: 0 })
     }
 
     fn listen(&mut self, folder: &Utf8Path) -> notify::Result<()> {
@@ -235,12 +238,11 @@ impl Ear {
     }
 
     fn heard(&mut self) -> Option<u64> {
-        let file = |number: u64| -> PathBuf { self.own.path().join(number.to_string()) };
-        std::fs::rename(file(self.number), file(self.number + 1)).ok()?;
-        self.number += 1;
+        self.own.write_all_at(b"1", 0).ok()?;
+        self.written += 1;
         let until = Instant::now() + REPORT_TIME_MAX;
         let mut heard = self.reports.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        while heard.own < self.number {
+        while heard.own < self.written {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return None;
@@ -266,26 +268,14 @@ impl Reports {
                 | EventKind::Create(_)
                 | EventKind::Modify(_)
                 | EventKind::Remove(_)
-                | EventKind::Other => {
-                    let numbers = event.paths.iter().map(|path| number(path, own));
-                    match numbers.collect::<Option<Vec<u64>>>().and_then(|numbers| numbers.into_iter().max())
-                    {
-                        Some(latest) => heard.own = heard.own.max(latest),
-                        None => heard.changes += 1,
-                    }
-                }
+                | EventKind::Other => match event.paths.iter().map(PathBuf::as_path).eq([own]) {
+                    true => heard.own += 1,
+                    false => heard.changes += 1,
+                },
             },
         }
         self.news.notify_all();
     }
-}
-
-/// The number of our own file that a report is about.
-fn number(path: &Path, own: &Path) -> Option<u64> {
-    if path == own {
-        return Some(0);
-    }
-    path.strip_prefix(own).ok()?.to_str()?.parse().ok()
 }
 
 /// What tells a file or folder at a path from another one put there; `None` when nothing is there.
