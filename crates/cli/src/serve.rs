@@ -13,7 +13,7 @@ use workrail_host::processes;
 use workrail_host::sources::{Sources, refresh_in_background};
 use workrail_host::workspace;
 use workrail_mcp::http::Lifetime;
-use workrail_mcp::{Authentication, Chat, ChatApprovals, Execution, StructuredContent};
+use workrail_mcp::{Authentication, Chat, ChatApprovals, Execution, StructuredContent, TextInData};
 use workrail_model::config::{Key, Settings};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::ServerId;
@@ -56,6 +56,13 @@ impl Execution for Served {
         match self.settings.is_on(Key::RepliesStructured) {
             true => StructuredContent::Served,
             false => StructuredContent::Omitted,
+        }
+    }
+
+    fn text_in_data(&self) -> TextInData {
+        match self.settings.is_on(Key::RepliesTextInData) {
+            true => TextInData::Repeated,
+            false => TextInData::Omitted,
         }
     }
 

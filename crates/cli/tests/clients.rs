@@ -228,6 +228,29 @@ fn a_client_that_does_not_finish_its_request_is_not_waited_for() {
 }
 
 #[test]
+fn a_client_that_reads_no_answer_is_not_waited_for() {
+    let home = new_home();
+    let http = Http::start(&home);
+    let mut stream = TcpStream::connect(&http.address).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
+    let body = request(1, "tools/list", &json!({})).to_string();
+    let asked = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\n{}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        http.address,
+        http.authorization,
+        body.len(),
+    );
+    // The answers fill what the system keeps for a reader, and the requests then what it keeps for the server.
+    let ended = loop {
+        if let Err(error) = stream.write_all(asked.as_bytes()) {
+            break error.kind();
+        }
+    };
+    assert!(matches!(ended, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset), "{ended}");
+    assert!(http.end("TERM").success());
+}
+
+#[test]
 fn connections_are_bounded_and_the_next_one_waits_its_turn() {
     let home = new_home();
     let http = Http::start(&home);

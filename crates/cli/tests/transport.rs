@@ -209,6 +209,20 @@ fn a_closed_stdout_ends_the_server_quietly_though_its_input_stays_open() {
 }
 
 #[test]
+fn a_server_that_is_killed_leaves_no_temporary_files() {
+    let home = new_home();
+    let temporary = home.root().join("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    home.give(&temporary);
+    let mut client = home.with("TMPDIR", &temporary).client();
+    for _ in 0..2 {
+        assert!(!client.call("list_workflows", json!({})).is_error);
+    }
+    client.kill();
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+#[test]
 fn http_speaks_both_eras() {
     let home = new_home();
     let server = Http::start(&home);
@@ -353,7 +367,15 @@ fn http_reads_strictly_and_not_too_much() {
     let answer = server.post("", "{");
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!(-32700)));
     let answer = server.post("", &" ".repeat(4 * 1024 * 1024 + 1));
-    assert_eq!(answer.status, 413);
+    assert_eq!((answer.status, &answer.json()["id"]), (413, &Value::Null));
+    for long in [
+        format!(r#"{{"jsonrpc":"2.0","id":8,"method":"{}"}}"#, "m".repeat(5 << 20)),
+        format!(r#"{{"method":"{}","id":"8","jsonrpc":"2.0"}}"#, "m".repeat(5 << 20)),
+    ] {
+        let answer = server.post("", &long);
+        let id = &answer.json()["id"];
+        assert!(answer.status == 413 && (id == 8 || id == "8"), "{}", answer.body);
+    }
     let largest =
         format!("{}{}", start_call(1), " ".repeat(4 * 1024 * 1024 - start_call(1).to_string().len()));
     assert_eq!(server.post("", &largest).status, 200);

@@ -84,6 +84,11 @@ pub const STRUCTURED_REPLIES: EnvVar = EnvVar {
     what: "Whether replies also have `structuredContent`, and tools an output schema. Default: `false`.",
 };
 
+pub const TEXT_IN_DATA: EnvVar = EnvVar {
+    name: "WORKRAIL_TEXT_IN_DATA",
+    what: "Whether the data of a reply, in `_meta`, repeats the text that the model reads. Default: `true`.",
+};
+
 pub const RETENTION_DAYS: EnvVar = EnvVar {
     name: "WORKRAIL_RETENTION_DAYS",
     what: "How many days after its last event a finished session may be removed. Default: 90.",
@@ -111,7 +116,7 @@ pub const HTTP_TOKEN: EnvVar = EnvVar {
            itself does not read it; `workrail store keys http-secret` prints the value.",
 };
 
-pub const ALL: [EnvVar; 20] = [
+pub const ALL: [EnvVar; 21] = [
     CONFIG,
     DATA_DIR,
     STORAGE_PATH,
@@ -127,6 +132,7 @@ pub const ALL: [EnvVar; 20] = [
     AUTONOMY,
     RISK_POLICY,
     STRUCTURED_REPLIES,
+    TEXT_IN_DATA,
     RETENTION_DAYS,
     REDACT_KEYS,
     TOKEN_ENCODING,

@@ -25,6 +25,8 @@ pub trait Execution: Send + Sync + 'static {
     fn assumed_folder(&self) -> Option<String>;
     /// Whether clients asked for structured content as well.
     fn structured_content(&self) -> StructuredContent;
+    /// Whether the data of a reply has its texts as well.
+    fn text_in_data(&self) -> TextInData;
     /// Whether the user is asked through the client, as the settings have it now.
     fn chat(&self) -> Chat;
     /// What there is to ask the user about a blocked attempt.
@@ -57,6 +59,15 @@ pub enum StructuredContent {
     /// Hosts that find structured content show it to the model in place of the text, so it is left out.
     Omitted,
     Served,
+}
+
+/// Whether the data of a reply repeats the text that the model reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextInData {
+    /// The data is complete by itself.
+    Repeated,
+    /// For programs that show the model all of a result: it reads every text once.
+    Omitted,
 }
 
 /// What is known of the folder that a call is about.
@@ -181,6 +192,18 @@ pub(crate) fn add_structured_content(result: &mut CallToolResult) {
         pending.remove("prompt");
     }
     result.structured_content = Some(data);
+}
+
+/// Leaves out of the data what `content` says in words.
+pub(crate) fn omit_text_in_data(result: &mut CallToolResult) {
+    let data = result.meta.as_mut().and_then(|meta| meta.0.get_mut(META_KEY));
+    let Some(data) = data.and_then(Value::as_object_mut) else { return };
+    for name in ["text", "message", "suggestion"] {
+        data.remove(name);
+    }
+    if let Some(pending) = data.get_mut("pending").and_then(Value::as_object_mut) {
+        pending.remove("prompt");
+    }
 }
 
 fn failed(error: &ErrorEnvelope) -> CallToolResult {

@@ -14,12 +14,16 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutStream;
 
 /// Connections at once. More wait until one is closed; each holds an open file.
 const CONNECTIONS_MAX: usize = 256;
 
 /// How long a client may take for the head of a request. A connection without one is closed after the same time.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a client may read nothing of an answer that waits for it.
+const READ_WAIT: Duration = Duration::from_secs(10);
 
 /// How long running requests may still take once the server is shutting down.
 const END_WAIT: Duration = Duration::from_secs(5);
@@ -76,10 +80,12 @@ struct Connection {
 
 impl Connection {
     async fn serve(mut self, stream: TcpStream, routes: Router) {
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(READ_WAIT));
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_WAIT)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+            .serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(routes));
         let mut serving = pin!(serving);
         let served = tokio::select! {
             served = serving.as_mut() => served,

@@ -16,6 +16,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt as _;
 use rmcp::ServerHandler;
 use rmcp::model::JsonRpcError;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -27,7 +28,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use workrail_model::loopback::LoopbackAddress;
 
-use crate::addressee::Addressee;
+use crate::addressee::{Addressee, Scan};
 use crate::batch;
 use crate::call::Execution;
 use crate::connections;
@@ -222,10 +223,14 @@ async fn strict(mut request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let (mut parts, body) = request.into_parts();
-    let bytes = match timeout(BODY_WAIT, to_bytes(body, MESSAGE_BYTES_MAX)).await {
+    let bytes = match timeout(BODY_WAIT, whole(body)).await {
         Ok(Ok(bytes)) => bytes,
-        // The answer is on the request's own connection: nobody needs its id.
-        Ok(Err(_)) => return refusal(StatusCode::PAYLOAD_TOO_LARGE, message::too_long(Addressee::Unknown)),
+        Ok(Err(BodyError::TooLong(addressee))) => {
+            return refusal(StatusCode::PAYLOAD_TOO_LARGE, message::too_long(addressee));
+        }
+        Ok(Err(BodyError::Broken)) => {
+            return (StatusCode::BAD_REQUEST, "Bad Request: the body broke off\n").into_response();
+        }
         Err(_) => {
             let reason = "Request Timeout: the body did not arrive in time\n";
             return (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")], reason).into_response();
@@ -238,6 +243,33 @@ async fn strict(mut request: Request, next: Next) -> Response {
     match message::check(&bytes) {
         Ok(checked) => next.run(checked_request(parts, checked)).await,
         Err(refused) => refusal(StatusCode::BAD_REQUEST, refused),
+    }
+}
+
+/// Why there is no body to read.
+enum BodyError {
+    TooLong(Addressee),
+    /// The client left, or framed it wrongly.
+    Broken,
+}
+
+/// The body; of one that is too long nothing is kept but who waits for the answer.
+async fn whole(mut body: Body) -> Result<Vec<u8>, BodyError> {
+    let mut kept = Vec::new();
+    let mut too_long: Option<Scan> = None;
+    while let Some(frame) = body.frame().await {
+        let Ok(piece) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
+        match &mut too_long {
+            Some(scan) => scan.feed(&piece),
+            None => kept.extend_from_slice(&piece),
+        }
+        if kept.len() > MESSAGE_BYTES_MAX {
+            too_long.get_or_insert_default().feed(&std::mem::take(&mut kept));
+        }
+    }
+    match too_long {
+        Some(scan) => Err(BodyError::TooLong(scan.finish())),
+        None => Ok(kept),
     }
 }
 

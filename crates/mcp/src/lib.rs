@@ -24,7 +24,7 @@ mod runtime;
 mod server;
 pub mod stdio;
 
-pub use call::{Execution, StructuredContent};
+pub use call::{Execution, StructuredContent, TextInData};
 pub use elicit::{Chat, ChatApprovals};
 pub use loopback::Authentication;
 pub use server::Server;

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use workrail_model::tool::ToolName;
 
 use crate::asked_forms::AskedForms;
-use crate::call::{self, Called, Execution, Folder, StructuredContent};
+use crate::call::{self, Called, Execution, Folder, StructuredContent, TextInData};
 use crate::catalogue;
 use crate::elicit::{self, Asked, ChatApprovals, Way};
 use crate::message::Ambiguity;
@@ -127,6 +127,10 @@ impl Server {
         match self.execution.structured_content() {
             StructuredContent::Omitted => {}
             StructuredContent::Served => call::add_structured_content(&mut result),
+        }
+        match self.execution.text_in_data() {
+            TextInData::Repeated => {}
+            TextInData::Omitted => call::omit_text_in_data(&mut result),
         }
         era.sign(&mut result.meta);
         result.into()

@@ -10,7 +10,9 @@ const here = dirname(fileURLToPath(import.meta.url));
 const gemini = join(here, 'node_modules/@google/gemini-cli/bundle/gemini.js');
 
 function chat(place, url, prompt) {
-  const workrail = { command: program, args: ['mcp'], env: { WORKRAIL_DATA_DIR: join(place, 'data') }, trust: true };
+  // Of a call that failed the model is shown the whole result, with `_meta`.
+  const env = { WORKRAIL_DATA_DIR: join(place, 'data'), WORKRAIL_TEXT_IN_DATA: 'false' };
+  const workrail = { command: program, args: ['mcp'], env, trust: true };
   const settings = {
     mcpServers: { workrail },
     security: { auth: { selectedType: 'gemini-api-key' }, folderTrust: { enabled: false } },

@@ -101,6 +101,7 @@ pub fn variable(key: Key) -> Option<&'static EnvVar> {
         Key::Autonomy => &env_vars::AUTONOMY,
         Key::RiskPolicy => &env_vars::RISK_POLICY,
         Key::RepliesStructured => &env_vars::STRUCTURED_REPLIES,
+        Key::RepliesTextInData => &env_vars::TEXT_IN_DATA,
         Key::RetentionTtl => &env_vars::RETENTION_DAYS,
         Key::SourcePaths => &env_vars::STORAGE_PATH,
         Key::SourcePlugins => &env_vars::PLUGINS,

@@ -84,6 +84,7 @@ keys! {
     Autonomy = "preferences.autonomy",
     RiskPolicy = "preferences.risk_policy",
     RepliesStructured = "replies.structured",
+    RepliesTextInData = "replies.text_in_data",
     RetentionTtl = "retention.ttl_days",
     SourceGit = "sources.git",
     SourcePaths = "sources.paths",
@@ -165,6 +166,10 @@ impl Key {
                 "Whether replies also have `structuredContent`, and tools an output schema. For programs that need them: \
                  hosts that find structured content show it to the model in place of the text."
             }
+            Self::RepliesTextInData => {
+                "Whether the data of a reply, in `_meta`, repeats the text that the model reads. Switch it off for programs \
+                 that show the model all of a result, `_meta` included: google-genai, google-adk, and Gemini CLI for errors."
+            }
             Self::RetentionTtl => {
                 "How many days after its last event a finished session may be removed by `workrail store gc`."
             }
@@ -198,6 +203,7 @@ impl Key {
             Self::ApprovalsChat
             | Self::ApprovalsRefuseDescendants
             | Self::RepliesStructured
+            | Self::RepliesTextInData
             | Self::ToolsCheckpoint
             | Self::ToolsExecution
             | Self::ToolsResume
@@ -221,7 +227,9 @@ impl Key {
             Self::SourceGit => Some(Value::Git(GitSources::new())),
             Self::SourcePaths | Self::SourcePlugins => Some(Value::List(Vec::new())),
             Self::TokenEncoding => text(TokenEncoding::default().as_str()),
-            Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume => Some(Value::Switch(true)),
+            Self::RepliesTextInData | Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume => {
+                Some(Value::Switch(true))
+            }
             Self::ApprovalsChat
             | Self::ApprovalsRefuseDescendants
             | Self::RepliesStructured
@@ -238,7 +246,7 @@ impl Key {
             | Self::Autonomy
             | Self::RiskPolicy
             | Self::RetentionTtl => Applies::Live,
-            Self::DataDir | Self::LogFilter | Self::TokenEncoding => {
+            Self::DataDir | Self::LogFilter | Self::RepliesTextInData | Self::TokenEncoding => {
                 Applies::AtRestart(RestartTrigger::Process)
             }
             Self::SourceGit | Self::SourcePaths | Self::SourcePlugins => {
