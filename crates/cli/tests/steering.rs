@@ -258,6 +258,19 @@ fn tools_that_are_switched_off_are_named_nowhere() {
     }
     without(&off, client.initialized()["result"]["instructions"].as_str().unwrap());
 
+    let off = ["checkpoint_workflow", "resume_session", "checkpointToken"];
+    let mut client = fewer.with("WORKRAIL_ENABLE_START_SESSION", "on").client();
+    let session = client.call("start_session", json!({ "goal": "tidy up" }));
+    let replies = [
+        client.call("continue_workflow", json!({})),
+        client.call("read_run", json!({ "run": session.string("sessionId") })),
+        client.call("read_run", json!({ "run": "no-such" })),
+    ];
+    for reply in replies.iter().chain([&session]) {
+        without(&off, &reply.text);
+        without(&off, &reply.structured.to_string());
+    }
+
     let off = ["start_workflow", "continue_workflow", "checkpoint_workflow", "start_session"];
     let mut client = home.with("WORKRAIL_ENABLE_V2_TOOLS", "false").client();
     let replies = [

@@ -209,9 +209,58 @@ fn is_asked_of_user(workflow: &CompiledWorkflow, key: &str) -> bool {
 fn is_ruled_out(workflow: &CompiledWorkflow, condition: Option<&ConditionId>, context: &Context) -> bool {
     let test = condition.and_then(|id| workflow.condition(id)).map(|own| &own.test);
     let Some(ConditionTest::Context { expr }) = test else { return false };
-    let mut reads = KeyReads::new();
-    read_expr(expr, &mut reads);
-    !holds(expr, &Scope::new(context)) && reads.keys().all(|key| context.get(key).is_some())
+    !possible(expr, &Scope::new(context)).holds
+}
+
+/// Which answers a condition can have, whatever the keys that are not set yet become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Possible {
+    holds: bool,
+    fails: bool,
+}
+
+fn possible(expr: &Expr, scope: &Scope<'_>) -> Possible {
+    match expr {
+        Expr::And { all } => {
+            let parts: Vec<Possible> = all.iter().map(|part| possible(part, scope)).collect();
+            Possible {
+                holds: parts.iter().all(|part| part.holds),
+                fails: parts.iter().any(|part| part.fails),
+            }
+        }
+        Expr::Or { any } => {
+            let parts: Vec<Possible> = any.iter().map(|part| possible(part, scope)).collect();
+            Possible {
+                holds: parts.iter().any(|part| part.holds),
+                fails: parts.iter().all(|part| part.fails),
+            }
+        }
+        Expr::Not { inner } => {
+            let Possible { holds, fails } = possible(inner, scope);
+            Possible { holds: fails, fails: holds }
+        }
+        Expr::Always
+        | Expr::Malformed
+        | Expr::Truthy { .. }
+        | Expr::Equals { .. }
+        | Expr::NotEquals { .. }
+        | Expr::Contains { .. }
+        | Expr::Gt { .. }
+        | Expr::Gte { .. }
+        | Expr::Lt { .. }
+        | Expr::Lte { .. }
+        | Expr::In { .. } => {
+            let mut reads = KeyReads::new();
+            read_expr(expr, &mut reads);
+            match reads.keys().all(|key| scope.get(key).is_some()) {
+                true => {
+                    let holds = holds(expr, scope);
+                    Possible { holds, fails: !holds }
+                }
+                false => Possible { holds: true, fails: true },
+            }
+        }
+    }
 }
 
 /// Whether every key that a test reads is among these.
@@ -275,7 +324,7 @@ fn after<'a>(
 }
 
 /// Steps and loops of the plan that were passed over because a key that decides about them was never set. Asked when
-/// a run is complete; a condition that would not hold with any value of an absent key is not looked for.
+/// a run is complete. A condition that fails whatever an absent key becomes was decided without it.
 pub(crate) fn never_decided<'a>(
     workflow: &'a CompiledWorkflow,
     context: &Context,
@@ -287,7 +336,8 @@ pub(crate) fn never_decided<'a>(
         read_expr(expr, &mut reads);
         let is_absent = |key: &&str| context.get(key).is_none() && !is_asked_of_user(workflow, key);
         let absent: Vec<&str> = reads.into_keys().filter(is_absent).collect();
-        (!absent.is_empty() && !holds(expr, &scope)).then_some(absent)
+        let is_undecided = !absent.is_empty() && !holds(expr, &scope) && possible(expr, &scope).holds;
+        is_undecided.then_some(absent)
     };
     let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for item in &workflow.plan {
@@ -316,11 +366,16 @@ pub(crate) fn allows(accepts: &AcceptedValues, value: &Value) -> bool {
         }
         (AcceptedValues::Boolean, Value::Bool(_)) | (AcceptedValues::Number, Value::Number(_)) => true,
         (AcceptedValues::Text, Value::String(text)) => !text.trim().is_empty(),
+        (AcceptedValues::List { members }, Value::Array(items)) => {
+            let has = |item: &Value, name: &String| item.get(name).is_some_and(|value| !value.is_null());
+            items.iter().all(|item| members.iter().all(|name| has(item, name)))
+        }
         (
             AcceptedValues::OneOf { .. }
             | AcceptedValues::Boolean
             | AcceptedValues::Number
-            | AcceptedValues::Text,
+            | AcceptedValues::Text
+            | AcceptedValues::List { .. },
             _,
         ) => false,
     }
@@ -346,16 +401,21 @@ pub(crate) fn in_words(accepts: &AcceptedValues) -> String {
         AcceptedValues::Boolean => "true or false".to_owned(),
         AcceptedValues::Number => "a number".to_owned(),
         AcceptedValues::Text => "a text".to_owned(),
+        AcceptedValues::List { members } => list_in_words(members),
+    }
+}
+
+fn list_in_words(members: &[String]) -> String {
+    match members {
+        [] => "a list".to_owned(),
+        members => format!("a list of objects with {}", members.join(", ")),
     }
 }
 
 /// Such as `compared with small and large`.
 pub(crate) fn read_in_words(reads: &Reads) -> String {
     match reads.kind {
-        ReadKind::List if !reads.members.is_empty() => {
-            format!("a list of objects with {}", reads.members.join(", "))
-        }
-        ReadKind::List => "a list".to_owned(),
+        ReadKind::List => list_in_words(&reads.members),
         ReadKind::Number => "a number".to_owned(),
         ReadKind::Flag | ReadKind::Compared if reads.values.iter().all(Value::is_boolean) => {
             "true or false".to_owned()

@@ -85,24 +85,31 @@ pub(crate) fn assessment(definition: &AssessmentDefinition, with_id: bool) -> Va
 
 /// A value for a context key that a step declares.
 pub(crate) fn context_value(accepts: &AcceptedValues) -> Value {
-    Value::from(match accepts {
-        AcceptedValues::OneOf { values } => placeholder::one_of(values),
-        AcceptedValues::Boolean => TRUE_OR_FALSE.to_owned(),
-        AcceptedValues::Number => A_NUMBER.to_owned(),
-        AcceptedValues::Text => YOUR_TEXT.to_owned(),
-    })
+    match accepts {
+        AcceptedValues::OneOf { values } => Value::from(placeholder::one_of(values)),
+        AcceptedValues::Boolean => Value::from(TRUE_OR_FALSE),
+        AcceptedValues::Number => Value::from(A_NUMBER),
+        AcceptedValues::Text => Value::from(YOUR_TEXT),
+        AcceptedValues::List { members } => list_of(members),
+    }
+}
+
+/// A list with one item, as an example of all.
+fn list_of(members: &[String]) -> Value {
+    match members {
+        [] => json!([AN_ITEM]),
+        members => {
+            let item = members.iter().map(|name| (name.clone(), Value::from(YOUR_TEXT)));
+            json!([item.collect::<Map<String, Value>>()])
+        }
+    }
 }
 
 /// A value for a context key that conditions read.
 pub(crate) fn read_value(reads: &Reads) -> Value {
     let texts: Vec<&str> = reads.values.iter().filter_map(Value::as_str).collect();
     match reads.kind {
-        ReadKind::List if !reads.members.is_empty() => {
-            let item: Map<String, Value> =
-                reads.members.iter().map(|name| (name.clone(), Value::from(YOUR_TEXT))).collect();
-            json!([item])
-        }
-        ReadKind::List => json!([AN_ITEM]),
+        ReadKind::List => list_of(&reads.members),
         ReadKind::Number => Value::from(A_NUMBER),
         // A condition compares with some values; others are allowed and mean "none of these".
         ReadKind::Flag | ReadKind::Compared if !texts.is_empty() => Value::from(YOUR_TEXT),

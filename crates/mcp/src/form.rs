@@ -162,7 +162,8 @@ fn field(question: &Question) -> PrimitiveSchemaDefinition {
         Some(AcceptedValues::Number) => {
             PrimitiveSchemaDefinition::Number(NumberSchema::new().title(title).description(description))
         }
-        Some(AcceptedValues::OneOf { .. } | AcceptedValues::Text) | None => {
+        // A form has no lists: the text of one is read as JSON.
+        Some(AcceptedValues::OneOf { .. } | AcceptedValues::Text | AcceptedValues::List { .. }) | None => {
             PrimitiveSchemaDefinition::String(
                 StringSchema::new().title(title).description(description).length(1, ANSWER_CHARS_MAX),
             )
@@ -178,6 +179,9 @@ fn answer(question: &Question, value: &Value) -> Option<Value> {
         }
         (Some(AcceptedValues::Boolean), Value::Bool(_))
         | (Some(AcceptedValues::Number), Value::Number(_)) => Some(value.clone()),
+        (Some(AcceptedValues::List { .. }), Value::String(text)) => {
+            serde_json::from_str(text).ok().filter(Value::is_array)
+        }
         (Some(AcceptedValues::OneOf { .. } | AcceptedValues::Text) | None, Value::String(text)) => {
             let text = text.trim();
             let limit = usize::try_from(ANSWER_CHARS_MAX).unwrap_or(usize::MAX);
@@ -189,7 +193,8 @@ fn answer(question: &Question, value: &Value) -> Option<Value> {
                 AcceptedValues::OneOf { .. }
                 | AcceptedValues::Boolean
                 | AcceptedValues::Number
-                | AcceptedValues::Text,
+                | AcceptedValues::Text
+                | AcceptedValues::List { .. },
             )
             | None,
             Value::Null

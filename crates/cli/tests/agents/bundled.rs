@@ -1,5 +1,6 @@
-//! Agent 10 sees only the replies: it fills in the call that each one ends with, in every mode, for every bundled
-//! workflow, loses its memory at a random step, and is never refused for something that it was not told (G46, G47, G56).
+//! Agents 10 and 12 see only the replies: they fill in the call that each one ends with, in every mode, for every
+//! bundled workflow, and are never refused for something that they were not told (G46, G47, G56). Agent 10 loses its
+//! memory at a random step, agent 12 at every step; what the work is about, 12 then knows from `read_run` alone.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,9 +27,15 @@ fn bundled() -> Vec<String> {
     ids
 }
 
-/// What a step's checks ask of notes, as the reply tells it.
-fn notes_for(text: &str, step: &str) -> String {
-    let mut notes = format!("Worked on `{step}`: read three files, changed one, nothing is open. ");
+/// What the notes of the step that was completed as number `number` say beside the rest.
+fn facts(number: usize) -> [String; 3] {
+    [format!("criterion-{number}-holds"), format!("plan-{number}-first"), format!("src/touched_{number}.rs")]
+}
+
+/// Facts of the step, and what its checks ask of notes, as the reply tells it.
+fn notes_for(text: &str, number: usize) -> String {
+    let [criterion, plan, file] = facts(number);
+    let mut notes = format!("Read three files. Criteria: {criterion}. Plan: {plan}. Files touched: {file}. ");
     let checks = text.split("**Your notes are checked:**").nth(1).unwrap_or_default();
     for line in checks.lines().skip(1).take_while(|line| line.starts_with("- ")) {
         notes.extend(line.split('"').skip(1).step_by(2).map(|word| format!("{word} ")));
@@ -40,7 +47,7 @@ fn notes_for(text: &str, step: &str) -> String {
 }
 
 /// The next call of a reply, filled in from the reply alone.
-fn filled(reply: &ToolReply) -> Value {
+fn filled(reply: &ToolReply, number: usize) -> Value {
     let shown = &reply.structured["nextCall"]["arguments"];
     let mut arguments = with_own_words(shown);
     // The longer way: what asks for an approval is wanted.
@@ -50,9 +57,25 @@ fn filled(reply: &ToolReply) -> Value {
         }
     }
     if let Some(notes) = arguments.pointer_mut("/output/notesMarkdown") {
-        *notes = Value::from(notes_for(&reply.text, reply.structured["run"]["stepId"].as_str().unwrap()));
+        *notes = Value::from(notes_for(&reply.text, number));
     }
     arguments
+}
+
+/// When the chat is lost, with the server that served it.
+#[derive(Clone, Copy)]
+enum Lost {
+    BeforeCall(usize),
+    BeforeEveryCall,
+}
+
+impl Lost {
+    fn now(self, call: usize) -> bool {
+        match self {
+            Self::BeforeCall(number) => call == number,
+            Self::BeforeEveryCall => true,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -61,6 +84,9 @@ struct Played {
     steps: usize,
     approvals: usize,
     forgotten: usize,
+    /// Calls of `read_run`, and questions answered from what they returned.
+    read: usize,
+    answered: usize,
     /// Bytes of step replies, and of them what is neither the author's text nor the call to make.
     bytes: usize,
     boilerplate: usize,
@@ -68,37 +94,57 @@ struct Played {
 }
 
 impl Played {
-    /// Works through one run; before call number `cut` the chat is lost.
-    fn run(&mut self, home: &Home, workflow: &str, mode: &str, cut: usize) {
+    /// Works through one run and loses the chat on the way.
+    fn run(&mut self, home: &Home, workflow: &str, mode: &str, lost: Lost) {
         let goal = format!("try {workflow} in the mode {mode}");
         let mut agent = Agent::of(home);
         let mut at =
             agent.done("start_workflow", json!({ "workflowId": workflow, "goal": goal, "mode": mode }));
-        for call in 0..CALLS_MAX {
-            if at.structured["isComplete"] == true {
-                break;
-            }
-            assert!(call + 1 < CALLS_MAX, "{workflow} in {mode} does not end: {}", at.text);
-            if call == cut {
-                self.seen = self.seen.and(agent.kill());
-                agent = Agent::of(home);
-                at = recovered(&mut agent, &goal);
-                self.forgotten += 1;
+        let mut call = 0;
+        while at.structured["isComplete"] != true {
+            assert!(call < CALLS_MAX, "{workflow} in {mode} does not end: {}", at.text);
+            if lost.now(call) {
+                (agent, at) = self.recovered(home, agent, &goal);
+                self.remember(&mut agent, &at, &goal, call);
             }
             self.weigh(&at);
-            let next = agent.done("continue_workflow", filled(&at));
-            at = match next.structured["kind"].as_str() {
-                Some("blocked") => self.decided(home, &mut agent, &next, mode),
-                _ => next,
+            let next = agent.done("continue_workflow", filled(&at, call));
+            let blocked = next.structured["kind"] == "blocked";
+            at = if blocked {
+                if lost.now(call) {
+                    (agent, _) = self.recovered(home, agent, &goal);
+                }
+                self.decided(home, &mut agent, &next, mode, call)
+            } else {
+                next
             };
-            self.steps += 1;
+            call += 1;
         }
-        self.check_memory(&mut agent, &at, &goal);
+        self.steps += call;
+        self.remember(&mut agent, &at, &goal, call);
         self.seen = self.seen.and(agent.close());
     }
 
+    /// The server is killed; a new chat that knows a few words finds its way back with one call that searches and
+    /// the call that it offers.
+    fn recovered(&mut self, home: &Home, agent: Agent, goal: &str) -> (Agent, ToolReply) {
+        self.seen = self.seen.and(agent.kill());
+        self.forgotten += 1;
+        let mut agent = Agent::of(home);
+        let found = agent.done("resume_session", json!({ "query": goal }));
+        let at = agent.follow(&found);
+        (agent, at)
+    }
+
     /// The one refusal that a reply cannot prevent: a person decides on what was submitted.
-    fn decided(&mut self, home: &Home, agent: &mut Agent, blocked: &ToolReply, mode: &str) -> ToolReply {
+    fn decided(
+        &mut self,
+        home: &Home,
+        agent: &mut Agent,
+        blocked: &ToolReply,
+        mode: &str,
+        number: usize,
+    ) -> ToolReply {
         let codes: Vec<&Value> = blocked.structured["blockers"]
             .as_array()
             .unwrap()
@@ -112,7 +158,9 @@ impl Played {
         let ran = home.typed(&["approve", &label], &label);
         assert_eq!(ran.code, 0, "{ran:?}");
         self.approvals += 1;
-        agent.done("continue_workflow", filled(blocked))
+        // Whether or not the chat was lost since: the record has what was submitted and how to go on.
+        let waiting = agent.done("continue_workflow", json!({ "stateToken": blocked.string("stateToken") }));
+        agent.done("continue_workflow", filled(&waiting, number))
     }
 
     fn weigh(&mut self, reply: &ToolReply) {
@@ -124,24 +172,38 @@ impl Played {
         self.distinct.insert(reply.structured["run"]["stepId"].as_str().unwrap_or_default().to_owned());
     }
 
-    /// After everything is forgotten, the record alone answers what the work was about.
-    fn check_memory(&self, agent: &mut Agent, last: &ToolReply, goal: &str) {
-        let run = label(last);
-        let overview = agent.done("read_run", json!({ "run": run }));
-        assert!(overview.text.contains(goal), "{}", overview.text);
-        let first = agent.done("read_run", json!({ "run": run, "step": "1" }));
-        assert!(
-            first.text.contains("read three files") || first.text.contains("Words of my own"),
-            "{}",
-            first.text
-        );
+    /// After everything is forgotten, the record alone answers: goal, criteria, plan, files touched.
+    fn remember(&mut self, agent: &mut Agent, at: &ToolReply, goal: &str, completed: usize) {
+        let run = label(at);
+        let overview = self.read(agent, json!({ "run": run }));
+        assert!(overview.contains(goal), "the goal is missing in: {overview}");
+        self.answered += 1;
+        let Some(latest) = completed.checked_sub(1) else { return };
+        let [first_criterion, ..] = facts(0);
+        let [_, latest_plan, _] = facts(latest);
+        let first = self.read(agent, json!({ "run": run, "step": "1" }));
+        assert!(first.contains(&first_criterion), "{first_criterion} is missing in: {first}");
+        let plans = self.read(agent, json!({ "run": run, "query": "plan" }));
+        assert!(plans.contains(&latest_plan), "{latest_plan} is missing in: {plans}");
+        let all = self.read(agent, json!({ "run": run, "step": "all" }));
+        for [_, _, file] in (0..completed).map(facts) {
+            assert!(all.contains(&file), "{file} is missing in: {all}");
+        }
+        self.answered += 3;
     }
-}
 
-/// A new chat that knows a few words finds its way back with one call that searches and the call that it offers.
-fn recovered(agent: &mut Agent, goal: &str) -> ToolReply {
-    let found = agent.done("resume_session", json!({ "query": goal }));
-    agent.follow(&found)
+    /// All pages of an answer.
+    fn read(&mut self, agent: &mut Agent, arguments: Value) -> String {
+        let mut page = agent.done("read_run", arguments);
+        let mut text = page.text.clone();
+        self.read += 1;
+        while page.structured["page"] != page.structured["pages"] {
+            page = agent.follow(&page);
+            text.push_str(&page.text);
+            self.read += 1;
+        }
+        text
+    }
 }
 
 #[test]
@@ -154,10 +216,11 @@ fn figure_agent_10_works_through_every_bundled_workflow_from_the_replies_alone()
     for workflow in &workflows {
         for mode in MODES {
             scattered = scattered.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            played.run(&home, workflow, mode, 1 + (scattered >> 60) as usize % 6);
+            let call = 1 + (scattered >> 60) as usize % 6;
+            played.run(&home, workflow, mode, Lost::BeforeCall(call));
         }
     }
-    let Played { seen, steps, approvals, forgotten, bytes, boilerplate, distinct } = played;
+    let Played { seen, steps, approvals, forgotten, bytes, boilerplate, distinct, .. } = played;
     let share = 100 * boilerplate / bytes;
     let found = format!(
         "{} workflows in {} modes, {steps} steps ({} different), {approvals} approvals, memory cut {forgotten} times, 0 \
@@ -169,4 +232,24 @@ fn figure_agent_10_works_through_every_bundled_workflow_from_the_replies_alone()
         bytes / steps,
     );
     println!("{}", seen.figure(10, &found));
+}
+
+#[test]
+fn figure_agent_12_forgets_at_every_step_of_every_bundled_workflow() {
+    let home = home_with(&[]);
+    let mut played = Played::default();
+    for workflow in &bundled() {
+        for mode in MODES {
+            played.run(&home, workflow, mode, Lost::BeforeEveryCall);
+        }
+    }
+    let Played { seen, steps, approvals, forgotten, read, answered, distinct, .. } = played;
+    let found = format!(
+        "{steps} steps ({} different) in {} modes, {approvals} approvals, memory cut {forgotten} times; \
+         {answered} questions about goal, criteria, plan and files touched answered from {read} calls of `read_run`, 0 \
+         wrong; 0 refusals that a reply could have prevented",
+        distinct.len(),
+        MODES.len(),
+    );
+    println!("{}", seen.figure(12, &found));
 }

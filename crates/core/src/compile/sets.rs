@@ -35,11 +35,24 @@ pub(super) fn compile(step: &StandardStep, report: &mut Report) -> BTreeMap<Cont
 }
 
 fn accepts(source: &ContextDutySource, at: &DocPath, report: &mut Report) -> Option<AcceptedValues> {
+    let is_list = source.value_type == Some(ContextType::List);
+    if source.members.is_some() && !is_list {
+        report.push(
+            DraftDiagnostic::on(Code::ContextKey, at)
+                .message("only a key of the type `list` has `members`")
+                .why("they say what each item of the list has")
+                .fix("write {\"type\": \"list\", \"members\": [\"name\", \"goal\"]} or remove `members`"),
+        );
+        return None;
+    }
     match (&source.values, source.value_type) {
         (Some(values), None) => Some(AcceptedValues::OneOf { values: values.clone() }),
         (None, Some(ContextType::Boolean)) => Some(AcceptedValues::Boolean),
         (None, Some(ContextType::Number)) => Some(AcceptedValues::Number),
         (None, Some(ContextType::String)) => Some(AcceptedValues::Text),
+        (None, Some(ContextType::List)) => {
+            Some(AcceptedValues::List { members: source.members.clone().unwrap_or_default() })
+        }
         (Some(_), Some(_)) | (None, None) => {
             report.push(
                 DraftDiagnostic::on(Code::ContextKey, at)

@@ -95,13 +95,14 @@ pub(super) fn above_recommendation(workflow: &CompiledWorkflow, effective: Prefe
         return None;
     }
     let advised = [
-        recommended.autonomy.map(|value| format!("autonomy {}", value.as_str())),
-        recommended.risk_policy.map(|value| format!("riskPolicy {}", value.as_str())),
+        recommended.autonomy.map(|value| format!("`{}`", value.as_str())),
+        recommended.risk_policy.map(|value| format!("the risk policy `{}`", value.as_str())),
     ];
     let advised: Vec<String> = advised.into_iter().flatten().collect();
     Some(format!(
-        "The chosen mode exceeds what this workflow recommends; the highest it considers safe is {}.",
-        advised.join(", ")
+        "The mode of this run goes further than the workflow recommends: at most {}. It was chosen and holds; there is \
+         nothing to do.",
+        advised.join(" and ")
     ))
 }
 

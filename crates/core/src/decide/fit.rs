@@ -61,6 +61,7 @@ fn meant(text: &str, accepts: &AcceptedValues) -> Option<Value> {
             let number = text.parse::<Number>().ok().map(Value::Number)?;
             value_to_canonical(&number).is_ok().then_some(number)
         }
+        AcceptedValues::List { .. } => serde_json::from_str(text).ok().filter(Value::is_array),
         AcceptedValues::Boolean | AcceptedValues::Text => None,
     }
 }
@@ -87,6 +88,8 @@ mod tests {
             ("smal", sizes, None),
             ("a", both, None),
             ("true", AcceptedValues::Text, None),
+            ("[1]", AcceptedValues::List { members: Vec::new() }, Some(json!([1]))),
+            ("1", AcceptedValues::List { members: Vec::new() }, None),
         ];
         for (text, accepts, expected) in cases {
             assert_eq!(meant(text, &accepts), expected, "{text} for {accepts:?}");

@@ -3,7 +3,7 @@
 //! Instruction first, the exact call last: some clients cut the middle. Everything but the authored
 //! prompt stays within the budgets below, which together are less than 9 KB (G73).
 
-use workrail_model::blocker::{Blocker, BlockerCode};
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::placeholder::{GAP_ID, GAP_SUMMARY};
 use workrail_model::preferences::{Autonomy, NextIntent, RunStatus};
 use workrail_model::reply::{
@@ -138,9 +138,7 @@ fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
         }
         // What it means was said at the start and is said again on a resume.
         ReplyMoment::Advanced | ReplyMoment::Blocked { .. } | ReplyMoment::Checkpointed => {
-            if autonomy != Autonomy::Guided {
-                heading.push_str(&format!("\nMode: {}.", autonomy.as_str()));
-            }
+            heading.push_str(&format!("\nMode: {}.", autonomy.as_str()));
         }
     }
     heading
@@ -153,7 +151,7 @@ fn place(run: &RunInfo) -> String {
 
 fn mode(autonomy: Autonomy) -> &'static str {
     match autonomy {
-        Autonomy::Guided => "guided: stop and ask the user where a step says so",
+        Autonomy::Guided => "guided: where a step says so, ask the user in the chat and wait for the answer",
         Autonomy::FullAutoStopOnUserDeps => {
             "full_auto_stop_on_user_deps: go on by yourself, stop only for what the user alone can give"
         }
@@ -216,8 +214,12 @@ fn disclosed(facts: &[String]) -> Option<String> {
 
 fn blocked(opening: &str, label: &str, blockers: &[Blocker]) -> String {
     let mut text = opening.to_owned();
-    // Only a person can, and the person needs the words.
-    if blockers.iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency) {
+    // Only a person can, and the person needs the words. A question is about a value, which the agent may bring.
+    let is_approval = |blocker: &Blocker| {
+        blocker.code == BlockerCode::UserOnlyDependency
+            && !matches!(blocker.pointer, BlockerPointer::ContextKey { .. })
+    };
+    if blockers.iter().any(is_approval) {
         text.push_str(&format!(
             " (What waits for approval, the user approves with `workrail approve {label}`.)"
         ));
@@ -433,14 +435,14 @@ fn closing(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     let waits = body.next_intent == NextIntent::AwaitUserConfirmation;
     if !body.blockers.is_empty() {
         return match waits {
-            true => "What you sent is kept. When the user has decided, call",
-            false => "What you sent and is not named above is kept. Send only what is missing: call",
+            true => "What you submitted is kept. When the user has decided, call",
+            false => "Everything else that you submitted is kept. Send only what is missing: call",
         }
         .to_owned();
     }
     let first = match body.run.about_left {
         Some(0) => "This is the last step.",
-        Some(_) | None => "Do only this step; WorkRail returns the next one.",
+        Some(_) | None => "Do only this step.",
     };
     let asked =
         input.state.pending_step().map(|step| asked_confirmation(input.workflow, step, input.context));

@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value, json};
 use workrail_core::report::{ContextValues, GapStanding};
-use workrail_engine::request::{ContinueWorkflow, Output, StartWorkflow};
+use workrail_engine::request::{ContinueWorkflow, Output, ReadRun, StartWorkflow};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::Context;
+use workrail_model::limits::NOTES_BYTES_MAX;
 use workrail_model::preferences::Mode;
 
 use crate::scene::{Scene, authored};
@@ -607,6 +608,22 @@ fn notes_of_a_retry_are_added_to_good_ones_and_replace_refused_ones() {
     let text = shown["text"].as_str().unwrap();
     assert!(text.contains("> Files: a.rs, by reading.\n> \n> Risk corrected."), "{text}");
     assert!(!text.contains("Nothing named."), "{text}");
+}
+
+#[test]
+fn notes_that_would_be_too_long_together_are_refused_and_nothing_is_lost() {
+    let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::Guided);
+    let kept = format!("Files: a.rs. {}", "a".repeat(NOTES_BYTES_MAX / 2));
+    run.send(json!({ "notes": kept, "size": "small" }));
+    let more = json!({ "notes": "b".repeat(NOTES_BYTES_MAX / 2), "artifacts": [files("L")] });
+    let refused = run.try_send(&run.at, more).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::ValidationError, "{refused:?}");
+    assert!(refused.message.contains("262144"), "{}", refused.message);
+    let next = run.send(json!({ "notes": "And b.rs.", "artifacts": [files("L")] }));
+    assert_eq!(next["run"]["stepId"], "end");
+    let first = ReadRun { run: run.label(), step: Some("1".to_owned()), ..ReadRun::default() };
+    let notes = run.scene.engine.read_run(&first);
+    assert!(notes.unwrap().into_structured()["text"].as_str().unwrap().contains("Files: a.rs. aaa"));
 }
 
 #[test]

@@ -262,10 +262,17 @@ pub struct ContextDuty {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum AcceptedValues {
-    OneOf { values: Vec<String> },
+    OneOf {
+        values: Vec<String>,
+    },
     Boolean,
     Number,
     Text,
+    /// A list; where members are named, of objects that have them.
+    List {
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        members: Vec<String>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

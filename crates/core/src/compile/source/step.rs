@@ -148,6 +148,8 @@ authored! {
         values "values": Distinct<Text<1, 64>, 1, 20>, optional;
         /// Any value of this type.
         value_type "type": Word<ContextType>, optional;
+        /// Of a list: what each of its items has.
+        members "members": Distinct<Text<1, 64>, 1, 20>, optional;
         /// What the value means, shown to the agent.
         description "description": Text<1, 512>, optional;
     }

@@ -32,5 +32,5 @@ words! {
     Need { Required, Preferred, Disabled }
     SlotKind { Routine, Workflow }
     /// The types of a context key that a step sets.
-    ContextType { Boolean, Number, String }
+    ContextType { Boolean, Number, String, List }
 }
