@@ -3,11 +3,17 @@
 use workrail_core::overview::{Finished, SessionRows, SessionsList, arrange, damaged};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
 use workrail_ports::session_store::StampDepth;
 
 use super::Heard;
+use crate::cards::SessionSummaries;
 use crate::gate::Reading;
 use crate::{Engine, Store};
+
+/// Of the sessions that come first, every segment is looked at; of the others the manifest alone. More than this nobody
+/// reads, and looking at all segments would cost more than the rest of the list.
+const LOOKED_AT_CLOSELY: usize = 500;
 
 impl<S: Store> Engine<S> {
     /// One row per run, and every damaged session with its health.
@@ -22,7 +28,17 @@ impl Reading<'_> {
         finished: Finished,
         heard: Heard<'_>,
     ) -> Result<SessionsList, Box<ErrorEnvelope>> {
-        let known = self.cards_at(StampDepth::Segments, heard)?;
+        let mut known = self.cards_at(StampDepth::Manifest, heard)?;
+        let list = self.arranged(&known, finished);
+        let first: Vec<SessionId> =
+            list.runs.iter().take(LOOKED_AT_CLOSELY).map(|row| row.session_id).collect();
+        match self.drop_damaged(&mut known, &first) {
+            true => Ok(self.arranged(&known, finished)),
+            false => Ok(list),
+        }
+    }
+
+    fn arranged(&self, known: &SessionSummaries, finished: Finished) -> SessionsList {
         let healthy = known.rows().map(|rows| SessionRows::Healthy(rows.to_vec()));
         let unhealthy = known.unhealthy.iter().map(|(session, health)| {
             // Only what comes before the damage may be named.
@@ -35,6 +51,6 @@ impl Reading<'_> {
             let facts = read.as_ref().map(|read| &read.state);
             SessionRows::Damaged(damaged(*session, health.clone(), facts))
         });
-        Ok(arrange(healthy.chain(unhealthy), finished))
+        arrange(healthy.chain(unhealthy), finished)
     }
 }
