@@ -87,21 +87,28 @@ pub(crate) const TRIES_BEFORE_GAP: usize = 2;
 /// person under never-stop; the agent's own slips are given back to it a little longer (decision 46).
 pub(crate) fn on_advance(reason: Reason, autonomy: Autonomy, refused: usize) -> Outcome {
     match disposition(reason, autonomy).outcome() {
-        Outcome::RecordGap(Severity::Critical) if can_be_supplied(reason) && refused < TRIES_BEFORE_GAP => {
-            Outcome::Block
-        }
+        Outcome::RecordGap(Severity::Critical) if refused < tries(reason) => Outcome::Block,
         outcome @ (Outcome::Block | Outcome::RecordGap(_) | Outcome::FailFast) => outcome,
     }
 }
 
-/// Whether the agent can supply by itself what is missing.
-fn can_be_supplied(reason: Reason) -> bool {
+/// How often the agent is asked for what it can supply by itself.
+fn tries(reason: Reason) -> usize {
     match reason {
-        Reason::ContractViolation(_) | Reason::Unexpected(Unexpected::LoopLimitReached) => true,
+        // A judgement that stays the same after a second look is no slip: asking on would ask for a kinder one.
+        Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired) => 1,
+        Reason::ContractViolation(
+            ContractViolation::MissingRequiredOutput
+            | ContractViolation::InvalidRequiredOutput
+            | ContractViolation::MissingRequiredNotes
+            | ContractViolation::MissingContextKey
+            | ContractViolation::ContextBudgetExceeded,
+        )
+        | Reason::Unexpected(Unexpected::LoopLimitReached) => TRIES_BEFORE_GAP,
         Reason::UserOnlyDependency(_)
         | Reason::CapabilityMissing(_)
         | Reason::Unexpected(Unexpected::InvariantViolation | Unexpected::StorageCorruptionDetected)
-        | Reason::Advisory(_) => false,
+        | Reason::Advisory(_) => 0,
     }
 }
 
@@ -317,12 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn never_stop_asks_the_agent_twice_and_nobody_else() {
+    fn never_stop_asks_the_agent_twice_for_what_is_missing_and_once_for_a_second_look() {
         for reason in REASONS {
             let at = |refused| on_advance(reason, Autonomy::FullAutoNeverStop, refused);
             assert_ne!(at(TRIES_BEFORE_GAP), Outcome::Block, "{reason:?}");
             let asks = at(0) == Outcome::Block;
-            assert_eq!(asks, at(TRIES_BEFORE_GAP - 1) == Outcome::Block, "{reason:?}");
+            let is_judgement =
+                reason == Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired);
+            assert_eq!(asks && !is_judgement, at(1) == Outcome::Block, "{reason:?}");
             let agents = matches!(
                 reason,
                 Reason::ContractViolation(_) | Reason::Unexpected(Unexpected::LoopLimitReached)

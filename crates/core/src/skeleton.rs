@@ -44,6 +44,19 @@ pub(crate) fn artifact(step: &CompiledStep, contract: &CompiledContract) -> Valu
     value
 }
 
+/// The same with the optional fields that were sent, so that a correction shows their shapes too.
+pub(crate) fn artifact_like(step: &CompiledStep, contract: &CompiledContract, sent: Option<&Value>) -> Value {
+    let mut value = artifact(step, contract);
+    let fields = contract.schema["properties"].as_object().into_iter().flatten();
+    let sent = |name: &str| sent.is_some_and(|sent| sent.get(name).is_some());
+    if let Some(members) = value.as_object_mut() {
+        for (name, field) in fields.filter(|(name, _)| sent(name)) {
+            members.entry(name.clone()).or_insert_with(|| at_depth(field, DEPTH_MAX - 1));
+        }
+    }
+    value
+}
+
 /// Optional texts that the step's own words ask for.
 fn named_fields<'a>(
     step: &CompiledStep,

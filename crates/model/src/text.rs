@@ -28,6 +28,17 @@ pub fn truncate_with_marker(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}{marker}", &text[..keep]))
 }
 
+/// Cuts `text` to at most `max` bytes where it is longer, out of its middle: reports often end with what is open.
+pub fn truncate_in_the_middle(text: &str, max: usize) -> Cow<'_, str> {
+    let room = max.saturating_sub(TRUNCATION_MARKER.len() + 2);
+    if text.len() <= max || room == 0 {
+        return truncate_with_marker(text, max);
+    }
+    let head = text.floor_char_boundary(room * 2 / 3);
+    let tail = text.ceil_char_boundary(text.len() - (room - head));
+    Cow::Owned(format!("{}{TRUNCATION_MARKER}\n\n{}", &text[..head], &text[tail..]))
+}
+
 /// Whether a character steers a terminal, reorders a line or hides in it: controls, marks, overrides and isolates of
 /// direction, separators that are no newline, and what takes no space. Joiners stay: scripts and emoji need them.
 pub fn is_harmful(c: char) -> bool {

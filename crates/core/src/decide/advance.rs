@@ -245,7 +245,13 @@ impl<'a> Case<'a> {
         let selection = match selection {
             Ok(selection) => Some(selection),
             Err(error) => {
-                findings.push(error.finding(&pending.step_id).ok_or(error)?);
+                let finding = error.finding(&pending.step_id).ok_or(error)?;
+                // A list that the step declares and a loop reads is missing once.
+                let is_same =
+                    |own: &Finding| own.1.code == finding.1.code && own.1.pointer == finding.1.pointer;
+                if !findings.iter().any(is_same) {
+                    findings.push(finding);
+                }
                 None
             }
         };

@@ -13,7 +13,7 @@ use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::name::StepId;
 use workrail_model::reply::{Branch, Recap, RecapEntry, RunIsAt, state_mark_of, without_marks};
 use workrail_model::snapshot::{EngineState, PendingStep};
-use workrail_model::text::truncate_with_marker;
+use workrail_model::text::{truncate_in_the_middle, truncate_with_marker};
 
 use super::look_call;
 use crate::label::RunLabel;
@@ -217,7 +217,7 @@ impl Recovering<'_> {
             seen += 1;
             for entry in step.outputs.iter().rev() {
                 let Some(words) = notes(&entry.output.payload) else { continue };
-                let shown = truncate_with_marker(words, ENTRY_BYTES_MAX);
+                let shown = truncate_in_the_middle(words, ENTRY_BYTES_MAX);
                 // Every line is quoted, and the marks count.
                 let quoted = shown.len() + shown.lines().count() * QUOTE_BYTES;
                 let room = budget.saturating_sub(bytes + ENTRY_OVERHEAD_BYTES);
@@ -227,7 +227,7 @@ impl Recovering<'_> {
                         entries.push(self.entry(
                             step.node,
                             entry.node,
-                            &truncate_with_marker(words, room / 2),
+                            &truncate_in_the_middle(words, room / 2),
                         ));
                     }
                     omitted = step.node.step_number.saturating_sub(floor);
@@ -270,9 +270,9 @@ impl Recovering<'_> {
 
 /// As much of a note as its quotation has room for.
 fn kept(words: &str) -> Cow<'_, str> {
-    let shown = truncate_with_marker(words, KEPT_ENTRY_BYTES_MAX);
+    let shown = truncate_in_the_middle(words, KEPT_ENTRY_BYTES_MAX);
     let quotes = shown.lines().count() * QUOTE_BYTES;
-    truncate_with_marker(words, KEPT_ENTRY_BYTES_MAX.saturating_sub(quotes))
+    truncate_in_the_middle(words, KEPT_ENTRY_BYTES_MAX.saturating_sub(quotes))
 }
 
 /// Whether a step's id says that it plans.

@@ -441,7 +441,8 @@ fn closing(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
         .to_owned();
     }
     let first = match body.run.about_left {
-        Some(0) => "This is the last step.",
+        // In a loop another pass may follow.
+        Some(0) if body.run.loops.is_empty() => "This is the last step.",
         Some(_) | None => "Do only this step.",
     };
     let asked =

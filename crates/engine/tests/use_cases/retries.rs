@@ -783,3 +783,48 @@ fn a_missing_capability_is_disclosed_although_its_report_was_kept_from_a_refused
     run.send(json!({ "size": "small" }));
     assert!(run.gaps().iter().any(|gap| gap == "capability_degraded"), "{:?}", run.gaps());
 }
+
+#[test]
+fn a_correction_shows_the_shape_of_an_optional_field_that_was_sent() {
+    let owes = json!({ "outputContract": { "contractRef": "wr.contracts.coding_handoff" } });
+    let mut run = Played::start(json!([step("hand", owes)]), Mode::Guided);
+    let shape = r#"[{"actual":"<your text>","assumed":"<your text>"}]"#;
+    assert!(
+        run.text().contains(&format!("`correctedAssumptions` as `{shape}`, at most 6")),
+        "{}",
+        run.text()
+    );
+    let sent = json!({ "kind": "wr.coding_handoff", "version": 1, "keyDecisions": ["one"], "knownLimitations": [],
+        "testsAdded": [], "filesChanged": [], "correctedAssumptions": ["a text"] });
+    let refused = run.send(json!({ "notes": "Handed over, all of it.", "artifacts": [sent] }));
+    assert_eq!(refused["kind"], "blocked");
+    let fix = refused["blockers"][0]["suggestedFix"].as_str().unwrap();
+    assert!(fix.contains(&format!(r#""correctedAssumptions":{shape}"#)), "{fix}");
+}
+
+#[test]
+fn never_stop_asks_once_for_a_second_look_and_then_records_the_judgement() {
+    let scene = Scene::new();
+    let members = json!({
+        "assessments": [{ "id": "ready", "purpose": "Ready?", "dimensions": [
+            { "id": "state", "purpose": "How far?", "levels": ["unready", "ready"] }] }],
+        "steps": [step("judge", json!({
+            "assessmentRefs": ["ready"],
+            "assessmentConsequences": [{ "when": { "anyEqualsLevel": "unready" },
+                "effect": { "kind": "require_followup", "guidance": "Close the worst gap." } }],
+        })), step("end", json!({}))],
+    });
+    scene.shelf.put(Precedence::Project, "run.json", &authored("team.run", &members));
+    let request = StartWorkflow {
+        workflow_id: "team.run".to_owned(),
+        mode: Some(Mode::FullAutoNeverStop),
+        ..StartWorkflow::default()
+    };
+    let at = scene.engine.start_workflow(request).unwrap().into_structured();
+    let mut run = Played { scene, at };
+    let unready = json!({ "kind": "wr.assessment", "dimensions": { "state": "unready" } });
+    let first = run.send(json!({ "notes": "Judged it, not ready.", "artifacts": [unready] }));
+    assert_eq!(first["kind"], "blocked");
+    let second = run.send(json!({ "artifacts": [unready] }));
+    assert_eq!((&second["kind"], &second["run"]["stepId"]), (&json!("ok"), &json!("end")), "{}", run.text());
+}

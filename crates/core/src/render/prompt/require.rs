@@ -189,7 +189,7 @@ fn contract(
         vec![format!("{must} an artifact of kind `{}`: {}", contract.artifact_kind, contract.purpose)];
     let may = optional_fields(&contract.schema);
     if !may.is_empty() {
-        lines.push(format!("Optional fields: {}", may.join(", ")));
+        lines.push(format!("Optional fields: {}", may.join("; ")));
     }
     if contract.artifact_kind == "wr.loop_control"
         && let Some(frame) = pending.loop_path.last()
@@ -210,7 +210,7 @@ fn contract(
     plain(heading, &lines, out)
 }
 
-/// Also those inside required lists and objects, as `checks[].command`.
+/// Also those inside required lists and objects, as `checks[].command`; each with its shape, unless it is any text.
 fn optional_fields(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect_optional(schema, "", &mut found);
@@ -222,12 +222,21 @@ fn collect_optional(schema: &Value, inside: &str, found: &mut Vec<String>) {
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|own| own == name));
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         if !is_required(name) {
-            found.push(format!("`{inside}{name}`"));
+            found.push(format!("`{inside}{name}`{}", optional_shape(field)));
         } else if field["type"] == "array" {
             collect_optional(&field["items"], &format!("{inside}{name}[]."), found);
         } else {
             collect_optional(field, &format!("{inside}{name}."), found);
         }
+    }
+}
+
+fn optional_shape(field: &Value) -> String {
+    let is_any_text = field["type"] == "string" && field.get("enum").is_none();
+    let shape = if is_any_text { String::new() } else { format!(" as `{}`", skeleton::of_schema(field)) };
+    match field["maxItems"].as_u64() {
+        Some(most) => format!("{shape}, at most {most}"),
+        None => shape,
     }
 }
 
