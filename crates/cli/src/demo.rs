@@ -122,11 +122,24 @@ async fn show() -> Result<(), Failure> {
     complete(&session, found).await?;
     session.close().await?;
 
-    chapter("Files on disk");
-    for line in tree(folder.path())? {
-        output::toned(Tone::Quiet, &format!("    {line}"));
-    }
+    what_next();
     Ok(())
+}
+
+/// What somebody who has seen it does now.
+fn what_next() {
+    chapter("What to do next");
+    let next = [
+        ("Set up your client:", "workrail setup install --list"),
+        ("See the workflows:", "workrail workflow list"),
+        ("Tell your agent:", "Use WorkRail. Start the workflow wr.coding_task; the goal is ..."),
+        ("See what needs you:", "workrail"),
+        ("See it in a browser:", "workrail console"),
+    ];
+    for (what, how) in next {
+        output::line(&format!("    {what:22} {how}"));
+    }
+    output::toned(Tone::Quiet, "    Everything above happened in a temporary directory, which is gone now.");
 }
 
 async fn begin(session: &Session) -> Result<Value, Failure> {
@@ -227,24 +240,4 @@ async fn complete(session: &Session, mut reply: Value) -> Result<(), Failure> {
 
 fn good(said: &str) {
     output::toned(Tone::Good, &format!("    {said}"));
-}
-
-/// Every file beneath the data directory with its size, sorted.
-fn tree(root: &std::path::Path) -> Result<Vec<String>, Failure> {
-    let mut lines = Vec::new();
-    let mut folders = vec![root.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                folders.push(entry.path());
-            } else {
-                let bytes = entry.metadata()?.len();
-                let path = entry.path();
-                lines.push(format!("{:<90} {bytes:>7} bytes", path.strip_prefix(root)?.display()));
-            }
-        }
-    }
-    lines.sort();
-    Ok(lines)
 }

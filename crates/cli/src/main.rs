@@ -5,7 +5,10 @@ mod confirm;
 mod console;
 mod demo;
 mod doctor;
+mod explain;
 mod flags;
+mod layout;
+mod name;
 mod outcome;
 mod output;
 mod presence;
@@ -24,20 +27,27 @@ use std::process::ExitCode;
 
 use camino::Utf8PathBuf;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use workrail_model::error::ErrorCode;
 use workrail_model::loopback::LoopbackAddress;
 
 use crate::outcome::{Failure, Format};
 
 /// Keeps AI coding agents on the rails: one step at a time, everything durable.
+///
+/// Without a command it prints what `workrail status` prints.
 #[derive(Debug, Parser)]
 #[command(version = version::LONG, about)]
 struct Arguments {
     /// Use this settings file instead of the default one.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<Utf8PathBuf>,
+    /// When to use colours.
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = output::Colours::Auto, hide_possible_values = false)]
+    color: output::Colours,
+    /// Print long output at once instead of through a pager.
+    #[arg(long, global = true)]
+    no_pager: bool,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -62,14 +72,20 @@ enum Command {
     #[command(subcommand)]
     Config(config::ConfigCommand),
     /// Explain an error code: what it means, why it matters, what to do
-    #[command(after_help = "Example: workrail explain TOKEN_BAD_SIGNATURE")]
-    Explain {
-        /// The code, such as TOKEN_BAD_SIGNATURE.
-        code: String,
-    },
+    #[command(after_help = format!(
+        "Examples:\n  workrail explain TOKEN_BAD_SIGNATURE\n  workrail explain --list\n\n{}", outcome::EXIT_CODES
+    ))]
+    Explain(explain::ExplainArguments),
     /// Run a whole workflow through the real server in a temporary directory
     #[command(after_help = "Example: workrail demo")]
     Demo,
+    /// Print the names that fit the last word, for completion scripts
+    #[command(hide = true)]
+    Complete {
+        /// What was typed after the program's name.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Open the console: see every run in a browser, approve, reject and answer
     #[command(
         after_help = "The console listens on loopback only. The printed address holds a code that lets one browser in.\n\n\
@@ -108,9 +124,36 @@ fn main() -> ExitCode {
     };
     settings::named(arguments.config);
     wiring::log_to_stderr();
-    let ended = run(arguments.command);
+    output::set_colours(arguments.color);
+    let is_long = arguments.command.as_ref().is_some_and(Command::is_long);
+    let pager = (is_long && !arguments.no_pager).then(output::page).flatten();
+    let ended = arguments.command.map_or_else(runs::status, run);
     output::flush();
+    if let Some(pager) = pager {
+        // A pager that cannot be waited for has ended.
+        let _ = pager.finish();
+    }
     ended
+}
+
+impl Command {
+    /// Whether it may print more than a screen, and asks nothing.
+    fn is_long(&self) -> bool {
+        match self {
+            Self::Run(command) => command.is_long(),
+            Self::Workflow(command) => command.is_long(),
+            Self::Session(command) => command.is_long(),
+            Self::Explain(_) => true,
+            Self::Store(_)
+            | Self::Setup(_)
+            | Self::Doctor(_)
+            | Self::Config(_)
+            | Self::Complete { .. }
+            | Self::Demo
+            | Self::Console { .. }
+            | Self::Mcp { .. } => false,
+        }
+    }
 }
 
 fn run(command: Command) -> ExitCode {
@@ -122,7 +165,8 @@ fn run(command: Command) -> ExitCode {
         Command::Setup(command) => setup::run(command, tree::program::<Arguments>()),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Config(command) => config::run(command),
-        Command::Explain { code } => explain(&code),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Complete { words } => setup::complete::run(&words, &tree::program::<Arguments>()),
         Command::Demo => demo::run(),
         Command::Console { port, no_open } => console::run(port, console::Browser::unless(no_open)),
         Command::Mcp { http: None, .. } => serve::stdio(),
@@ -132,7 +176,9 @@ fn run(command: Command) -> ExitCode {
 
 /// Prints help and version as they are, and a usage error in the format that was asked for.
 fn not_parsed(error: clap::Error) -> ExitCode {
-    let error = tree::with_full_path(error, &Arguments::command());
+    let typed: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let error = tree::leading_on(error, &Arguments::command(), &typed);
     let mut options = std::env::args_os().skip(1).take_while(|argument| argument != "--");
     if !error.use_stderr() {
         output::rendered(error.render().ansi().to_string().trim_end());
@@ -143,21 +189,4 @@ fn not_parsed(error: clap::Error) -> ExitCode {
     }
     let message = error.render().to_string().trim_end().to_owned();
     outcome::finish(Err(Failure::Call(message)), Format::Json)
-}
-
-fn explain(code: &str) -> ExitCode {
-    let wanted = code.trim().to_ascii_uppercase();
-    match ErrorCode::ALL.iter().find(|known| known.as_str() == wanted) {
-        Some(code) => {
-            output::line(code.page().trim_end());
-            ExitCode::SUCCESS
-        }
-        None => {
-            output::error(&format!("Unknown error code `{wanted}`. The codes are:"));
-            for known in ErrorCode::ALL {
-                output::error(&format!("  {}", known.as_str()));
-            }
-            ExitCode::from(2)
-        }
-    }
 }

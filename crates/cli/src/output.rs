@@ -1,12 +1,16 @@
 //! The only place that prints: colour with meaning, readable without it, safe in any terminal.
 
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Color, Style};
+use camino::Utf8Path;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use workrail_host::pager::Pager;
+use workrail_host::terminal;
 use workrail_model::text::clean;
 
 /// What a stretch of text is for.
@@ -28,6 +32,124 @@ fn style(tone: Tone) -> Style {
         Tone::Bad => colour(AnsiColor::Red),
         Tone::Quiet => Style::new().dimmed(),
     }
+}
+
+/// A line and what it is for.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    tone: Option<Tone>,
+    text: String,
+}
+
+impl Line {
+    pub(crate) fn plain(text: &str) -> Self {
+        Self { tone: None, text: text.to_owned() }
+    }
+
+    pub(crate) fn toned(tone: Tone, text: &str) -> Self {
+        Self { tone: Some(tone), text: text.to_owned() }
+    }
+}
+
+pub(crate) fn print(own: &Line) {
+    match own.tone {
+        None => line(&own.text),
+        Some(tone) => toned(tone, &own.text),
+    }
+}
+
+/// When output has colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Colours {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    Always,
+    Never,
+}
+
+/// Chooses for everything that is printed from now on.
+pub(crate) fn set_colours(when: Colours) {
+    match when {
+        Colours::Auto => {}
+        Colours::Always => anstream::ColorChoice::Always.write_global(),
+        Colours::Never => anstream::ColorChoice::Never.write_global(),
+    }
+}
+
+/// How wide the terminal was before a pager took its place.
+static COLUMNS: OnceLock<Option<usize>> = OnceLock::new();
+
+/// How many columns there are; `None` in a file or a pipe.
+pub(crate) fn columns() -> Option<usize> {
+    *COLUMNS.get_or_init(terminal::columns)
+}
+
+/// Sends what is printed through the user's pager, where standard output is a terminal. Width and colours stay those of
+/// the terminal.
+pub(crate) fn page() -> Option<Pager> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    columns();
+    anstream::AutoStream::choice(&io::stdout()).write_global();
+    Pager::start()
+}
+
+/// A line that names a file. Terminals that can do so open it with a click.
+pub(crate) fn file(tone: Tone, before: &str, path: &Utf8Path, after: &str) {
+    let style = style(tone);
+    let address =
+        std::path::absolute(path).map(|whole| encoded(&whole.to_string_lossy())).unwrap_or_default();
+    let name = clean(path.as_str());
+    let link = format!("\u{1b}]8;;file://{address}\u{1b}\\{name}\u{1b}]8;;\u{1b}\\");
+    out(format_args!("{style}{}{link}{}{style:#}", clean(before), clean(after)));
+}
+
+/// A path as an address spells it.
+fn encoded(path: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._~-".contains(&byte);
+    path.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+/// Draws lines over what is on the screen, from its top, without a flicker: nothing is cleared that is drawn again. The
+/// cursor is moved on a screen without colours as well.
+pub(crate) fn redraw(lines: &[Line]) {
+    const TOP: &str = "\u{1b}[H";
+    const REST_OF_LINE: &str = "\u{1b}[K\n";
+    const REST_OF_SCREEN: &str = "\u{1b}[J";
+    let drawn = (|| {
+        io::stdout().write_all(TOP.as_bytes())?;
+        for own in lines {
+            let style = own.tone.map(style).unwrap_or_default();
+            write!(anstream::stdout(), "{style}{}{style:#}", clean(&own.text))?;
+            io::stdout().write_all(REST_OF_LINE.as_bytes())?;
+        }
+        io::stdout().write_all(REST_OF_SCREEN.as_bytes())?;
+        io::stdout().flush()
+    })();
+    if let Err(error) = drawn {
+        end(&error);
+    }
+}
+
+/// A line that a reader sees at once, also in a pipe.
+pub(crate) fn line_now(text: &str) {
+    line(text);
+    flush();
+}
+
+/// One JSON document on one line, seen at once.
+pub(crate) fn json_line(value: &serde_json::Value) {
+    out(format_args!("{value}"));
+    flush();
+}
+
+/// Rings the terminal's bell.
+pub(crate) fn ring() {
+    // Nobody may be there to hear it.
+    let _ = stderr().write_all(b"\x07");
 }
 
 /// Writes a line to standard output, or ends the process: without its output a command has not done its job.

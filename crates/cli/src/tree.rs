@@ -2,6 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
+use workrail_core::label::{RunLabel, spelled};
 
 struct Group {
     heading: &'static str,
@@ -12,7 +13,8 @@ const GROUPS: [Group; 3] = [
     Group {
         heading: "Runs",
         commands: &[
-            "show", "log", "tree", "search", "resume", "approve", "reject", "answer", "report", "console",
+            "status", "watch", "show", "log", "tree", "search", "resume", "approve", "reject", "answer",
+            "close", "report", "console",
         ],
     },
     Group { heading: "Manage", commands: &["workflow", "session", "store", "setup", "config", "doctor"] },
@@ -43,20 +45,93 @@ fn groups(program: &Command) -> String {
     text
 }
 
-/// Names the commands in other groups that a mistyped command may mean: `workrail store verify` is `workrail store verify`.
-pub(crate) fn with_full_path(mut error: clap::Error, program: &Command) -> clap::Error {
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return error;
-    }
-    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand).cloned() else {
-        return error;
+/// What people type when they mean another command.
+const GUESSES: [(&[&str], &str); 16] = [
+    (&["runs", "ls", "list", "ps", "sessions-list"], "session list"),
+    (&["continue", "pick-up"], "resume"),
+    (&["info", "view", "inspect", "details", "describe"], "show"),
+    (&["history", "logs", "events"], "log"),
+    (&["graph", "branches"], "tree"),
+    (&["find", "grep"], "search"),
+    (&["stop", "cancel", "abort", "abandon", "kill", "end", "finish"], "close"),
+    (&["accept", "confirm", "ok", "yes"], "approve"),
+    (&["deny", "decline", "no"], "reject"),
+    (&["rm", "remove", "del"], "session delete"),
+    (&["ui", "web", "dashboard", "browser", "gui"], "console"),
+    (&["serve", "server", "start", "run"], "mcp"),
+    (&["init", "add", "configure"], "setup install"),
+    (&["settings", "set", "get"], "config list"),
+    (&["check", "health", "diagnose"], "doctor"),
+    (&["tail", "follow", "monitor", "top"], "watch"),
+];
+
+/// Leads from a command that does not exist to the one that is meant: in another group, under another name, or the
+/// label of a run. `typed` is what was typed after the program's name.
+pub(crate) fn leading_on(mut error: clap::Error, program: &Command, typed: &[String]) -> clap::Error {
+    let commands = if error.kind() == ErrorKind::InvalidSubcommand {
+        wrong_command(&error, program, typed)
+    } else if error.kind() == ErrorKind::UnknownArgument {
+        status_of_one(typed)
+    } else {
+        Vec::new()
     };
-    let mut paths = Vec::new();
-    collect(program, &name, program.get_name(), &mut paths);
-    if !paths.is_empty() {
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(paths));
+    if !commands.is_empty() {
+        suggest(&mut error, &commands);
     }
     error
+}
+
+fn wrong_command(error: &clap::Error, program: &Command, typed: &[String]) -> Vec<String> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return Vec::new();
+    };
+    let meant = meant(program, name);
+    if meant.is_empty() && RunLabel::parse(&spelled(name)).is_ok() {
+        return vec![format!("workrail show {name}")];
+    }
+    let rest = arguments_after(typed, name);
+    meant.iter().map(|path| format!("{path}{rest}")).collect()
+}
+
+/// `workrail status amber-falcon`: the status is that of everything.
+fn status_of_one(typed: &[String]) -> Vec<String> {
+    let Some((first, rest)) = typed.split_first() else { return Vec::new() };
+    let about: Vec<&str> = rest.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    match ["status", "watch"].contains(&first.as_str()) && !about.is_empty() {
+        true => vec![format!("workrail show {}", about.join("-"))],
+        false => Vec::new(),
+    }
+}
+
+fn suggest(error: &mut clap::Error, commands: &[String]) {
+    error.remove(ContextKind::SuggestedSubcommand);
+    error.remove(ContextKind::SuggestedArg);
+    let tip = match commands {
+        [one] => format!("run `{one}`"),
+        several => format!("run one of: `{}`", several.join("`, `")),
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+}
+
+/// What was typed after a word, as it can be pasted behind another command.
+fn arguments_after(typed: &[String], word: &str) -> String {
+    let after = typed.iter().skip_while(|own| *own != word).skip(1);
+    let quoted = |own: &String| match own.contains(|c: char| c.is_whitespace() || "\"'$`\\".contains(c)) {
+        true => format!(" '{}'", own.replace('\'', r"'\''")),
+        false => format!(" {own}"),
+    };
+    after.map(quoted).collect()
+}
+
+/// The commands that a wrong word may mean: one of the same name in another group, else the usual guess.
+fn meant(program: &Command, name: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    collect(program, name, program.get_name(), &mut paths);
+    if paths.is_empty() {
+        let guess = GUESSES.iter().find(|(words, _)| words.contains(&name));
+        paths.extend(guess.map(|(_, command)| format!("{} {command}", program.get_name())));
+    }
+    paths
 }
 
 fn collect(command: &Command, name: &str, path: &str, found: &mut Vec<String>) {
@@ -71,7 +146,7 @@ fn collect(command: &Command, name: &str, path: &str, found: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{GROUPS, collect};
+    use super::{GROUPS, GUESSES, collect};
     use crate::Arguments;
     use clap::CommandFactory;
 
@@ -79,10 +154,52 @@ mod tests {
     fn help_lists_every_command_once() {
         let program = Arguments::command();
         let mut listed: Vec<&str> = GROUPS.iter().flat_map(|group| group.commands).copied().collect();
-        let mut existing: Vec<&str> = program.get_subcommands().map(clap::Command::get_name).collect();
+        let shown = program.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut existing: Vec<&str> = shown.map(clap::Command::get_name).collect();
         listed.sort_unstable();
         existing.sort_unstable();
         assert_eq!(listed, existing);
+    }
+
+    /// Commands that print no document: what they print is for a program of its own, or there is nothing to print.
+    const WITHOUT_JSON: [(&str, &str); 5] = [
+        ("workrail console", "serves until it is ended; its one line is the address"),
+        ("workrail mcp", "speaks MCP on standard output"),
+        ("workrail demo", "tells a story to people"),
+        ("workrail setup completions", "prints a script for a shell"),
+        ("workrail config edit", "opens an editor"),
+    ];
+
+    #[test]
+    fn every_command_that_prints_has_json() {
+        let mut without = Vec::new();
+        let mut open = vec![("workrail".to_owned(), Arguments::command())];
+        while let Some((path, command)) = open.pop() {
+            let inner: Vec<_> = command.get_subcommands().cloned().collect();
+            let has_json = command.get_arguments().any(|own| own.get_long() == Some("json"));
+            if inner.is_empty() && !has_json && !command.is_hide_set() {
+                without.push(path.clone());
+            }
+            open.extend(inner.into_iter().map(|own| (format!("{path} {}", own.get_name()), own)));
+        }
+        let mut excused: Vec<&str> = WITHOUT_JSON.iter().map(|(path, _)| *path).collect();
+        without.sort_unstable();
+        excused.sort_unstable();
+        assert_eq!(without, excused, "a command without --json needs a reason in the list");
+    }
+
+    #[test]
+    fn every_guess_leads_to_a_command_and_none_hides_one() {
+        let program = Arguments::command();
+        for (words, command) in GUESSES {
+            let mut found = &program;
+            for word in command.split(' ') {
+                found = found.find_subcommand(word).unwrap_or_else(|| panic!("{command} is no command"));
+            }
+            for word in words {
+                assert!(program.find_subcommand(word).is_none(), "{word} is a command itself");
+            }
+        }
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl StatusFilter {
         match stage {
             Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => Self::NeedsMe,
             Stage::InProgress => Self::Running,
-            Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete => Self::Finished,
+            Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => Self::Finished,
         }
     }
 }

@@ -10,8 +10,8 @@ use workrail_model::capability::Capability;
 use workrail_model::digest::Sha256;
 use workrail_model::event::{DivergenceReason, EventIndex, OutputChannel};
 use workrail_model::id::{
-    ApprovalId, AssessmentRecordId, AttemptId, CapObsId, ChangeId, ConsequenceId, ContextId, DivergenceId,
-    EventId, GapId, NodeId, OutputId, RunId, SessionId, TraceId, ValidationId,
+    ApprovalId, AssessmentRecordId, AttemptId, BundleId, CapObsId, ChangeId, ClosureId, ConsequenceId,
+    ContextId, DivergenceId, EventId, GapId, NodeId, OutputId, RunId, SessionId, TraceId, ValidationId,
 };
 use workrail_model::name::{AssessmentName, ContractRef, StepId};
 use workrail_model::preferences::Preferences;
@@ -166,6 +166,23 @@ pub(crate) fn consequence_id(
 pub(crate) fn approval_id(node: NodeId, step: &StepId, earlier: u32) -> ApprovalId {
     let rest: [&[u8]; 3] = [&node.bits(), step.as_str().as_bytes(), &earlier.to_be_bytes()];
     ApprovalId::from_bits(bits_80("workrail/approval/1", &rest))
+}
+
+/// What an imported session is called where its own id is in use; `number` counts the ids that are in use, too. A check
+/// before the import names the same one.
+pub fn imported_session(bundle: BundleId, number: u32) -> SessionId {
+    SessionId::from_bits(bits_80("workrail/imported-session/1", &[&bundle.bits(), &number.to_be_bytes()]))
+}
+
+/// What a run of an imported session is called there.
+pub fn imported_run(session: SessionId, run: RunId, number: u32) -> RunId {
+    let parts: [&[u8]; 3] = [&session.bits(), &run.bits(), &number.to_be_bytes()];
+    RunId::from_bits(bits_80("workrail/imported-run/1", &parts))
+}
+
+/// `earlier` counts the closings of this run before.
+pub(crate) fn closure_id(run: RunId, earlier: u32) -> ClosureId {
+    ClosureId::from_bits(bits_80("workrail/closure/1", &[&run.bits(), &earlier.to_be_bytes()]))
 }
 
 /// The attempt that the reply to an advance hands out for the child, so that a replay gives the same.

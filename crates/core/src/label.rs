@@ -11,6 +11,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use workrail_model::digest::Sha256;
 use workrail_model::id::RunId;
+use workrail_model::nearest::is_one_slip;
 
 /// The longest label: two words of six letters and a hyphen.
 #[cfg(test)]
@@ -53,6 +54,51 @@ impl RunLabel {
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         (0..=u8::MAX).flat_map(|adjective| (0..=u8::MAX).map(move |animal| Self { adjective, animal }))
     }
+}
+
+/// How a text that somebody typed names a label, the closest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Nearness {
+    Exact,
+    /// The beginning of it, of both words, or of the second word.
+    Beginning,
+    /// One letter is wrong, missing, too many or swapped with the next.
+    OneSlip,
+}
+
+/// Fewer letters say too little to be the beginning of a label.
+const BEGINNING_MIN: usize = 2;
+
+impl RunLabel {
+    /// How `typed` names this label: in any case, with a space, an underscore or nothing special in place of the hyphen.
+    pub fn nearness(self, typed: &str) -> Option<Nearness> {
+        let typed = spelled(typed);
+        let own = self.to_string();
+        if typed == own {
+            return Some(Nearness::Exact);
+        }
+        if typed.len() < BEGINNING_MIN {
+            return None;
+        }
+        let animal = ANIMALS[usize::from(self.animal)];
+        let begins_both = typed.split_once('-').is_some_and(|(first, second)| {
+            !first.is_empty()
+                && !second.is_empty()
+                && ADJECTIVES[usize::from(self.adjective)].starts_with(first)
+                && animal.starts_with(second)
+        });
+        if own.starts_with(&typed) || begins_both || animal.starts_with(&typed) {
+            return Some(Nearness::Beginning);
+        }
+        is_one_slip(&typed, &own).then_some(Nearness::OneSlip)
+    }
+}
+
+/// A label as labels are spelled: in lowercase, with a hyphen where a space or an underscore was written.
+pub fn spelled(text: &str) -> String {
+    let words =
+        text.split(|c: char| c.is_whitespace() || c == '_' || c == '-').filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
 }
 
 fn position(words: &[&str; 256], word: &str) -> Result<u8, LabelError> {
@@ -242,6 +288,24 @@ mod tests {
     #[test_case("amber-falcom"; "one letter changed")]
     fn no_label(text: &str) {
         assert_eq!(RunLabel::parse(text), Err(LabelError));
+    }
+
+    #[test_case("amber-falcon", Some(Nearness::Exact); "as it is")]
+    #[test_case("Amber Falcon", Some(Nearness::Exact); "capitals and a space")]
+    #[test_case("AMBER_FALCON", Some(Nearness::Exact); "an underscore")]
+    #[test_case("amb", Some(Nearness::Beginning); "the beginning")]
+    #[test_case("amber-f", Some(Nearness::Beginning); "the beginning of both")]
+    #[test_case("am fa", Some(Nearness::Beginning); "the beginning of each word")]
+    #[test_case("falcon", Some(Nearness::Beginning); "the animal")]
+    #[test_case("amber-falcom", Some(Nearness::OneSlip); "a wrong letter")]
+    #[test_case("ambe-falcon", Some(Nearness::OneSlip); "a missing letter")]
+    #[test_case("amberr-falcon", Some(Nearness::OneSlip); "a letter too many")]
+    #[test_case("amber-faclon", Some(Nearness::OneSlip); "two letters swapped")]
+    #[test_case("a", None; "too short")]
+    #[test_case("ember-falcom", None; "two wrong letters")]
+    #[test_case("amber-otter", None; "another animal")]
+    fn near(typed: &str, expected: Option<Nearness>) {
+        assert_eq!(RunLabel::parse("amber-falcon").unwrap().nearness(typed), expected);
     }
 
     proptest! {

@@ -115,7 +115,8 @@ impl<S: Store> Engine<S> {
     /// The step of the labelled run that waits for a person.
     pub fn waiting(&self, label: &str) -> Result<Waiting, Box<ErrorEnvelope>> {
         let place = self.run_by_label(label)?;
-        self.reading().look(place.session, |facts| self.waiting_in(facts, place, label))
+        let label = RunLabel::of(place.run).to_string();
+        self.reading().look(place.session, |facts| self.waiting_in(facts, place, &label))
     }
 
     pub(crate) fn waiting_in(
@@ -178,7 +179,8 @@ impl<S: Store> Engine<S> {
         (decision, reason): (ApprovalDecision, Option<&str>),
         origin: ApprovalOrigin,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        self.approve_in(self.run_by_label(label)?, label, seen, (decision, reason), origin)
+        let place = self.run_by_label(label)?;
+        self.approve_in(place, &RunLabel::of(place.run).to_string(), seen, (decision, reason), origin)
     }
 
     pub(crate) fn approve_in(
@@ -211,7 +213,8 @@ impl<S: Store> Engine<S> {
 
     /// Records a person's answers to questions of the step that waits.
     pub fn give_answer(&self, label: &str, values: Context) -> Result<Waiting, Box<ErrorEnvelope>> {
-        self.answer_in(self.run_by_label(label)?, label, AnswerTo::WhateverWaits, values)
+        let place = self.run_by_label(label)?;
+        self.answer_in(place, &RunLabel::of(place.run).to_string(), AnswerTo::WhateverWaits, values)
     }
 
     pub(crate) fn answer_in(

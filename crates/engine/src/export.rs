@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use serde_json::Value;
-use workrail_core::bundle::{BundleWriter, Gathering, KeyPatterns, Redactor, portable_event};
+use workrail_core::bundle::{BundleWriter, Gathering, KeyPatterns, Purge, Redactor, portable_event};
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_model::bundle::{BlobText, Producer, Redaction, Salvage, Section};
@@ -118,9 +118,39 @@ impl<S: Store> Engine<S> {
         let redactor = gathering.map(Gathering::into_redactor);
         let mut export = Export {
             engine: self,
-            replies: self.redacted_replies(&found, redactor.as_ref())?,
+            renamed: self.redacted_replies(&found, redactor.as_ref())?,
             found,
             redactor,
+            purge: None,
+            notes_with_values: 0,
+            artifacts_with_values: 0,
+        };
+        let bundle = BundleId::from_bits(random(&*self.around.entropy)?);
+        export.write(bundle, out, progress)
+    }
+
+    /// The same without a text, whoever wrote it (G85).
+    pub fn export_without(
+        &self,
+        session: SessionId,
+        purge: &Purge,
+        out: &mut dyn Write,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Exported, ExportFailure> {
+        let found = self.look_through(session, None)?;
+        let mut renamed = BTreeMap::new();
+        for reference in found.replies.iter().chain(&found.notes).chain(&found.artifacts) {
+            let bytes = self.raw(AttachmentKind::Blob, *reference)?;
+            if let Some(changed) = purge.content(&bytes) {
+                renamed.insert(*reference, Renamed::of(&changed));
+            }
+        }
+        let mut export = Export {
+            engine: self,
+            renamed,
+            found,
+            redactor: None,
+            purge: Some(purge.clone()),
             notes_with_values: 0,
             artifacts_with_values: 0,
         };
@@ -197,7 +227,7 @@ impl<S: Store> Engine<S> {
         &self,
         found: &ExportContent,
         redactor: Option<&Redactor>,
-    ) -> Result<BTreeMap<BlobRef, BlobRef>, Box<ErrorEnvelope>> {
+    ) -> Result<BTreeMap<BlobRef, Renamed>, Box<ErrorEnvelope>> {
         let mut renamed = BTreeMap::new();
         let Some(redactor) = redactor.filter(|redactor| redactor.finds_anything()) else {
             return Ok(renamed);
@@ -205,7 +235,7 @@ impl<S: Store> Engine<S> {
         for reference in &found.replies {
             let bytes = self.raw(AttachmentKind::Blob, *reference)?;
             if let Some(changed) = redactor.reply(&bytes) {
-                renamed.insert(*reference, BlobRef::of(&changed));
+                renamed.insert(*reference, Renamed::of(&changed));
             }
         }
         Ok(renamed)
@@ -225,11 +255,35 @@ fn canonical(value: &Value) -> Result<Vec<u8>, Box<ErrorEnvelope>> {
     value_to_canonical(value).map_err(|cause| error::internal(&cause.to_string()))
 }
 
+/// What content that was changed is called.
+#[derive(Clone, Copy, Debug)]
+struct Renamed {
+    to: BlobRef,
+    bytes: u64,
+}
+
+impl Renamed {
+    fn of(changed: &[u8]) -> Self {
+        Self { to: BlobRef::of(changed), bytes: changed.len() as u64 }
+    }
+}
+
+/// Where events name content.
+const REFERENCES: [&str; 5] = [
+    "/data/replyRef",
+    "/data/checkpoint/replyRef",
+    "/data/keyed/replyRef",
+    "/data/payload/fullTextRef",
+    "/data/payload/sha256",
+];
+
 struct Export<'e, S: Store> {
     engine: &'e Engine<S>,
     found: ExportContent,
     redactor: Option<Redactor>,
-    replies: BTreeMap<BlobRef, BlobRef>,
+    purge: Option<Purge>,
+    /// Content that goes into the bundle changed.
+    renamed: BTreeMap<BlobRef, Renamed>,
     notes_with_values: u64,
     artifacts_with_values: u64,
 }
@@ -334,12 +388,18 @@ impl<S: Store> Export<'_, S> {
         if let Some(redactor) = redactor {
             redactor.event(&mut event);
         }
-        for place in ["/data/replyRef", "/data/checkpoint/replyRef", "/data/keyed/replyRef"] {
+        if let Some(purge) = &self.purge {
+            purge.event(&mut event);
+        }
+        for place in REFERENCES {
             if let Some(reference) = event.pointer_mut(place)
                 && let Ok(known) = serde_json::from_value::<BlobRef>(reference.clone())
-                && let Some(renamed) = self.replies.get(&known)
+                && let Some(renamed) = self.renamed.get(&known)
             {
-                *reference = Value::from(renamed.to_string());
+                *reference = Value::from(renamed.to.to_string());
+                if let Some(length) = event.pointer_mut("/data/payload/byteLength") {
+                    *length = Value::from(renamed.bytes);
+                }
             }
         }
         canonical(&event)
@@ -441,15 +501,20 @@ impl<S: Store> Export<'_, S> {
                     table.item(Section::Blob(reference), &reference.to_string(), &text)?;
                     Ok::<(), ExportFailure>(())
                 };
+                if let Some(purge) = &self.purge {
+                    put(&purge.content(&bytes).unwrap_or(bytes))?;
+                    done.one_more();
+                    continue;
+                }
                 let is_artifact = self.found.artifacts.contains(reference);
                 if is_artifact
                     || self.found.notes.contains(reference)
-                    || !self.replies.contains_key(reference)
+                    || !self.renamed.contains_key(reference)
                 {
                     put(&bytes)?;
                 }
                 if let Some(redactor) = &self.redactor {
-                    if self.replies.contains_key(reference)
+                    if self.renamed.contains_key(reference)
                         && let Some(changed) = redactor.reply(&bytes)
                     {
                         put(&changed)?;
@@ -469,7 +534,7 @@ impl<S: Store> Export<'_, S> {
         self.redactor.as_ref().map(|redactor| Redaction {
             patterns: redactor.patterns().to_vec(),
             removed: redactor.removed().clone(),
-            replies_changed: self.replies.len() as u64,
+            replies_changed: self.renamed.len() as u64,
             messages_changed: redactor.messages_changed(),
             notes_with_values: self.notes_with_values,
             artifacts_with_values: self.artifacts_with_values,

@@ -1,8 +1,11 @@
 //! From what a person types to the session or run that is meant: an id, the beginning of one, or a label.
+//!
+//! A label forgives: its beginning, one wrong letter, a space for the hyphen and capitals name the run, as long as they
+//! name only one. What cannot be undone is never done to a run that was only nearly named.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use workrail_core::label::RunLabel;
+use workrail_core::label::{Nearness, RunLabel};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{RunId, SessionId};
 
@@ -15,45 +18,91 @@ pub struct SessionOrRun {
     pub run: Option<RunId>,
 }
 
-/// A label as labels are spelled: in lowercase, with a hyphen where a space was written.
+/// How exactly something must be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// A label that is nearly right will do.
+    Forgiving,
+    /// For what cannot be undone: the whole label, an id or its beginning.
+    Exact,
+}
+
+/// What a text names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedRun {
+    pub found: SessionOrRun,
+    /// The label that was meant, where it was typed differently.
+    pub read_as: Option<String>,
+}
+
+/// A label in an agent's call: in lowercase, with a hyphen where a space was written. The same text may be an id, in which
+/// an underscore counts.
 pub(crate) fn spelled_label(text: &str) -> String {
     text.to_ascii_lowercase().split_whitespace().collect::<Vec<_>>().join("-")
 }
+
+/// Runs by how nearly a text names them.
+type Near = BTreeMap<Nearness, Vec<SessionOrRun>>;
 
 impl<S: Store> Engine<S> {
     /// The one session or run that `text` names. Of a damaged session, the runs of its sound beginning have
     /// names, too: what repairs, reports or saves it is called with them.
     pub fn find(&self, text: &str) -> Result<SessionOrRun, Box<ErrorEnvelope>> {
+        self.find_named(text, Naming::Forgiving).map(|named| named.found)
+    }
+
+    /// The same, with what was made of the text.
+    pub fn find_named(&self, text: &str, naming: Naming) -> Result<NamedRun, Box<ErrorEnvelope>> {
         let wanted = text.trim().to_ascii_lowercase();
-        let candidates = match () {
-            () if wanted.starts_with(SessionId::PREFIX) => self.sessions_beginning(&wanted)?,
-            () => self.runs_called(&wanted)?,
+        if wanted.starts_with(SessionId::PREFIX) {
+            return one_of(text, self.sessions_beginning(&wanted)?);
+        }
+        if wanted.starts_with(RunId::PREFIX) {
+            let runs =
+                self.runs_where(|run| run.to_string().starts_with(&wanted).then_some(Nearness::Exact))?;
+            return one_of(text, runs.into_values().flatten().collect());
+        }
+        let runs = self.runs_where(|run| RunLabel::of(run).nearness(text))?;
+        let Some((nearness, runs)) = runs.into_iter().next() else {
+            return Err(error::unknown_reference(text));
         };
-        let mut candidates = candidates.into_iter();
-        match (candidates.next(), candidates.len()) {
-            (None, _) => Err(error::unknown_reference(text)),
-            (Some(found), 0) => Ok(found),
-            (Some(_), others) => Err(error::ambiguous_label(text.trim(), others + 1)),
+        match (naming, nearness) {
+            (_, Nearness::Exact) => one_of(text, runs),
+            (Naming::Forgiving, Nearness::Beginning | Nearness::OneSlip) => {
+                let named = one_of(text, runs)?;
+                let read_as = named.found.run.map(|run| RunLabel::of(run).to_string());
+                Ok(NamedRun { read_as, ..named })
+            }
+            (Naming::Exact, Nearness::Beginning | Nearness::OneSlip) => {
+                Err(error::nearly_named(text, &labels(&runs)))
+            }
         }
     }
 
-    fn sessions_beginning(&self, prefix: &str) -> Result<BTreeSet<SessionOrRun>, Box<ErrorEnvelope>> {
+    /// The run that is meant: the one that is named, or the only one of the session that is named.
+    pub fn find_run(&self, text: &str) -> Result<(SessionId, RunId, NamedRun), Box<ErrorEnvelope>> {
+        let named = self.find_named(text, Naming::Forgiving)?;
+        let session = named.found.session;
+        if let Some(run) = named.found.run {
+            return Ok((session, run, named));
+        }
+        let runs: Vec<RunId> =
+            self.reading().look(session, |facts| Ok(facts.runs().map(|run| run.run_id).collect()))?;
+        match runs.as_slice() {
+            [run] => Ok((session, *run, named)),
+            runs => Err(error::which_run(runs.iter().map(|run| RunLabel::of(*run)))),
+        }
+    }
+
+    fn sessions_beginning(&self, prefix: &str) -> Result<Vec<SessionOrRun>, Box<ErrorEnvelope>> {
         let sessions = self.store.sessions().map_err(error::store)?;
         let fits = |session: &SessionId| session.to_string().starts_with(prefix);
         Ok(sessions.into_iter().filter(fits).map(|session| SessionOrRun { session, run: None }).collect())
     }
 
-    fn runs_called(&self, wanted: &str) -> Result<BTreeSet<SessionOrRun>, Box<ErrorEnvelope>> {
-        let label = RunLabel::parse(&spelled_label(wanted)).ok();
-        if label.is_none() && !wanted.starts_with(RunId::PREFIX) {
-            return Ok(BTreeSet::new());
-        }
+    fn runs_where(&self, near: impl Fn(RunId) -> Option<Nearness>) -> Result<Near, Box<ErrorEnvelope>> {
         let reading = self.reading();
         let known = reading.cards()?;
-        let fits = |run: &RunId| match label {
-            Some(label) => RunLabel::of(*run) == label,
-            None => run.to_string().starts_with(wanted),
-        };
         let healthy = known.runs().filter_map(|card| Some((card.session, card.run()?)));
         // Whatever cannot be read at all has no runs that could be meant.
         let salvaged = known.unhealthy.keys().filter_map(|session| reading.salvage(*session).ok());
@@ -61,10 +110,39 @@ impl<S: Store> Engine<S> {
             let session = salvaged.state.session_id();
             salvaged.state.runs().map(|run| (session, run.run_id)).collect::<Vec<_>>()
         });
-        Ok(healthy
-            .chain(damaged)
-            .filter(|(_, run)| fits(run))
-            .map(|(session, run)| SessionOrRun { session, run: Some(run) })
-            .collect())
+        let mut found = Near::new();
+        for (session, run) in healthy.chain(damaged) {
+            if let Some(nearness) = near(run) {
+                found.entry(nearness).or_default().push(SessionOrRun { session, run: Some(run) });
+            }
+        }
+        found.values_mut().for_each(|runs| {
+            runs.sort_unstable();
+            runs.dedup();
+        });
+        Ok(found)
     }
+}
+
+fn one_of(text: &str, candidates: Vec<SessionOrRun>) -> Result<NamedRun, Box<ErrorEnvelope>> {
+    match candidates.as_slice() {
+        [] => Err(error::unknown_reference(text)),
+        [found] => Ok(NamedRun { found: *found, read_as: None }),
+        several => Err(error::ambiguous_name(text, &labels(several))),
+    }
+}
+
+/// What the candidates are called: their labels, and their ids where a label does not tell them apart.
+fn labels(runs: &[SessionOrRun]) -> Vec<String> {
+    let label = |own: &SessionOrRun| own.run.map(|run| RunLabel::of(run).to_string());
+    let named = runs.iter().map(|own| match (label(own), own.run) {
+        (Some(name), Some(run))
+            if runs.iter().filter(|other| label(other).as_ref() == Some(&name)).count() > 1 =>
+        {
+            format!("{name} ({run})")
+        }
+        (Some(name), _) => name,
+        (None, _) => own.session.to_string(),
+    });
+    named.collect()
 }

@@ -12,6 +12,8 @@ use workrail_core::report::sections::{Banner, Fact, FactRole, Section, Span, Ton
 use workrail_model::id::RunId;
 use workrail_model::text::clean;
 
+use crate::report::notes;
+
 /// The look of reports and of everything that is made of the parts here.
 pub const STYLE: &str = include_str!("html/style.css");
 /// Nothing is loaded and nothing runs, whatever a browser finds on the page.
@@ -72,7 +74,7 @@ pub fn chip(tone: Tone, text: &str) -> Markup {
 pub fn chip_of(stage: Stage) -> Markup {
     let tone = match stage {
         Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => Tone::Bad,
-        Stage::InProgress | Stage::NotesOnly => Tone::Quiet,
+        Stage::InProgress | Stage::NotesOnly | Stage::Closed => Tone::Quiet,
         Stage::CompleteWithGaps => Tone::Warning,
         Stage::Complete => Tone::Good,
     };
@@ -147,15 +149,37 @@ pub fn badges(facts: &[Fact], links: &Links) -> Markup {
     }
 }
 
+/// A cell: what somebody wrote as Markdown is shown as such, and like notes it cannot act.
+fn cell_of(cell: &[Span], links: &Links) -> Markup {
+    match cell {
+        [Span::Text(text)] if is_markdown(text) => html! { div.cell { (PreEscaped(notes::render(text))) } },
+        cell => spans(cell, links),
+    }
+}
+
+/// Whether a text has marks that Markdown gives a meaning.
+fn is_markdown(text: &str) -> bool {
+    let marked = |mark: &str| text.matches(mark).count() > 1;
+    marked("`")
+        || marked("**")
+        || text.contains("](")
+        || text.lines().any(|line| line.trim_start().starts_with("- "))
+}
+
 /// The rows of a section; its title is a heading whose level the caller knows.
 pub fn table(section: &Section, links: &Links) -> Markup {
     html! {
         div.scroll {
-            table {
+            table.stacks {
                 thead { tr { @for column in &section.columns { th { (clean(column)) } } } }
                 tbody {
                     @for row in &section.rows {
-                        tr { @for cell in row { td { (spans(cell, links)) } } }
+                        tr {
+                            @for (cell, column) in row.iter().zip(&section.columns) {
+                                // On a narrow screen the name of the column is beside its value.
+                                td data-column=(clean(column)) { (cell_of(cell, links)) }
+                            }
+                        }
                     }
                 }
             }

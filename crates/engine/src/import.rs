@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 
 use workrail_core::bundle::{Checked, DeliveryError, Identity, Renumbering, Sink, check, deliver, survey};
+use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_model::bundle::{Redaction, Salvage};
 use workrail_model::error::ErrorEnvelope;
@@ -52,7 +53,7 @@ pub struct Imported {
 }
 
 /// How often a run's id is drawn so that its label is not taken; a shared label is allowed, not wanted.
-const LABEL_DRAWS_MAX: usize = 16;
+const LABEL_DRAWS_MAX: u32 = 16;
 
 impl<S: Store> Engine<S> {
     /// Checks a bundle and takes its session in. Nothing is written unless all of it holds.
@@ -79,9 +80,12 @@ impl<S: Store> Engine<S> {
         let taken = self.store.is_taken(original).map_err(error::store)?;
         let mut session = original;
         if taken || mode == ImportMode::AsNew {
-            session = self.fresh_session()?;
+            // Derived, so that a check names what the import will make.
+            let mut number = 0;
+            session = derive::imported_session(checked.survey.bundle, number);
             while self.store.is_taken(session).map_err(error::store)? {
-                session = self.fresh_session()?;
+                number += 1;
+                session = derive::imported_session(checked.survey.bundle, number);
             }
         }
         let last = self.store.newest_activity().map_err(error::store)?.get();
@@ -96,13 +100,14 @@ impl<S: Store> Engine<S> {
             salvaged: salvaged.then_some(true),
         };
         // The runs of a damaged session are not known: where the session is here, so are they.
-        Ok(Identity { session, runs: self.renamed_runs(checked, taken)?, from, activities })
+        Ok(Identity { session, runs: self.renamed_runs(checked, session, taken)?, from, activities })
     }
 
     /// New ids for all runs of the bundle, when one of them is in use here.
     fn renamed_runs(
         &self,
         checked: &Checked,
+        session: SessionId,
         in_use: bool,
     ) -> Result<BTreeMap<RunId, RunId>, Box<ErrorEnvelope>> {
         let known: BTreeSet<RunId> = self.reading().cards()?.runs().filter_map(|card| card.run()).collect();
@@ -112,13 +117,10 @@ impl<S: Store> Engine<S> {
         let mut labels: BTreeSet<RunLabel> = known.iter().map(|run| RunLabel::of(*run)).collect();
         let mut renamed = BTreeMap::new();
         for (run, _) in &checked.runs {
-            let mut fresh = self.fresh_run()?;
-            for _ in 0..LABEL_DRAWS_MAX {
-                if !labels.contains(&RunLabel::of(fresh)) {
-                    break;
-                }
-                fresh = self.fresh_run()?;
-            }
+            let drawn = |number| derive::imported_run(session, *run, number);
+            let is_free = |run: &RunId| !labels.contains(&RunLabel::of(*run)) && !known.contains(run);
+            let fresh =
+                (0..LABEL_DRAWS_MAX).map(drawn).find(is_free).unwrap_or_else(|| drawn(LABEL_DRAWS_MAX));
             labels.insert(RunLabel::of(fresh));
             renamed.insert(*run, fresh);
         }

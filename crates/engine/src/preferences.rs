@@ -109,6 +109,7 @@ impl<S: Store> Engine<S> {
 fn is_open(status: Option<RunStatus>) -> bool {
     match status {
         Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => false,
-        Some(RunStatus::InProgress | RunStatus::Blocked) | None => true,
+        // A closed run can be reopened, and then the change holds.
+        Some(RunStatus::InProgress | RunStatus::Blocked | RunStatus::Closed) | None => true,
     }
 }

@@ -1,5 +1,6 @@
 //! `continue_workflow` without an ack: the pending step again, from facts, without any write (G36).
 
+use workrail_core::decide::close::is_closed;
 use workrail_core::decide::disclose;
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
@@ -133,6 +134,7 @@ impl Reading<'_> {
             );
             warnings.push(Warning { code: WarningCode::PreferencesPending, message });
         }
+        warnings.extend(facts.run(at.run).and_then(is_closed));
         warnings.extend(facts.run(at.run).and_then(|run| self.drift_warning(run, workspace)));
         warnings
     }
@@ -146,7 +148,7 @@ impl Reading<'_> {
             let state = snapshot.state();
             let status = facts.run_status(other.run_id, state.is_complete())?;
             match status {
-                RunStatus::Complete | RunStatus::CompleteWithGaps => None,
+                RunStatus::Complete | RunStatus::CompleteWithGaps | RunStatus::Closed => None,
                 RunStatus::InProgress | RunStatus::Blocked => Some(OtherRun {
                     label: RunLabel::of(other.run_id).to_string(),
                     workflow_id: other.workflow_id.clone(),

@@ -31,7 +31,7 @@ impl Reading<'_> {
     ) -> Option<(String, serde_json::Map<String, Value>)> {
         let (first, others) = body.candidates.split_first()?;
         match first.status? {
-            RunStatus::InProgress | RunStatus::Blocked => {}
+            RunStatus::InProgress | RunStatus::Blocked | RunStatus::Closed => {}
             RunStatus::Complete | RunStatus::CompleteWithGaps => return None,
         }
         let call = first.next_call.as_ref()?;

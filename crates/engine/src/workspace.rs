@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use workrail_core::decide::observe::Observed;
+use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::id::SessionId;
 use workrail_ports::workspace::WorkspacePath;
 
@@ -64,6 +66,17 @@ impl<S: Store> Engine<S> {
     ) -> Option<WorkspacePath> {
         let known = self.workspaces.by_session.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&session).or(workspace).cloned()
+    }
+
+    /// What names the repository of a folder; `None` outside of repositories.
+    pub fn repository_of(&self, folder: &str) -> Result<Option<Sha256>, Box<ErrorEnvelope>> {
+        let Some(folder) = self.existing_workspace(Some(folder))? else { return Ok(None) };
+        Ok(self.seen_in(&folder).into_iter().find_map(|seen| match (seen.key, seen.value) {
+            (ObservationKey::RepoRootHash, ObservationValue::Sha256(root)) => Some(root),
+            (ObservationKey::RepoRootHash | ObservationKey::GitBranch | ObservationKey::GitHeadSha, _) => {
+                None
+            }
+        }))
     }
 
     pub(crate) fn seen_in(&self, workspace: &WorkspacePath) -> Vec<Observed> {

@@ -15,6 +15,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 
 use crate::env_vars;
+use crate::programs::is_program;
 
 /// Printing takes a second or two; a browser that hangs is not waited for.
 const TIME_MAX: Duration = Duration::from_secs(90);
@@ -185,11 +186,6 @@ fn wait(child: &mut Child) -> io::Result<Ended> {
         }
         thread::sleep(POLL);
     }
-}
-
-fn is_program(path: &Utf8Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

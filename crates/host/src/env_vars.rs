@@ -116,7 +116,27 @@ pub const HTTP_TOKEN: EnvVar = EnvVar {
            itself does not read it; `workrail store keys http-secret` prints the value.",
 };
 
-pub const ALL: [EnvVar; 21] = [
+pub const COLUMNS: EnvVar = EnvVar {
+    name: "COLUMNS",
+    what: "How wide lists and tables may be. Default: the width of the terminal; unlimited in a file or a pipe.",
+};
+
+pub const PAGER: EnvVar = EnvVar {
+    name: "PAGER",
+    what: "The program that long output on a terminal goes through; empty or `cat` for none. Default: `less`.",
+};
+
+/// Read by the library that writes colours.
+pub const NO_COLOR: EnvVar = EnvVar {
+    name: "NO_COLOR",
+    what: "Any value but an empty one: output has no colours, unless `--color always` is given.",
+};
+
+/// Read by the library that formats times.
+pub const TZ: EnvVar =
+    EnvVar { name: "TZ", what: "The time zone of times that are shown to people. Default: the machine's." };
+
+pub const ALL: [EnvVar; 25] = [
     CONFIG,
     DATA_DIR,
     STORAGE_PATH,
@@ -138,6 +158,10 @@ pub const ALL: [EnvVar; 21] = [
     TOKEN_ENCODING,
     BROWSER,
     HTTP_TOKEN,
+    COLUMNS,
+    PAGER,
+    NO_COLOR,
+    TZ,
 ];
 
 impl EnvVar {

@@ -174,6 +174,8 @@ wide_id!(/// One applied consequence of an assessment.
     ConsequenceId, "cons_");
 wide_id!(/// A person's decision on a gate.
     ApprovalId, "appr_");
+wide_id!(/// A person's decision that nobody will finish a run.
+    ClosureId, "close_");
 wide_id!(/// One export of one session.
     BundleId, "bundle_");
 

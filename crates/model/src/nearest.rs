@@ -19,6 +19,11 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
+/// Whether one text becomes the other by one slip: a letter more, a letter less, a wrong one, or two swapped.
+pub fn is_one_slip(typed: &str, meant: &str) -> bool {
+    strsim::osa_distance(typed, meant) == 1
+}
+
 #[cfg(test)]
 mod tests {
     use test_case::test_case;

@@ -177,6 +177,8 @@ pub enum RunStatus {
     Blocked,
     Complete,
     CompleteWithGaps,
+    /// A person decided that nobody will finish it; the next record of the run reopens it (G65).
+    Closed,
 }
 
 impl RunStatus {
@@ -187,6 +189,7 @@ impl RunStatus {
             Self::Blocked => "blocked",
             Self::Complete => "complete",
             Self::CompleteWithGaps => "complete with gaps",
+            Self::Closed => "closed",
         }
     }
 }

@@ -199,6 +199,10 @@ pub enum WarningCode {
     UserAnswered,
     /// The client sent an answer of the user that was not recorded: what it is about, or the settings, changed meanwhile.
     UserAnswerNotRecorded,
+    /// A person closed the run. It is shown all the same; completing the step reopens it.
+    RunClosed,
+    /// A person had closed the run, and this call reopened it.
+    RunReopened,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -189,6 +189,12 @@ fn samples() -> Vec<Value> {
                 "channel": "terminal", "note": "n",
             }),
         ),
+        record(
+            "run_closed",
+            node(),
+            "cl:1",
+            json!({ "closureId": "close_0000000000000000", "reason": "superseded", "channel": "command_line" }),
+        ),
     ]
 }
 
@@ -292,6 +298,7 @@ fn dedupe_keys_follow_the_recipes() {
         format!("assessment_recorded:{session}:asmt_0000000000000000"),
         format!("assessment_consequence_applied:{session}:cons_0000000000000000"),
         format!("approval_recorded:{session}:appr_0000000000000000"),
+        format!("run_closed:{session}:close_0000000000000000"),
     ];
     for (key, expected) in keys.iter().zip(&expected) {
         match expected.strip_suffix("DIGEST") {

@@ -34,7 +34,10 @@ fn this_program(findings: &mut Findings) {
         None => findings.warning(
             PROGRAM,
             "`workrail` is not on the PATH of this shell, so clients that start it by name do not find it",
-            "cargo install --path crates/cli, or add the program's folder to PATH",
+            match own.as_deref().and_then(|own| own.parent()) {
+                Some(folder) => format!("export PATH=\"{}:$PATH\" in the shell's profile", folder.display()),
+                None => "add the program's folder to PATH".to_owned(),
+            },
         ),
         Some(found) if found.canonicalize().ok() == own => {
             findings.good(PROGRAM, format!("clients find this program as {found}"));
@@ -157,7 +160,7 @@ fn workflows(findings: &mut Findings) {
         findings.warning(
             WORKFLOWS,
             format!("{} cannot be used: {first}", file.file),
-            "workrail workflow validate FILE",
+            format!("workrail workflow validate {}", file.file),
         );
     }
 }

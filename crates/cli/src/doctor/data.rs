@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 use workrail_host::data_dir::data_dir;
 use workrail_host::machine::{others_may_access, volume};
-use workrail_model::error::ErrorEnvelope;
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_ports::upkeep::Upkeep as _;
 
 use super::Findings;
@@ -98,11 +98,16 @@ fn locks(findings: &mut Findings, opened: &Opened) {
         Ok(held) if held.is_empty() => findings.good(DATA, "no lock is held"),
         Ok(held) => {
             let names: Vec<&str> = held.iter().map(|path| path.as_str()).collect();
-            findings.warning(
-                DATA,
-                format!("held right now: {}", names.join(", ")),
-                "nothing, when a server is working; a lock that stays held belongs to a process that hangs",
-            );
+            let what = format!("held right now: {}", names.join(", "));
+            // A server that works holds locks for moments.
+            match opened.engine.servers().is_ok_and(|running| !running.is_empty()) {
+                true => findings.good(DATA, format!("{what} (servers are running)")),
+                false => findings.warning(
+                    DATA,
+                    what,
+                    "run doctor again; if the lock is still held, end the workrail process that hangs",
+                ),
+            }
         }
         Err(error) => findings.problem(DATA, error.to_string(), "check the disk and the folder's owner"),
     }
@@ -120,7 +125,8 @@ fn sessions(findings: &mut Findings, opened: &Opened) {
             findings.good(SESSIONS, format!("{well} of {} are healthy", health.sessions));
             for unwell in health.unwell {
                 let fix = fix_of(&unwell.cause, &unwell.session.to_string());
-                findings.problem(SESSIONS, format!("{}: {}", unwell.session, unwell.cause.message), fix);
+                // The message names the session.
+                findings.problem(SESSIONS, unwell.cause.message.clone(), fix);
             }
         }
         Err(error) => {
@@ -131,11 +137,18 @@ fn sessions(findings: &mut Findings, opened: &Opened) {
 
 /// A repair changes nothing about what this user may not read.
 fn fix_of(cause: &ErrorEnvelope, session: &str) -> String {
-    let kind = cause.details.as_ref().and_then(|details| details["reason"]["kind"].as_str());
-    match kind == Some("access_denied") {
-        true => "give this user read permission: chmod u+r on a file, chmod u+rwx on a folder".to_owned(),
-        false => format!("workrail store verify {session}, then workrail store repair {session}"),
+    let details = cause.details.as_ref();
+    let reason = details.and_then(|details| details["reason"]["kind"].as_str());
+    if cause.code == ErrorCode::SessionUnknownVersion {
+        return "install the version of WorkRail that wrote it, or a newer one".to_owned();
     }
+    if reason == Some("access_denied") {
+        return "give this user read permission: chmod u+r on a file, chmod u+rwx on a folder".to_owned();
+    }
+    format!(
+        "workrail store repair {session} --dry-run shows what can be kept; without --dry-run it repairs. A backup has \
+         more: workrail store restore FOLDER"
+    )
 }
 
 /// Writes that were interrupted at their very end, and what is in the way of our own files.

@@ -48,15 +48,22 @@ struct Findings(Vec<Finding>);
 
 impl Findings {
     fn good(&mut self, area: &'static str, what: impl Into<String>) {
-        self.0.push(Finding { area, level: Level::Good, what: what.into(), fix: None });
+        self.add(Finding { area, level: Level::Good, what: what.into(), fix: None });
     }
 
     fn warning(&mut self, area: &'static str, what: impl Into<String>, fix: impl Into<String>) {
-        self.0.push(Finding { area, level: Level::Warning, what: what.into(), fix: Some(fix.into()) });
+        self.add(Finding { area, level: Level::Warning, what: what.into(), fix: Some(fix.into()) });
     }
 
     fn problem(&mut self, area: &'static str, what: impl Into<String>, fix: impl Into<String>) {
-        self.0.push(Finding { area, level: Level::Problem, what: what.into(), fix: Some(fix.into()) });
+        self.add(Finding { area, level: Level::Problem, what: what.into(), fix: Some(fix.into()) });
+    }
+
+    /// Each thing is said once, however many checks come across it.
+    fn add(&mut self, finding: Finding) {
+        if !self.0.iter().any(|known| known.what == finding.what) {
+            self.0.push(finding);
+        }
     }
 
     fn count(&self, level: Level) -> usize {

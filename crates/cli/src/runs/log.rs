@@ -5,11 +5,11 @@ use workrail_model::event::Event;
 
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
-use crate::wiring;
+use crate::{name, wiring};
 
 pub(super) fn run(about: &str, limit: Option<usize>, json: bool) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
-    let found = engine.find(about)?;
+    let found = name::session_or_run(&engine, about)?;
     let log = engine.session_log(found, limit)?;
     if json {
         let events: Result<Vec<Value>, Failure> = log.events.iter().map(recorded).collect();

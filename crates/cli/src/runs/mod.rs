@@ -1,12 +1,15 @@
 //! Commands about one run: look at it, find the way back into it, decide what waits for a person.
 
+pub(crate) mod list;
 mod log;
 mod report;
 mod resume;
 mod search;
 mod show;
+mod status;
 mod steer;
 mod tree;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -18,6 +21,25 @@ use crate::output::{self, Tone};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunCommand {
+    /// Show what needs you, why, and the command for it; then what is running.
+    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail status"))]
+    Status {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Keep the status on the screen and up to date. In a pipe, print a line for each change.
+    #[command(
+        after_help = "Ctrl-C ends it.\n\nExamples:\n  workrail watch\n  workrail watch --notify\n  workrail watch --json | jq .stage"
+    )]
+    Watch {
+        /// Raise a desktop notification when a run starts to wait for you.
+        #[arg(long)]
+        notify: bool,
+        /// Print each change as one line of JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show a run or session: its current step, history, branches, gaps and how to continue.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail show amber-falcon"))]
     Show {
@@ -67,13 +89,13 @@ pub(crate) enum RunCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Search the notes of all sessions, on every branch.
+    /// Search goals, notes, artifacts, labels and workflow names of all sessions, on every branch.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail search retry budget"))]
     Search {
-        /// Whole words that a note must all contain; case is ignored.
+        /// Whole words that must all occur; case is ignored.
         #[arg(value_name = "WORDS", required = true)]
         words: Vec<String>,
-        /// Show at most N notes, newest first.
+        /// Show at most N matches, newest first.
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
         /// Print JSON.
@@ -85,10 +107,29 @@ pub(crate) enum RunCommand {
     Steer(steer::SteerCommand),
 }
 
+impl RunCommand {
+    /// Whether it may print more than a screen, and asks nothing.
+    pub(crate) fn is_long(&self) -> bool {
+        match self {
+            Self::Show { .. }
+            | Self::Log { .. }
+            | Self::Tree { .. }
+            | Self::Resume { .. }
+            | Self::Search { .. }
+            | Self::Report(_) => true,
+            Self::Status { .. } | Self::Watch { .. } | Self::Steer(_) => false,
+        }
+    }
+}
+
 pub(crate) fn run(command: RunCommand) -> ExitCode {
     let (done, json) = match command {
         RunCommand::Report(command) => return report::run(&command),
         RunCommand::Steer(command) => return steer::run(command),
+        RunCommand::Status { json } => (status::run(json), json),
+        RunCommand::Watch { notify, json } => {
+            (watch::run(watch::Notify::on(notify), Format::json_if(json)), json)
+        }
         RunCommand::Show { about, json } => (show::run(&about, json), json),
         RunCommand::Log { about, limit, json } => (log::run(&about, limit, json), json),
         RunCommand::Tree { about, ascii, all, json } => (tree::run(&about, ascii, all, json), json),
@@ -96,6 +137,11 @@ pub(crate) fn run(command: RunCommand) -> ExitCode {
         RunCommand::Search { words, limit, json } => (search::run(&words, limit, json), json),
     };
     outcome::finish(done, Format::json_if(json))
+}
+
+/// What `workrail` alone prints.
+pub(crate) fn status() -> ExitCode {
+    outcome::finish(status::run(false), Format::Text)
 }
 
 /// Says first that a session is damaged, and how far it can be trusted.

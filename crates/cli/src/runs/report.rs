@@ -8,15 +8,16 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use workrail_core::report::{ContextValues, Report, markdown, words};
 use workrail_engine::report::render_html;
-use workrail_host::browser::Browser;
+use workrail_host::browser::{self, Browser, BrowserError};
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::wiring;
+use crate::{name, wiring};
 
 const EXAMPLES: &str = "Examples:
   workrail report amber-falcon                          print one run as Markdown
   workrail report sess_3k9 --format html -o report.html write the whole session to one file
+  workrail report amber-falcon --open                   show it in your browser
   workrail report amber-falcon --format pdf -o run.pdf  print it with your Chromium or Chrome
   workrail report amber-falcon --format json | jq .runs[0].gaps";
 
@@ -38,6 +39,9 @@ pub(crate) struct ReportCommand {
     /// Show short context values, not only keys. Values that look like secrets are never shown.
     #[arg(long)]
     context: bool,
+    /// Open the report in your browser, as HTML. Without -o it is written to a temporary file.
+    #[arg(long, conflicts_with = "format")]
+    open: bool,
     /// Print JSON: the report, or a summary when it is written to a file.
     #[arg(long)]
     json: bool,
@@ -67,17 +71,18 @@ pub(crate) fn run(command: &ReportCommand) -> ExitCode {
 }
 
 fn made(command: &ReportCommand) -> Result<(), Failure> {
+    if command.open {
+        return opened(command);
+    }
     if command.format == ReportFormat::Pdf && command.output.is_none() {
         return Err(Failure::Call("A PDF needs a file: add `-o report.pdf`.".to_owned()));
     }
     if let Some(path) = command.output.as_deref().filter(|path| path.exists() && !command.force) {
-        return Err(Failure::Call(format!(
-            "`{path}` already exists. Choose another name, or pass --force to overwrite it."
-        )));
+        return Err(exists(path));
     }
     let engine = wiring::look_default()?;
     let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
-    let report = engine.report(engine.find(&command.about)?, values)?;
+    let report = engine.report(name::session_or_run(&engine, &command.about)?, values)?;
     let Some(path) = command.output.as_deref() else {
         if command.json || command.format == ReportFormat::Json {
             output::json(&value(&report)?);
@@ -88,8 +93,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
     };
     let bytes = match command.format {
         ReportFormat::Pdf => {
-            let unusable =
-                |error: workrail_host::browser::BrowserError| Failure::Environment(format!("{error}."));
+            let unusable = |error: BrowserError| Failure::Environment(format!("{error}."));
             Browser::find().map_err(unusable)?.print(&render_html(&report)).map_err(unusable)?
         }
         ReportFormat::Md | ReportFormat::Html | ReportFormat::Json => {
@@ -105,8 +109,55 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
     if let Some(damage) = words::damage(&report) {
         output::toned(Tone::Warning, &damage);
     }
-    output::toned(Tone::Good, &format!("Written: {path} ({format}, {count} bytes)"));
+    output::file(Tone::Good, "Written: ", path, &format!(" ({format}, {count} bytes)"));
     Ok(())
+}
+
+/// Writes the report as HTML and shows it in the browser.
+fn opened(command: &ReportCommand) -> Result<(), Failure> {
+    let engine = wiring::look_default()?;
+    let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
+    let report = engine.report(name::session_or_run(&engine, &command.about)?, values)?;
+    let html = render_html(&report);
+    let path = match &command.output {
+        Some(path) if path.exists() && !command.force => return Err(exists(path)),
+        Some(path) => {
+            write(path, html.as_bytes())?;
+            path.clone()
+        }
+        None => kept(&html)?,
+    };
+    if browser::open(path.as_std_path()).is_err() {
+        return Err(Failure::Environment(format!(
+            "No browser could be started. The report is in `{path}`; open it yourself."
+        )));
+    }
+    match command.json {
+        true => {
+            output::json(&json!({ "written": path, "format": "html", "bytes": html.len(), "opened": true }))
+        }
+        false => output::file(Tone::Good, "Opened ", &path, ""),
+    }
+    Ok(())
+}
+
+fn exists(path: &Utf8Path) -> Failure {
+    Failure::Call(format!("`{path}` already exists. Choose another name, or pass --force to overwrite it."))
+}
+
+/// A temporary file that only this user can read and that stays for the browser.
+fn kept(html: &str) -> Result<Utf8PathBuf, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::Environment(format!("the report cannot be written: {error}"))
+    };
+    let mut file = tempfile::Builder::new()
+        .prefix("workrail-report-")
+        .suffix(".html")
+        .tempfile()
+        .map_err(|error| failed(&error))?;
+    file.write_all(html.as_bytes()).map_err(|error| failed(&error))?;
+    let (_, path) = file.keep().map_err(|error| failed(&error))?;
+    Utf8PathBuf::from_path_buf(path).map_err(|path| failed(&path.display()))
 }
 
 fn text(report: &Report, format: ReportFormat) -> Result<String, Failure> {

@@ -3,8 +3,9 @@
 use serde_json::json;
 use workrail_core::progress::rest_in_words;
 use workrail_core::report::words::one_line;
+use workrail_engine::Naming;
 use workrail_engine::request::ResumeSession;
-use workrail_model::resume::{Candidate, ResumeBody};
+use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
 
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
@@ -13,8 +14,11 @@ use crate::wiring;
 pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
     let text = words.join(" ");
-    // One word may be a name; whatever names nothing is a word.
-    let named = (words.len() == 1).then(|| engine.find(&text).ok()).flatten();
+    // One word may be a name; whatever names nothing is a word. Only what has a hyphen is taken for a label that is
+    // nearly right: a single word is searched for.
+    let naming = if text.contains('-') { Naming::Forgiving } else { Naming::Exact };
+    let named = (words.len() <= 2).then(|| engine.find_named(&text, naming).ok()).flatten();
+    let named = named.map(|named| named.found);
     let request = match named {
         Some(found) => ResumeSession {
             session_id: found.run.is_none().then(|| found.session.to_string()),
@@ -23,7 +27,12 @@ pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
         },
         None => ResumeSession { query: (!text.is_empty()).then_some(text), ..ResumeSession::default() },
     };
-    let found = engine.find_runs(request)?;
+    let has_words = request.query.is_some();
+    let mut found = engine.find_runs(request)?;
+    if has_words {
+        // What only happened to be used lately is nobody's answer to a question.
+        found.candidates.retain(|own| own.why_matched != [MatchReason::RecencyFallback]);
+    }
     if json {
         let mut document = super::value(&found)?;
         if let Some(problem) = engine.keys_problem() {
@@ -33,13 +42,17 @@ pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     super::show::without_keys(&engine);
-    print(&found);
+    print(&found, words);
     Ok(())
 }
 
-fn print(found: &ResumeBody) {
-    if found.candidates.is_empty() {
-        output::line("No run can be resumed in this data directory.");
+fn print(found: &ResumeBody, words: &[String]) {
+    match (found.candidates.is_empty(), words.is_empty()) {
+        (true, false) => {
+            output::line("No run matches these words. `workrail resume` alone shows the latest runs.")
+        }
+        (true, true) => output::line("No run can be resumed in this data directory."),
+        (false, _) => {}
     }
     for (position, candidate) in found.candidates.iter().enumerate() {
         if position > 0 {

@@ -1,7 +1,10 @@
-//! `sessions search`: notes that hold all the words.
+//! `workrail search`: what was recorded and holds all the words.
 
 use serde_json::json;
+use workrail_engine::sessions::FoundIn;
+use workrail_host::local_time::local;
 
+use crate::layout::wrapped;
 use crate::outcome::Failure;
 use crate::output::{self, Progress, Tone};
 use crate::wiring;
@@ -21,7 +24,7 @@ pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Fail
         return Ok(());
     }
     if found.hits.is_empty() {
-        output::line(&format!("No notes match (searched {} sessions).", found.sessions));
+        output::line(&format!("Nothing matches (searched {} sessions).", found.sessions));
     }
     for hit in &found.hits {
         let place = match (&hit.label, &hit.step) {
@@ -29,13 +32,22 @@ pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Fail
             (Some(label), None) => label.clone(),
             (None, _) => format!("{} (session notes)", hit.session_id),
         };
-        let at =
-            hit.at.as_ref().map(|at| format!(" · {}", workrail_core::report::shown(at))).unwrap_or_default();
+        let at = hit.at.as_ref().map(|at| format!(" · {}", local(at))).unwrap_or_default();
         let damaged = if hit.damaged { " · damaged session" } else { "" };
-        output::toned(Tone::Heading, &format!("{place}{at}{damaged}"));
-        output::line(&format!("  {}", hit.excerpt));
-        if let Some(link) = &hit.link {
-            output::toned(Tone::Quiet, &format!("  {link}"));
+        let found_in = match hit.found_in {
+            FoundIn::Label => "label",
+            FoundIn::Goal => "goal",
+            FoundIn::Workflow => "workflow",
+            FoundIn::Notes => "notes",
+            FoundIn::Artifact => "artifact",
+        };
+        output::toned(Tone::Heading, &format!("{place} · {found_in}{at}{damaged}"));
+        let room = output::columns().map(|columns| columns.saturating_sub(2));
+        wrapped(&hit.excerpt, room).iter().for_each(|line| output::line(&format!("  {line}")));
+        match (&hit.link, &hit.label) {
+            (Some(link), _) => output::toned(Tone::Quiet, &format!("  {link}")),
+            (None, Some(label)) => output::toned(Tone::Quiet, &format!("  workrail show {label}")),
+            (None, None) => {}
         }
     }
     if found.left_out > 0 {

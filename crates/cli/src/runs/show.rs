@@ -6,7 +6,10 @@ use workrail_core::report::markdown::render_node;
 use workrail_core::report::{ContextValues, GapStanding, RunReport, Standing, branch_letter, words};
 use workrail_engine::SessionOrRun;
 use workrail_engine::sessions::RunContinuation;
+use workrail_model::preferences::RunStatus;
 
+use super::status::every_reason;
+use crate::name;
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
 use crate::wiring::{self, LocalEngine};
@@ -20,7 +23,7 @@ pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
         let link = NodeLink::parse(about).map_err(|error| Failure::Call(format!("`{about}`: {error}")))?;
         return point(&engine, link, json);
     }
-    let view = engine.show_session(engine.find(about)?)?;
+    let view = engine.show_session(name::session_or_run(&engine, about)?)?;
     if json {
         output::json(&super::value(&view)?);
         return Ok(());
@@ -80,6 +83,7 @@ fn print(run: &RunReport, going_on: Option<&RunContinuation>) {
     output::toned(Tone::Heading, &format!("Run {} · {}", run.label, words::status(run)));
     fact("goal", run.goal.as_deref().unwrap_or_default());
     fact("workflow", run.workflow.workflow_id.as_str());
+    fact("closed", &words::closed(run).unwrap_or_default());
     fact("step", &run.progress.as_ref().map(ToString::to_string).unwrap_or_default());
     if let Some(parent) = &run.parent {
         fact("started inside", &parent.label);
@@ -92,6 +96,7 @@ fn print(run: &RunReport, going_on: Option<&RunContinuation>) {
     if let Some(pending) = going_on.and_then(|going_on| going_on.pending_preferences) {
         fact("pending", &format!("{}, from the next completed step on", words::preferences(pending)));
     }
+    needs(going_on);
     branches(run);
     gaps(run);
     recap(going_on);
@@ -162,22 +167,46 @@ fn points(run: &RunReport) {
         output::toned(Tone::Quiet, &format!("       {}", node.link));
     }
     if let Some(node) = run.nodes.last() {
-        output::line(&format!("\n  Show one point:  workrail show {}", node.link));
+        output::line(&format!("  Show one point:  workrail show {}", node.link));
     }
 }
 
 fn going(run: &RunReport, going_on: Option<&RunContinuation>) {
-    match going_on.and_then(|going_on| going_on.next_call.as_ref()) {
-        None => output::toned(Tone::Warning, "  The session is damaged, so the run cannot continue."),
-        Some(call) => {
-            output::line(&format!("  To continue in a chat, ask the agent to call {} with:", call.tool));
-            output::line(&format!("    {}", call.arguments_text()));
-            if run.waits_for_person {
-                output::toned(
-                    Tone::Warning,
-                    &format!("  Waiting for your approval: workrail approve {}", run.label),
-                );
-            }
+    let Some(call) = going_on.and_then(|going_on| going_on.next_call.as_ref()) else {
+        // What is wrong with the keys or the session was said above.
+        return output::toned(
+            Tone::Quiet,
+            "\n  It cannot be continued while the problem named above remains.",
+        );
+    };
+    let what = match run.status {
+        // Nothing continues: the record is read with `report`.
+        Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => {
+            return output::line(&format!(
+                "\n  It is finished. The whole record:  workrail report {}",
+                run.label
+            ));
         }
+        Some(RunStatus::Closed) => "To reopen it in a chat",
+        Some(RunStatus::InProgress | RunStatus::Blocked) | None => "To continue in a chat",
+    };
+    output::line(&format!("\n  {what}, ask the agent to call {} with:", call.tool));
+    output::line(&format!("    {}", call.arguments_text()));
+}
+
+/// Why the run does not move on, and what to type: the first thing somebody wants to know.
+fn needs(going_on: Option<&RunContinuation>) {
+    let Some(need) = going_on.and_then(|going_on| going_on.need.as_ref()) else { return };
+    output::line("");
+    for (at, line) in every_reason(&need.why).iter().enumerate() {
+        let line = words::one_line(line);
+        match at {
+            0 => output::toned(Tone::Warning, &format!("  {line}")),
+            _ => output::line(&format!("    {line}")),
+        }
+    }
+    // What is shown here already is not worth a command.
+    if !need.command.starts_with("workrail show") {
+        output::toned(Tone::Warning, &format!("  {}", need.command));
     }
 }

@@ -9,17 +9,20 @@ use clap::Subcommand;
 use serde_json::{Map, Value, json};
 use workrail_engine::{EarlierDecision, Waiting, typed_answer};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
-use workrail_model::event::Context;
+use workrail_model::event::{CloseChannel, Context};
 use workrail_model::text::truncate_with_marker;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::presence::Recorded;
-use crate::{presence, wiring};
+use crate::wiring::{self, LocalEngine};
+use crate::{name, presence};
 
 /// What is shown of the notes, of each artifact and of each context value. Notes can be longer; then the end says so,
 /// and `workrail report` has all of them.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
+/// What is shown of the step's own text, which is the same every time.
+const STEP_BYTES_MAX: usize = 2 * 1024;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SteerCommand {
@@ -42,6 +45,22 @@ pub(crate) enum SteerCommand {
         /// Why, and what to do instead. The agent receives it.
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Close a run that nobody will finish. It is no longer listed as needing you or running.
+    #[command(after_help = format!(
+        "Nothing is deleted, and the next step that an agent completes reopens the run. Runs that were started inside it \
+         stay open. `workrail store gc` treats a closed run like a finished one.\n\n\
+         {EXIT_CODES}\n\nExample: workrail close amber-falcon --reason \"Superseded by the new importer\""
+    ))]
+    Close {
+        /// A run's two-word label, its id, or a prefix of it.
+        run: String,
+        /// Why nobody will finish it.
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -78,6 +97,10 @@ pub(crate) fn run(command: SteerCommand) -> ExitCode {
             let format = Format::json_if(json);
             (decide(&run, ApprovalDecision::Rejected, reason.as_deref(), format), format)
         }
+        SteerCommand::Close { run, reason, json } => {
+            let format = Format::json_if(json);
+            (close(&run, &reason, format), format)
+        }
         SteerCommand::Answer { run, values, json } => {
             let format = Format::json_if(json);
             (answer(&run, values, format), format)
@@ -93,9 +116,11 @@ fn decide(
     format: Format,
 ) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
+    let run = name::run(&engine, label)?.1.to_string();
+    let label = run.as_str();
     let waiting = engine.waiting(label)?;
     let requester = presence::requester(&engine, "Approving", Recorded::Descent)?;
-    show(&waiting);
+    show(&engine, &waiting);
     let verb = match decision {
         ApprovalDecision::Approved => "approve",
         ApprovalDecision::Rejected => "reject",
@@ -122,15 +147,24 @@ fn decide(
     Ok(())
 }
 
-/// Everything that the decision is about, before it is asked for.
-fn show(waiting: &Waiting) {
+/// Everything that the decision is about, before it is asked for: the goal, the act, what was submitted, the way back.
+fn show(engine: &LocalEngine, waiting: &Waiting) {
     output::notice(&format!("Run {} · {}", waiting.label, waiting.workflow));
     if let Some(goal) = &waiting.goal {
         output::notice(&format!("Goal: {}", truncate_with_marker(goal, SHOWN_BYTES_MAX)));
     }
-    output::notice(&format!("Step `{}`: {}", waiting.step, waiting.title));
+    output::notice(&format!("\nTo be decided: step `{}`, {}", waiting.step, waiting.title));
+    // Without the step's text the decision is still about what was submitted.
+    if let Ok(Some(text)) = engine.step_text(waiting.session, waiting.node) {
+        output::notice("The agent was asked to do this:");
+        let text = truncate_with_marker(&text, STEP_BYTES_MAX);
+        text.lines().for_each(|line| output::notice(format!("  {line}").trim_end()));
+    }
     match &waiting.notes {
-        Some(notes) => output::notice(&format!("\n{}", truncate_with_marker(notes, SHOWN_BYTES_MAX))),
+        Some(notes) => {
+            output::notice("\nWhat the agent submitted:");
+            output::notice(&truncate_with_marker(notes, SHOWN_BYTES_MAX));
+        }
         None => output::notice("\nThe agent submitted no notes."),
     }
     for artifact in &waiting.artifacts {
@@ -148,7 +182,8 @@ fn show(waiting: &Waiting) {
         output::notice(&format!("\n{}", overridden(earlier)));
     }
     output::notice(&format!(
-        "\nThe whole record: workrail show {0}. To send it back: workrail reject {0} --reason TEXT.",
+        "\nThe whole record: workrail show {0}\nThe way back: workrail reject {0} --reason TEXT sends it back with your \
+         reason. A decision can be replaced until the agent has continued; what the agent does after that is not undone.",
         waiting.label
     ));
 }
@@ -166,12 +201,30 @@ fn overridden(earlier: &EarlierDecision) -> String {
     }
 }
 
+fn close(name: &str, reason: &str, format: Format) -> Result<(), Failure> {
+    let engine = wiring::change_default()?;
+    let (session, run) = name::run(&engine, name)?;
+    let closed = engine.close_run(session, run, reason, CloseChannel::CommandLine)?;
+    match format {
+        Format::Text => {
+            output::toned(Tone::Good, &format!("Closed run {}.", closed.label));
+            output::line("Nothing was deleted. The next step that an agent completes reopens it.");
+        }
+        Format::Json => output::json(&json!({
+            "sessionId": closed.session, "runId": closed.run, "run": closed.label, "reason": closed.reason,
+            "closed": true,
+        })),
+    }
+    Ok(())
+}
+
 fn answer(label: &str, values: Vec<(String, Value)>, format: Format) -> Result<(), Failure> {
     let values: Map<String, Value> = values.into_iter().collect();
     let context =
         Context::new(values.clone()).map_err(|error| Failure::Call(format!("The answer: {error}.")))?;
     let engine = wiring::change_default()?;
-    let waiting = engine.give_answer(label, context)?;
+    let run = name::run(&engine, label)?.1.to_string();
+    let waiting = engine.give_answer(&run, context)?;
     match format {
         Format::Text => {
             output::toned(

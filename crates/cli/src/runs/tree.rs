@@ -7,11 +7,11 @@ use workrail_core::report::words;
 
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
-use crate::wiring;
+use crate::{name, wiring};
 
 pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
-    let report = engine.report(engine.find(about)?, ContextValues::NotShown)?;
+    let report = engine.report(name::session_or_run(&engine, about)?, ContextValues::NotShown)?;
     let extent = if all { Extent::Everything } else { Extent::Condensed };
     if json {
         let runs: Vec<_> = report
@@ -28,7 +28,10 @@ pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(),
                         })
                     })
                     .collect();
-                json!({ "runId": run.run_id, "label": run.label, "tip": run.tip, "nodes": nodes })
+                json!({
+                    "runId": run.run_id, "label": run.label, "status": run.status, "closed": run.closed,
+                    "tip": run.tip, "nodes": nodes,
+                })
             })
             .collect();
         output::json(&json!({ "sessionId": report.session_id, "health": report.health, "runs": runs }));
@@ -46,6 +49,9 @@ pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(),
             Tone::Heading,
             &format!("{} · {} · {}{goal}", run.label, run.workflow.workflow_id, words::status(run)),
         );
+        if let Some(closed) = words::closed(run) {
+            output::toned(Tone::Quiet, &format!("closed: {}", words::one_line(&closed)));
+        }
         for line in drawn(&rows(&run.nodes, extent), &run.nodes, strokes) {
             let text = if ascii { line.text.replace('·', "-") } else { line.text };
             match line.point {

@@ -14,8 +14,8 @@ use workrail_model::config::Key;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Progress, Tone};
-use crate::settings;
 use crate::wiring::{self, LocalEngine};
+use crate::{name, settings};
 
 const EXPORT_EXAMPLES: &str = "Examples:
   workrail session export amber-falcon                     write SESSION.bundle.json here
@@ -100,7 +100,7 @@ fn export(arguments: &ExportArguments, format: Format) -> Result<(), Failure> {
         return Err(Failure::Call(message.to_owned()));
     }
     let engine = wiring::look_default()?;
-    let session = engine.find(&arguments.session)?.session;
+    let session = name::session_or_run(&engine, &arguments.session)?.session;
     let target = match &arguments.output {
         _ if to_stdout => Target::Stdout,
         Some(path) => Target::File(path.clone()),
@@ -289,10 +289,10 @@ fn tell_imported(imported: &Imported, mode: ImportMode) {
         (ImportMode::CheckOnly, true) => {
             ("The bundle is valid. It would be imported as session", imported.session)
         }
-        (ImportMode::CheckOnly, false) => {
-            output::toned(Tone::Good, "The bundle is valid. It would be imported under a new id.");
-            ("It contains session", imported.original)
-        }
+        (ImportMode::CheckOnly, false) => (
+            "The bundle is valid. Its own id is in use here, so it would be imported as session",
+            imported.session,
+        ),
         (ImportMode::KeepIdIfFree | ImportMode::AsNew, _) => ("Imported session", imported.session),
     };
     output::toned(Tone::Good, &format!("{verb} {id}"));

@@ -1,66 +1,207 @@
-//! `workrail session list`: what waits first.
+//! `workrail session list`: what waits first, as much as fits the terminal.
 
-use workrail_core::overview::{Finished, RunRow, SessionsList};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use workrail_core::overview::{Finished, RowFilter, RunRow, SessionsList, Stage};
 use workrail_core::report::words::one_line;
+use workrail_host::clock::SystemClock;
+use workrail_host::local_time::{local, start_of_day_ms};
+use workrail_model::retention::Ttl;
+use workrail_model::time::Timestamp;
+use workrail_ports::environment::Clock as _;
 
-use crate::outcome::Failure;
+use crate::layout::{self, Column, Fit};
+use crate::outcome::{EXIT_CODES, Failure};
 use crate::output::{self, Progress, Tone};
-use crate::{runs, wiring};
+use crate::wiring::{self, LocalEngine};
+use crate::{runs, sessions};
 
-const GOAL_CHARS_MAX: usize = 48;
+const COLUMNS: [Column; 8] = [
+    Column { title: "RUN", fit: Fit::Whole },
+    Column { title: "STATUS", fit: Fit::Cut { min: 11 } },
+    Column { title: "STEP", fit: Fit::Cut { min: 7 } },
+    Column { title: "GOAL", fit: Fit::Cut { min: 10 } },
+    Column { title: "LAST", fit: Fit::Whole },
+    Column { title: "WORKFLOW", fit: Fit::Drop(2) },
+    Column { title: "INSIDE", fit: Fit::Drop(3) },
+    Column { title: "SESSION", fit: Fit::Drop(1) },
+];
 
-pub(super) fn run(all: bool, json: bool) -> Result<(), Failure> {
+/// Older than this, a day says more than how long ago it was.
+const RELATIVE_MS_MAX: i64 = 14 * 24 * 60 * 60 * 1000;
+
+#[derive(Debug, Args)]
+#[command(after_help = format!(
+    "A `*` marks sessions that `workrail session keep` protects.\n\nExamples:\n  workrail session list --all\n  \
+     workrail session list --status needs-me\n  workrail session list --workspace . --since 7d\n  \
+     workrail session list --workflow bug --limit 5 --json\n\n{EXIT_CODES}"
+))]
+pub(crate) struct ListArguments {
+    /// List all finished runs, not only the newest 20.
+    #[arg(long)]
+    all: bool,
+    /// Only runs of this status. Can be given several times.
+    #[arg(long, value_enum, value_name = "STATUS")]
+    status: Vec<StatusFilter>,
+    /// Only runs of this folder's repository.
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
+    workspace: Option<String>,
+    /// Only runs whose workflow id contains this.
+    #[arg(long, value_name = "ID")]
+    workflow: Option<String>,
+    /// Only runs that were worked on since then: a day such as 2026-01-31, or an age such as 12h or 7d.
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// List at most N runs.
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum StatusFilter {
+    /// Waiting for you, blocked or unreadable
+    NeedsMe,
+    /// Waiting for a decision or an answer
+    Waiting,
+    Blocked,
+    Running,
+    /// Complete, with or without gaps
+    Finished,
+    Closed,
+}
+
+impl StatusFilter {
+    fn stages(self) -> &'static [Stage] {
+        match self {
+            Self::NeedsMe => &[Stage::WaitsForPerson, Stage::Blocked, Stage::Unreadable],
+            Self::Waiting => &[Stage::WaitsForPerson],
+            Self::Blocked => &[Stage::Blocked],
+            Self::Running => &[Stage::InProgress],
+            Self::Finished => &[Stage::Complete, Stage::CompleteWithGaps, Stage::NotesOnly],
+            Self::Closed => &[Stage::Closed],
+        }
+    }
+}
+
+pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
+    let now = SystemClock.now();
+    let filter = filter(arguments, &engine, &now)?;
     let mut progress: Option<Progress> = None;
-    let list = engine.sessions(if all { Finished::All } else { Finished::Newest }, &mut |done, total| {
+    // Whoever narrows the list looks for something; then nothing is left out but what is asked for.
+    let finished = match arguments.all || !filter.is_empty() || arguments.limit.is_some() {
+        true => Finished::All,
+        false => Finished::Newest,
+    };
+    let list = engine.sessions(finished, &mut |done, total| {
         progress.get_or_insert_with(|| Progress::new("reading sessions", total)).at(done);
     })?;
     drop(progress);
-    if json {
-        output::json(&runs::value(&list)?);
+    let list = list.narrowed(&filter, arguments.limit);
+    if arguments.json {
+        output::json(&with_kept(runs::value(&list)?, &engine, &list));
         return Ok(());
     }
-    print(&list);
+    print(&list, &engine, &filter, &now);
     Ok(())
 }
 
-fn print(list: &SessionsList) {
+fn filter(arguments: &ListArguments, engine: &LocalEngine, now: &Timestamp) -> Result<RowFilter, Failure> {
+    let repository = match &arguments.workspace {
+        None => None,
+        Some(folder) => {
+            let whole = std::path::absolute(folder).map_err(|error| Failure::Call(error.to_string()))?;
+            let found = engine.repository_of(&whole.to_string_lossy())?;
+            Some(found.ok_or_else(|| {
+                Failure::Call(format!(
+                    "`{folder}` is not in a git repository. Sessions are told apart by repository; leave --workspace out."
+                ))
+            })?)
+        }
+    };
+    Ok(RowFilter {
+        stages: arguments.status.iter().flat_map(|own| own.stages()).copied().collect(),
+        workflow: arguments.workflow.clone(),
+        repository,
+        since_ms: arguments.since.as_deref().map(|text| since_ms(text, now)).transpose()?,
+    })
+}
+
+fn since_ms(text: &str, now: &Timestamp) -> Result<i64, Failure> {
+    let age = || {
+        let age = i64::try_from(Ttl::parse(text).ok()?.ms()).ok()?;
+        now.epoch_ms()?.checked_sub(age)
+    };
+    start_of_day_ms(text).or_else(age).ok_or_else(|| {
+        Failure::Call(format!(
+            "`{text}` is not a time: write a day such as 2026-01-31, or an age such as 12h or 7d."
+        ))
+    })
+}
+
+/// Adds to each row whether its session is kept.
+fn with_kept(mut document: Value, engine: &LocalEngine, list: &SessionsList) -> Value {
+    if let Some(rows) = document["runs"].as_array_mut() {
+        for (row, own) in rows.iter_mut().zip(&list.runs) {
+            row["isKept"] = Value::from(engine.is_kept(own.session_id));
+        }
+    }
+    document
+}
+
+fn print(list: &SessionsList, engine: &LocalEngine, filter: &RowFilter, now: &Timestamp) {
     if list.sessions == 0 {
         output::line("No sessions yet. An agent starts one with start_workflow.");
         return;
     }
-    if !list.runs.is_empty() {
-        let heading = ["RUN", "WORKFLOW", "GOAL", "STATUS", "STEP", "LAST (UTC)", "SESSION"];
-        output::table(&heading, list.runs.iter().map(row));
+    if list.runs.is_empty() {
+        if !filter.is_empty() {
+            output::line("No run matches. Leave the filters out to see every run.");
+        }
+    } else {
+        let rows: Vec<Vec<String>> = list.runs.iter().map(|row| cells(row, list, engine, now)).collect();
+        let lines = layout::table(&COLUMNS, &rows, output::columns());
+        runs::list::toned(lines).iter().for_each(output::print);
     }
     if list.left_out > 0 {
-        output::toned(Tone::Quiet, &format!("\n{} more finished runs; --all lists them.", list.left_out));
+        let how = if filter.is_empty() { "--all lists them" } else { "raise --limit to see them" };
+        output::toned(Tone::Quiet, &format!("\nNot listed: {} more; {how}.", list.left_out));
     }
+    sessions::damaged::print(&list.damaged);
     output::toned(Tone::Quiet, "\nSee and steer them in a browser: workrail console");
-    if !list.damaged.is_empty() {
-        output::toned(Tone::Warning, &format!("\nDamaged or unreadable sessions: {}", list.damaged.len()));
-        let rows = list.damaged.iter().map(|row| {
-            let damage = row.health.damage().unwrap_or_default();
-            vec![row.session_id.to_string(), row.labels.join(", "), damage]
-        });
-        output::table(&["SESSION", "RUNS", "WHAT IS WRONG"], rows);
-    }
 }
 
-fn row(row: &RunRow) -> Vec<String> {
-    let step = row.step.as_ref().map(|step| one_line(&step.progress.to_string()));
-    let goal = one_line(row.goal.as_deref().unwrap_or_default());
-    let short: String = goal.chars().take(GOAL_CHARS_MAX).collect();
-    let more = if short.len() < goal.len() { "…" } else { "" };
-    // A timestamp reads 2026-01-31T23:59:59.999Z.
-    let last = row.last_at.as_ref().map(|at| at.as_str()[..16].replace('T', " "));
+fn cells(row: &RunRow, list: &SessionsList, engine: &LocalEngine, now: &Timestamp) -> Vec<String> {
+    let kept = if engine.is_kept(row.session_id) { "*" } else { "" };
+    let parent = row.parent.and_then(|parent| {
+        let of_list = list.runs.iter().find(|own| own.run_id == Some(parent));
+        of_list.and_then(|own| own.label.clone())
+    });
+    let status = match &row.closed {
+        Some(reason) => one_line(&format!("{}: {reason}", row.stage.said())),
+        None => row.stage.said().to_owned(),
+    };
     vec![
-        row.label.clone().unwrap_or_else(|| "-".to_owned()),
+        format!("{}{kept}", row.label.as_deref().unwrap_or("-")),
+        status,
+        runs::list::step(row),
+        one_line(row.goal.as_deref().unwrap_or_default()),
+        row.last_at.as_ref().map(|at| when(at, now)).unwrap_or_default(),
         row.workflow_id.as_ref().map(ToString::to_string).unwrap_or_default(),
-        format!("{short}{more}"),
-        row.stage.said().to_owned(),
-        step.unwrap_or_default(),
-        last.unwrap_or_default(),
+        parent.unwrap_or_default(),
         row.session_id.to_string(),
     ]
+}
+
+/// How long ago it was, or the day where that says more.
+fn when(at: &Timestamp, now: &Timestamp) -> String {
+    let age_ms = now.epoch_ms().zip(at.epoch_ms()).map(|(now, at)| now - at);
+    let recent = age_ms.is_some_and(|age| (0..RELATIVE_MS_MAX).contains(&age));
+    match runs::list::ago(at, now).filter(|_| recent) {
+        Some(ago) => ago,
+        None => local(at).chars().take(10).collect(),
+    }
 }

@@ -1,30 +1,25 @@
 //! `workrail session`: list sessions, keep or delete them, move them to another machine, and set how far they may go.
 
 mod bundle;
+mod damaged;
 mod list;
 pub(crate) mod prefs;
+mod purge;
 mod retention;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use crate::outcome::{self, EXIT_CODES, Format};
+use crate::outcome::{self, Format};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     /// List sessions: waiting for you first, then blocked, in progress and finished.
-    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail session list --all"))]
-    List {
-        /// List all finished runs, not only the newest 20.
-        #[arg(long)]
-        all: bool,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    List(list::ListArguments),
     #[command(flatten)]
     Retention(retention::RetentionCommand),
+    Purge(purge::PurgeArguments),
     #[command(flatten)]
     Bundle(bundle::BundleCommand),
     /// Show or set how far runs may go on their own, for new runs or for one session.
@@ -32,10 +27,23 @@ pub(crate) enum SessionCommand {
     Prefs(prefs::PrefsCommand),
 }
 
+impl SessionCommand {
+    /// Whether it may print more than a screen, and asks nothing.
+    pub(crate) fn is_long(&self) -> bool {
+        match self {
+            Self::List(_) => true,
+            Self::Retention(_) | Self::Purge(_) | Self::Bundle(_) | Self::Prefs(_) => false,
+        }
+    }
+}
+
 pub(crate) fn run(command: SessionCommand) -> ExitCode {
     match command {
-        SessionCommand::List { all, json } => outcome::finish(list::run(all, json), Format::json_if(json)),
+        SessionCommand::List(arguments) => {
+            outcome::finish(list::run(&arguments), Format::json_if(arguments.json))
+        }
         SessionCommand::Retention(command) => retention::run(command),
+        SessionCommand::Purge(arguments) => purge::run(&arguments),
         SessionCommand::Bundle(command) => bundle::run(command),
         SessionCommand::Prefs(command) => prefs::run(command),
     }

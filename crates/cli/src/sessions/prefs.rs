@@ -12,7 +12,7 @@ use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, Preferences,
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::presence::Recorded;
-use crate::{presence, settings, wiring};
+use crate::{name, presence, settings, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PrefsCommand {
@@ -68,7 +68,7 @@ fn show(session: Option<&str>, format: Format) -> Result<(), Failure> {
         return Ok(());
     };
     let engine = wiring::look_default()?;
-    let found = engine.find(text)?;
+    let found = name::session_or_run(&engine, text)?;
     show_runs(&engine.preferences_of(found)?, format);
     Ok(())
 }
@@ -77,7 +77,7 @@ fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), 
     let changes = changes(choices)?;
     let Some(text) = session else { return set_default(&changes, format) };
     let engine = wiring::change_default()?;
-    let found = engine.find(text)?;
+    let found = name::session_or_run(&engine, text)?;
     let raised = engine.raised_by(found, &changes)?;
     if !raised.is_empty() {
         presence::requester(&engine, "Raising a run's autonomy", Recorded::CommandLine)?;

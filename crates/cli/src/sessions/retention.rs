@@ -12,7 +12,7 @@ use crate::confirm::{self, AskFirst};
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::upkeep::bytes_shown;
-use crate::wiring;
+use crate::{name, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RetentionCommand {
@@ -60,7 +60,7 @@ fn finish(named: &Named, done: Result<(), Failure>) -> ExitCode {
 
 fn keep(named: &Named) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
-    let session = engine.find(&named.session)?.session;
+    let session = name::session_or_run(&engine, &named.session)?.session;
     engine.keep(session)?;
     match Format::json_if(named.json) {
         Format::Json => output::json(&json!({ "sessionId": session, "isKept": true })),
@@ -73,7 +73,7 @@ fn keep(named: &Named) -> Result<(), Failure> {
 
 fn unkeep(named: &Named) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
-    let session = engine.find(&named.session)?.session;
+    let session = name::session_or_run(&engine, &named.session)?.session;
     engine.unkeep(session)?;
     match Format::json_if(named.json) {
         Format::Json => output::json(&json!({ "sessionId": session, "isKept": false })),
@@ -89,7 +89,7 @@ fn unkeep(named: &Named) -> Result<(), Failure> {
 
 fn delete(named: &Named, asked: AskFirst) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
-    let session = engine.find(&named.session)?.session;
+    let session = name::exact(&engine, &named.session)?.session;
     let seen = engine.overview(session)?;
     let format = Format::json_if(named.json);
     if format == Format::Text {
@@ -118,7 +118,7 @@ fn delete(named: &Named, asked: AskFirst) -> Result<(), Failure> {
 }
 
 /// Enough to know whether it is the right one.
-fn show(seen: &Overview) {
+pub(super) fn show(seen: &Overview) {
     output::toned(Tone::Heading, &format!("Session {}", seen.session_id));
     let last = seen.last_worked_on.as_ref().map_or("never".to_owned(), ToString::to_string);
     output::line(&format!("{} events, last worked on {last}", seen.events));

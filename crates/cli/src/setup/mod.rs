@@ -1,6 +1,7 @@
 //! `workrail setup`: make clients and the shell know WorkRail.
 
 pub(crate) mod clients;
+pub(crate) mod complete;
 mod shell;
 
 use std::process::ExitCode;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use camino::Utf8PathBuf;
 use clap::{Command, Subcommand};
 use clap_complete::Shell;
+use serde_json::json;
 
 use crate::outcome::{self, Failure, Format};
 use crate::output;
@@ -21,6 +22,9 @@ pub(crate) enum ShellCommand {
     Man {
         /// The folder; created if missing.
         folder: Utf8PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -29,18 +33,38 @@ pub(crate) fn run(command: ShellCommand, mut program: Command) -> ExitCode {
         ShellCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut program, "workrail", &mut script);
+            script.extend_from_slice(names_in(shell).as_bytes());
             output::bytes(&script);
             ExitCode::SUCCESS
         }
-        ShellCommand::Man { folder } => outcome::finish(pages(&folder, program), Format::Text),
+        ShellCommand::Man { folder, json } => {
+            let format = Format::json_if(json);
+            outcome::finish(pages(&folder, program, format), format)
+        }
     }
 }
 
-fn pages(folder: &Utf8PathBuf, program: Command) -> Result<(), Failure> {
+/// What adds the names of runs, workflows and settings to a shell's script. Shells that are not known here get only what
+/// the commands themselves say.
+fn names_in(shell: Shell) -> &'static str {
+    let known = [
+        (Shell::Bash, include_str!("names.bash")),
+        (Shell::Zsh, include_str!("names.zsh")),
+        (Shell::Fish, include_str!("names.fish")),
+    ];
+    known.into_iter().find(|(own, _)| *own == shell).map_or("", |(_, script)| script)
+}
+
+fn pages(folder: &Utf8PathBuf, program: Command, format: Format) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::Environment(format!("`{folder}` cannot be written: {error}"));
     std::fs::create_dir_all(folder).map_err(failed)?;
     clap_mangen::generate_to(program, folder).map_err(failed)?;
-    output::line(&format!("Written to {folder}; `man -l {folder}/workrail.1` shows the first."));
+    match format {
+        Format::Text => {
+            output::line(&format!("Written to {folder}; `man -l {folder}/workrail.1` shows the first."));
+        }
+        Format::Json => output::json(&json!({ "written": folder })),
+    }
     Ok(())
 }

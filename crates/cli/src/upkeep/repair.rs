@@ -14,6 +14,7 @@ use workrail_store_fs::disk::Disk;
 
 use super::{RepairArguments, Watched};
 use crate::confirm::{self, AskFirst};
+use crate::name;
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::wiring::{self, LocalEngine};
@@ -27,7 +28,7 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
             // A session whose only write was not committed is in no list; its id is enough.
             let session = match SessionId::parse(text.trim()) {
                 Ok(session) => session,
-                Err(_) => engine.find(text)?.session,
+                Err(_) => name::exact(&engine, text)?.session,
             };
             (Scope::One(session), Some(repair_log(&engine, session, arguments, format)?))
         }

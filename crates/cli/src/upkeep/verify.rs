@@ -6,12 +6,12 @@ use workrail_engine::upkeep::{Scope, Verified};
 use super::{VerifyArguments, Watched, row, show_problems};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
-use crate::wiring;
+use crate::{name, wiring};
 
 pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
     let scope = match &arguments.session {
-        Some(text) => Scope::One(engine.find(text)?.session),
+        Some(text) => Scope::One(name::session_or_run(&engine, text)?.session),
         None => Scope::All,
     };
     let verified = {

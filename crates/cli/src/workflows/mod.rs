@@ -18,6 +18,17 @@ pub(crate) enum WorkflowCommand {
     Sources(sources::SourcesArguments),
 }
 
+impl WorkflowCommand {
+    /// Whether it may print more than a screen, and asks nothing.
+    pub(crate) fn is_long(&self) -> bool {
+        match self {
+            Self::Catalog(_) => true,
+            Self::Author(command) => command.is_long(),
+            Self::Sources(_) => false,
+        }
+    }
+}
+
 pub(crate) fn run(command: WorkflowCommand) -> ExitCode {
     match command {
         WorkflowCommand::Catalog(command) => catalog::run(command),

@@ -14,4 +14,5 @@ mod settings;
 #[path = "../snapshot/mod.rs"]
 mod snapshot;
 mod stage;
+mod status;
 mod store;

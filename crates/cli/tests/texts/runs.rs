@@ -36,6 +36,33 @@ fn show() {
     stage.compare("show");
 }
 
+/// What is asked of a person, why a run is blocked, and that a finished one does not go on.
+#[test]
+fn show_says_what_a_run_needs() {
+    let (stage, _, waiting) = with_runs();
+    let mut client = stage.server();
+    let blocked =
+        client.call("start_workflow", json!({ "workflowId": "team.report", "goal": "explain the outage" }));
+    let refused = stage.name(&blocked, "blocked run");
+    let notes = json!({ "notesMarkdown": "It was the cache." });
+    client.call("continue_workflow", json!({ "ackToken": blocked.string("ackToken"), "output": notes }));
+    let mut done = client.call("start_workflow", json!({ "workflowId": "team.change", "goal": "rename it" }));
+    let finished = stage.name(&done, "finished run");
+    for _ in 0..2 {
+        done = Stage::follow(&mut client, &done);
+    }
+    client.close();
+    stage.say(&["show", &waiting]);
+    stage.say(&["show", &refused]);
+    stage.say(&["show", &finished]);
+    stage.home().done(&["close", &refused, "--reason", "the report is not needed"]);
+    stage.say(&["show", &refused]);
+    stage.say(&["tree", &refused]);
+    stage.say(&["close", &refused, "--reason", "again"]);
+    stage.say(&["close", &finished, "--reason", "over"]);
+    stage.compare("show_what_a_run_needs");
+}
+
 #[test]
 fn log() {
     let (stage, label, _) = with_runs();
@@ -55,6 +82,8 @@ fn tree() {
 fn search() {
     let (stage, _, _) = with_runs();
     stage.say_both(&["search", "retries", "seconds"]);
+    stage.say(&["search", "release"]);
+    stage.say(&["search", "publish", "2"]);
     stage.say(&["search", "nothing-like-this"]);
     stage.compare("search");
 }

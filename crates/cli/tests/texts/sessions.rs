@@ -24,9 +24,39 @@ fn list() {
     let (stage, _, _) = with_a_finished_and_an_open_run();
     stage.say_both(&["session", "list"]);
     stage.compare("session_list");
+    stage.say_in(&["session", "list"], 80);
+    stage.say_in(&["session", "list"], 60);
+    stage.compare("session_list_on_narrow_screens");
     let empty = Stage::new();
     empty.say_both(&["session", "list"]);
     empty.compare("session_list_empty");
+}
+
+#[test]
+fn list_with_filters() {
+    let (stage, finished, open) = with_a_finished_and_an_open_run();
+    let mut client = stage.server();
+    let parent =
+        client.call("start_workflow", json!({ "workflowId": "team.change", "goal": "split the module" }));
+    stage.name(&parent, "outer run");
+    let inner = client.call(
+        "start_workflow",
+        json!({ "workflowId": "team.report", "goal": "write it down", "parent": parent.string("stateToken") }),
+    );
+    stage.name(&inner, "inner run");
+    client.close();
+    stage.home().done(&["session", "keep", &finished]);
+    stage.home().done(&["close", &open, "--reason", "the outage explains itself"]);
+    stage.say(&["session", "list"]);
+    stage.say(&["session", "list", "--status", "running"]);
+    stage.say(&["session", "list", "--status", "finished", "--status", "closed"]);
+    stage.say(&["session", "list", "--status", "needs-me"]);
+    stage.say(&["session", "list", "--workflow", "report", "--limit", "1"]);
+    stage.say(&["session", "list", "--since", "1h", "--status", "closed", "--json"]);
+    stage.say(&["session", "list", "--since", "2999-01-01"]);
+    stage.say(&["session", "list", "--since", "lately"]);
+    stage.say(&["session", "list", "--workspace"]);
+    stage.compare("session_list_with_filters");
 }
 
 #[test]

@@ -88,6 +88,16 @@ impl Stage {
         said.push('\n');
     }
 
+    /// The same on a screen of so many columns; no line may be wider.
+    pub(crate) fn say_in(&self, arguments: &[&str], columns: usize) {
+        let ran = self.home.with("COLUMNS", columns.to_string()).run(arguments);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let wide: Vec<&str> = ran.out.lines().filter(|line| line.chars().count() > columns).collect();
+        assert!(wide.is_empty(), "wider than {columns}: {wide:#?}");
+        let mut said = self.transcript.borrow_mut();
+        writeln!(said, "$ COLUMNS={columns} workrail {}\n{}", arguments.join(" "), ran.out).unwrap();
+    }
+
     /// Types a line into a command at a terminal and writes down what the terminal showed.
     pub(crate) fn type_line(&self, arguments: &[&str], line: &str) {
         let ran = self.home.typed(arguments, line);

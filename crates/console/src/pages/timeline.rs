@@ -54,6 +54,7 @@ fn class(run: &RunReport) -> &'static str {
         Some(RunStatus::Complete) => "good",
         Some(RunStatus::CompleteWithGaps) => "warn",
         Some(RunStatus::InProgress) => "running",
+        Some(RunStatus::Closed) => "quiet",
         Some(RunStatus::Blocked) | None => "bad",
     }
 }

@@ -6,8 +6,8 @@
 //! is written before the second has ended well, and the third believes nothing that the first did not see.
 //!
 //! Code map: `read` walks the document; `survey`, `history` and `deliver` are its three readers; `identity`
-//! rewrites whose history it is; `positions` are the places at which its snapshots wait; `write` writes one; `redact` leaves values out; `portable` keeps absolute
-//! paths out.
+//! rewrites whose history it is; `positions` are the places at which its snapshots wait; `write` writes one; `redact` leaves values out; `purge` takes a text out; `portable` keeps
+//! absolute paths out.
 
 mod checked;
 mod deliver;
@@ -16,6 +16,7 @@ mod history;
 mod identity;
 mod portable;
 mod positions;
+mod purge;
 mod read;
 mod redact;
 #[cfg(test)]
@@ -28,5 +29,6 @@ pub use error::{BundleError, BundleErrorKind};
 pub use history::{Checked, check};
 pub use identity::{Identity, Renumbering};
 pub use portable::portable_event;
+pub use purge::{Purge, TooShort};
 pub use redact::{Gathering, KeyPatterns, Redactor};
 pub use write::BundleWriter;

@@ -27,7 +27,7 @@ use super::kept::{self, EarlierNotes, Kept};
 use super::observe::{self, Observed};
 use super::outputs::{self, Outputs};
 use super::request::AdvanceRequest;
-use super::{DecideError, Minting, disclose, facts, fit};
+use super::{DecideError, Minting, close, disclose, facts, fit};
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
 use crate::label::RunLabel;
 use crate::project::{AdvanceRecord, NodeState, SessionState};
@@ -99,7 +99,8 @@ pub fn advance(command: Advance<'_>) -> Result<Decision, DecideError> {
     }
     let digest = command.request.digest()?;
     let (request, adjusted) = fit::fitted(command.request, pending_step(&command))?;
-    let notices = adjusted.into_iter().chain(command.notices.iter().cloned()).collect();
+    let reopened = close::reopened(command.facts, command.node);
+    let notices = reopened.into_iter().chain(adjusted).chain(command.notices.iter().cloned()).collect();
     let case = Case::open(Advance { request: &request, notices, ..command }, digest)?;
     let (check, verdict) = case.judge()?;
     let decided = match verdict {
@@ -406,8 +407,8 @@ impl<'a> Case<'a> {
         let long_text =
             if self.command.request.context.is_empty() { LongText::Shorten } else { LongText::Refuse };
         let first = self.retried.is_empty();
-        let adjusted =
-            self.command.notices.iter().filter(|notice| notice.code == WarningCode::ArgumentsAdjusted);
+        let told = [WarningCode::ArgumentsAdjusted, WarningCode::RunReopened];
+        let adjusted = self.command.notices.iter().filter(|notice| told.contains(&notice.code));
         let beside = StepExtras {
             way_out,
             children: if first { self.children() } else { Vec::new() },

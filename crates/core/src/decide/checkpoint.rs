@@ -15,7 +15,7 @@ use super::advance::Decided;
 use super::draft::Draft;
 use super::outputs::{self, Outputs};
 use super::request::AdvanceRequest;
-use super::{DecideError, Minting, disclose};
+use super::{DecideError, Minting, close, disclose};
 use crate::project::{NodeState, SessionState};
 use crate::reply::{LongText, ReplyInput, ReplyMoment, StepExtras};
 use crate::{derive, reply};
@@ -82,6 +82,7 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
         beside: StepExtras {
             return_to: disclose::return_to(facts, at.run_id, snapshot.state()),
             open_gaps: if snapshot.state().is_complete() { open_gaps.collect() } else { Vec::new() },
+            warnings: close::reopened(facts, node).into_iter().collect(),
             ..StepExtras::default()
         },
     })?;

@@ -5,6 +5,7 @@
 pub mod advance;
 pub mod approve;
 pub mod checkpoint;
+pub mod close;
 pub mod disclose;
 mod draft;
 mod facts;

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use workrail_model::event::Activity;
+use workrail_model::digest::Sha256;
+use workrail_model::event::{Activity, ObservationKey, ObservationValue};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::GOAL_BYTES_MAX;
@@ -37,13 +38,16 @@ pub enum Stage {
     NotesOnly,
     CompleteWithGaps,
     Complete,
+    /// A person decided that nobody will finish it (G65).
+    Closed,
 }
 
 impl Stage {
-    pub(crate) fn is_finished(self) -> bool {
+    /// Whether nothing more is expected of it.
+    pub fn is_finished(self) -> bool {
         match self {
             Self::WaitsForPerson | Self::Blocked | Self::InProgress | Self::Unreadable => false,
-            Self::NotesOnly | Self::CompleteWithGaps | Self::Complete => true,
+            Self::NotesOnly | Self::CompleteWithGaps | Self::Complete | Self::Closed => true,
         }
     }
 
@@ -56,6 +60,7 @@ impl Stage {
             Self::NotesOnly => "notes only",
             Self::CompleteWithGaps => RunStatus::CompleteWithGaps.in_words(),
             Self::Complete => RunStatus::Complete.in_words(),
+            Self::Closed => RunStatus::Closed.in_words(),
         }
     }
 }
@@ -82,6 +87,15 @@ pub struct RunRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goal: Option<String>,
     pub stage: Stage,
+    /// Why a closed run was closed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closed: Option<String>,
+    /// The run inside which this one was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
+    /// Names the repository in which the session works; absent outside of repositories.
+    #[serde(skip)]
+    pub repository: Option<Sha256>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<StepAt>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,6 +135,46 @@ pub struct SessionsList {
     pub left_out: u64,
 }
 
+/// Which rows are wanted. What is absent does not narrow the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowFilter {
+    /// Any of these; all when it is empty.
+    pub stages: Vec<Stage>,
+    /// A part of the workflow's id.
+    pub workflow: Option<String>,
+    pub repository: Option<Sha256>,
+    /// Worked on at this time or later, in milliseconds since 1970.
+    pub since_ms: Option<i64>,
+}
+
+impl RowFilter {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub fn fits(&self, row: &RunRow) -> bool {
+        let Self { stages, workflow, repository, since_ms } = self;
+        let id = row.workflow_id.as_ref().map(|id| id.as_str()).unwrap_or_default();
+        let last_ms = || row.last_at.as_ref().and_then(Timestamp::epoch_ms);
+        (stages.is_empty() || stages.contains(&row.stage))
+            && workflow.as_ref().is_none_or(|part| id.contains(part.as_str()))
+            && repository.is_none_or(|wanted| row.repository == Some(wanted))
+            && since_ms.is_none_or(|since| last_ms().is_some_and(|last| last >= since))
+    }
+}
+
+impl SessionsList {
+    /// The rows that fit, at most `limit` of them; what is beyond it is counted. Damaged sessions are not narrowed: they
+    /// must not be overlooked.
+    pub fn narrowed(mut self, filter: &RowFilter, limit: Option<usize>) -> Self {
+        self.runs.retain(|row| filter.fits(row));
+        let beyond = self.runs.len().saturating_sub(limit.unwrap_or(usize::MAX));
+        self.runs.truncate(self.runs.len() - beyond);
+        self.left_out += beyond as u64;
+        self
+    }
+}
+
 /// The rows of a healthy session.
 pub fn rows(facts: &SessionState, material: &dyn Material) -> Vec<RunRow> {
     if facts.runs().len() == 0 {
@@ -131,6 +185,9 @@ pub fn rows(facts: &SessionState, material: &dyn Material) -> Vec<RunRow> {
             workflow_id: None,
             goal: None,
             stage: Stage::NotesOnly,
+            closed: None,
+            parent: None,
+            repository: repository(facts),
             step: None,
             last_at: facts.last_at().cloned(),
             activity: facts.last_activity(),
@@ -162,10 +219,20 @@ fn row(facts: &SessionState, run: &RunState, material: &dyn Material) -> RunRow 
             .get("goal")
             .and_then(serde_json::Value::as_str)
             .map(|goal| truncate_with_marker(goal, GOAL_BYTES_MAX).into_owned()),
+        closed: run.closed.as_ref().map(|closed| closed.reason.as_str().to_owned()),
+        parent: run.parent.map(|parent| parent.run_id),
+        repository: repository(facts),
         stage: stage(facts, run, state.as_ref()),
         step,
         last_at: run.last_at.clone(),
         activity: run.last_activity,
+    }
+}
+
+fn repository(facts: &SessionState) -> Option<Sha256> {
+    match &facts.observation(ObservationKey::RepoRootHash)?.value {
+        ObservationValue::Sha256(root) => Some(*root),
+        ObservationValue::ShortString(_) | ObservationValue::GitSha1(_) => None,
     }
 }
 
@@ -179,6 +246,7 @@ pub(crate) fn stage(facts: &SessionState, run: &RunState, state: Option<&EngineS
         Some(RunStatus::InProgress) => Stage::InProgress,
         Some(RunStatus::Complete) => Stage::Complete,
         Some(RunStatus::CompleteWithGaps) => Stage::CompleteWithGaps,
+        Some(RunStatus::Closed) => Stage::Closed,
     }
 }
 
@@ -244,6 +312,9 @@ mod tests {
             workflow_id: None,
             goal: None,
             stage,
+            closed: None,
+            parent: None,
+            repository: None,
             step: None,
             last_at: None,
             activity: Activity::new(activity),
@@ -280,6 +351,32 @@ mod tests {
         assert_eq!((shown.len(), left_out), (50, 10));
         assert!(shown.contains(&58) && shown.contains(&20) && !shown.contains(&18), "the newest stay");
         assert_eq!(listed(rows, Finished::All), (listed_all(), 0));
+    }
+
+    #[test]
+    fn a_filter_narrows_the_runs_and_counts_what_is_beyond_the_limit() {
+        let at = |text: &str| Some(Timestamp::parse(text).unwrap());
+        let mut rows: Vec<RunRow> = (0..6).map(|n| row(n, Stage::InProgress, u64::from(n))).collect();
+        rows[0].workflow_id = Some(WorkflowId::parse("team.change").unwrap());
+        rows[1].repository = Some(Sha256::of(b"here"));
+        rows[2].stage = Stage::Closed;
+        rows[3].last_at = at("2026-01-02T00:00:00.000Z");
+        rows[4].last_at = at("2026-01-01T00:00:00.000Z");
+        let narrowed = |filter: RowFilter, limit| {
+            let sessions = rows.iter().cloned().map(|row| SessionRows::Healthy(vec![row]));
+            let list = arrange(sessions, Finished::All).narrowed(&filter, limit);
+            (list.runs.iter().map(|row| row.session_id.bits()[0]).collect::<Vec<_>>(), list.left_out)
+        };
+        let none = RowFilter::default;
+        assert_eq!(narrowed(RowFilter { workflow: Some("chan".to_owned()), ..none() }, None), (vec![0], 0));
+        assert_eq!(
+            narrowed(RowFilter { repository: Some(Sha256::of(b"here")), ..none() }, None),
+            (vec![1], 0)
+        );
+        assert_eq!(narrowed(RowFilter { stages: vec![Stage::Closed], ..none() }, None), (vec![2], 0));
+        let since_ms = at("2026-01-01T12:00:00.000Z").unwrap().epoch_ms();
+        assert_eq!(narrowed(RowFilter { since_ms, ..none() }, None), (vec![3], 0));
+        assert_eq!(narrowed(none(), Some(2)), (vec![5, 4], 4));
     }
 
     fn listed_all() -> Vec<u8> {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use workrail_model::approval::{ApprovalChannel, Descent};
 use workrail_model::event::{
-    AdvanceOutcome, ContextSource, Event, EventData, NodeKind, ObservationValue, OutputPayload,
+    AdvanceOutcome, CloseChannel, ContextSource, Event, EventData, NodeKind, ObservationValue, OutputPayload,
     ValidationResult,
 };
 use workrail_model::gap::Resolution;
@@ -154,6 +154,13 @@ fn summary(data: &EventData) -> String {
                 words::plain(&approval.decision),
                 words::plain(&approval.channel)
             )
+        }
+        EventData::RunClosed(closed) => {
+            let by = match closed.channel {
+                CloseChannel::CommandLine => "on the command line",
+                CloseChannel::Console => "in the console",
+            };
+            format!("closed {by}: {}", closed.reason)
         }
     }
 }

@@ -9,7 +9,7 @@ mod notes;
 
 pub(crate) use list::stage;
 pub use list::{
-    DamagedRow, Finished, RunRow, SessionRows, SessionsList, Stage, StepAt, arrange, damaged, rows,
+    DamagedRow, Finished, RowFilter, RunRow, SessionRows, SessionsList, Stage, StepAt, arrange, damaged, rows,
 };
 pub use log::{LogLine, line};
-pub use notes::{Hit, SearchWords, hits, order};
+pub use notes::{FoundIn, Hit, SearchWords, hits, order};

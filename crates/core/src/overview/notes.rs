@@ -1,12 +1,14 @@
-//! Full-text search over notes: all branches, checkpoints and session notes, whole where an event was cut.
+//! Full-text search over what was recorded: goals, labels and workflows of runs, and notes and artifacts of all branches,
+//! checkpoints and sessions, whole where an event was cut.
 //!
-//! Words are compared by the one normaliser (G39). A note is found when it holds every word of the query;
-//! notes that were corrected later are not searched, and neither is the mark of a cut.
+//! Words are compared by the one normaliser (G39). A text is found when it holds every word of the query; notes that were
+//! corrected later are not searched, and neither is the mark of a cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 use workrail_model::event::{Activity, Event, EventData, OutputPayload};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{NodeId, RunId, SessionId};
@@ -15,12 +17,27 @@ use workrail_model::time::Timestamp;
 
 use crate::label::RunLabel;
 use crate::link::NodeLink;
-use crate::project::SessionState;
+use crate::project::{RunState, SessionState};
 use crate::report::{Material, words};
 use crate::search;
 
 /// How much of a note is on each side of the first word that was found.
 const AROUND_BYTES: usize = 100;
+
+/// What is behind the beginning of a large artifact is data, not what a person remembers of the work.
+const ARTIFACT_SEARCHED_BYTES_MAX: usize = 64 * 1024;
+
+/// Where the words were found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FoundIn {
+    Label,
+    Goal,
+    /// The id or the name of the workflow.
+    Workflow,
+    Notes,
+    Artifact,
+}
 
 /// The words that are looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +59,7 @@ impl SearchWords {
 #[serde(rename_all = "camelCase")]
 pub struct Hit {
     pub session_id: SessionId,
+    pub found_in: FoundIn,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +80,7 @@ pub struct Hit {
     pub excerpt: String,
 }
 
-/// The notes of a session that hold every word; `step` names the step of a node and is asked only for hits.
+/// What a session holds of every word; `step` names the step of a node and is asked only for hits.
 pub fn hits(
     facts: &SessionState,
     events: &[Event],
@@ -72,15 +90,25 @@ pub fn hits(
     step: &dyn Fn(NodeId) -> Option<String>,
 ) -> Vec<Hit> {
     let superseded = superseded(facts, events);
-    let mut found = Vec::new();
+    let mut found: Vec<Hit> =
+        facts.runs().filter_map(|run| run_hit(facts, run, health, wanted, material)).collect();
     for event in events {
         let EventData::NodeOutputAppended(output) = &event.data else { continue };
-        let OutputPayload::Notes { notes_markdown, full_text_ref } = &output.payload else { continue };
         if superseded.contains(&event.event_index.get()) {
             continue;
         }
-        let whole = full_text_ref.and_then(|reference| String::from_utf8(material.blob(reference)?).ok());
-        let text = whole.unwrap_or_else(|| notes_markdown.as_str().replace(TRUNCATION_MARKER, " "));
+        let (found_in, text) = match &output.payload {
+            OutputPayload::Notes { notes_markdown, full_text_ref } => {
+                let whole =
+                    full_text_ref.and_then(|reference| String::from_utf8(material.blob(reference)?).ok());
+                let text = whole.unwrap_or_else(|| notes_markdown.as_str().replace(TRUNCATION_MARKER, " "));
+                (FoundIn::Notes, text)
+            }
+            OutputPayload::ArtifactRef { sha256, .. } => {
+                let Some(text) = material.blob(*sha256).and_then(artifact_text) else { continue };
+                (FoundIn::Artifact, text)
+            }
+        };
         if !wanted.all_in(&text) {
             continue;
         }
@@ -88,6 +116,7 @@ pub fn hits(
         let session = facts.session_id();
         found.push(Hit {
             session_id: session,
+            found_in,
             run_id: run,
             label: run.map(|run| RunLabel::of(run).to_string()),
             node_id: node,
@@ -101,6 +130,87 @@ pub fn hits(
         });
     }
     found
+}
+
+/// A run whose label, goal or workflow holds every word, or all of them together.
+fn run_hit(
+    facts: &SessionState,
+    run: &RunState,
+    health: &SessionHealth,
+    wanted: &SearchWords,
+    material: &dyn Material,
+) -> Option<Hit> {
+    let label = RunLabel::of(run.run_id).to_string();
+    let tip = facts.preferred_tip(run.run_id);
+    let context = tip.and_then(|tip| facts.context_at(tip).ok()).unwrap_or_default();
+    let goal = context.get("goal").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let name = material.workflow(run.workflow_hash).map(|workflow| workflow.name.clone());
+    let id = run.workflow_id.as_str();
+    let workflow =
+        format!("{id} {} {}", id.replace(['_', '-', '.'], " "), name.as_deref().unwrap_or_default());
+    let label_words = format!("{label} {}", label.replace('-', " "));
+    let found_in = if wanted.all_in(&label_words) {
+        FoundIn::Label
+    } else if wanted.all_in(&workflow) {
+        FoundIn::Workflow
+    } else if wanted.all_in(&format!("{goal} {label_words} {workflow}")) {
+        FoundIn::Goal
+    } else {
+        return None;
+    };
+    Some(Hit {
+        session_id: facts.session_id(),
+        found_in,
+        run_id: Some(run.run_id),
+        label: Some(label),
+        node_id: None,
+        link: None,
+        step: None,
+        event_index: run.started_at_index.get(),
+        activity: run.last_activity,
+        at: run.last_at.clone(),
+        damaged: !health.is_healthy(),
+        excerpt: match (goal.is_empty(), name) {
+            (true, Some(name)) => words::one_line(&name),
+            (true, None) => id.to_owned(),
+            (false, _) => excerpt(&goal, wanted),
+        },
+    })
+}
+
+/// The texts of an artifact, each behind its name; bytes that are no JSON have none.
+fn artifact_text(mut bytes: Vec<u8>) -> Option<String> {
+    let value: Value = serde_json::from_slice(&bytes).ok().or_else(|| {
+        bytes.truncate(ARTIFACT_SEARCHED_BYTES_MAX);
+        String::from_utf8(bytes).ok().map(Value::String)
+    })?;
+    let mut text = String::new();
+    write_texts(None, &value, &mut text);
+    text.truncate(text.floor_char_boundary(ARTIFACT_SEARCHED_BYTES_MAX));
+    Some(text)
+}
+
+fn write_texts(name: Option<&str>, value: &Value, text: &mut String) {
+    if text.len() > ARTIFACT_SEARCHED_BYTES_MAX {
+        return;
+    }
+    match value {
+        Value::Object(members) => members.iter().for_each(|(name, own)| write_texts(Some(name), own, text)),
+        Value::Array(items) => items.iter().for_each(|own| write_texts(name, own, text)),
+        Value::Null => {}
+        Value::String(own) => write_text(name, own, text),
+        Value::Bool(_) | Value::Number(_) => write_text(name, &value.to_string(), text),
+    }
+}
+
+fn write_text(name: Option<&str>, own: &str, text: &mut String) {
+    if !text.is_empty() {
+        text.push_str("; ");
+    }
+    if let Some(name) = name {
+        text.push_str(&format!("{name}: "));
+    }
+    text.push_str(own);
 }
 
 fn superseded(facts: &SessionState, events: &[Event]) -> BTreeSet<u64> {
@@ -131,6 +241,15 @@ fn excerpt(text: &str, wanted: &SearchWords) -> String {
     }
     let from = text.floor_char_boundary(place.saturating_sub(AROUND_BYTES));
     let to = text.ceil_char_boundary((place + AROUND_BYTES).min(text.len()));
+    // Words are not cut, unless there is nothing else.
+    let from = match text[from..place].find(char::is_whitespace) {
+        Some(offset) if from > 0 => from + offset,
+        Some(_) | None => from,
+    };
+    let to = match text[place..to].rfind(char::is_whitespace) {
+        Some(offset) if to < text.len() && offset > 0 => place + offset,
+        Some(_) | None => to,
+    };
     let before = if from > 0 { "…" } else { "" };
     let after = if to < text.len() { "…" } else { "" };
     format!("{before}{}{after}", words::one_line(&text[from..to]))
@@ -153,6 +272,24 @@ mod tests {
             assert_eq!(SearchWords::new(query).unwrap().all_in(text), found, "{query}");
         }
         assert_eq!(SearchWords::new(" !? "), None);
+    }
+
+    #[test]
+    fn the_texts_of_an_artifact_are_read_behind_their_names() {
+        let artifact =
+            br#"{"kind":"finding","items":[{"path":"src/a.rs","line":7},{"path":"src/b.rs","ok":true}]}"#;
+        let text = artifact_text(artifact.to_vec()).unwrap();
+        assert_eq!(text, "line: 7; path: src/a.rs; ok: true; path: src/b.rs; kind: finding");
+        assert_eq!(artifact_text(b"plain text".to_vec()).as_deref(), Some("plain text"));
+        assert_eq!(artifact_text(vec![0xff, 0xfe]), None);
+    }
+
+    #[test]
+    fn an_excerpt_begins_and_ends_between_words() {
+        let text = format!("{} needle {}", "before ".repeat(40), "after ".repeat(40));
+        let cut = excerpt(&text, &SearchWords::new("needle").unwrap());
+        let inner = cut.trim_matches('…');
+        assert!(inner.split(' ').all(|word| ["before", "needle", "after"].contains(&word)), "{cut}");
     }
 
     #[test]

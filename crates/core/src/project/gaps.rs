@@ -38,7 +38,7 @@ impl GapState {
     }
 
     /// Neither closed nor the closing of another.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.resolves.is_none() && self.resolved_by.is_none()
     }
 
@@ -161,7 +161,7 @@ fn change_count<K: Ord + Copy>(counts: &mut BTreeMap<K, usize>, key: K, change: 
 
 impl SessionState {
     /// All gap records of the run, oldest first; closed ones and the closing ones included.
-    pub(crate) fn gaps(&self, run: RunId) -> impl DoubleEndedIterator<Item = &GapState> {
+    pub fn gaps(&self, run: RunId) -> impl DoubleEndedIterator<Item = &GapState> {
         self.gaps.by_run.get(&run).into_iter().flatten().map(|place| &self.gaps.states[*place])
     }
 

@@ -43,8 +43,8 @@ pub use gaps::GapState;
 pub use modes::CapabilityState;
 pub use observations::ObservationState;
 pub use outputs::{OutputState, PathOutput, PathStep};
-pub use run::RunState;
+pub use run::{Closing, RunState};
 pub use session::SessionState;
 
 /// The version of the serialised state. A cache written under another one is discarded and rebuilt.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;

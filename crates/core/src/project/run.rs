@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 use workrail_model::digest::{Sha256, WorkflowHash};
-use workrail_model::event::{Activity, EventIndex, KeyedStart, ParentLink, RunStarted, WorkflowSourceKind};
+use workrail_model::event::{
+    Activity, CloseChannel, Event, EventData, EventIndex, KeyedStart, ParentLink, RunStarted,
+    WorkflowSourceKind,
+};
 use workrail_model::id::{NodeId, RunId};
+use workrail_model::limits::SUMMARY_BYTES_MAX;
 use workrail_model::name::WorkflowId;
 use workrail_model::text::BoundedText;
 use workrail_model::time::Timestamp;
@@ -36,9 +40,55 @@ pub struct RunState {
     pub last_activity: Option<Activity>,
     /// The time of the last event about this run that had one; shown, never compared.
     pub last_at: Option<Timestamp>,
+    /// That a person closed it, while nothing was recorded of it since (G65).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<Closing>,
+    /// How often it was closed, reopened ones included.
+    #[serde(default)]
+    pub(crate) closings: u32,
     /// The last event that touched a node of this run, and the node; the preferred tip follows from it.
     pub(super) touched_index: Option<EventIndex>,
     pub(super) touched: Option<NodeIx>,
+}
+
+/// A person's decision that nobody will finish a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Closing {
+    pub reason: BoundedText<SUMMARY_BYTES_MAX>,
+    pub channel: CloseChannel,
+    pub at: Option<Timestamp>,
+}
+
+impl RunState {
+    /// Takes note of an event of this run: whatever is recorded after a closing reopens it. What is only observed around
+    /// the run says nothing about it.
+    pub(super) fn reopen_or_close(&mut self, event: &Event) {
+        match &event.data {
+            EventData::RunClosed(closed) => {
+                self.closings = self.closings.saturating_add(1);
+                let (reason, channel) = (closed.reason.clone(), closed.channel);
+                self.closed = Some(Closing { reason, channel, at: event.at.clone() });
+            }
+            EventData::ObservationRecorded(_) => {}
+            EventData::SessionCreated(_)
+            | EventData::RunStarted(_)
+            | EventData::NodeCreated(_)
+            | EventData::EdgeCreated(_)
+            | EventData::AdvanceRecorded(_)
+            | EventData::NodeOutputAppended(_)
+            | EventData::PreferencesChanged(_)
+            | EventData::CapabilityObserved(_)
+            | EventData::GapRecorded(_)
+            | EventData::DivergenceRecorded(_)
+            | EventData::DecisionTraceAppended(_)
+            | EventData::ContextSet(_)
+            | EventData::ValidationPerformed(_)
+            | EventData::AssessmentRecorded(_)
+            | EventData::AssessmentConsequenceApplied(_)
+            | EventData::ApprovalRecorded(_) => self.closed = None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -85,6 +135,8 @@ impl Runs {
             started_at_index: index,
             last_activity: None,
             last_at: None,
+            closed: None,
+            closings: 0,
             touched_index: None,
             touched: None,
         });

@@ -126,6 +126,7 @@ impl SessionState {
             self.last_at = Some(at.clone());
         }
         if let Some(run) = event.scope.run().and_then(|run| self.runs.get_mut(run)) {
+            run.reopen_or_close(event);
             run.last_activity = event.activity.or(run.last_activity);
             if let Some(at) = &event.at {
                 run.last_at = Some(at.clone());
@@ -177,7 +178,8 @@ impl SessionState {
             | EventData::ValidationPerformed(_)
             | EventData::AssessmentRecorded(_)
             | EventData::AssessmentConsequenceApplied(_)
-            | EventData::ApprovalRecorded(_) => {
+            | EventData::ApprovalRecorded(_)
+            | EventData::RunClosed(_) => {
                 let at = self.scoped_node(event)?;
                 self.fold_on_node(at, &event.data)?;
                 Ok(Some(at.ix))
@@ -205,6 +207,8 @@ impl SessionState {
                 self.facts.consequences.push(ix, at.record(data))
             }
             EventData::ApprovalRecorded(data) => self.facts.approvals.push(ix, at.record(data)),
+            // About the run as a whole: `apply` notes it.
+            EventData::RunClosed(_) => {}
             // Not about one existing node: `fold` has dealt with these.
             EventData::SessionCreated(_)
             | EventData::ObservationRecorded(_)

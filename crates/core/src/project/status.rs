@@ -11,12 +11,15 @@ impl SessionState {
     ///
     /// A complete run stays complete: gaps then only qualify it. A run is blocked when its tip waits for
     /// something: an open critical gap there, or a newest attempt that was refused. Never-stop never
-    /// waits.
+    /// waits. A run that a person closed is closed, whatever it waited for (G65).
     pub fn run_status(&self, run: RunId, tip_is_complete: bool) -> Option<RunStatus> {
         let tip = self.preferred_tip(run)?;
         if tip_is_complete {
             let has_gaps = self.unresolved_critical(run) > 0;
             return Some(if has_gaps { RunStatus::CompleteWithGaps } else { RunStatus::Complete });
+        }
+        if self.run(run).is_some_and(|run| run.closed.is_some()) {
+            return Some(RunStatus::Closed);
         }
         let stops = match self.preferences(tip).autonomy {
             Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps => true,

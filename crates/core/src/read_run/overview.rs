@@ -46,6 +46,9 @@ impl RunRecord<'_> {
         let name = self.workflow.map_or_else(String::new, |workflow| format!(" ({})", workflow.name));
         let mut lines =
             vec![format!("Run {label}: {}{name}, {}.", self.run.workflow_id, status_words(status))];
+        if let Some(closed) = &self.run.closed {
+            lines.push(format!("A person closed this run: {}", closed.reason));
+        }
         let context = self.context();
         if let Some(goal) = context.get("goal").and_then(Value::as_str) {
             lines.push(format!("Goal: {goal}"));
@@ -220,6 +223,7 @@ pub(super) fn status_words(status: Option<RunStatus>) -> &'static str {
         Some(RunStatus::Blocked) => "blocked",
         Some(RunStatus::Complete) => "complete",
         Some(RunStatus::CompleteWithGaps) => "complete with open gaps",
+        Some(RunStatus::Closed) => "closed",
         None => "its state cannot be read",
     }
 }

@@ -47,7 +47,7 @@ fn result(facts: &SessionState, run: &RunState, material: &dyn Material) -> Opti
     let status = facts.run_status(run.run_id, state.is_complete())?;
     match status {
         RunStatus::Complete | RunStatus::CompleteWithGaps => {}
-        RunStatus::InProgress | RunStatus::Blocked => return None,
+        RunStatus::InProgress | RunStatus::Blocked | RunStatus::Closed => return None,
     }
     let label = RunLabel::of(run.run_id).to_string();
     Some(ChildResult {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, WorkflowHash};
-use workrail_model::event::{Event, EventData, EventIndex, NodeKind, ObservationValue};
+use workrail_model::event::{CloseChannel, Event, EventData, EventIndex, NodeKind, ObservationValue};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::limits::GOAL_BYTES_MAX;
@@ -18,9 +18,9 @@ use super::context::{ContextValues, entries};
 use super::node::{actor_of, first_words};
 use super::table::merged;
 use super::{
-    Body, BranchReport, CapabilityReport, ContextEntry, Counts, Covers, DivergenceReport, GapReport,
-    GapStanding, NodeReport, Observed, Outcome, Output, ParentRun, PointName, PreferenceReport, Report,
-    RunReport, Shown, Span, Standing, StepReport, Table, VERSION, WorkflowFacts, point,
+    Actor, Body, BranchReport, CapabilityReport, ClosedRun, ContextEntry, Counts, Covers, DivergenceReport,
+    GapReport, GapStanding, NodeReport, Observed, Outcome, Output, ParentRun, PointName, PreferenceReport,
+    Report, RunReport, Shown, Span, Standing, StepReport, Table, VERSION, WorkflowFacts, point,
 };
 use crate::label::RunLabel;
 use crate::progress::{Progress, loops};
@@ -169,6 +169,14 @@ impl<'a> Telling<'a> {
             goal: tip.and_then(|tip| goal(facts, tip)),
             status: state.and_then(|state| facts.run_status(run.run_id, state.is_complete())),
             waits_for_person: tip.is_some_and(|tip| facts.waits_for_person(tip)),
+            closed: run.closed.as_ref().map(|closed| ClosedRun {
+                reason: closed.reason.as_str().to_owned(),
+                by: match closed.channel {
+                    CloseChannel::CommandLine => Actor::CommandLine,
+                    CloseChannel::Console => Actor::Console,
+                },
+                at: closed.at.clone(),
+            }),
             parent: run.parent.map(|parent| ParentRun {
                 label: RunLabel::of(parent.run_id).to_string(),
                 run_id: parent.run_id,

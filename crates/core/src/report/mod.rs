@@ -50,7 +50,7 @@ use crate::progress::Progress;
 pub use build::{Material, Subject, build};
 pub use context::ContextValues;
 pub use point::{PointName, branch_letter};
-pub use timing::{elapsed_text, shown};
+pub use timing::{ago, elapsed_text, shown};
 
 /// The version of the report's shape; a reader of `--format json` looks at it first.
 pub const VERSION: u32 = 1;
@@ -118,6 +118,9 @@ pub struct RunReport {
     pub status: Option<RunStatus>,
     /// The last attempt was refused for something that only a person can give.
     pub waits_for_person: bool,
+    /// That a person closed it, while nothing was recorded of it since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closed: Option<ClosedRun>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentRun>,
     /// Where the run continues.
@@ -161,6 +164,16 @@ pub struct ParentRun {
     pub label: String,
     pub run_id: RunId,
     pub node_id: NodeId,
+}
+
+/// Why a run was closed, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClosedRun {
+    pub reason: String,
+    pub by: Actor,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]

@@ -9,10 +9,13 @@ use workrail_model::id::RunId;
 use workrail_model::preferences::RunStatus;
 
 use super::{
-    Artifact, Attempt, BranchReport, Covers, Field, GapReport, GapStanding, Outcome, PointName, Report,
-    RunReport, Table, branch_letter, shown, words,
+    Artifact, Attempt, Body, BranchReport, Covers, Field, GapReport, GapStanding, NodeReport, Outcome,
+    Output, PointName, Report, RunReport, Table, branch_letter, shown, words,
 };
 
+/// What the run ended with, or came to so far.
+pub const OUTCOME: &str = "Outcome";
+pub const ABOUT: &str = "About this report";
 pub const GRAPH: &str = "Graph";
 pub const STEPS: &str = "Step by step";
 pub const SESSION_NOTES: &str = "Notes of the session";
@@ -134,6 +137,7 @@ impl RunReport {
                 value: plain(words::status(self)),
                 role: FactRole::Badge(self.status_tone()),
             },
+            line("Closed", words::closed(self).map(plain).unwrap_or_default()),
             line("Step", step),
             line("Started inside", parent.unwrap_or_default()),
             line("Time", plain(words::span(&self.span))),
@@ -151,10 +155,22 @@ impl RunReport {
         name.into_iter().chain([code(&workflow.workflow_id)]).chain(version).chain([source]).collect()
     }
 
+    /// The newest notes of a completed step on the branch where the run continues, and the step that they belong to.
+    pub fn outcome(&self) -> Option<(&NodeReport, &Output)> {
+        let on_branch = self.nodes.iter().rev().filter(|node| node.branch == 0);
+        on_branch.into_iter().find_map(|node| {
+            let done = |attempt: &&Attempt| matches!(attempt.outcome, Outcome::Advanced { .. });
+            let outputs =
+                node.attempts.iter().rev().filter(done).flat_map(|attempt| attempt.outputs.iter().rev());
+            let is_notes = |output: &&Output| matches!(output.body, Body::Notes { .. }) && !output.superseded;
+            outputs.into_iter().find(is_notes).map(|notes| (node, notes))
+        })
+    }
+
     fn status_tone(&self) -> Tone {
         match self.status {
             Some(RunStatus::Complete) => Tone::Good,
-            Some(RunStatus::InProgress) => Tone::Quiet,
+            Some(RunStatus::InProgress | RunStatus::Closed) => Tone::Quiet,
             Some(RunStatus::CompleteWithGaps) => Tone::Warning,
             Some(RunStatus::Blocked) | None => Tone::Bad,
         }

@@ -46,9 +46,37 @@ pub fn elapsed_text(ms: u64) -> String {
     }
 }
 
+/// How long ago something was, in the largest unit that matters: `3 min ago`. A clock that went backwards says nothing.
+pub fn ago(at: &Timestamp, now: &Timestamp) -> Option<String> {
+    const MINUTE: u64 = 60_000;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    const YEAR: u64 = 365 * DAY;
+    let ms = elapsed(Some(at), Some(now))?;
+    Some(match ms {
+        YEAR.. => format!("{} y ago", ms / YEAR),
+        DAY.. => format!("{} d ago", ms / DAY),
+        HOUR.. => format!("{} h ago", ms / HOUR),
+        MINUTE.. => format!("{} min ago", ms / MINUTE),
+        _ => "just now".to_owned(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_past_is_told_in_its_largest_unit() {
+        let now = at("2026-03-01T12:00:00.000Z");
+        let told = |text: &str| ago(&at(text), &now);
+        assert_eq!(told("2026-03-01T11:59:01.000Z").as_deref(), Some("just now"));
+        assert_eq!(told("2026-03-01T11:57:00.000Z").as_deref(), Some("3 min ago"));
+        assert_eq!(told("2026-03-01T03:00:00.000Z").as_deref(), Some("9 h ago"));
+        assert_eq!(told("2026-02-20T12:00:00.000Z").as_deref(), Some("9 d ago"));
+        assert_eq!(told("2023-01-01T12:00:00.000Z").as_deref(), Some("3 y ago"));
+        assert_eq!(told("2026-03-01T12:00:01.000Z"), None);
+    }
 
     fn at(text: &str) -> Timestamp {
         Timestamp::parse(text).unwrap()

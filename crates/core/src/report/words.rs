@@ -31,6 +31,13 @@ pub fn status(run: &RunReport) -> String {
     }
 }
 
+/// Why a closed run was closed, how and when; nothing for any other run.
+pub fn closed(run: &RunReport) -> Option<String> {
+    let closed = run.closed.as_ref()?;
+    let at = closed.at.as_ref().map(|at| format!(", {}", shown(at))).unwrap_or_default();
+    Some(format!("{} (by {}{at})", closed.reason, actor(closed.by)))
+}
+
 pub fn actor(actor: Actor) -> &'static str {
     match actor {
         Actor::Agent => "the agent",

@@ -91,6 +91,9 @@ impl Writer {
         self.option(row.workflow_id.as_ref(), |out, id| out.text(id.as_str()));
         self.option(row.goal.as_deref(), Self::text);
         self.0.push(stage_byte(row.stage));
+        self.option(row.closed.as_deref(), Self::text);
+        self.option(row.parent, |out, run| out.0.extend_from_slice(&run.bits()));
+        self.option(row.repository, |out, root| out.0.extend_from_slice(root.as_bytes()));
         self.option(row.step.as_ref(), |out, step| {
             out.text(step.step_id.as_str());
             out.text(&step.title);
@@ -211,6 +214,9 @@ impl<'a> Reader<'a> {
             workflow_id: self.option(|from| WorkflowId::parse(from.text()?).ok())?,
             goal: self.option(|from| from.text().map(str::to_owned))?,
             stage: stage_of(self.array()?)?,
+            closed: self.option(|from| from.text().map(str::to_owned))?,
+            parent: self.option(|from| from.array().map(RunId::from_bits))?,
+            repository: self.option(|from| from.array().map(Sha256::from_bytes))?,
             step: self.option(|from| {
                 Some(StepAt {
                     step_id: StepId::parse(from.text()?).ok()?,
@@ -224,7 +230,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-const STAGES: [Stage; 7] = [
+const STAGES: [Stage; 8] = [
     Stage::WaitsForPerson,
     Stage::Blocked,
     Stage::InProgress,
@@ -232,6 +238,7 @@ const STAGES: [Stage; 7] = [
     Stage::NotesOnly,
     Stage::CompleteWithGaps,
     Stage::Complete,
+    Stage::Closed,
 ];
 
 fn stage_byte(stage: Stage) -> u8 {
@@ -243,6 +250,7 @@ fn stage_byte(stage: Stage) -> u8 {
         Stage::NotesOnly => 4,
         Stage::CompleteWithGaps => 5,
         Stage::Complete => 6,
+        Stage::Closed => 7,
     }
 }
 

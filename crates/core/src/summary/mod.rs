@@ -22,7 +22,7 @@ use crate::report::Material;
 use crate::resume::{RunCard, cards};
 
 /// The version of the summaries: raised whenever their bytes or what they say of a session changes.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A healthy session as lists and `resume_session` show it.
 #[derive(Clone, Debug, Default, PartialEq)]

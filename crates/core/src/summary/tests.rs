@@ -1,6 +1,6 @@
 use proptest::option::of;
 use proptest::prelude::*;
-use workrail_model::digest::WorkflowHash;
+use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::event::{Activity, EventIndex};
 use workrail_model::id::{EventId, NodeId, RunId, SessionId};
 use workrail_model::name::{StepId, WorkflowId};
@@ -77,14 +77,16 @@ fn stage() -> impl Strategy<Value = Stage> {
         Stage::NotesOnly,
         Stage::CompleteWithGaps,
         Stage::Complete,
+        Stage::Closed,
     ])
 }
 
 fn row() -> impl Strategy<Value = RunRow> {
     let at = Timestamp::parse("2026-01-31T23:59:59.999Z").unwrap();
     let ids = (of(any::<[u8; 10]>()), of(workflow_id()), of(any::<String>()));
-    (ids, stage(), of(step()), of(Just(at)), activity()).prop_map(
-        |((run, workflow_id, goal), stage, step, last_at, activity)| {
+    let about = (of(any::<String>()), of(any::<[u8; 10]>()), of(any::<[u8; 32]>()));
+    (ids, stage(), about, of(step()), of(Just(at)), activity()).prop_map(
+        |((run, workflow_id, goal), stage, (closed, parent, repository), step, last_at, activity)| {
             let run_id = run.map(RunId::from_bits);
             RunRow {
                 session_id: session(),
@@ -93,6 +95,9 @@ fn row() -> impl Strategy<Value = RunRow> {
                 workflow_id,
                 goal,
                 stage,
+                closed,
+                parent: parent.map(RunId::from_bits),
+                repository: repository.map(Sha256::from_bytes),
                 step,
                 last_at,
                 activity,

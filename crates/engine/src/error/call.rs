@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use workrail_core::decide::DecideError;
+use workrail_core::label::RunLabel;
 use workrail_core::read_run::NoSuchStep;
 use workrail_model::error::{ErrorCode, Retry};
 use workrail_model::event::ContextError;
@@ -173,6 +174,39 @@ pub(crate) fn unknown_reference(text: &str) -> Boxed {
     )
 }
 
+/// So many candidates are named.
+const CANDIDATES_NAMED: usize = 8;
+
+/// A name that fits several runs or sessions.
+pub(crate) fn ambiguous_name(text: &str, candidates: &[String]) -> Boxed {
+    let shown: String = text.trim().chars().filter(|c| !c.is_control()).take(80).collect();
+    let more = candidates.len().saturating_sub(CANDIDATES_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named = candidates.iter().take(CANDIDATES_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let mut error = envelope(
+        ErrorCode::SessionNotFound,
+        Retry::NotRetryable,
+        format!("`{shown}` could be {named}{more}."),
+        "Name one of them, or use its whole id. `workrail session list` shows them.",
+    );
+    error.details = Some(json!({ "candidates": candidates }));
+    error
+}
+
+/// A name that is nearly a label, where only the whole one will do.
+pub(crate) fn nearly_named(text: &str, candidates: &[String]) -> Boxed {
+    let shown: String = text.trim().chars().filter(|c| !c.is_control()).take(80).collect();
+    let named = candidates.iter().take(CANDIDATES_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let mut error = envelope(
+        ErrorCode::SessionNotFound,
+        Retry::NotRetryable,
+        format!("No run is called exactly `{shown}`. Close to it: {named}. Nothing was changed."),
+        "What cannot be undone needs the whole label or an id.",
+    );
+    error.details = Some(json!({ "candidates": candidates }));
+    error
+}
+
 pub(crate) fn no_words(text: &str) -> Boxed {
     let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
     invalid(
@@ -197,6 +231,41 @@ pub(crate) fn nothing_to_approve(label: &str) -> Boxed {
         format!("Run {label} has submitted nothing that a person is asked about."),
         "Run `workrail show` to see where the run is. A step is decided on once the agent has submitted it.",
     )
+}
+
+pub(crate) fn no_reason() -> Boxed {
+    invalid(
+        "A run is closed with a reason. Nothing was recorded.".to_owned(),
+        "Say why nobody will finish it.",
+    )
+}
+
+pub(crate) fn closed_already(label: &str, reason: &str) -> Boxed {
+    invalid(
+        format!("Run {label} is closed already: {reason}"),
+        "Nothing more is needed. Completing its step in a chat reopens it.",
+    )
+}
+
+pub(crate) fn finished_already(label: &str) -> Boxed {
+    invalid(
+        format!("Run {label} is complete, so there is nothing to close."),
+        "`workrail session delete` removes its session.",
+    )
+}
+
+/// A session of several runs was named where one run is meant.
+pub(crate) fn which_run(labels: impl Iterator<Item = RunLabel>) -> Boxed {
+    let labels: Vec<String> = labels.map(|label| label.to_string()).collect();
+    match labels.is_empty() {
+        true => {
+            invalid("The session has no run to close.".to_owned(), "`workrail session list` shows the runs.")
+        }
+        false => invalid(
+            format!("The session has {} runs: {}.", labels.len(), labels.join(", ")),
+            "Name one of them.",
+        ),
+    }
 }
 
 pub(crate) fn changed_since_shown(label: &str) -> Boxed {

@@ -21,12 +21,13 @@ pub fn render(report: &Report) -> String {
     let links = Links { runs: addresses.collect(), ..Links::default() };
     let body = html! {
         @for own in report.banners() { (banner(&own)) }
-        (facts(&report.facts(), &links))
         @for (place, own) in report.runs.iter().enumerate() { (run(own, place == 0, &links)) }
         @if !report.notes.is_empty() {
             h2 { (sections::SESSION_NOTES) }
             @for own in &report.notes { (output(own, &links)) }
         }
+        h2 { (sections::ABOUT) }
+        (facts(&report.facts(), &links))
         footer { "Made by WorkRail from its event log; times are shown as they were recorded, in UTC." }
     };
     page(&words::title(report), &body).into_string()
@@ -39,6 +40,11 @@ fn run(run: &RunReport, is_first: bool, links: &Links) -> Markup {
     html! {
         h2 class=[is_first.then_some("first")] id=(run.run_id) {
             "Run " (clean(&run.label)) (badges(&own, links))
+        }
+        @if let Some((node, notes)) = run.outcome() {
+            h3 { (sections::OUTCOME) }
+            p.meta { (clean(&words::point(node))) }
+            (output(notes, links))
         }
         (facts(&own, links))
         h3 { (sections::GRAPH) }

@@ -5,7 +5,7 @@
 //! `crate::html`).
 
 mod html;
-mod notes;
+pub(crate) mod notes;
 mod svg;
 
 use std::sync::Arc;

@@ -39,7 +39,7 @@ const TAGS: [&str; 27] = [
     "ul",
 ];
 
-pub(super) fn render(markdown: &str) -> String {
+pub(crate) fn render(markdown: &str) -> String {
     let text = clean(markdown);
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut addresses = Vec::new();

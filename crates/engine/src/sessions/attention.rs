@@ -20,11 +20,14 @@ pub enum Attention {
 }
 
 impl<S: Store> Engine<S> {
-    /// What the run needs; `None` for one that is in progress or finished.
+    /// What the run needs; `None` for one that is in progress, finished or closed.
     pub fn attention(&self, session: SessionId, run: RunId) -> Result<Option<Attention>, Box<ErrorEnvelope>> {
         let label = RunLabel::of(run).to_string();
         self.reading().look(session, |facts| {
             let state = facts.run(run).ok_or_else(|| error::unknown_reference(&label))?;
+            if state.closed.is_some() {
+                return Ok(None);
+            }
             let Some(tip) = facts.preferred_tip(run).and_then(|tip| facts.node(tip)) else { return Ok(None) };
             if facts.waits_for_person(tip.node_id) {
                 let place = RunRef { session, run, workflow: state.workflow_hash };

@@ -8,12 +8,16 @@ mod list;
 mod log;
 mod search;
 mod show;
+mod status;
 
 pub use attention::Attention;
 pub use log::SessionLog;
 pub use search::NoteSearch;
 pub use show::{RunContinuation, SessionView};
-pub use workrail_core::overview::{DamagedRow, Finished, Hit, RunRow, SessionsList, Stage};
+pub use status::{Need, NeedsYou, OpenQuestion, Status, Why};
+pub use workrail_core::overview::{
+    DamagedRow, Finished, FoundIn, Hit, RowFilter, RunRow, SessionsList, Stage,
+};
 
 /// How far a query over all sessions has come: how many are done, of how many.
 pub type Heard<'a> = &'a mut dyn FnMut(u64, u64);

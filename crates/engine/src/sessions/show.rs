@@ -8,9 +8,10 @@ use workrail_core::report::{ContextValues, Covers, Report, Subject, build};
 use workrail_core::token::NodeFacts;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{NodeId, RunId};
-use workrail_model::preferences::Preferences;
+use workrail_model::preferences::{Preferences, RunStatus};
 use workrail_model::reply::{NextCall, Recap};
 
+use super::Need;
 use crate::find::SessionOrRun;
 use crate::gate::Reading;
 use crate::salvage::Salvaged;
@@ -33,6 +34,9 @@ pub struct RunContinuation {
     /// What was recorded on the way to where it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recap: Option<Recap>,
+    /// Why it does not move on by itself, and what to do.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub need: Option<Need>,
     /// Asked for, and applied by the next completed step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_preferences: Option<Preferences>,
@@ -43,7 +47,14 @@ pub struct RunContinuation {
 
 impl<S: Store> Engine<S> {
     pub fn show_session(&self, about: SessionOrRun) -> Result<SessionView, Box<ErrorEnvelope>> {
-        self.reading().show(about)
+        let mut view = self.reading().show(about)?;
+        let healthy = view.report.health.is_healthy();
+        for (run, going_on) in view.report.runs.iter().zip(&mut view.going_on) {
+            if healthy && matches!(run.status, Some(RunStatus::Blocked) | None) {
+                going_on.need = self.need(about.session, run.run_id);
+            }
+        }
+        Ok(view)
     }
 }
 
@@ -108,6 +119,7 @@ impl Reading<'_> {
             run_id: run,
             label: label.to_string(),
             recap,
+            need: None,
             pending_preferences: wish.filter(|wish| *wish != facts.preferences(tip)),
             next_call: (read.health.is_healthy() && self.signer.has_keys()).then(bookmark),
         })

@@ -279,7 +279,7 @@ impl<S: Store + Upkeep> Engine<S> {
         for run in facts.runs() {
             let status = status_of(&facts, run.run_id, &*self.store).map_err(|cause| cause.to_string())?;
             match status {
-                Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => {}
+                Some(RunStatus::Complete | RunStatus::CompleteWithGaps | RunStatus::Closed) => {}
                 Some(RunStatus::InProgress | RunStatus::Blocked) | None => unfinished_runs += 1,
             }
         }

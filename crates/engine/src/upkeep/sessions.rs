@@ -69,6 +69,11 @@ impl<S: Store + Upkeep> Engine<S> {
         })
     }
 
+    /// Whether a person exempted the session from retention.
+    pub fn is_kept(&self, session: SessionId) -> bool {
+        self.store.is_kept(session)
+    }
+
     /// Exempts a session from retention.
     pub fn keep(&self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
         self.store.keep(session).map_err(error::upkeep)

@@ -407,7 +407,8 @@ impl Check<'_> {
             | EventData::ValidationPerformed(_)
             | EventData::AssessmentRecorded(_)
             | EventData::AssessmentConsequenceApplied(_)
-            | EventData::ApprovalRecorded(_) => {}
+            | EventData::ApprovalRecorded(_)
+            | EventData::RunClosed(_) => {}
         }
     }
 

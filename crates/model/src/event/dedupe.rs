@@ -70,6 +70,7 @@ impl DedupeKey {
             EventData::AssessmentRecorded(record) => part(&record.record_id),
             EventData::AssessmentConsequenceApplied(applied) => part(&applied.consequence_id),
             EventData::ApprovalRecorded(approval) => part(&approval.approval_id),
+            EventData::RunClosed(closed) => part(&closed.closure_id),
             EventData::ObservationRecorded(observation) => {
                 part(&observation.key.as_str());
                 // A digest, not the value: free text has characters that a key may not hold.

@@ -280,6 +280,7 @@ fn payload(kind: EventKind, data: Value) -> Result<EventData, EventError> {
             EventData::AssessmentConsequenceApplied(read(data, "data")?)
         }
         EventKind::ApprovalRecorded => EventData::ApprovalRecorded(read(data, "data")?),
+        EventKind::RunClosed => EventData::RunClosed(read(data, "data")?),
     })
 }
 

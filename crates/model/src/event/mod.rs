@@ -19,6 +19,7 @@ mod node_created;
 mod node_output_appended;
 mod observation_recorded;
 mod preferences_changed;
+mod run_closed;
 mod run_started;
 mod session_created;
 mod validation_performed;
@@ -39,6 +40,7 @@ pub use node_created::{CheckpointRecord, NodeCreated, NodeKind};
 pub use node_output_appended::{NodeOutputAppended, OutputChannel, OutputPayload};
 pub use observation_recorded::{Confidence, ObservationKey, ObservationRecorded, ObservationValue};
 pub use preferences_changed::PreferencesChanged;
+pub use run_closed::{CloseChannel, RunClosed};
 pub use run_started::{KeyedStart, ParentLink, RunStarted, WorkflowSourceKind};
 pub use session_created::{ImportedFrom, SessionCreated};
 pub use validation_performed::{ValidationPerformed, ValidationResult};
@@ -69,6 +71,7 @@ pub enum EventData {
     AssessmentRecorded(AssessmentRecorded),
     AssessmentConsequenceApplied(AssessmentConsequenceApplied),
     ApprovalRecorded(ApprovalRecorded),
+    RunClosed(RunClosed),
 }
 
 /// The closed set of kinds, as spelled in the log.
@@ -92,10 +95,11 @@ pub enum EventKind {
     AssessmentRecorded,
     AssessmentConsequenceApplied,
     ApprovalRecorded,
+    RunClosed,
 }
 
 impl EventKind {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::SessionCreated,
         Self::ObservationRecorded,
         Self::RunStarted,
@@ -113,6 +117,7 @@ impl EventKind {
         Self::AssessmentRecorded,
         Self::AssessmentConsequenceApplied,
         Self::ApprovalRecorded,
+        Self::RunClosed,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -134,6 +139,7 @@ impl EventKind {
             Self::AssessmentRecorded => "assessment_recorded",
             Self::AssessmentConsequenceApplied => "assessment_consequence_applied",
             Self::ApprovalRecorded => "approval_recorded",
+            Self::RunClosed => "run_closed",
         }
     }
 
@@ -154,7 +160,8 @@ impl EventKind {
             | Self::ValidationPerformed
             | Self::AssessmentRecorded
             | Self::AssessmentConsequenceApplied
-            | Self::ApprovalRecorded => ScopeRule::Node,
+            | Self::ApprovalRecorded
+            | Self::RunClosed => ScopeRule::Node,
         }
     }
 }
@@ -190,6 +197,7 @@ impl EventData {
             Self::AssessmentRecorded(_) => EventKind::AssessmentRecorded,
             Self::AssessmentConsequenceApplied(_) => EventKind::AssessmentConsequenceApplied,
             Self::ApprovalRecorded(_) => EventKind::ApprovalRecorded,
+            Self::RunClosed(_) => EventKind::RunClosed,
         }
     }
 
@@ -217,7 +225,8 @@ impl EventData {
             | Self::ValidationPerformed(_)
             | Self::AssessmentRecorded(_)
             | Self::AssessmentConsequenceApplied(_)
-            | Self::ApprovalRecorded(_) => Vec::new(),
+            | Self::ApprovalRecorded(_)
+            | Self::RunClosed(_) => Vec::new(),
         }
     }
 
@@ -240,7 +249,8 @@ impl EventData {
             | Self::GapRecorded(_)
             | Self::ValidationPerformed(_)
             | Self::AssessmentConsequenceApplied(_)
-            | Self::ApprovalRecorded(_) => Ok(()),
+            | Self::ApprovalRecorded(_)
+            | Self::RunClosed(_) => Ok(()),
         }
     }
 }

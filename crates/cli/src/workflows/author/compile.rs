@@ -1,18 +1,19 @@
 //! `workrail workflow compile`: the compiled form, its hash, or the prompts.
 
 use camino::Utf8Path;
+use serde_json::{Value, json};
 use workrail_core::compile::{Bindings, CompileInput, Origin, authored_id, bindings_for, check};
 use workrail_core::render::prompt::{Lifecycle, render_step_shortened};
 use workrail_host::sources::is_bundled;
 use workrail_host::workspace::default_workspace;
-use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::compiled::{CompiledStep, CompiledWorkflow};
 use workrail_model::event::Context;
 use workrail_model::snapshot::PendingStep;
 
 use workrail_ports::workflow_source::WorkflowSource;
 
 use super::{Emit, files, report};
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings;
 
@@ -35,36 +36,59 @@ pub(super) fn origin(bytes: &[u8]) -> Origin {
 }
 
 /// Compiles a file; prints its problems when there are errors.
-pub(super) fn compiled(file: &Utf8Path) -> Result<CompiledWorkflow, Failure> {
+pub(super) fn compiled(file: &Utf8Path, format: Format) -> Result<CompiledWorkflow, Failure> {
     let bytes = files::read(file)?;
     let bindings = bindings(&bytes)?;
     let origin = origin(&bytes);
     let checked =
         check(CompileInput { bindings: &bindings, origin, ..CompileInput::new(&bytes, file.as_str()) });
     checked.workflow.ok_or_else(|| {
-        report::print(&checked.diagnostics, &bytes);
+        match format {
+            Format::Text => report::print(&checked.diagnostics, &bytes),
+            Format::Json => output::json(&json!({ "file": file, "diagnostics": checked.diagnostics })),
+        }
         Failure::Problems
     })
 }
 
-pub(super) fn run(file: &Utf8Path, emit: Emit) -> Result<(), Failure> {
-    let workflow = compiled(file)?;
+pub(super) fn run(file: &Utf8Path, emit: Emit, format: Format) -> Result<(), Failure> {
+    let workflow = compiled(file, format)?;
     let internal =
         |error: &dyn std::fmt::Display| Failure::Call(format!("the compiled form is unusable: {error}"));
     match emit {
         Emit::Json => {
             output::json(&serde_json::to_value(&workflow).map_err(|error| internal(&error))?);
         }
-        Emit::Hash => output::line(&workflow.hash().map_err(|error| internal(&error))?.to_string()),
-        Emit::Prompts => {
+        Emit::Hash => {
+            let hash = workflow.hash().map_err(|error| internal(&error))?.to_string();
+            match format {
+                Format::Text => output::line(&hash),
+                Format::Json => output::json(&json!({ "workflowId": workflow.workflow_id, "hash": hash })),
+            }
+        }
+        Emit::Prompts => prompts(&workflow, format),
+    }
+    Ok(())
+}
+
+/// The prompt of each step as an agent would first read it.
+fn prompts(workflow: &CompiledWorkflow, format: Format) {
+    let prompt = |step: &CompiledStep| {
+        let pending = PendingStep { step_id: step.step_id.clone(), loop_path: Vec::new() };
+        render_step_shortened(workflow, &pending, &Context::default(), Lifecycle::Start)
+    };
+    match format {
+        Format::Text => {
             for step in &workflow.steps {
-                let pending = PendingStep { step_id: step.step_id.clone(), loop_path: Vec::new() };
                 output::toned(Tone::Heading, &format!("{} · {}", step.step_id, step.title));
-                let context = Context::default();
-                output::line(&render_step_shortened(&workflow, &pending, &context, Lifecycle::Start));
+                output::line(&prompt(step));
                 output::line("");
             }
         }
+        Format::Json => {
+            let shown = |step: &CompiledStep| json!({ "stepId": step.step_id, "title": step.title, "prompt": prompt(step) });
+            let steps: Vec<Value> = workflow.steps.iter().map(shown).collect();
+            output::json(&json!({ "workflowId": workflow.workflow_id, "steps": steps }));
+        }
     }
-    Ok(())
 }

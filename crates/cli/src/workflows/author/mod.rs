@@ -37,12 +37,18 @@ pub(crate) enum AuthorCommand {
         /// What to print.
         #[arg(long, value_enum, default_value_t = Emit::Json)]
         emit: Emit,
+        /// Print JSON, whatever is printed, and errors as JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Show the plan of a workflow as a tree.
     #[command(after_help = "Example: workrail workflow preview wr.small_change")]
     Preview {
         /// A workflow id, or a file.
         workflow: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Create a starter workflow file and a test script for it.
     #[command(after_help = "Example: workrail workflow new team.release_notes")]
@@ -52,6 +58,9 @@ pub(crate) enum AuthorCommand {
         /// The folder to write to.
         #[arg(long, default_value = "workflows")]
         dir: Utf8PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Run a workflow with a scripted agent; report differences and uncovered steps.
     #[command(after_help = "The script is a TOML file. Default: FILE with the extension .test.toml.\n\n\
@@ -77,12 +86,24 @@ pub(crate) enum Emit {
     Prompts,
 }
 
+impl AuthorCommand {
+    /// Whether it may print more than a screen.
+    pub(crate) fn is_long(&self) -> bool {
+        match self {
+            Self::Compile { .. } | Self::Preview { .. } => true,
+            Self::Validate { .. } | Self::New { .. } | Self::Test { .. } => false,
+        }
+    }
+}
+
 pub(crate) fn run(command: AuthorCommand) -> ExitCode {
     let (done, json) = match command {
         AuthorCommand::Validate { paths, json } => (validate::run(&paths, json), json),
-        AuthorCommand::Compile { file, emit } => (compile::run(&file, emit), false),
-        AuthorCommand::Preview { workflow } => (preview::run(&workflow), false),
-        AuthorCommand::New { id, dir } => (new::run(&id, &dir), false),
+        AuthorCommand::Compile { file, emit, json } => {
+            (compile::run(&file, emit, Format::json_if(json)), json)
+        }
+        AuthorCommand::Preview { workflow, json } => (preview::run(&workflow, Format::json_if(json)), json),
+        AuthorCommand::New { id, dir, json } => (new::run(&id, &dir, Format::json_if(json)), json),
         AuthorCommand::Test { file, script, json } => (trial::run(&file, script.as_deref(), json), json),
     };
     outcome::finish(done, Format::json_if(json))

@@ -1,15 +1,16 @@
 //! `workrail workflow new`: a file to start from that validates, previews and passes its own test.
 
 use camino::Utf8Path;
+use serde_json::json;
 use workrail_model::name::WorkflowId;
 
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 
 const WORKFLOW: &str = include_str!("template.json");
 const SCRIPT: &str = include_str!("template.test.toml");
 
-pub(super) fn run(id: &str, dir: &Utf8Path) -> Result<(), Failure> {
+pub(super) fn run(id: &str, dir: &Utf8Path, format: Format) -> Result<(), Failure> {
     let id = checked(id)?;
     let file = dir.join(format!("{id}.json"));
     let script = dir.join(format!("{id}.test.toml"));
@@ -17,6 +18,10 @@ pub(super) fn run(id: &str, dir: &Utf8Path) -> Result<(), Failure> {
         .map_err(|error| Failure::Call(format!("`{dir}` cannot be made: {error}")))?;
     write_new(&file, &WORKFLOW.replace("ID", id.as_str()).replace("NAME", &title(&id)))?;
     write_new(&script, SCRIPT)?;
+    if format == Format::Json {
+        output::json(&json!({ "workflowId": id, "written": [file, script] }));
+        return Ok(());
+    }
     output::toned(Tone::Good, &format!("wrote {file}"));
     output::toned(Tone::Good, &format!("wrote {script}"));
     output::line("");

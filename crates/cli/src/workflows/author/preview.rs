@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use camino::Utf8Path;
+use serde_json::json;
 use workrail_core::discover::condition_text;
 use workrail_engine::catalog::Catalog;
 use workrail_host::workspace::default_workspace;
@@ -12,13 +13,20 @@ use workrail_model::compiled::{
 use workrail_model::name::WorkflowId;
 
 use super::compile;
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings;
 
-pub(super) fn run(workflow: &str) -> Result<(), Failure> {
+pub(super) fn run(workflow: &str, format: Format) -> Result<(), Failure> {
     let path = Utf8Path::new(workflow);
-    let workflow = if path.is_file() { compile::compiled(path)? } else { by_id(workflow)? };
+    let workflow = if path.is_file() { compile::compiled(path, format)? } else { by_id(workflow)? };
+    if format == Format::Json {
+        output::json(&json!({
+            "workflowId": workflow.workflow_id, "name": workflow.name, "version": workflow.version,
+            "description": workflow.description, "plan": workflow.plan, "lines": lines(&workflow),
+        }));
+        return Ok(());
+    }
     output::toned(
         Tone::Heading,
         &format!("{} · {} ({})", workflow.workflow_id, workflow.name, workflow.version),

@@ -4,11 +4,11 @@ use camino::Utf8Path;
 use workrail_core::trial::{Script, TrialReport, try_workflow};
 
 use super::{compile, files};
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 
 pub(super) fn run(file: &Utf8Path, script: Option<&Utf8Path>, as_json: bool) -> Result<(), Failure> {
-    let workflow = compile::compiled(file)?;
+    let workflow = compile::compiled(file, Format::json_if(as_json))?;
     let beside = file.with_extension("test.toml");
     let path = script.unwrap_or(&beside);
     let script = read_script(path)?;

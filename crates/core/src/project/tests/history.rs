@@ -6,14 +6,14 @@ use workrail_model::approval::ApprovalDecision;
 use workrail_model::assessment::{AssessedDimension, ConsequenceEffect, LevelMatch};
 use workrail_model::capability::{Capability, CapabilityStatus};
 use workrail_model::event::{
-    AssessmentConsequenceApplied, AssessmentRecorded, Context, DecisionTraceAppended, DivergenceReason,
-    DivergenceRecorded, EventData, NodeKind, ObservationKey, ParentLink, Scope, TraceEntry, TraceKind,
-    ValidationPerformed, ValidationResult,
+    AssessmentConsequenceApplied, AssessmentRecorded, CloseChannel, Context, DecisionTraceAppended,
+    DivergenceReason, DivergenceRecorded, EventData, NodeKind, ObservationKey, ParentLink, RunClosed, Scope,
+    TraceEntry, TraceKind, ValidationPerformed, ValidationResult,
 };
 use workrail_model::gap::Severity;
 use workrail_model::id::{
-    AssessmentRecordId, AttemptId, ConsequenceId, DivergenceId, GapId, NodeId, OutputId, RunId, TraceId,
-    ValidationId,
+    AssessmentRecordId, AttemptId, ClosureId, ConsequenceId, DivergenceId, GapId, NodeId, OutputId, RunId,
+    TraceId, ValidationId,
 };
 use workrail_model::name::AssessmentName;
 use workrail_model::preferences::Mode;
@@ -248,7 +248,7 @@ impl History {
         let bits = self.log.bits();
         let attempt = self.log.attempt();
         let name = || AssessmentName::parse("quality").unwrap();
-        let data = match kind % 6 {
+        let data = match kind % 7 {
             0 => return self.log.approve(run, node, step(), ApprovalDecision::Approved),
             1 => EventData::DivergenceRecorded(DivergenceRecorded {
                 divergence_id: DivergenceId::from_bits(bits),
@@ -276,7 +276,12 @@ impl History {
                 level: BoundedText::clip("low"),
                 effect: ConsequenceEffect::RequireFollowup { guidance: BoundedText::clip("look again") },
             }),
-            4 => EventData::ValidationPerformed(ValidationPerformed {
+            4 => EventData::RunClosed(RunClosed {
+                closure_id: ClosureId::from_bits(bits),
+                reason: BoundedText::clip("superseded"),
+                channel: CloseChannel::CommandLine,
+            }),
+            5 => EventData::ValidationPerformed(ValidationPerformed {
                 validation_id: ValidationId::from_bits(bits),
                 attempt_id: attempt,
                 contract_ref: None,

@@ -207,6 +207,11 @@ impl Naive<'_> {
         if tip_is_complete {
             return Some(if open.is_empty() { RunStatus::Complete } else { RunStatus::CompleteWithGaps });
         }
+        let of_run = self.0.iter().filter(|event| event.scope.run() == Some(run));
+        let newest = of_run.filter(|event| !matches!(event.data, EventData::ObservationRecorded(_))).last();
+        if newest.is_some_and(|event| matches!(event.data, EventData::RunClosed(_))) {
+            return Some(RunStatus::Closed);
+        }
         let gap_blocks = open.iter().any(|(node, reason)| {
             let blocks = matches!(
                 reason,

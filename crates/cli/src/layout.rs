@@ -1,0 +1,187 @@
+//! How text takes the room that a terminal has: cut to a width, wrapped, and tables that fit.
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// Between two columns of a table.
+const GUTTER: usize = 2;
+
+/// How a column gives way when a table is too wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// Always shown whole.
+    Whole,
+    /// Cut at its end, down to so many characters.
+    Cut { min: usize },
+    /// Left out before anything is cut; the lowest number goes first.
+    Drop(u8),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    pub(crate) title: &'static str,
+    pub(crate) fit: Fit,
+}
+
+/// The lines of a table with its heading first. Without a width, lines are as long as they need to be. Columns that are
+/// empty in every row are left out.
+pub(crate) fn table(columns: &[Column], rows: &[Vec<String>], room: Option<usize>) -> Vec<String> {
+    let cell = |row: &Vec<String>, at: usize| row.get(at).map_or(0, |cell| cell.width());
+    let mut widths: Vec<usize> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, column)| {
+            let widest = rows.iter().map(|row| cell(row, at)).max().unwrap_or_default();
+            if widest == 0 { 0 } else { widest.max(column.title.width()) }
+        })
+        .collect();
+    if let Some(room) = room {
+        fit(columns, &mut widths, room);
+    }
+    let line = |cells: &dyn Fn(usize) -> String| {
+        let mut line = String::new();
+        for (at, width) in widths.iter().enumerate().filter(|(_, width)| **width > 0) {
+            if at > 0 && !line.is_empty() {
+                line.push_str(&" ".repeat(GUTTER));
+            }
+            line.push_str(&padded(&cut(&cells(at), *width), *width));
+        }
+        line.trim_end().to_owned()
+    };
+    let heading = line(&|at| columns[at].title.to_owned());
+    let body = rows.iter().map(|row| line(&|at| row.get(at).cloned().unwrap_or_default()));
+    std::iter::once(heading).chain(body).collect()
+}
+
+fn total(widths: &[usize]) -> usize {
+    let shown = widths.iter().filter(|width| **width > 0);
+    shown.clone().sum::<usize>() + GUTTER * shown.count().saturating_sub(1)
+}
+
+/// Leaves columns out, then cuts the widest ones, until all of it fits or nothing more gives way.
+fn fit(columns: &[Column], widths: &mut [usize], room: usize) {
+    let mut order: Vec<(u8, usize)> = columns
+        .iter()
+        .enumerate()
+        .filter_map(|(at, column)| match column.fit {
+            Fit::Drop(order) => Some((order, at)),
+            Fit::Whole | Fit::Cut { .. } => None,
+        })
+        .collect();
+    order.sort_unstable();
+    // A column is dropped only when cutting alone would not do.
+    let smallest = |widths: &[usize]| {
+        let least: Vec<usize> = widths
+            .iter()
+            .zip(columns)
+            .map(|(width, column)| match column.fit {
+                Fit::Cut { min } => (*width).min(min),
+                Fit::Whole | Fit::Drop(_) => *width,
+            })
+            .collect();
+        total(&least)
+    };
+    for (_, at) in order {
+        if smallest(widths) > room {
+            widths[at] = 0;
+        }
+    }
+    while total(widths) > room {
+        let widest = widths
+            .iter()
+            .zip(columns)
+            .enumerate()
+            .filter_map(|(at, (width, column))| match column.fit {
+                Fit::Cut { min } if *width > min => Some((*width, at)),
+                Fit::Cut { .. } | Fit::Whole | Fit::Drop(_) => None,
+            })
+            .max();
+        let Some((_, at)) = widest else { return };
+        widths[at] -= 1;
+    }
+}
+
+fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+/// The text, cut to a width; what is cut ends with `…`.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    let mut room = width.saturating_sub(1);
+    for c in text.chars() {
+        let own = c.width().unwrap_or(0);
+        if own > room {
+            break;
+        }
+        room -= own;
+        kept.push(c);
+    }
+    format!("{}…", kept.trim_end())
+}
+
+/// The text in lines of at most this width, broken between words; a word that is longer stays whole.
+pub(crate) fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
+    let Some(width) = width else { return vec![text.to_owned()] };
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is always a line");
+        if last.is_empty() {
+            last.push_str(word);
+        } else if last.width() + 1 + word.width() <= width {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [Column; 3] = [
+        Column { title: "RUN", fit: Fit::Whole },
+        Column { title: "GOAL", fit: Fit::Cut { min: 8 } },
+        Column { title: "SESSION", fit: Fit::Drop(1) },
+    ];
+
+    fn rows() -> Vec<Vec<String>> {
+        vec![vec!["amber-falcon".to_owned(), "give retries a budget".to_owned(), "sess_123456".to_owned()]]
+    }
+
+    #[test]
+    fn without_a_width_everything_is_shown() {
+        let lines = table(&COLUMNS, &rows(), None);
+        assert_eq!(lines[1], "amber-falcon  give retries a budget  sess_123456");
+    }
+
+    #[test]
+    fn a_narrow_table_cuts_first_and_leaves_out_what_cutting_cannot_save() {
+        let lines = table(&COLUMNS, &rows(), Some(40));
+        assert_eq!(lines[1], "amber-falcon  give retries…  sess_123456");
+        let lines = table(&COLUMNS, &rows(), Some(30));
+        assert_eq!(lines[1], "amber-falcon  give retries a…");
+        assert!(lines.iter().all(|line| line.width() <= 30), "{lines:?}");
+    }
+
+    #[test]
+    fn a_column_without_a_value_is_left_out() {
+        let lines = table(&COLUMNS, &[vec!["amber-falcon".to_owned()]], None);
+        assert_eq!(lines, ["RUN", "amber-falcon"]);
+    }
+
+    #[test]
+    fn wide_characters_count_as_two() {
+        assert_eq!(cut("日本語のゴール", 7), "日本語…");
+    }
+
+    #[test]
+    fn text_is_broken_between_words() {
+        assert_eq!(wrapped("one two three", Some(7)), ["one two", "three"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! `workrail status`: what needs you, why, and what to type; then what is running.
+
+use workrail_core::report::words::one_line;
+use workrail_engine::sessions::{NeedsYou, Status, Why};
+use workrail_host::clock::SystemClock;
+use workrail_ports::environment::Clock as _;
+
+use super::list;
+use crate::layout::{cut, wrapped};
+use crate::outcome::Failure;
+use crate::output::{self, Line, Progress, Tone};
+use crate::wiring::{self, LocalEngine};
+
+/// Reasons of one run that are shown; `workrail show` has all of them.
+const REASONS_SHOWN: usize = 3;
+const INDENT: &str = "  ";
+
+pub(crate) fn run(json: bool) -> Result<(), Failure> {
+    let engine = wiring::look_default()?;
+    let status = current(&engine)?;
+    if json {
+        output::json(&super::value(&status)?);
+        return Ok(());
+    }
+    lines(&status, output::columns()).iter().for_each(output::print);
+    Ok(())
+}
+
+/// What needs somebody now.
+pub(super) fn current(engine: &LocalEngine) -> Result<Status, Failure> {
+    let mut progress: Option<Progress> = None;
+    let status = engine.status(&mut |done, total| {
+        progress.get_or_insert_with(|| Progress::new("reading sessions", total)).at(done);
+    })?;
+    Ok(status)
+}
+
+/// The whole status as lines that fit a width.
+pub(super) fn lines(status: &Status, width: Option<usize>) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if status.sessions == 0 {
+        lines.push(Line::plain("No sessions yet. An agent starts one with start_workflow."));
+        lines.push(Line::toned(Tone::Quiet, "Set a client up: workrail setup install --client CLIENT"));
+        lines.push(Line::toned(Tone::Quiet, "See it work:     workrail demo"));
+        return lines;
+    }
+    match status.needs_you.len() {
+        0 => lines.push(Line::toned(Tone::Good, "Nothing needs you.")),
+        count => lines.push(Line::toned(Tone::Heading, &format!("Needs you ({count})"))),
+    }
+    for needs in &status.needs_you {
+        lines.push(Line::plain(""));
+        lines.extend(needed(needs, width));
+    }
+    lines.push(Line::plain(""));
+    if status.running.is_empty() {
+        lines.push(Line::plain("No run is in progress."));
+    } else {
+        lines.push(Line::toned(Tone::Heading, &format!("Running ({})", status.running.len())));
+        lines.extend(list::running(&status.running, &SystemClock.now(), width));
+    }
+    if !status.damaged.is_empty() {
+        let count = status.damaged.len();
+        let what = if count == 1 { "1 session is damaged" } else { &format!("{count} sessions are damaged") };
+        lines.push(Line::plain(""));
+        lines.push(Line::toned(Tone::Warning, &format!("{what}: workrail store verify")));
+    }
+    lines
+}
+
+fn needed(needs: &NeedsYou, width: Option<usize>) -> Vec<Line> {
+    let run = &needs.run;
+    let name = run.label.clone().unwrap_or_else(|| run.session_id.to_string());
+    let about =
+        run.goal.as_deref().map(one_line).or_else(|| run.workflow_id.as_ref().map(ToString::to_string));
+    let title = about.map_or(name.clone(), |about| format!("{name} · {about}"));
+    let title = width.map_or(title.clone(), |width| cut(&title, width));
+    let mut lines = vec![Line::toned(Tone::Heading, &title)];
+    let when = run.last_at.as_ref().and_then(|at| list::ago(at, &SystemClock.now()));
+    let room = width.map(|width| width.saturating_sub(INDENT.len()));
+    for (at, text) in why(&needs.need.why).into_iter().enumerate() {
+        let when = when.as_ref().filter(|_| at == 0).map(|when| format!(" ({when})")).unwrap_or_default();
+        let text = format!("{}{when}", one_line(&text));
+        lines.extend(wrapped(&text, room).iter().map(|line| Line::plain(&format!("{INDENT}{line}"))));
+    }
+    lines.push(Line::toned(Tone::Warning, &format!("{INDENT}{}", needs.need.command)));
+    lines
+}
+
+/// Why a run does not move on, the first line first, and of many reasons only the first.
+pub(super) fn why(why: &Why) -> Vec<String> {
+    let mut lines = every_reason(why);
+    let more = lines.len().saturating_sub(REASONS_SHOWN + 1);
+    if more > 0 {
+        lines.truncate(REASONS_SHOWN + 1);
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
+/// Why a run does not move on, the first line first.
+pub(super) fn every_reason(why: &Why) -> Vec<String> {
+    let (first, rest) = match why {
+        Why::Approval { step } => (format!("\"{step}\" waits for your approval."), Vec::new()),
+        Why::Questions { step, questions } => {
+            let asked = questions.iter().map(|own| format!("{}: {}", own.key, own.question));
+            (format!("\"{step}\" asks you:"), asked.collect())
+        }
+        Why::Refused { step, reasons } => {
+            (format!("\"{step}\" is blocked: the agent's last attempt was refused."), reasons.clone())
+        }
+        Why::Gaps { gaps } => ("Blocked: critical gaps are open.".to_owned(), gaps.clone()),
+        Why::Unreadable { problem } => (format!("Cannot be read: {problem}"), Vec::new()),
+    };
+    std::iter::once(first).chain(rest).collect()
+}

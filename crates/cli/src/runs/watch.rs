@@ -1,0 +1,209 @@
+//! `workrail watch`: the status, kept up to date; in a pipe, one line for each change.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, stdout};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use workrail_core::report::words::one_line;
+use workrail_engine::sessions::{NeedsYou, RunRow, Stage, Status};
+use workrail_host::clock::SystemClock;
+use workrail_host::local_time::local_clock;
+use workrail_host::notification::{self, Shown};
+use workrail_host::terminal;
+use workrail_model::id::{RunId, SessionId};
+use workrail_ports::environment::Clock as _;
+
+use super::status::{current, lines, why};
+use crate::outcome::{Failure, Format};
+use crate::output::{self, Line, Tone};
+use crate::wiring::{self, LocalEngine};
+
+/// How soon a change shows.
+const LOOK_EVERY: Duration = Duration::from_millis(400);
+/// Relative times are drawn again so often; a store without a mark of changes is read again so often.
+const REDRAW_EVERY: Duration = Duration::from_secs(30);
+
+/// Whether a desktop notification is raised when a run starts to wait for a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notify {
+    Yes,
+    No,
+}
+
+impl Notify {
+    /// From the command's `--notify` switch.
+    pub(super) fn on(switch: bool) -> Self {
+        if switch { Self::Yes } else { Self::No }
+    }
+}
+
+/// Runs until it is interrupted, or until nobody reads what it prints.
+pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
+    let engine = wiring::look_default()?;
+    let draws = format == Format::Text && stdout().is_terminal();
+    let mut seen: Option<Standing> = None;
+    let mut bell = Bell { announced: false };
+    let mut last_mark = None;
+    let mut last_read = Instant::now();
+    loop {
+        let mark = engine.change_mark();
+        let is_due = seen.is_none() || mark != last_mark || last_read.elapsed() >= REDRAW_EVERY;
+        if is_due {
+            (last_mark, last_read) = (mark, Instant::now());
+            let status = current(&engine)?;
+            let now = Standing::of(&engine, &status)?;
+            if draws {
+                draw(&status);
+            } else {
+                now.changes(seen.as_ref()).into_iter().for_each(|change| change.print(format));
+            }
+            if let Some(before) = &seen
+                && notify == Notify::Yes
+            {
+                now.newly_waiting(before).into_iter().for_each(|run| bell.ring(run));
+            }
+            seen = Some(now);
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Draws the status over the one before, from the top of the screen.
+fn draw(status: &Status) {
+    let mut drawn = lines(status, terminal::columns());
+    let clock = local_clock(&SystemClock.now());
+    drawn.insert(0, Line::plain(""));
+    drawn.insert(0, Line::toned(Tone::Quiet, &format!("workrail watch · {clock} · Ctrl-C ends it")));
+    if let Some(rows) = terminal::rows() {
+        let hidden = (drawn.len() + 1).saturating_sub(rows);
+        if hidden > 0 {
+            drawn.truncate(rows.saturating_sub(2));
+            drawn.push(Line::toned(Tone::Quiet, &format!("{} more lines: workrail status", hidden + 1)));
+        }
+    }
+    output::redraw(&drawn);
+}
+
+/// What is known of every run, for comparing.
+#[derive(Debug, Default)]
+struct Standing {
+    runs: BTreeMap<(SessionId, Option<RunId>), RunStanding>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct RunStanding {
+    row: RunRow,
+    needs: Option<NeedsYou>,
+}
+
+impl Standing {
+    fn of(engine: &LocalEngine, status: &Status) -> Result<Self, Failure> {
+        let list = engine.sessions(workrail_engine::sessions::Finished::All, &mut |_, _| {})?;
+        let mut runs = BTreeMap::new();
+        for row in list.runs {
+            let key = (row.session_id, row.run_id);
+            let needs = status.needs_you.iter().find(|own| (own.run.session_id, own.run.run_id) == key);
+            runs.insert(key, RunStanding { row, needs: needs.cloned() });
+        }
+        Ok(Self { runs })
+    }
+
+    /// What is different now. The first look tells only what is not finished.
+    fn changes<'a>(&'a self, before: Option<&Self>) -> Vec<Change<'a>> {
+        let mut changes: Vec<Change<'a>> = Vec::new();
+        for (key, now) in &self.runs {
+            let change = match before.map(|before| before.runs.get(key)) {
+                None if now.row.stage.is_finished() => None,
+                None | Some(None) => Some(Change { now }),
+                Some(Some(then)) => then.differs(now).then_some(Change { now }),
+            };
+            changes.extend(change);
+        }
+        changes.sort_by_key(|change| (change.now.row.activity, change.now.row.run_id));
+        changes
+    }
+
+    /// Runs that wait for a person now and did not, or waited for something else.
+    fn newly_waiting<'a>(&'a self, before: &Self) -> Vec<&'a NeedsYou> {
+        let waits = |standing: &&RunStanding| standing.row.stage == Stage::WaitsForPerson;
+        let asked = |standing: &RunStanding| standing.needs.as_ref().map(|needs| needs.need.why.clone());
+        let mut found = Vec::new();
+        for (key, now) in self.runs.iter().filter(|(_, now)| waits(now)) {
+            let then = before.runs.get(key).filter(waits);
+            if then.is_none_or(|then| asked(then) != asked(now)) {
+                found.extend(&now.needs);
+            }
+        }
+        found
+    }
+}
+
+impl RunStanding {
+    /// Whether something changed that is worth a line: a note inside a step is not.
+    fn differs(&self, now: &Self) -> bool {
+        let asked = |own: &Self| own.needs.as_ref().map(|needs| needs.need.why.clone());
+        self.row.stage != now.row.stage
+            || self.row.step.as_ref().map(|step| &step.progress)
+                != now.row.step.as_ref().map(|step| &step.progress)
+            || asked(self) != asked(now)
+    }
+}
+
+struct Change<'a> {
+    now: &'a RunStanding,
+}
+
+impl Change<'_> {
+    fn print(&self, format: Format) {
+        let row = &self.now.row;
+        match format {
+            Format::Json => output::json_line(&json!({
+                "at": SystemClock.now(), "sessionId": row.session_id, "runId": row.run_id, "label": row.label,
+                "stage": row.stage, "step": row.step, "why": self.now.needs.as_ref().map(|needs| &needs.need.why),
+                "command": self.now.needs.as_ref().map(|needs| &needs.need.command),
+            })),
+            Format::Text => output::line_now(&self.text()),
+        }
+    }
+
+    fn text(&self) -> String {
+        let row = &self.now.row;
+        let name = row.label.clone().unwrap_or_else(|| row.session_id.to_string());
+        let clock = local_clock(&SystemClock.now());
+        let place = match (&self.now.needs, &row.step) {
+            (Some(needs), _) => {
+                format!(": {} · {}", one_line(&why(&needs.need.why).join(" ")), needs.need.command)
+            }
+            (None, Some(_)) => format!(", step {}", super::list::step(row)),
+            (None, None) => String::new(),
+        };
+        format!("{clock}  {name}  {}{place}", row.stage.said())
+    }
+}
+
+/// Tells the person at the desktop, or rings the bell of the terminal where there is no desktop.
+struct Bell {
+    /// Whether it was said that only the bell rings.
+    announced: bool,
+}
+
+impl Bell {
+    fn ring(&mut self, run: &NeedsYou) {
+        let name = run.run.label.clone().unwrap_or_default();
+        let text = format!("{}\n{}", why(&run.need.why).join(" "), run.need.command);
+        match notification::show(&format!("WorkRail: {name} needs you"), &text) {
+            Shown::OnDesktop => {}
+            Shown::Nowhere => {
+                output::ring();
+                if !self.announced {
+                    self.announced = true;
+                    output::notice(
+                        "No desktop notification could be shown (notify-send or osascript). The terminal bell rings instead.",
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Sessions that are damaged, wherever sessions are listed: they are never hidden.
+
+use workrail_core::overview::DamagedRow;
+
+use crate::layout::{self, Column, Fit};
+use crate::output::{self, Tone};
+use crate::runs;
+
+const COLUMNS: [Column; 3] = [
+    Column { title: "SESSION", fit: Fit::Whole },
+    Column { title: "RUNS", fit: Fit::Cut { min: 13 } },
+    Column { title: "WHAT IS WRONG", fit: Fit::Cut { min: 20 } },
+];
+
+pub(super) fn print(damaged: &[DamagedRow]) {
+    if damaged.is_empty() {
+        return;
+    }
+    output::toned(Tone::Warning, &format!("\nDamaged or unreadable sessions: {}", damaged.len()));
+    let cells: Vec<Vec<String>> = damaged
+        .iter()
+        .map(|row| {
+            let damage = row.health.damage().unwrap_or_default();
+            vec![row.session_id.to_string(), row.labels.join(", "), damage]
+        })
+        .collect();
+    let lines = layout::table(&COLUMNS, &cells, output::columns());
+    runs::list::toned(lines).iter().for_each(output::print);
+}

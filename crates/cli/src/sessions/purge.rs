@@ -1,0 +1,251 @@
+//! `workrail session purge`: a session without a text that must not be kept, such as a password (G85).
+//!
+//! The session is copied without the text, the copy is checked, and only then is the old one removed, with the content
+//! that only it needed and the indexes that quote it. In the end every file of the data directory is read once more.
+
+use std::fs::File;
+use std::io::{Cursor, Read as _, stdin};
+use std::process::ExitCode;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use clap::Args;
+use serde_json::json;
+use workrail_core::bundle::Purge;
+use workrail_engine::upkeep::Mode;
+use workrail_engine::{ExportFailure, ImportMode, Imported};
+use workrail_host::data_dir::data_dir;
+use workrail_model::id::SessionId;
+use workrail_model::retention::Ttl;
+
+use super::retention::show;
+use crate::confirm::{self, AskFirst};
+use crate::outcome::{self, EXIT_CODES, Failure, Format};
+use crate::output::{self, Tone};
+use crate::wiring::{self, LocalEngine};
+use crate::{name, settings};
+
+/// Files are read in pieces of this size.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Remove a text, such as a password, from a session. Shows the session and asks you to type its id or a run's label.
+#[derive(Debug, Args)]
+#[command(after_help = format!(
+    "The session is replaced by a copy in which the text is [removed]. The copy has a new id, and its runs have new labels. \
+     Tokens in open chats stop working; agents find the run with resume_session.\n\n\
+     Afterwards every file of the data directory is searched, and what still holds the text is named. Copies elsewhere \
+     cannot be reached: backups, exported bundles, the chats themselves, your shell's history.\n\n\
+     Examples:\n  workrail session purge amber-falcon --text hunter2\n  \
+     pass show api-key | workrail session purge amber-falcon --text - --yes\n\n{EXIT_CODES}"
+))]
+pub(crate) struct PurgeArguments {
+    /// A session id, a run id, a prefix of one, or a run's whole label.
+    session: String,
+    /// The text to remove, exactly as it was recorded. `-` reads it from standard input.
+    #[arg(long, value_name = "TEXT")]
+    text: String,
+    /// Do not ask for confirmation.
+    #[arg(long)]
+    yes: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &PurgeArguments) -> ExitCode {
+    let format = Format::json_if(arguments.json);
+    outcome::finish(purged(arguments, format), format)
+}
+
+fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
+    let purge = Purge::new(&text(arguments)?).map_err(|error| Failure::Call(format!("{error}.")))?;
+    let engine = wiring::change_default()?;
+    let old = name::exact(&engine, &arguments.session)?.session;
+    let seen = engine.overview(old)?;
+    if format == Format::Text {
+        show(&seen);
+    }
+    let copy = copied(&engine, old, &purge)?;
+    let root =
+        data_dir(&settings::current()?.settings).map_err(|error| Failure::Environment(error.to_string()))?;
+    if copy.is_unchanged {
+        return Err(Failure::Call(
+            "Nothing that this session recorded holds the text. Nothing was changed.".to_owned(),
+        ));
+    }
+    let answers: Vec<String> =
+        seen.runs.iter().map(|run| run.label.clone()).chain([old.to_string()]).collect();
+    let prompt = "Type the session's id or a run's label to replace it by a copy without the text:";
+    confirm::typed(AskFirst::unless(arguments.yes), prompt, &answers)?;
+    let new = engine.import(&mut Cursor::new(copy.bytes), ImportMode::AsNew)?;
+    let session_folder = root.join("sessions").join(new.session.to_string());
+    if let Some(path) = holding(&session_folder, &purge)?.first() {
+        return Err(Failure::Environment(format!(
+            "The copy still holds the text, in `{path}`. The old session was not removed; the copy is {}.",
+            new.session
+        )));
+    }
+    if seen.is_kept {
+        engine.keep(new.session)?;
+        engine.unkeep(old)?;
+    }
+    engine.delete(&engine.overview(old)?)?;
+    // No session is as old as this: only content that nobody needs any more goes.
+    let cleaned = engine.clean_up(Ttl::of_days(365_000), Mode::Real, &mut |_, _| {})?;
+    remove_caches(&root, &purge)?;
+    let left = holding(&root, &purge)?;
+    let others = others(&left, &root, &engine);
+    told(format, old, &new, &left, &others);
+    if let Some(refused) = &cleaned.safe_mode {
+        output::notice(&format!("Content was not cleaned up: {}", refused.message));
+    }
+    if left.is_empty() { Ok(()) } else { Err(Failure::Problems) }
+}
+
+fn text(arguments: &PurgeArguments) -> Result<String, Failure> {
+    if arguments.text != "-" {
+        return Ok(arguments.text.clone());
+    }
+    let mut text = String::new();
+    stdin().read_to_string(&mut text).map_err(|error| Failure::Environment(error.to_string()))?;
+    Ok(text)
+}
+
+/// The bundle of a session without the text.
+struct Copied {
+    bytes: Vec<u8>,
+    is_unchanged: bool,
+}
+
+fn copied(engine: &LocalEngine, session: SessionId, purge: &Purge) -> Result<Copied, Failure> {
+    let failed = |failure| match failure {
+        ExportFailure::Refused(error) => error.into(),
+        ExportFailure::Output(error) => Failure::Environment(error.to_string()),
+    };
+    let (mut whole, mut bytes) = (Vec::new(), Vec::new());
+    engine.export(session, None, &mut whole, &mut |_, _| {}).map_err(failed)?;
+    let is_unchanged = !purge.is_in(&whole);
+    drop(whole);
+    engine.export_without(session, purge, &mut bytes, &mut |_, _| {}).map_err(failed)?;
+    if purge.is_in(&bytes) {
+        return Err(Failure::Environment(
+            "The text is part of the pinned workflow or of a position in it, which cannot be changed. Nothing was \
+             changed. Delete the session with `workrail session delete`, and correct the workflow's file."
+                .to_owned(),
+        ));
+    }
+    Ok(Copied { bytes, is_unchanged })
+}
+
+/// Indexes and caches quote goals and titles. They are made again when they are missing (G18).
+fn remove_caches(root: &Utf8Path, purge: &Purge) -> Result<(), Failure> {
+    for path in holding(&root.join("cache"), purge)? {
+        std::fs::remove_file(&path).map_err(|error| unreadable(&path, &error))?;
+    }
+    Ok(())
+}
+
+/// Every file beneath a folder that holds the text.
+fn holding(folder: &Utf8Path, purge: &Purge) -> Result<Vec<Utf8PathBuf>, Failure> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        let entries = match folder.read_dir_utf8() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            entries => entries.map_err(|error| unreadable(&folder, &error))?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| unreadable(&folder, &error))?;
+            let kind = entry.file_type().map_err(|error| unreadable(entry.path(), &error))?;
+            if kind.is_dir() {
+                open.push(entry.path().to_owned());
+            } else if kind.is_file() && holds(entry.path(), purge)? {
+                found.push(entry.path().to_owned());
+            }
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn holds(path: &Utf8Path, purge: &Purge) -> Result<bool, Failure> {
+    let mut file = match File::open(path) {
+        // A server may end, or tidy up, meanwhile.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        file => file.map_err(|error| unreadable(path, &error))?,
+    };
+    let mut piece = Vec::new();
+    loop {
+        let read = file
+            .by_ref()
+            .take(PIECE_BYTES as u64)
+            .read_to_end(&mut piece)
+            .map_err(|error| unreadable(path, &error))?;
+        if purge.is_in(&piece) {
+            return Ok(true);
+        }
+        if read == 0 {
+            return Ok(false);
+        }
+        // What spans two pieces is seen with the next one.
+        let kept = piece.len().saturating_sub(purge.longest());
+        piece.drain(..kept);
+    }
+}
+
+fn unreadable(path: &Utf8Path, error: &std::io::Error) -> Failure {
+    Failure::Environment(format!("`{path}` cannot be searched: {error}"))
+}
+
+/// The other sessions that hold the text, each with what its runs are called.
+fn others(left: &[Utf8PathBuf], root: &Utf8Path, engine: &LocalEngine) -> Vec<(SessionId, Vec<String>)> {
+    let folder = root.join("sessions");
+    let sessions = left.iter().filter_map(|path| {
+        let name = path.strip_prefix(&folder).ok()?.components().next()?;
+        SessionId::parse(name.as_str()).ok()
+    });
+    let mut sessions: Vec<SessionId> = sessions.collect();
+    sessions.dedup();
+    let labels = |session: SessionId| {
+        let seen = engine.overview(session).ok();
+        seen.map(|seen| seen.runs.into_iter().map(|run| run.label).collect()).unwrap_or_default()
+    };
+    sessions.into_iter().map(|session| (session, labels(session))).collect()
+}
+
+fn told(
+    format: Format,
+    old: SessionId,
+    new: &Imported,
+    left: &[Utf8PathBuf],
+    others: &[(SessionId, Vec<String>)],
+) {
+    let runs: Vec<&str> = new.runs.iter().map(|run| run.label.as_str()).collect();
+    if format == Format::Json {
+        let others: Vec<_> =
+            others.iter().map(|(session, runs)| json!({ "sessionId": session, "runs": runs })).collect();
+        output::json(&json!({
+            "removedSessionId": old, "sessionId": new.session, "runs": runs, "filesThatStillHoldIt": left,
+            "otherSessions": others,
+        }));
+        return;
+    }
+    output::toned(
+        Tone::Good,
+        &format!("Removed the text. The session is now {}: {}.", new.session, runs.join(", ")),
+    );
+    if left.is_empty() {
+        output::line("No file of the data directory holds the text any more.");
+    } else {
+        output::toned(Tone::Warning, "These files of the data directory still hold the text:");
+        left.iter().for_each(|path| output::line(&format!("  {path}")));
+    }
+    for (session, runs) in others {
+        let name = if runs.is_empty() { session.to_string() } else { runs.join(", ") };
+        output::line(&format!(
+            "Another session holds it: {name}. Purge it as well: workrail session purge {session} --text TEXT"
+        ));
+    }
+    output::line(
+        "Not searched: backups elsewhere, exported bundles, chats, and your shell's history. If it is a password or a key, replace it.",
+    );
+}

@@ -1,0 +1,99 @@
+//! What a shell can offer where a command takes the name of something: labels, workflows, settings, error codes.
+//!
+//! The completion scripts call the hidden `workrail complete` with the words that were typed so far. It only looks.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Arg, Command};
+use workrail_core::discover::Filter;
+use workrail_core::overview::Finished;
+use workrail_engine::catalog::Catalog;
+use workrail_host::workspace::default_workspace;
+use workrail_model::config::Key;
+use workrail_model::error::ErrorCode;
+
+use crate::{output, settings, wiring};
+
+/// What the word at hand names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    Runs,
+    Workflows,
+    Settings,
+    Codes,
+}
+
+/// Prints the names that begin like the last of the words, one per line. Where nothing is named, or anything is wrong,
+/// it prints nothing: a shell has nobody to tell.
+pub(crate) fn run(words: &[String], program: &Command) -> ExitCode {
+    let Some((last, before)) = words.split_last() else { return ExitCode::SUCCESS };
+    if let Some(names) = named(program, before).filter(|_| !last.starts_with('-')) {
+        let mut found = all(names);
+        found.retain(|name| name.starts_with(last.as_str()));
+        found.iter().for_each(|name| output::line(name));
+    }
+    ExitCode::SUCCESS
+}
+
+/// What the word after these would name.
+fn named(program: &Command, before: &[String]) -> Option<Names> {
+    let mut command = program;
+    let mut position = 0;
+    let mut open: Option<&Arg> = None;
+    for word in before {
+        if open.take().is_some() {
+            continue;
+        }
+        if let Some(name) = word.strip_prefix("--") {
+            let option = command
+                .get_arguments()
+                .chain(program.get_arguments())
+                .find(|own| own.get_long() == Some(name));
+            open = option.filter(|own| own.get_action().takes_values());
+        } else if let Some(inner) = command.find_subcommand(word).filter(|_| position == 0) {
+            command = inner;
+        } else {
+            position += 1;
+        }
+    }
+    let positional = || {
+        let all: Vec<&Arg> = command.get_positionals().collect();
+        all.get(position)
+            .or(all.last().filter(|last| last.get_num_args().is_some_and(|own| own.max_values() > 1)))
+            .copied()
+    };
+    kind(open.or_else(positional)?, command)
+}
+
+fn kind(argument: &Arg, command: &Command) -> Option<Names> {
+    match argument.get_id().as_str() {
+        "about" | "run" | "session" | "words" => Some(Names::Runs),
+        "workflow" => Some(Names::Workflows),
+        "id" if command.get_name() == "inspect" => Some(Names::Workflows),
+        "key" => Some(Names::Settings),
+        "code" => Some(Names::Codes),
+        _ => None,
+    }
+}
+
+fn all(names: Names) -> Vec<String> {
+    match names {
+        Names::Runs => runs().unwrap_or_default(),
+        Names::Workflows => workflows().unwrap_or_default(),
+        Names::Settings => Key::ALL.iter().map(|key| key.as_str().to_owned()).collect(),
+        Names::Codes => ErrorCode::ALL.iter().map(|code| code.as_str().to_owned()).collect(),
+    }
+}
+
+/// The labels of all runs, what waits first.
+fn runs() -> Option<Vec<String>> {
+    let list = wiring::look_default().ok()?.sessions(Finished::All, &mut |_, _| {}).ok()?;
+    Some(list.runs.into_iter().filter_map(|row| row.label).collect())
+}
+
+fn workflows() -> Option<Vec<String>> {
+    let catalog = Catalog::new(Arc::new(settings::sources().ok()?));
+    let (found, _) = catalog.all(default_workspace().as_ref(), &Filter::default());
+    Some(found.into_iter().map(|listed| listed.workflow_id.to_string()).collect())
+}

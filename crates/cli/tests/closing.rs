@@ -1,0 +1,188 @@
+//! Runs that a person closes, through the real binary (G65).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use serde_json::{Value, json};
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+
+fn home() -> Home {
+    let home = Home::new(PROGRAM);
+    home.workflow(&json!({
+        "id": "team.gated", "name": "Gated", "description": "Waits for a person.", "version": "1.0.0",
+        "steps": [
+            { "id": "a", "title": "A", "prompt": "Do a.", "requireConfirmation": { "kind": "human_approval" } },
+            { "id": "b", "title": "B", "prompt": "Do b." },
+        ],
+    }));
+    home
+}
+
+fn start(client: &mut McpClient) -> ToolReply {
+    client.call("start_workflow", json!({ "workflowId": "team.gated", "goal": "publish 2.0" }))
+}
+
+fn next(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
+    let call = &reply.structured["nextCall"];
+    client.call(call["tool"].as_str().unwrap(), with_own_words(&call["arguments"]))
+}
+
+fn label(reply: &ToolReply) -> String {
+    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+}
+
+fn close(home: &Home, run: &str) -> Value {
+    home.done(&["close", run, "--reason", "the importer replaces it", "--json"]).json()
+}
+
+fn warnings(reply: &ToolReply) -> Vec<(String, String)> {
+    let of = |warning: &Value, member: &str| warning[member].as_str().unwrap().to_owned();
+    let warnings = reply.structured["warnings"].as_array().cloned().unwrap_or_default();
+    warnings.iter().map(|warning| (of(warning, "code"), of(warning, "message"))).collect()
+}
+
+/// What the list says about its only run.
+fn stage(home: &Home) -> (Value, Value) {
+    let list = home.done(&["session", "list", "--json"]).json();
+    assert_eq!(list["runs"].as_array().unwrap().len(), 1, "{list}");
+    (list["runs"][0]["stage"].clone(), list["runs"][0]["closed"].clone())
+}
+
+#[test]
+fn a_closed_run_needs_nobody_and_says_why_everywhere() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client);
+    let run = label(&first);
+    next(&mut client, &first);
+    assert_eq!(home.done(&["status", "--json"]).json()["needsYou"][0]["label"], run.as_str());
+
+    let closed = close(&home, &run);
+    assert_eq!(closed["reason"], "the importer replaces it");
+    let status = home.done(&["status", "--json"]).json();
+    assert_eq!((status["needsYou"].clone(), status["running"].clone()), (json!([]), json!([])));
+    assert_eq!(stage(&home), (json!("closed"), json!("the importer replaces it")));
+    let shown = home.done(&["show", &run, "--json"]).json();
+    assert_eq!(shown["report"]["runs"][0]["status"], "closed");
+    assert_eq!(shown["report"]["runs"][0]["closed"]["reason"], "the importer replaces it");
+    for command in [["show", &run], ["report", &run], ["log", &run], ["tree", &run]] {
+        let said = home.done(&command).out;
+        assert!(said.contains("the importer replaces it"), "{command:?}: {said}");
+    }
+    let read = client.call("read_run", json!({ "run": run }));
+    assert!(read.text.contains("A person closed this run: the importer replaces it"), "{}", read.text);
+    home.done(&["store", "verify"]);
+}
+
+#[test]
+fn looking_at_a_closed_run_says_so_and_changes_nothing() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client);
+    close(&home, &label(&first));
+    let looked = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
+    let told = warnings(&looked);
+    assert_eq!(
+        told,
+        [(
+            "RUN_CLOSED".to_owned(),
+            "A person closed this run (the importer replaces it). Completing the step reopens it; ask the user first."
+                .to_owned()
+        )]
+    );
+    assert!(looked.text.contains(&told[0].1), "{}", looked.text);
+    assert_eq!(stage(&home).0, "closed");
+}
+
+#[test]
+fn the_next_attempt_reopens_a_run_and_the_reply_says_so_once() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client);
+    let run = label(&first);
+    close(&home, &run);
+    let blocked = next(&mut client, &first);
+    assert_eq!(blocked.structured["kind"], "blocked");
+    let told = warnings(&blocked);
+    let expected = "A person had closed this run (the importer replaces it); this call reopened it.";
+    assert_eq!(told, [("RUN_REOPENED".to_owned(), expected.to_owned())]);
+    assert_eq!(blocked.text.matches(expected).count(), 1, "{}", blocked.text);
+    assert_eq!(stage(&home), (json!("waits_for_person"), Value::Null));
+    assert_eq!(home.typed(&["approve", &run], &run).code, 0);
+    let second = next(&mut client, &blocked);
+    assert_eq!(second.step(), "b");
+    assert!(warnings(&second).is_empty(), "{:?}", warnings(&second));
+    // It can be closed again, and a checkpoint reopens it as well.
+    close(&home, &run);
+    let saved = client.call(
+        "checkpoint_workflow",
+        json!({ "checkpointToken": second.string("checkpointToken"), "output": { "notesMarkdown": "Half of it." } }),
+    );
+    assert_eq!(warnings(&saved)[0].0, "RUN_REOPENED", "{}", saved.text);
+    assert_eq!(stage(&home).0, "in_progress");
+}
+
+#[test]
+fn an_approval_reopens_a_closed_run() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client);
+    let run = label(&first);
+    let blocked = next(&mut client, &first);
+    close(&home, &run);
+    assert_eq!(home.typed(&["approve", &run], &run).code, 0);
+    assert_ne!(stage(&home).0, "closed");
+    assert_eq!(next(&mut client, &blocked).step(), "b");
+}
+
+#[test]
+fn a_run_is_closed_once_with_a_reason_and_only_while_it_is_open() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client);
+    let run = label(&first);
+    assert_eq!(home.run(&["close", &run]).code, 2, "a reason is asked for");
+    assert_eq!(home.run(&["close", &run, "--reason", "  "]).code, 2);
+    assert_eq!(home.run(&["close", "no-such", "--reason", "x"]).code, 2);
+    close(&home, &run);
+    let again = home.run(&["close", &run, "--reason", "another"]);
+    assert_eq!(again.code, 2, "{again:?}");
+    assert_eq!(stage(&home).1, "the importer replaces it");
+    let blocked = next(&mut client, &first);
+    home.typed(&["approve", &run], &run);
+    let second = next(&mut client, &blocked);
+    next(&mut client, &second);
+    let complete = home.run(&["close", &run, "--reason", "late"]);
+    assert_eq!(complete.code, 2, "{complete:?}");
+}
+
+#[test]
+fn agents_have_no_tool_that_closes_a_run() {
+    let home = home();
+    let listed = home.client().request("tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    let closing = |tool: &&Value| tool["name"].as_str().unwrap().contains("close");
+    assert!(!tools.is_empty() && !tools.iter().any(|tool| closing(&tool)), "{tools:?}");
+}
+
+#[test]
+fn a_closed_run_moves_to_another_machine_closed_and_can_be_cleaned_up() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client);
+    let run = label(&first);
+    client.close();
+    let old = ["store", "gc", "--ttl", "0d", "--dry-run", "--json"];
+    assert_eq!(home.done(&old).json()["removed"], json!([]), "an open run is never taken by age");
+    close(&home, &run);
+    home.done(&["session", "export", &run, "-o", "closed.json"]);
+    let other = Home::new(PROGRAM);
+    let bundle = home.project().join("closed.json");
+    other.done(&["session", "import", bundle.to_str().unwrap()]);
+    assert_eq!(stage(&other), (json!("closed"), json!("the importer replaces it")));
+    other.done(&["store", "verify"]);
+    let expired = home.done(&old).json()["removed"].clone();
+    assert_eq!(expired.as_array().map(Vec::len), Some(1), "{expired}");
+}

@@ -1,0 +1,134 @@
+//! Commands that only look make no data directory and no keys, every one of them (G16).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::collections::BTreeSet;
+
+use workrail_testkit::home::Home;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+
+/// Commands that look, as they are called. They may find nothing, and must leave nothing.
+const LOOKING: [&str; 29] = [
+    "status",
+    "show amber-falcon",
+    "log amber-falcon",
+    "tree amber-falcon",
+    "search retry",
+    "resume",
+    "report amber-falcon",
+    "workflow list",
+    "workflow inspect wr.small_change",
+    "workflow validate missing.json",
+    "workflow compile missing.json",
+    "workflow preview wr.small_change",
+    "workflow test missing.json",
+    "workflow sources list",
+    "workflow sources health",
+    "session list",
+    "session export amber-falcon",
+    "session prefs show",
+    "store verify",
+    "store gc --dry-run",
+    "store repair --dry-run",
+    "store keys show",
+    "setup install --list",
+    "setup completions bash",
+    "config list",
+    "config get retention_days",
+    "config path",
+    "doctor",
+    "explain --list",
+];
+
+/// Commands that change something, ask for something that is not there, or go on until they are ended.
+const CHANGING: [&str; 31] = [
+    "watch",
+    "approve",
+    "reject",
+    "answer",
+    "close",
+    "console",
+    "workflow new",
+    "workflow sources add folder",
+    "workflow sources add plugin",
+    "workflow sources add git",
+    "workflow sources remove",
+    "workflow sources sync",
+    "session keep",
+    "session unkeep",
+    "session delete",
+    "session purge",
+    "session import",
+    "session prefs set",
+    "store backup",
+    "store restore",
+    "store gc",
+    "store repair",
+    "store keys http-secret",
+    "store keys new",
+    "store keys rotate",
+    "setup uninstall",
+    "setup man",
+    "config set",
+    "config edit",
+    "demo",
+    "mcp",
+];
+
+/// The names of the commands in a help text.
+fn inner(help: &str) -> Vec<String> {
+    let listed = help.lines().skip_while(|line| !line.starts_with("Usage:")).skip(1);
+    let listed = listed.take_while(|line| !matches!(*line, "Options:" | "Arguments:"));
+    let names = listed
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+fn commands(home: &Home) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut open: Vec<Vec<String>> = vec![Vec::new()];
+    while let Some(path) = open.pop() {
+        let words: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
+        let names = inner(&home.done(&words).out);
+        if names.is_empty() {
+            found.insert(path.join(" "));
+        }
+        open.extend(names.into_iter().map(|name| [path.clone(), vec![name]].concat()));
+    }
+    found
+}
+
+#[test]
+fn every_command_is_known_to_look_or_to_change() {
+    let known = |command: &String| {
+        let is_it = |own: &&str| *own == command || own.starts_with(&format!("{command} "));
+        LOOKING.iter().any(|own| is_it(&own)) || CHANGING.contains(&command.as_str())
+    };
+    let unknown: Vec<String> =
+        commands(&Home::new(PROGRAM)).into_iter().filter(|command| !known(command)).collect();
+    assert_eq!(unknown, Vec::<String>::new(), "say whether it looks or changes");
+}
+
+#[test]
+fn looking_makes_no_data_directory_and_no_keys() {
+    let home = Home::new(PROGRAM);
+    let nowhere = home.root().join("nowhere");
+    let looking = home.with_data(&nowhere);
+    for command in LOOKING.iter().chain(&[""]) {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        for more in [&[][..], &["--json"]] {
+            let ran = looking.run(&[&words[..], more].concat());
+            assert!([0, 1, 2].contains(&ran.code), "{command}: {ran:?}");
+            assert!(!nowhere.exists(), "`workrail {command}` made a data directory");
+        }
+    }
+    // An empty data directory stays empty as well: no keys, no folders.
+    for command in LOOKING {
+        home.run(&command.split_whitespace().collect::<Vec<_>>());
+        let made: Vec<_> =
+            std::fs::read_dir(home.data()).unwrap().map(|own| own.unwrap().file_name()).collect();
+        assert!(made.is_empty(), "`workrail {command}` made {made:?}");
+    }
+}

@@ -1,0 +1,136 @@
+//! A text that must not be kept, taken out of a session through the real binary (G85).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+/// With a quote in it, so that it looks different inside of JSON.
+const SECRET: &str = r#"sk-live-4f"9c2e7a"#;
+
+fn home() -> Home {
+    let home = Home::new(PROGRAM);
+    home.workflow(&json!({
+        "id": "team.change", "name": "A change", "description": "Change something.", "version": "1.0.0",
+        "steps": [{ "id": "a", "title": "A", "prompt": "Do a." }, { "id": "b", "title": "B", "prompt": "Do b." }],
+    }));
+    home
+}
+
+/// A run that has the secret in its goal, its notes, an artifact, the context and long notes.
+fn leaking(client: &mut McpClient) -> ToolReply {
+    let goal = format!("rotate {SECRET}");
+    let first = client.call("start_workflow", json!({ "workflowId": "team.change", "goal": goal }));
+    let long = format!("{}{SECRET} {}", "word ".repeat(2000), "more ".repeat(2000));
+    let second = client.call(
+        "continue_workflow",
+        json!({
+            "ackToken": first.string("ackToken"),
+            "output": {
+                "notesMarkdown": format!("The key is {SECRET}. {long}"),
+                "artifacts": [{ "kind": "finding", "text": format!("leaked: {SECRET}"), "line": 7 }],
+            },
+            "context": { "apiKey": SECRET },
+        }),
+    );
+    assert_eq!(second.step(), "b", "{}", second.text);
+    second
+}
+
+fn label(reply: &ToolReply) -> String {
+    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+}
+
+/// The files beneath a folder that hold the secret, plain or inside of JSON.
+fn holding(folder: &Path) -> Vec<PathBuf> {
+    let escaped = SECRET.replace('"', "\\\"");
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+            if text.contains(SECRET) || text.contains(&escaped) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+fn purge(home: &Home, run: &str) -> Value {
+    let done = home.run(&["session", "purge", run, "--text", SECRET, "--yes", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    done.json()
+}
+
+#[test]
+fn no_file_holds_the_text_afterwards_and_the_run_continues() {
+    let home = home();
+    let mut client = home.client();
+    let run = label(&leaking(&mut client));
+    client.close();
+    home.done(&["session", "list"]);
+    home.done(&["session", "keep", &run]);
+    assert!(holding(&home.data()).len() > 2, "the secret is in several files");
+
+    let done = purge(&home, &run);
+    assert_eq!(holding(&home.data()), Vec::<PathBuf>::new());
+    assert_eq!(done["filesThatStillHoldIt"], json!([]));
+    let new = done["runs"][0].as_str().unwrap();
+    assert_eq!(home.run(&["show", &run]).code, 2, "the old session is gone");
+    let report = home.done(&["report", new]).out.replace('\\', "");
+    assert!(report.contains("The key is [removed].") && report.contains("leaked: [removed]"), "{report}");
+    assert!(report.contains("rotate [removed]"), "{report}");
+    let list = home.done(&["session", "list", "--json"]).json();
+    assert_eq!((list["runs"].as_array().unwrap().len(), &list["runs"][0]["isKept"]), (1, &json!(true)));
+    home.done(&["store", "verify"]);
+    let mut client = home.client();
+    let resumed = client.call("resume_session", json!({ "run": new }));
+    assert_eq!(resumed.structured["candidates"][0]["stepId"], "b", "{}", resumed.text);
+}
+
+#[test]
+fn other_sessions_that_hold_the_text_are_named() {
+    let home = home();
+    let mut client = home.client();
+    let run = label(&leaking(&mut client));
+    let other = label(&leaking(&mut client));
+    client.close();
+    let done = home.run(&["session", "purge", &run, "--text", SECRET, "--yes", "--json"]);
+    assert_eq!(done.code, 1, "something is left: {done:?}");
+    assert_eq!(done.json()["otherSessions"][0]["runs"], json!([other]));
+    purge(&home, &other);
+    assert_eq!(holding(&home.data()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn nothing_is_purged_by_guess_without_a_word_or_without_the_text() {
+    let home = home();
+    let mut client = home.client();
+    let run = label(&leaking(&mut client));
+    client.close();
+    let before = holding(&home.data());
+    let near = &run[..run.len() - 1];
+    for refused in [
+        home.run(&["session", "purge", near, "--text", SECRET, "--yes"]),
+        home.run(&["session", "purge", &run, "--text", "abc", "--yes"]),
+        home.run(&["session", "purge", &run, "--text", "never recorded", "--yes"]),
+        home.run(&["session", "purge", &run, "--text", SECRET]),
+        home.typed(&["session", "purge", &run, "--text", SECRET], "yes"),
+    ] {
+        assert_ne!(refused.code, 0, "{refused:?}");
+    }
+    assert_eq!(holding(&home.data()), before);
+    let typed = home.typed(&["session", "purge", &run, "--text", SECRET], &run);
+    assert_eq!(typed.code, 0, "{typed:?}");
+    assert_eq!(holding(&home.data()), Vec::<PathBuf>::new());
+}

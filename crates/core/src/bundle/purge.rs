@@ -1,0 +1,212 @@
+//! Takes a text out of everything that a session holds, what agents wrote included: a secret that was recorded (G85).
+//!
+//! Unlike a redaction by keys this looks for the text itself, in events, notes, artifacts and stored replies. It changes
+//! nothing else, so that a session without the text is exported as it is.
+
+use serde_json::Value;
+use workrail_model::canonical::value_to_canonical;
+use workrail_model::event::Event;
+use workrail_model::limits::TRUNCATION_MARKER;
+use workrail_model::strict_json;
+
+/// What is where the text was.
+const REPLACEMENT: &str = "[removed]";
+
+/// A shorter text is part of many words, which nobody wants to lose.
+const TEXT_CHARS_MIN: usize = 4;
+
+/// A text to be removed.
+#[derive(Clone)]
+pub struct Purge {
+    /// As it was typed, and as it is inside of JSON that is kept as text; the longest first.
+    forms: Vec<String>,
+}
+
+impl std::fmt::Debug for Purge {
+    /// Without the text: it is a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Purge").finish_non_exhaustive()
+    }
+}
+
+/// A text that is too short to be looked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the text has fewer than {TEXT_CHARS_MIN} characters; it would be part of many words")]
+pub struct TooShort;
+
+impl Purge {
+    pub fn new(text: &str) -> Result<Self, TooShort> {
+        let text = text.trim_matches(['\r', '\n']);
+        if text.trim().chars().count() < TEXT_CHARS_MIN {
+            return Err(TooShort);
+        }
+        let mut forms = vec![text.to_owned()];
+        // Quoted once, and once more: JSON in a string of JSON.
+        for _ in 0..2 {
+            let last = forms.last().cloned().unwrap_or_default();
+            let quoted = Value::from(last.as_str()).to_string();
+            forms.push(quoted[1..quoted.len() - 1].to_owned());
+        }
+        forms.dedup();
+        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        Ok(Self { forms })
+    }
+
+    /// Whether bytes hold the text in any of its forms.
+    pub fn is_in(&self, bytes: &[u8]) -> bool {
+        self.forms.iter().any(|form| find(bytes, form.as_bytes()).is_some())
+    }
+
+    /// How many bytes the longest form has: whoever reads in pieces must overlap them by as much.
+    pub fn longest(&self) -> usize {
+        self.forms.iter().map(String::len).max().unwrap_or_default()
+    }
+
+    /// Takes the text out of an event.
+    pub fn event(&self, event: &mut Value) {
+        for place in ["/data", "/data/keyed"] {
+            if let Some(Value::Object(data)) = event.pointer_mut(place) {
+                // The digest covers what was sent: a short text could be guessed from it.
+                data.remove("requestDigest");
+            }
+        }
+        let before = event.clone();
+        if let Some(data) = event.get_mut("data") {
+            self.clean(data, &|text| self.replaced(text));
+        }
+        // What stands in its place may be longer than a limit allows: then the whole text goes.
+        if *event != before && Event::from_value(event.clone()).is_err() {
+            *event = before;
+            if let Some(data) = event.get_mut("data") {
+                let whole = |text: &str| self.is_in(text.as_bytes()).then(|| REPLACEMENT.to_owned());
+                self.clean(data, &whole);
+            }
+        }
+    }
+
+    /// The content without the text; `None` when it holds none.
+    pub fn content(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if !self.is_in(bytes) {
+            return None;
+        }
+        if let Ok(mut value @ (Value::Object(_) | Value::Array(_))) = strict_json::parse(bytes) {
+            self.clean(&mut value, &|text| self.replaced(text));
+            if let Ok(changed) = value_to_canonical(&value)
+                && !self.is_in(&changed)
+            {
+                return Some(changed);
+            }
+        }
+        let mut changed = bytes.to_vec();
+        for form in &self.forms {
+            changed = replaced_bytes(&changed, form.as_bytes());
+        }
+        Some(changed)
+    }
+
+    /// Changes every text of a value. A member whose name holds the text is dropped.
+    fn clean(&self, value: &mut Value, change: &dyn Fn(&str) -> Option<String>) {
+        match value {
+            Value::String(text) => {
+                if let Some(changed) = change(text) {
+                    *text = changed;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.clean(item, change)),
+            Value::Object(members) => {
+                members.retain(|name, _| !self.is_in(name.as_bytes()));
+                members.values_mut().for_each(|member| self.clean(member, change));
+            }
+            Value::Number(_) => {
+                // A number that is the secret, such as a PIN, is replaced by the text.
+                if self.is_in(value.to_string().as_bytes()) {
+                    *value = Value::from(REPLACEMENT);
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// The text without the secret; `None` when it holds none.
+    fn replaced(&self, text: &str) -> Option<String> {
+        let mut changed = text.to_owned();
+        for form in &self.forms {
+            changed = changed.replace(form.as_str(), REPLACEMENT);
+        }
+        let changed = self.without_cut(changed);
+        (changed != text).then_some(changed)
+    }
+
+    /// A text that was cut may end inside the secret.
+    fn without_cut(&self, mut text: String) -> String {
+        let Some(mark) = text.find(TRUNCATION_MARKER) else { return text };
+        let part = self.forms.iter().filter_map(|form| {
+            let ends = form.char_indices().skip(TEXT_CHARS_MIN).map(|(end, _)| end);
+            ends.filter(|end| text[..mark].ends_with(&form[..*end])).max()
+        });
+        if let Some(bytes) = part.max() {
+            text.replace_range(mark - bytes..mark, REPLACEMENT);
+        }
+        text
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
+
+fn replaced_bytes(bytes: &[u8], needle: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = find(rest, needle) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(REPLACEMENT.as_bytes());
+        rest = &rest[at + needle.len()..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const SECRET: &str = "hunter2\"quoted";
+
+    fn purge() -> Purge {
+        Purge::new(SECRET).unwrap()
+    }
+
+    #[test]
+    fn a_short_text_is_refused() {
+        assert_eq!(Purge::new(" ab ").err(), Some(TooShort));
+    }
+
+    #[test]
+    fn the_text_is_found_plain_and_inside_of_json() {
+        let inner = json!({ "key": SECRET }).to_string();
+        for bytes in [SECRET.to_owned(), inner.clone(), json!({ "text": inner }).to_string()] {
+            assert!(purge().is_in(bytes.as_bytes()), "{bytes}");
+        }
+        assert!(!purge().is_in(b"hunter3"));
+    }
+
+    #[test]
+    fn content_keeps_everything_but_the_text() {
+        let artifact = json!({ "kind": "note", "value": format!("use {SECRET} here"), "n": 7 });
+        let bytes = value_to_canonical(&artifact).unwrap();
+        let changed: Value = serde_json::from_slice(&purge().content(&bytes).unwrap()).unwrap();
+        assert_eq!(changed, json!({ "kind": "note", "value": "use [removed] here", "n": 7 }));
+        assert_eq!(purge().content(b"{}"), None);
+        let plain = format!("a {SECRET} b");
+        assert_eq!(purge().content(plain.as_bytes()).unwrap(), b"a [removed] b");
+    }
+
+    #[test]
+    fn a_text_that_was_cut_inside_the_secret_loses_its_beginning_too() {
+        let cut = format!("the key is {}{TRUNCATION_MARKER}", &SECRET[..7]);
+        let expected = format!("the key is [removed]{TRUNCATION_MARKER}");
+        assert_eq!(purge().replaced(&cut), Some(expected));
+    }
+}

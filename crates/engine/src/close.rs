@@ -1,0 +1,63 @@
+//! Closing a run that nobody will finish; no argument of an agent's tool leads here (G65).
+
+use workrail_core::decide::close::{Close, close};
+use workrail_core::label::RunLabel;
+use workrail_core::reply::recovery::Snapshots as _;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::CloseChannel;
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::preferences::RunStatus;
+
+use crate::{Engine, Store, error};
+
+/// A run that was closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedRun {
+    pub session: SessionId,
+    pub run: RunId,
+    pub label: String,
+    /// As it is recorded.
+    pub reason: String,
+}
+
+impl<S: Store> Engine<S> {
+    /// Records that a person closed the run. It leaves what needs somebody and what is running, and may be cleaned up
+    /// like a finished one; the next record of the run reopens it.
+    pub fn close_run(
+        &self,
+        session: SessionId,
+        run: RunId,
+        reason: &str,
+        channel: CloseChannel,
+    ) -> Result<ClosedRun, Box<ErrorEnvelope>> {
+        let reason = reason.trim();
+        if reason.is_empty() {
+            return Err(error::no_reason());
+        }
+        let recorded = self.hold(session, |held| {
+            let facts = held.state();
+            let label = RunLabel::of(run).to_string();
+            let state = facts.run(run).ok_or_else(|| error::unknown_reference(&label))?;
+            if let Some(closed) = &state.closed {
+                return Err(error::closed_already(&label, closed.reason.as_str()));
+            }
+            let tip = facts.preferred_tip(run).and_then(|tip| facts.node(tip));
+            let at_tip = tip.and_then(|tip| self.content().state_at(tip));
+            // A run whose content cannot be read can be closed as well: nobody will finish it.
+            let status = at_tip.and_then(|at_tip| facts.run_status(run, at_tip.is_complete()));
+            match status {
+                Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => {
+                    return Err(error::finished_already(&label));
+                }
+                Some(RunStatus::InProgress | RunStatus::Blocked | RunStatus::Closed) | None => {}
+            }
+            let plan = close(Close { facts, run, reason, channel, minting: self.minting()? })
+                .map_err(|cause| error::decide(&cause))?;
+            held.append(plan)?;
+            let recorded = held.state().run(run).and_then(|run| run.closed.as_ref());
+            let reason = recorded.map(|closed| closed.reason.as_str().to_owned()).unwrap_or_default();
+            Ok(ClosedRun { session, run, label, reason })
+        });
+        recorded.map_err(|refused| error::locked_for_command(session, refused))
+    }
+}

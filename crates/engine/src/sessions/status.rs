@@ -1,0 +1,133 @@
+//! What needs a person now, why, and the command for it; then what is running.
+
+use serde::Serialize;
+use workrail_core::label::RunLabel;
+use workrail_core::overview::Finished;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::gap::Severity;
+use workrail_model::id::{RunId, SessionId};
+
+use super::{Attention, DamagedRow, Heard, RunRow, Stage};
+use crate::{Engine, Question, Store, Waiting};
+
+/// The store as somebody who comes back to it wants to see it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// What waits for a decision or an answer comes first, then what is blocked.
+    pub needs_you: Vec<NeedsYou>,
+    pub running: Vec<RunRow>,
+    pub damaged: Vec<DamagedRow>,
+    /// How many sessions there are, finished and damaged ones included.
+    pub sessions: u64,
+}
+
+/// A run that does not move on by itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NeedsYou {
+    #[serde(flatten)]
+    pub run: RunRow,
+    #[serde(flatten)]
+    pub need: Need,
+}
+
+/// Why a run does not move on, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Need {
+    pub why: Why,
+    /// What to type.
+    pub command: String,
+}
+
+/// Why a run does not move on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Why {
+    /// A person decides on what the agent submitted.
+    Approval { step: String },
+    /// A person answers; an approval may follow.
+    Questions { step: String, questions: Vec<OpenQuestion> },
+    /// The agent's last attempt was refused.
+    Refused { step: String, reasons: Vec<String> },
+    /// Critical gaps are open.
+    Gaps { gaps: Vec<String> },
+    /// The content that says where the run is cannot be read.
+    Unreadable { problem: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OpenQuestion {
+    pub key: String,
+    pub question: String,
+}
+
+impl<S: Store> Engine<S> {
+    /// What needs a person, and what is running.
+    pub fn status(&self, heard: Heard<'_>) -> Result<Status, Box<ErrorEnvelope>> {
+        let list = self.sessions(Finished::Newest, heard)?;
+        let (mut needs_you, mut running) = (Vec::new(), Vec::new());
+        for row in list.runs {
+            match row.stage {
+                Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => {
+                    needs_you.push(self.needs_you(row));
+                }
+                Stage::InProgress => running.push(row),
+                Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => {}
+            }
+        }
+        Ok(Status { needs_you, running, damaged: list.damaged, sessions: list.sessions })
+    }
+
+    fn needs_you(&self, run: RunRow) -> NeedsYou {
+        let need = run.run_id.and_then(|id| self.need(run.session_id, id));
+        NeedsYou { need: need.unwrap_or_else(|| unreadable("its content cannot be read")), run }
+    }
+
+    /// Why a run does not move on by itself; `None` for one that does, or that is finished.
+    pub fn need(&self, session: SessionId, run: RunId) -> Option<Need> {
+        let name = RunLabel::of(run).to_string();
+        match self.attention(session, run) {
+            Ok(Some(Attention::Person(waiting))) => Some(asked(&waiting, &name)),
+            Ok(Some(Attention::Agent { step, blockers })) => {
+                let reasons = blockers.iter().map(|blocker| blocker.message.as_str().to_owned()).collect();
+                Some(Need { why: Why::Refused { step, reasons }, command: format!("workrail show {name}") })
+            }
+            Ok(None) => {
+                let gaps = self.critical_gaps(session, run);
+                let need = || Need {
+                    why: Why::Gaps { gaps: gaps.clone() },
+                    command: format!("workrail show {name}"),
+                };
+                (!gaps.is_empty()).then(need)
+            }
+            Err(error) => Some(unreadable(&error.message)),
+        }
+    }
+
+    /// What is open and critical in a run.
+    fn critical_gaps(&self, session: SessionId, run: RunId) -> Vec<String> {
+        let found = self.reading().look(session, |facts| {
+            let gaps = facts.gaps(run).filter(|gap| gap.is_open() && gap.severity == Severity::Critical);
+            Ok(gaps.map(|gap| gap.summary.to_string()).collect())
+        });
+        found.unwrap_or_default()
+    }
+}
+
+fn unreadable(problem: &str) -> Need {
+    Need { why: Why::Unreadable { problem: problem.to_owned() }, command: "workrail store verify".to_owned() }
+}
+
+/// What a person is asked, and the command that answers.
+fn asked(waiting: &Waiting, name: &str) -> Need {
+    let step = waiting.title.clone();
+    if waiting.questions.is_empty() {
+        return Need { why: Why::Approval { step }, command: format!("workrail approve {name}") };
+    }
+    let keys: Vec<String> = waiting.questions.iter().map(|own| format!("{}=VALUE", own.key)).collect();
+    let open = |own: &Question| OpenQuestion { key: own.key.to_string(), question: own.description.clone() };
+    let questions = waiting.questions.iter().map(open).collect();
+    let command = format!("workrail answer {name} {}", keys.join(" "));
+    Need { why: Why::Questions { step, questions }, command }
+}

@@ -1,0 +1,36 @@
+//! A notification on the user's desktop, through the program that the desktop has for it.
+
+use std::process::{Command, Stdio};
+
+use crate::programs;
+
+/// What became of a notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    OnDesktop,
+    /// Neither `notify-send` nor `osascript` is here, or it failed, as it does without a desktop.
+    Nowhere,
+}
+
+/// Shows a short text and waits until the desktop has taken it. Both texts are handed over as arguments, so that nothing
+/// in them is read as a command.
+pub fn show(title: &str, text: &str) -> Shown {
+    let told = |mut command: Command| {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let shown = if let Some(program) = programs::find("notify-send") {
+        let mut command = Command::new(program);
+        command.args(["--app-name", "WorkRail", "--", title, text]);
+        told(command)
+    } else if let Some(program) = programs::find("osascript") {
+        let mut command = Command::new(program);
+        command.args(["-e", "on run argv"]);
+        command.args(["-e", "display notification (item 2 of argv) with title (item 1 of argv)"]);
+        command.args(["-e", "end run", title, text]);
+        told(command)
+    } else {
+        false
+    };
+    if shown { Shown::OnDesktop } else { Shown::Nowhere }
+}
