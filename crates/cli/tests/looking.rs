@@ -1,7 +1,5 @@
 //! Commands that only look make no data directory and no keys, every one of them (G16).
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
 use std::collections::BTreeSet;
 
 use workrail_testkit::home::Home;
@@ -104,7 +102,7 @@ fn commands(home: &Home) -> BTreeSet<String> {
 fn every_command_is_known_to_look_or_to_change() {
     let known = |command: &String| {
         let is_it = |own: &&str| *own == command || own.starts_with(&format!("{command} "));
-        LOOKING.iter().any(|own| is_it(&own)) || CHANGING.contains(&command.as_str())
+        LOOKING.iter().any(is_it) || CHANGING.contains(&command.as_str())
     };
     let unknown: Vec<String> =
         commands(&Home::new(PROGRAM)).into_iter().filter(|command| !known(command)).collect();

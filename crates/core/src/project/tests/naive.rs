@@ -208,7 +208,7 @@ impl Naive<'_> {
             return Some(if open.is_empty() { RunStatus::Complete } else { RunStatus::CompleteWithGaps });
         }
         let of_run = self.0.iter().filter(|event| event.scope.run() == Some(run));
-        let newest = of_run.filter(|event| !matches!(event.data, EventData::ObservationRecorded(_))).last();
+        let newest = of_run.rfind(|event| !matches!(event.data, EventData::ObservationRecorded(_)));
         if newest.is_some_and(|event| matches!(event.data, EventData::RunClosed(_))) {
             return Some(RunStatus::Closed);
         }
