@@ -1,15 +1,16 @@
 //! What a form changes: a decision or an answer, through the use cases that the command line has (G63, G95).
 
 use serde_json::{Map, Value};
-use workrail_engine::typed_answer;
+use workrail_engine::{Waiting, typed_answer};
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::Context;
 use workrail_model::id::{RunId, SessionId};
 
+use crate::pages::is_shown_whole;
 use crate::state::Console;
 use crate::target::{Done, Query, run_address};
-use crate::use_cases::{Answer, refusal};
+use crate::use_cases::{Answer, Decision, refusal};
 
 /// Before the name of a context key, in the field that answers it.
 pub(crate) const ANSWER_PREFIX: &str = "answer.";
@@ -65,7 +66,11 @@ impl Action {
 pub(crate) enum SessionAction {
     Keep,
     Unkeep,
+    /// Deletes in some seconds, unless it is undone.
     Delete,
+    Undo,
+    /// Deletes at once; the label is typed.
+    DeleteNow,
 }
 
 impl SessionAction {
@@ -74,9 +79,18 @@ impl SessionAction {
             "keep" => Some(Self::Keep),
             "unkeep" => Some(Self::Unkeep),
             "delete" => Some(Self::Delete),
+            "undo" => Some(Self::Undo),
+            "delete-now" => Some(Self::DeleteNow),
             _ => None,
         }
     }
+}
+
+/// What a form about a session did, and the deletion that it left to be carried out.
+#[derive(Debug)]
+pub(crate) struct Managed {
+    pub(crate) done: Done,
+    pub(crate) held: Option<u64>,
 }
 
 /// Carries out a form about a session whose token was checked.
@@ -85,12 +99,40 @@ pub(crate) fn manage(
     session: SessionId,
     action: SessionAction,
     form: &Query,
-) -> Answer<Done> {
+) -> Answer<Managed> {
+    let done = |done: Done| Managed { done, held: None };
     match action {
-        SessionAction::Keep => console.use_cases.keep(session).map(|()| Done::Kept),
-        SessionAction::Unkeep => console.use_cases.unkeep(session).map(|()| Done::Unkept),
-        SessionAction::Delete => delete(console, session, form).map(|()| Done::Deleted),
+        SessionAction::Keep => console.use_cases.keep(session).map(|()| done(Done::Kept)),
+        SessionAction::Unkeep => console.use_cases.unkeep(session).map(|()| done(Done::Unkept)),
+        SessionAction::Delete => {
+            hold(console, session).map(|ticket| Managed { done: Done::Held, held: Some(ticket) })
+        }
+        SessionAction::Undo if console.held.undo(session) => Ok(done(Done::Undone)),
+        SessionAction::Undo => Err(refused(
+            "Too late: there is no deletion of this session that could be undone.",
+            "If it is still listed, it is still there.",
+        )),
+        SessionAction::DeleteNow => delete(console, session, form).map(|()| done(Done::Deleted)),
     }
+}
+
+/// Takes note of what is to be deleted as it is now; what is written from here on keeps the session.
+fn hold(console: &Console, session: SessionId) -> Answer<u64> {
+    let seen = console.use_cases.overview(session)?;
+    if seen.is_kept {
+        return Err(refused(
+            "The session is kept, so it is not deleted.",
+            "Choose \"Keep no longer\" on its page first.",
+        ));
+    }
+    Ok(console.held.hold(seen))
+}
+
+/// Deletes what was held, once its time is over. A session that was written to since then stays.
+pub(crate) fn delete_held(console: &Console, session: SessionId, ticket: u64) {
+    let Some(seen) = console.held.due(session, ticket) else { return };
+    let refused = console.use_cases.delete(&seen).err().map(|error| error.message.clone());
+    console.held.ended(session, ticket, refused);
 }
 
 /// As at the terminal: the session's id or a run's label is typed, and nothing was written since it was shown.
@@ -123,22 +165,34 @@ pub(crate) fn act(console: &Console, run: RunId, action: Action, form: &Query) -
 }
 
 fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Query) -> Answer<()> {
-    let waiting = console.use_cases.waiting(run)?;
-    // The page may be old: what was shown there must be what waits now.
-    if form.get("seen") != Some(waiting.fingerprint().to_string().as_str()) {
+    let waiting = shown(console, run, form)?;
+    if !is_shown_whole(&waiting) {
         return Err(refused(
-            "What waits has changed since the page was loaded. Nothing was recorded.",
-            "Go back, read what the agent submitted now, and decide again.",
+            "What was submitted is too long to be shown here in full. Nothing was recorded.",
+            &format!("Decide at a terminal: `workrail approve {}`.", waiting.label),
         ));
     }
     let origin = console.environment.decision_origin().map_err(|reason| {
         refused(&reason, "Start the console from a terminal of your own. Nothing was recorded.")
     })?;
     let reason = form.get("reason").map(str::trim).filter(|reason| !reason.is_empty());
-    console.use_cases.decide(run, &waiting, (decision, reason), origin)
+    console.use_cases.decide(run, &waiting, Decision { decision, reason, origin })
+}
+
+/// What waits, if it is what the form showed: the page may be old.
+fn shown(console: &Console, run: RunId, form: &Query) -> Answer<Waiting> {
+    let waiting = console.use_cases.waiting(run)?;
+    if form.get("seen") == Some(waiting.fingerprint().to_string().as_str()) {
+        return Ok(waiting);
+    }
+    Err(refused(
+        "What waits has changed since the page was loaded. Nothing was recorded.",
+        "Go back, read what the agent submitted now, and decide again.",
+    ))
 }
 
 fn answer(console: &Console, run: RunId, form: &Query) -> Answer<()> {
+    let waiting = shown(console, run, form)?;
     let given = form.iter().filter_map(|(name, value)| {
         let key = name.strip_prefix(ANSWER_PREFIX)?;
         let value = value.trim();
@@ -150,7 +204,7 @@ fn answer(console: &Console, run: RunId, form: &Query) -> Answer<()> {
     }
     let context = Context::new(values)
         .map_err(|error| refused(&format!("The answer: {error}."), "Go back and write another answer."))?;
-    console.use_cases.answer(run, context)
+    console.use_cases.answer(run, &waiting, context)
 }
 
 fn refused(message: &str, next: &str) -> Box<ErrorEnvelope> {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use workrail_model::keyring::HttpSecret;
-use workrail_model::loopback::ListenerNames;
+use workrail_model::loopback::{ListenerNames, SentHeader};
 
 /// The one page that is shown to a browser without the cookie, because it gives the cookie.
 pub(crate) const OPEN_PATH: &str = "/open";
@@ -95,23 +95,23 @@ impl Guard {
 
     /// Whole values are compared; a header that is repeated is not the one that is wanted.
     pub(crate) fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-        let host = only(headers, header::HOST).flatten().filter(|host| self.names.has_host(host));
+        let host = sent(headers, header::HOST).once().filter(|host| self.names.has_host(host));
         let host = host.ok_or(Refusal::Host)?;
         if uri.authority().is_some_and(|authority| !authority.as_str().eq_ignore_ascii_case(host)) {
             return Err(Refusal::Host);
         }
         let is_opening = *method == Method::GET && uri.path() == OPEN_PATH;
-        match only(headers, HeaderName::from_static("sec-fetch-site")).ok_or(Refusal::CrossSite)? {
-            None | Some("same-origin" | "none") => {}
+        match sent(headers, HeaderName::from_static("sec-fetch-site")) {
+            SentHeader::Absent | SentHeader::Once("same-origin" | "none") => {}
             // A file that redirects here, or a page of another local port: the code is what counts.
-            Some("cross-site" | "same-site") if is_opening => {}
-            Some(_) => return Err(Refusal::CrossSite),
+            SentHeader::Once("cross-site" | "same-site") if is_opening => {}
+            SentHeader::Once(_) | SentHeader::Unusable => return Err(Refusal::CrossSite),
         }
-        match only(headers, header::ORIGIN).ok_or(Refusal::Origin)? {
-            Some(origin) if origin.eq_ignore_ascii_case(&format!("http://{host}")) => {}
+        match sent(headers, header::ORIGIN) {
+            SentHeader::Once(origin) if origin.eq_ignore_ascii_case(&format!("http://{host}")) => {}
             // Browsers send the origin with every form that is posted.
-            None if *method == Method::GET || *method == Method::HEAD => {}
-            Some(_) | None => return Err(Refusal::Origin),
+            SentHeader::Absent if *method == Method::GET || *method == Method::HEAD => {}
+            SentHeader::Once(_) | SentHeader::Absent | SentHeader::Unusable => return Err(Refusal::Origin),
         }
         if is_opening || self.has_cookie(headers) { Ok(()) } else { Err(Refusal::NoCookie) }
     }
@@ -197,14 +197,8 @@ pub(crate) const HEADERS: [(HeaderName, HeaderValue); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
 ];
 
-/// The value of a header: `Some(None)` where it is absent, `None` where it is repeated or no text.
-fn only(headers: &HeaderMap, name: HeaderName) -> Option<Option<&str>> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Some(None),
-        (Some(value), None) => value.to_str().ok().map(Some),
-        (Some(_), Some(_)) => None,
-    }
+fn sent(headers: &HeaderMap, name: HeaderName) -> SentHeader<'_> {
+    SentHeader::of(headers.get_all(name).iter().map(|value| value.to_str().ok()))
 }
 
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -2,7 +2,7 @@
 //!
 //! Every page is rendered here from the engine's queries and works without script; the script of our own adds live
 //! updates and the keyboard. Nothing a page does can write except through the use cases that the command line has. The
-//! console keeps no state beside a list that it can make again.
+//! console keeps no state beside a list that it can make again and deletions that can still be undone.
 //!
 //! Code map: `guard` decides who is answered (G94), `target` parses addresses, `pages/` renders, `forms` changes,
 //! `live` sends what changed, `routes` puts them together.
@@ -10,6 +10,7 @@
 mod files;
 mod forms;
 mod guard;
+mod held;
 mod live;
 mod pages;
 mod routes;

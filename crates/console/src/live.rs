@@ -74,9 +74,14 @@ impl Changes {
                 (mark, quiet) = (now, 0);
             }
             if quiet == 0 || LOOKS_AFTER_CHANGE.contains(&quiet) {
-                self.looks.send_modify(|looks| *looks = looks.wrapping_add(1));
+                self.look_again();
             }
         }
+    }
+
+    /// Renders open pages again, for what changed beside the store.
+    pub(crate) fn look_again(&self) {
+        self.looks.send_modify(|looks| *looks = looks.wrapping_add(1));
     }
 
     /// A stream of the parts of a page; `has` names the renderings that the page has already.

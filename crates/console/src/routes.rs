@@ -13,15 +13,16 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use maud::Markup;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use workrail_engine::SessionOrRun;
 use workrail_engine::html::STYLE;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::id::{RunId, SessionId};
 
 use crate::files::{self, FileKind};
-use crate::forms::{self, Action, From, SessionAction};
+use crate::forms::{self, Action, From, Managed, SessionAction};
 use crate::guard::{Guard, HEADERS, OPEN_PATH, Refusal, Secrets, Theme};
+use crate::held::HELD_FOR;
 use crate::live::{Changes, Ending};
 use crate::pages::{self, Viewer};
 use crate::state::Console;
@@ -40,8 +41,23 @@ const BUNDLE_WAIT: Duration = Duration::from_secs(60);
 const TOKEN_HEADER: &str = "x-workrail-token";
 
 const OWN_STYLE: &str = include_str!("assets/console.css");
-const SCRIPT: &str = include_str!("assets/console.js");
-const ICON: &str = include_str!("assets/icon.svg");
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// A file of ours that a page loads, by its name beneath `/assets/`.
+fn asset_named(name: &str) -> Option<(&'static str, String)> {
+    let script = |text: &'static str| (JAVASCRIPT, text.to_owned());
+    Some(match name {
+        "console.css" => ("text/css; charset=utf-8", format!("{STYLE}\n{OWN_STYLE}")),
+        "console.js" => script(include_str!("assets/console.js")),
+        "live.js" => script(include_str!("assets/live.js")),
+        "keys.js" => script(include_str!("assets/keys.js")),
+        "prepare.js" => script(include_str!("assets/prepare.js")),
+        "pan.js" => script(include_str!("assets/pan.js")),
+        "notify.js" => script(include_str!("assets/notify.js")),
+        "icon.svg" => ("image/svg+xml", include_str!("assets/icon.svg").to_owned()),
+        _ => return None,
+    })
+}
 
 #[derive(Clone, Debug)]
 struct Served {
@@ -115,14 +131,11 @@ async fn answer(
 
 impl Served {
     async fn get(self, path: &str, query: Query, headers: HeaderMap) -> Response {
-        match path {
-            OPEN_PATH => return self.open(&query, &headers),
-            "/assets/console.css" => {
-                return asset("text/css; charset=utf-8", format!("{STYLE}\n{OWN_STYLE}"));
-            }
-            "/assets/console.js" => return asset("text/javascript; charset=utf-8", SCRIPT.to_owned()),
-            "/assets/icon.svg" => return asset("image/svg+xml", ICON.to_owned()),
-            _ => {}
+        if path == OPEN_PATH {
+            return self.open(&query, &headers);
+        }
+        if let Some((media_type, text)) = path.strip_prefix("/assets/").and_then(asset_named) {
+            return ([(header::CONTENT_TYPE, media_type)], text).into_response();
         }
         if let Some(path) = path.strip_prefix("/live") {
             let stream = Target::parse(path, &query).map(|target| {
@@ -241,10 +254,29 @@ impl Served {
         let back = Target::Session(session).address();
         let console = Arc::clone(&self.console);
         match blocking(move || forms::manage(&console, session, action, &form)).await {
-            Ok(Done::Deleted) => see_other(&format!("/?done={}", Done::Deleted.as_str())),
-            Ok(done) => see_other(&format!("{back}?done={}", done.as_str())),
+            Ok(Managed { done, held }) => {
+                if let Some(ticket) = held {
+                    self.delete_later(session, ticket);
+                }
+                let back = match done {
+                    Done::Held | Done::Undone | Done::Deleted => "/",
+                    _ => &back,
+                };
+                see_other(&format!("{back}?done={}", done.as_str()))
+            }
             Err(error) => self.failed(&error, status(&error), &back, headers),
         }
+    }
+
+    /// Carries out a deletion once it can no longer be undone.
+    fn delete_later(&self, session: SessionId, ticket: u64) {
+        let (console, changes) = (Arc::clone(&self.console), self.changes.clone());
+        tokio::spawn(async move {
+            sleep(HELD_FOR).await;
+            let _ = spawn_blocking(move || forms::delete_held(&console, session, ticket)).await;
+            changes.look_again();
+        });
+        self.changes.look_again();
     }
 
     /// Takes a bundle that the script sends as it is; the answer is where it leads.
@@ -290,10 +322,6 @@ impl Served {
     fn failed(&self, error: &ErrorEnvelope, status: StatusCode, back: &str, headers: &HeaderMap) -> Response {
         page(status, &pages::failed(error, Some(back), self.viewer(headers, &Query::default())))
     }
-}
-
-fn asset(media_type: &'static str, text: String) -> Response {
-    ([(header::CONTENT_TYPE, media_type)], text).into_response()
 }
 
 fn see_other(address: &str) -> Response {

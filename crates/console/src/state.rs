@@ -1,4 +1,5 @@
-//! What one console holds while it runs: its guard, the use cases, and the last list of sessions.
+//! What one console holds while it runs: its guard, the use cases, deletions that can still be undone, and the last list
+//! of sessions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,6 +7,7 @@ use std::time::{Duration, Instant};
 use workrail_engine::sessions::SessionsList;
 
 use crate::guard::Guard;
+use crate::held::HeldDeletions;
 use crate::use_cases::{Answer, Environment, UseCases};
 
 /// A write changes the mark before it is committed, so a list is kept only if the mark was quiet for this long before.
@@ -17,6 +19,7 @@ pub(crate) struct Console {
     pub(crate) guard: Guard,
     pub(crate) use_cases: Arc<dyn UseCases>,
     pub(crate) environment: Arc<dyn Environment>,
+    pub(crate) held: HeldDeletions,
     list: Mutex<KnownList>,
 }
 
@@ -35,7 +38,7 @@ struct KnownList {
 
 impl Console {
     pub(crate) fn new(guard: Guard, use_cases: Arc<dyn UseCases>, environment: Arc<dyn Environment>) -> Self {
-        Self { guard, use_cases, environment, list: Mutex::default() }
+        Self { guard, use_cases, environment, held: HeldDeletions::default(), list: Mutex::default() }
     }
 
     /// Every run, as the store is now; looking at ten thousand sessions again is spared while nothing changed.

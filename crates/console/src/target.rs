@@ -1,26 +1,92 @@
 //! Addresses of the console: parsed once into closed types, so that nothing of a request names a file (G94).
 
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
+use std::fmt;
 
 use form_urlencoded::Serializer;
+use workrail_engine::report::OpenedParts;
 use workrail_engine::sessions::Stage;
+use workrail_model::digest::Sha256;
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::name::WorkflowId;
 
 /// A search is a few words.
 const WORDS_CHARS_MAX: usize = 200;
+/// Parts of a path that are open at once; more are opened with `all`.
+const OPEN_PARTS_MAX: usize = 100;
 
 /// A page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Now(Filters),
     Session(SessionId),
-    Run { run: RunId, node: Option<NodeId> },
+    Run(RunPage),
     Search { words: String },
     Workflows { words: String },
     Workflow(WorkflowId),
     Settings,
     Logs,
+}
+
+/// A run, the point of it that is looked at, and what is open in its path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunPage {
+    pub(crate) run: RunId,
+    pub(crate) node: Option<NodeId>,
+    pub(crate) open: BTreeSet<NodeId>,
+    pub(crate) is_all_open: bool,
+}
+
+impl RunPage {
+    pub(crate) fn of(run: RunId) -> Self {
+        Self { run, node: None, open: BTreeSet::new(), is_all_open: false }
+    }
+
+    fn parse(run: RunId, query: &Query) -> Self {
+        let open = query.get("open").unwrap_or_default();
+        Self {
+            run,
+            node: query.get("node").and_then(|node| NodeId::parse(node).ok()),
+            open: open.split(',').filter_map(|node| NodeId::parse(node).ok()).take(OPEN_PARTS_MAX).collect(),
+            is_all_open: open == "all",
+        }
+    }
+
+    pub(crate) fn at(&self, node: NodeId) -> Self {
+        Self { node: Some(node), ..self.clone() }
+    }
+
+    pub(crate) fn with_open(&self, part: NodeId) -> Self {
+        let mut next = self.clone();
+        next.open.insert(part);
+        next
+    }
+
+    pub(crate) fn with_folded(&self, part: NodeId) -> Self {
+        let mut next = Self { is_all_open: false, ..self.clone() };
+        next.open.remove(&part);
+        next
+    }
+
+    pub(crate) fn with_all(&self, is_all_open: bool) -> Self {
+        Self { is_all_open, open: BTreeSet::new(), ..self.clone() }
+    }
+
+    pub(crate) fn opened(&self, shown: Option<NodeId>) -> OpenedParts {
+        OpenedParts { all: self.is_all_open, parts: self.open.clone(), shown }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        let mut pairs = Vec::new();
+        pairs.extend(self.node.map(|node| format!("node={node}")));
+        let open: Vec<String> = self.open.iter().map(ToString::to_string).collect();
+        match (self.is_all_open, open.is_empty()) {
+            (true, _) => pairs.push("open=all".to_owned()),
+            (false, false) => pairs.push(format!("open={}", open.join(","))),
+            (false, true) => {}
+        }
+        with_query(&format!("/run/{}", self.run), &pairs.join("&"))
+    }
 }
 
 /// Which entry of the navigation a page belongs to.
@@ -101,17 +167,22 @@ pub(crate) enum Done {
     Answered,
     Kept,
     Unkept,
+    /// A deletion that can still be undone.
+    Held,
+    Undone,
     Deleted,
     Imported,
 }
 
 impl Done {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Approved,
         Self::Rejected,
         Self::Answered,
         Self::Kept,
         Self::Unkept,
+        Self::Held,
+        Self::Undone,
         Self::Deleted,
         Self::Imported,
     ];
@@ -123,6 +194,8 @@ impl Done {
             Self::Answered => "answered",
             Self::Kept => "kept",
             Self::Unkept => "unkept",
+            Self::Held => "held",
+            Self::Undone => "undone",
             Self::Deleted => "deleted",
             Self::Imported => "imported",
         }
@@ -135,10 +208,42 @@ impl Done {
             Self::Answered => "Answered. The agent can continue with the next call of its last reply.",
             Self::Kept => "Kept. Clean-up will not delete this session.",
             Self::Unkept => "No longer kept. Clean-up may delete this session once it is old.",
+            Self::Held => "The session will be deleted in a few seconds. Until then you can undo it below.",
+            Self::Undone => "Undone. The session was not deleted.",
             Self::Deleted => {
-                "Deleted. Content that no other session needs goes with the next `workrail store gc`."
+                "Deleted. The next clean-up frees the space of content that no other session needs."
             }
             Self::Imported => "Imported. Ask an agent to resume the run.",
+        }
+    }
+}
+
+/// Which workspace runs belong to. Paths are not recorded, so a workspace is known by a digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkspaceFilter {
+    /// The one that the console was started in.
+    Here,
+    /// One without a repository, or from before it was recorded.
+    Unknown,
+    Other(Sha256),
+}
+
+impl WorkspaceFilter {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "here" => Some(Self::Here),
+            "unknown" => Some(Self::Unknown),
+            digest => Sha256::parse(digest).ok().map(Self::Other),
+        }
+    }
+}
+
+impl fmt::Display for WorkspaceFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Here => f.write_str("here"),
+            Self::Unknown => f.write_str("unknown"),
+            Self::Other(digest) => write!(f, "{digest}"),
         }
     }
 }
@@ -148,13 +253,19 @@ pub(crate) struct Filters {
     pub(crate) words: String,
     pub(crate) status: Option<StatusFilter>,
     pub(crate) workflow: String,
+    pub(crate) tag: String,
+    pub(crate) workspace: Option<WorkspaceFilter>,
     /// Counted from 1.
     pub(crate) page: usize,
 }
 
 impl Filters {
     pub(crate) fn is_empty(&self) -> bool {
-        self.words.is_empty() && self.status.is_none() && self.workflow.is_empty()
+        self.words.is_empty()
+            && self.status.is_none()
+            && self.workflow.is_empty()
+            && self.tag.is_empty()
+            && self.workspace.is_none()
     }
 
     fn parse(query: &Query) -> Self {
@@ -163,6 +274,8 @@ impl Filters {
             words: query.words("q"),
             status: StatusFilter::ALL.into_iter().find(|own| own.as_str() == status),
             workflow: query.words("workflow"),
+            tag: query.words("tag"),
+            workspace: query.get("workspace").and_then(WorkspaceFilter::parse),
             page: query.get("page").and_then(|page| page.parse().ok()).unwrap_or(1).max(1),
         }
     }
@@ -170,7 +283,14 @@ impl Filters {
     pub(crate) fn address(&self) -> String {
         let mut pairs = Serializer::new(String::new());
         let status = self.status.map(StatusFilter::as_str).unwrap_or_default();
-        for (name, value) in [("q", self.words.as_str()), ("status", status), ("workflow", &self.workflow)] {
+        let workspace = self.workspace.map(|own| own.to_string()).unwrap_or_default();
+        for (name, value) in [
+            ("q", self.words.as_str()),
+            ("status", status),
+            ("workflow", &self.workflow),
+            ("tag", &self.tag),
+            ("workspace", &workspace),
+        ] {
             if !value.is_empty() {
                 pairs.append_pair(name, value);
             }
@@ -221,10 +341,7 @@ impl Target {
         Some(match parts.as_slice() {
             [""] => Self::Now(Filters::parse(query)),
             ["session", id] => Self::Session(SessionId::parse(id).ok()?),
-            ["run", id] => {
-                let node = query.get("node").and_then(|node| NodeId::parse(node).ok());
-                Self::Run { run: RunId::parse(id).ok()?, node }
-            }
+            ["run", id] => Self::Run(RunPage::parse(RunId::parse(id).ok()?, query)),
             ["search"] => Self::Search { words: query.words("q") },
             ["workflows"] => Self::Workflows { words: query.words("q") },
             ["workflows", id] => Self::Workflow(WorkflowId::parse(id).ok()?),
@@ -238,13 +355,7 @@ impl Target {
         match self {
             Self::Now(filters) => filters.address(),
             Self::Session(id) => format!("/session/{id}"),
-            Self::Run { run, node } => {
-                let mut address = format!("/run/{run}");
-                if let Some(node) = node {
-                    let _ = write!(address, "?node={node}");
-                }
-                address
-            }
+            Self::Run(page) => page.address(),
             Self::Search { words } => searched("/search", words),
             Self::Workflows { words } => searched("/workflows", words),
             Self::Workflow(id) => format!("/workflows/{id}"),
@@ -255,7 +366,7 @@ impl Target {
 
     pub(crate) fn tab(&self) -> Tab {
         match self {
-            Self::Now(_) | Self::Session(_) | Self::Run { .. } | Self::Search { .. } => Tab::Now,
+            Self::Now(_) | Self::Session(_) | Self::Run(_) | Self::Search { .. } => Tab::Now,
             Self::Workflows { .. } | Self::Workflow(_) => Tab::Workflows,
             Self::Settings => Tab::Settings,
             Self::Logs => Tab::Logs,
@@ -273,7 +384,7 @@ fn searched(path: &str, words: &str) -> String {
 
 /// The address of a run.
 pub(crate) fn run_address(run: RunId) -> String {
-    Target::Run { run, node: None }.address()
+    RunPage::of(run).address()
 }
 
 #[cfg(test)]
@@ -295,6 +406,10 @@ mod tests {
             "/?q=%26%3C%3E".to_owned(),
             format!("/run/{run}"),
             format!("/run/{run}?node={node}"),
+            format!("/run/{run}?node={node}&open=all"),
+            format!("/run/{run}?open={node}"),
+            format!("/?tag=release&workspace=sha256%3A{}", "5".repeat(64)),
+            "/?workspace=here".to_owned(),
             "/workflows?q=review".to_owned(),
             "/workflows/wr.code_review".to_owned(),
             "/settings".to_owned(),

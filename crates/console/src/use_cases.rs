@@ -3,13 +3,14 @@
 use std::io::{Cursor, Write};
 
 use workrail_engine::catalog::Filter;
-use workrail_engine::report::{ContextValues, Report};
+use workrail_engine::report::{ContextValues, Report, SubmittedArtifact};
 use workrail_engine::request::InspectWorkflow;
 use workrail_engine::sessions::{Attention, Finished, NoteSearch, SessionView, SessionsList};
 use workrail_engine::upkeep::Overview;
 use workrail_engine::{Engine, ExportFailure, ImportMode, ManagedStore, SessionOrRun, Waiting};
 use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
 use workrail_model::config::Settings;
+use workrail_model::digest::Sha256;
 use workrail_model::discovery::{InspectMode, ListedWorkflow, UnusableFile, WorkflowInspection};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::event::Context;
@@ -33,6 +34,15 @@ pub(crate) fn refusal(code: ErrorCode, message: &str, next: &str) -> Box<ErrorEn
     })
 }
 
+/// What a person decided, and how it is recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision<'a> {
+    pub decision: ApprovalDecision,
+    /// Why, for the agent.
+    pub reason: Option<&'a str>,
+    pub origin: ApprovalOrigin,
+}
+
 /// The engine as the console sees it, whatever the store is.
 pub trait UseCases: Send + Sync {
     fn sessions(&self) -> Answer<SessionsList>;
@@ -50,19 +60,16 @@ pub trait UseCases: Send + Sync {
     /// The session's id here.
     fn import(&self, bundle: &[u8]) -> Answer<SessionId>;
     fn waiting(&self, run: RunId) -> Answer<Waiting>;
-    fn decide(
-        &self,
-        run: RunId,
-        seen: &Waiting,
-        decision: (ApprovalDecision, Option<&str>),
-        origin: ApprovalOrigin,
-    ) -> Answer<()>;
-    fn answer(&self, run: RunId, values: Context) -> Answer<()>;
+    fn submitted(&self, waiting: &Waiting, run: RunId) -> Answer<Vec<SubmittedArtifact>>;
+    fn decide(&self, run: RunId, seen: &Waiting, decision: Decision<'_>) -> Answer<()>;
+    fn answer(&self, run: RunId, seen: &Waiting, values: Context) -> Answer<()>;
     fn workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>);
     fn workflow(&self, id: &str) -> Answer<WorkflowInspection>;
     fn servers(&self) -> Answer<Vec<ServerRecord>>;
     fn calls(&self, limit: usize) -> Answer<Vec<LoggedCall>>;
     fn change_mark(&self) -> Option<u64>;
+    /// Tells the workspace that the console was started in from others.
+    fn own_workspace(&self) -> Option<Sha256>;
 }
 
 impl<S: ManagedStore> UseCases for Engine<S> {
@@ -123,18 +130,17 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Self::waiting(self, &run.to_string())
     }
 
-    fn decide(
-        &self,
-        run: RunId,
-        seen: &Waiting,
-        decision: (ApprovalDecision, Option<&str>),
-        origin: ApprovalOrigin,
-    ) -> Answer<()> {
-        self.approve(&run.to_string(), seen, decision, origin)
+    fn submitted(&self, waiting: &Waiting, run: RunId) -> Answer<Vec<SubmittedArtifact>> {
+        self.submitted_artifacts(waiting.session, run, &waiting.artifacts)
     }
 
-    fn answer(&self, run: RunId, values: Context) -> Answer<()> {
-        self.give_answer(&run.to_string(), values).map(drop)
+    fn decide(&self, run: RunId, seen: &Waiting, decision: Decision<'_>) -> Answer<()> {
+        let Decision { decision, reason, origin } = decision;
+        self.approve(&run.to_string(), seen, (decision, reason), origin)
+    }
+
+    fn answer(&self, run: RunId, seen: &Waiting, values: Context) -> Answer<()> {
+        self.answer_in_console(run, seen, values)
     }
 
     fn workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>) {
@@ -156,6 +162,10 @@ impl<S: ManagedStore> UseCases for Engine<S> {
 
     fn change_mark(&self) -> Option<u64> {
         Self::change_mark(self)
+    }
+
+    fn own_workspace(&self) -> Option<Sha256> {
+        Self::own_workspace(self)
     }
 }
 

@@ -110,6 +110,11 @@ pub(crate) fn answer_id(node: NodeId, next: EventIndex) -> ContextId {
     ContextId::from_bits(bits_80("workrail/answer/1", &rest))
 }
 
+/// What a start records belongs to no attempt: the first ack on the root must not collide with it.
+pub(crate) fn before_any_attempt() -> AttemptId {
+    AttemptId::from_bits(0)
+}
+
 pub(crate) fn trace_id(node: NodeId, attempt: AttemptId) -> TraceId {
     TraceId::from_bits(of_attempt("workrail/trace/1", node, attempt, &[]))
 }

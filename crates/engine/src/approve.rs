@@ -16,6 +16,7 @@ use workrail_model::event::Context;
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::name::{ContextKey, StepId};
 use workrail_model::reason::UserOnlyDependencyReason;
+use workrail_model::strict_json;
 
 use crate::cards::Named;
 use crate::{Engine, Store, error};
@@ -54,9 +55,14 @@ pub struct Question {
     pub is_secret: bool,
 }
 
-/// An answer as people type it: `true`, `false`, numbers and JSON are read as such, everything else as text.
+/// An answer as people type it: `true`, `false`, numbers and JSON are read as such, everything else as text. A number
+/// that would come out in other digits is text, so that an account number is never rounded (G3).
 pub fn typed_answer(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+    match strict_json::parse(text.as_bytes()) {
+        Ok(Value::Number(number)) if number.to_string() != text.trim() => Value::from(text),
+        Ok(value) => value,
+        Err(_) => Value::from(text),
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +106,7 @@ pub(crate) enum AnswerTo<'a> {
     /// The questions that are open now: a person who types their keys means these.
     WhateverWaits,
     /// The questions that a form showed, and no others.
-    Shown(&'a Waiting),
+    Shown { seen: &'a Waiting, through: AnswerChannel },
 }
 
 /// Which run a decision is about.
@@ -217,6 +223,18 @@ impl<S: Store> Engine<S> {
         self.answer_in(place, &RunLabel::of(place.run).to_string(), AnswerTo::WhateverWaits, values)
     }
 
+    /// Records answers that were given in the console to the questions that its page showed.
+    pub fn answer_in_console(
+        &self,
+        run: RunId,
+        seen: &Waiting,
+        values: Context,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        let label = run.to_string();
+        let to = AnswerTo::Shown { seen, through: AnswerChannel::Console };
+        self.answer_in(self.run_by_label(&label)?, &label, to, values).map(drop)
+    }
+
     pub(crate) fn answer_in(
         &self,
         place: RunRef,
@@ -229,8 +247,8 @@ impl<S: Store> Engine<S> {
             let waiting = self.waiting_in(facts, place, label)?;
             let channel = match to {
                 AnswerTo::WhateverWaits => AnswerChannel::CommandLine,
-                AnswerTo::Shown(seen) if *seen == waiting => AnswerChannel::Chat,
-                AnswerTo::Shown(_) => return Err(error::changed_since_shown(label)),
+                AnswerTo::Shown { seen, through } if *seen == waiting => through,
+                AnswerTo::Shown { .. } => return Err(error::changed_since_shown(label)),
             };
             let asked = |key: &str| waiting.questions.iter().any(|own| own.key.as_str() == key);
             if let Some((key, _)) = values.as_map().iter().find(|(_, value)| value.is_null()) {
@@ -264,6 +282,29 @@ impl<S: Store> Engine<S> {
             Named::One(one) => Ok(found(*one)),
             Named::Nobody => Err(error::unknown_label(label)),
             Named::Several(count) => Err(error::ambiguous_label(label, count)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_typed_answer_is_never_rounded_or_shortened() {
+        for (text, expected) in [
+            ("main", json!("main")),
+            ("true", json!(true)),
+            ("42", json!(42)),
+            ("-1.5", json!(-1.5)),
+            ("[1, \"a\"]", json!([1, "a"])),
+            ("12345678901234567890123", json!("12345678901234567890123")),
+            ("9007199254740993", json!("9007199254740993")),
+            ("1.10", json!("1.10")),
+            ("1e400", json!("1e400")),
+            ("{\"a\": 1, \"a\": 2}", json!("{\"a\": 1, \"a\": 2}")),
+        ] {
+            assert_eq!(typed_answer(text), expected, "{text}");
         }
     }
 }

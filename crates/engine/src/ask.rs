@@ -3,6 +3,7 @@
 //! Nothing is held while the user is asked: what they were shown is compared again, under the lock, when their answer is
 //! recorded. Such an answer is recorded as one from the chat, since hooks of that program can give it, too.
 
+use workrail_core::decide::approve::AnswerChannel;
 use workrail_core::label::RunLabel;
 use workrail_core::project::AdvanceRecord;
 use workrail_core::reply::answered::UserReply;
@@ -78,7 +79,9 @@ impl<S: Store> Engine<S> {
         let decided = match said {
             UserReply::Answered(values) => {
                 let values = Context::new(values.clone()).map_err(|cause| error::context(&cause))?;
-                return self.answer_in(run, &label, AnswerTo::Shown(seen), values).map(|_| ());
+                return self
+                    .answer_in(run, &label, AnswerTo::Shown { seen, through: AnswerChannel::Chat }, values)
+                    .map(|_| ());
             }
             UserReply::Approved => (ApprovalDecision::Approved, None),
             UserReply::Rejected { reason } => (ApprovalDecision::Rejected, reason.as_deref()),

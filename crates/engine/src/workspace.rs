@@ -70,13 +70,20 @@ impl<S: Store> Engine<S> {
 
     /// What names the repository of a folder; `None` outside of repositories.
     pub fn repository_of(&self, folder: &str) -> Result<Option<Sha256>, Box<ErrorEnvelope>> {
-        let Some(folder) = self.existing_workspace(Some(folder))? else { return Ok(None) };
-        Ok(self.seen_in(&folder).into_iter().find_map(|seen| match (seen.key, seen.value) {
-            (ObservationKey::RepoRootHash, ObservationValue::Sha256(root)) => Some(root),
-            (ObservationKey::RepoRootHash | ObservationKey::GitBranch | ObservationKey::GitHeadSha, _) => {
-                None
-            }
-        }))
+        let folder = self.existing_workspace(Some(folder))?;
+        Ok(folder.and_then(|folder| self.repository_in(&folder)))
+    }
+
+    /// What tells this process's own repository from others in lists; `None` outside of one.
+    pub fn own_workspace(&self) -> Option<Sha256> {
+        self.repository_in(self.around.workspace.as_ref()?)
+    }
+
+    fn repository_in(&self, folder: &WorkspacePath) -> Option<Sha256> {
+        match self.around.observer.observe(folder).values.get(&ObservationKey::RepoRootHash)? {
+            ObservationValue::Sha256(root) => Some(*root),
+            ObservationValue::ShortString(_) | ObservationValue::GitSha1(_) => None,
+        }
     }
 
     pub(crate) fn seen_in(&self, workspace: &WorkspacePath) -> Vec<Observed> {

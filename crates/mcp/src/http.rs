@@ -105,7 +105,8 @@ pub fn serve_localhost(
     routes: impl FnOnce(SocketAddr, Ending) -> Router,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
-    runtime::with_sockets()?.block_on(async {
+    let runtime = runtime::with_sockets()?;
+    let served = runtime.block_on(async {
         let signal = told_to_end()?;
         let (listener, other) = localhost(address).await?;
         let bound = listener.local_addr()?;
@@ -127,8 +128,14 @@ pub fn serve_localhost(
             drop(end);
         });
         Ok(())
-    })
+    });
+    // A page that takes long to make does not keep the program from ending.
+    runtime.shutdown_timeout(ENDING_WAIT);
+    served
 }
+
+/// How long work that was begun may take once the server was told to end.
+const ENDING_WAIT: Duration = Duration::from_secs(2);
 
 /// A free port may be taken on the other family; then the next one is tried.
 const PORTS_TRIED_MAX: usize = 16;

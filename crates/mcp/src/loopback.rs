@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 use workrail_model::keyring::HttpSecret;
-use workrail_model::loopback::ListenerNames;
+use workrail_model::loopback::{ListenerNames, SentHeader};
 
 /// What a client must show.
 #[derive(Clone, Debug)]
@@ -56,17 +56,17 @@ impl AllowList {
     }
 
     pub(crate) fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), AdmissionError> {
-        let host = only(headers, header::HOST).ok_or(AdmissionError::Host)?.ok_or(AdmissionError::Host)?;
+        let host = sent(headers, header::HOST).once().ok_or(AdmissionError::Host)?;
         if !self.names.has_host(host) {
             return Err(AdmissionError::Host);
         }
         if uri.authority().is_some_and(|authority| !self.names.has_host(authority.as_str())) {
             return Err(AdmissionError::Host);
         }
-        match only(headers, header::ORIGIN) {
-            None => Err(AdmissionError::Origin),
-            Some(Some(origin)) if !self.names.has_origin(origin) => Err(AdmissionError::Origin),
-            Some(_) => self.authenticated(headers),
+        match sent(headers, header::ORIGIN) {
+            SentHeader::Unusable => Err(AdmissionError::Origin),
+            SentHeader::Once(origin) if !self.names.has_origin(origin) => Err(AdmissionError::Origin),
+            SentHeader::Absent | SentHeader::Once(_) => self.authenticated(headers),
         }
     }
 
@@ -75,22 +75,15 @@ impl AllowList {
             Authentication::Bearer(secret) => secret,
             Authentication::None => return Ok(()),
         };
-        let sent = only(headers, header::AUTHORIZATION).flatten().and_then(|value| value.split_once(' '));
-        match sent {
+        match sent(headers, header::AUTHORIZATION).once().and_then(|value| value.split_once(' ')) {
             Some((scheme, sent)) if scheme.eq_ignore_ascii_case("bearer") && secret.is(sent.trim()) => Ok(()),
             Some(_) | None => Err(AdmissionError::Secret),
         }
     }
 }
 
-/// The value of a header: `Some(None)` where it is absent, `None` where it is repeated or no text.
-fn only(headers: &HeaderMap, name: HeaderName) -> Option<Option<&str>> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Some(None),
-        (Some(value), None) => value.to_str().ok().map(Some),
-        (Some(_), Some(_)) => None,
-    }
+fn sent(headers: &HeaderMap, name: HeaderName) -> SentHeader<'_> {
+    SentHeader::of(headers.get_all(name).iter().map(|value| value.to_str().ok()))
 }
 
 #[cfg(test)]

@@ -91,9 +91,47 @@ impl ListenerNames {
     }
 }
 
+/// A header that a request may have once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentHeader<'a> {
+    Absent,
+    Once(&'a str),
+    /// Repeated, or not text: which of the values was meant cannot be known, so none of them is.
+    Unusable,
+}
+
+impl<'a> SentHeader<'a> {
+    /// From every value that was sent under the name; `None` stands for a value that is not text.
+    pub fn of(mut values: impl Iterator<Item = Option<&'a str>>) -> Self {
+        match (values.next(), values.next()) {
+            (None, _) => Self::Absent,
+            (Some(Some(value)), None) => Self::Once(value),
+            (Some(_), Some(_)) | (Some(None), None) => Self::Unusable,
+        }
+    }
+
+    /// The value of a header that was sent once.
+    pub fn once(self) -> Option<&'a str> {
+        match self {
+            Self::Once(value) => Some(value),
+            Self::Absent | Self::Unusable => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_that_is_repeated_or_not_text_is_not_used() {
+        let of = |values: &[Option<&'static str>]| SentHeader::of(values.iter().copied());
+        assert_eq!(of(&[]), SentHeader::Absent);
+        assert_eq!(of(&[Some("a")]), SentHeader::Once("a"));
+        for unusable in [&[Some("a"), Some("a")][..], &[None], &[None, Some("a")], &[Some("a"), None]] {
+            assert_eq!(of(unusable), SentHeader::Unusable, "{unusable:?}");
+        }
+    }
 
     #[test]
     fn only_loopback_addresses_are_addresses() {

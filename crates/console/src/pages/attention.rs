@@ -1,7 +1,8 @@
 //! What a run needs, in full, with the action right there.
 
 use maud::{Markup, html};
-use workrail_engine::report::render_notes;
+use workrail_engine::html::Links;
+use workrail_engine::report::{Shown, render_artifact, render_notes};
 use workrail_engine::sessions::Attention;
 use workrail_engine::{EarlierDecision, Waiting};
 use workrail_model::approval::ApprovalDecision;
@@ -27,25 +28,42 @@ pub(super) fn needs(console: &Console, run: RunId, attention: &Attention, from: 
 fn person(console: &Console, run: RunId, waiting: &Waiting, from: From) -> Markup {
     html! {
         p.step { "At step " strong { (clean(&waiting.title)) } }
-        (submitted(waiting))
+        (submitted(console, run, waiting))
         @if waiting.questions.is_empty() && waiting.asks_approval {
-            (decision(console, run, waiting, from))
+            @if is_shown_whole(waiting) { (decision(console, run, waiting, from)) }
+            @else {
+                p.warn {
+                    "What was submitted is too long to be shown here in full, so it is not decided on here. At a terminal: "
+                    code { "workrail approve " (waiting.label) }
+                }
+            }
         } @else {
             (questions(console, run, waiting, from))
         }
     }
 }
 
+/// Whether the page shows all that a decision is about (G95).
+pub(crate) fn is_shown_whole(waiting: &Waiting) -> bool {
+    let artifacts = waiting.artifacts.iter().map(|own| format!("{own:#}").len());
+    let context = waiting.context.values().map(|own| own.to_string().len());
+    let notes = waiting.notes.iter().map(String::len);
+    notes.chain(artifacts).chain(context).all(|bytes| bytes <= SHOWN_BYTES_MAX)
+}
+
 /// What the agent submitted: a decision is about exactly this.
-fn submitted(waiting: &Waiting) -> Markup {
+fn submitted(console: &Console, run: RunId, waiting: &Waiting) -> Markup {
     html! {
         @match &waiting.notes {
-            Some(notes) => (render_notes(&truncate_with_marker(notes, SHOWN_BYTES_MAX))),
+            Some(notes) => {
+                @let notes = truncate_with_marker(notes, SHOWN_BYTES_MAX);
+                (render_notes(&notes))
+                // Markdown has text that is not rendered, such as titles of links.
+                details data-key={ "notes-" (run) } { summary { "Notes as they were written" } pre { (clean(&notes)) } }
+            }
             None => p.quiet { "The agent submitted no notes." },
         }
-        @for artifact in &waiting.artifacts {
-            pre { (clean(&truncate_with_marker(&format!("{artifact:#}"), SHOWN_BYTES_MAX))) }
-        }
+        (artifacts(console, run, waiting))
         @if !waiting.context.is_empty() {
             dl.facts {
                 @for (key, value) in &waiting.context {
@@ -55,6 +73,31 @@ fn submitted(waiting: &Waiting) -> Markup {
             }
         }
         @if let Some(earlier) = &waiting.earlier { p.warn { (overridden(earlier)) } }
+    }
+}
+
+/// Tables where the contract has rows; the submitted JSON is there as well, because rows can be merged in a table.
+fn artifacts(console: &Console, run: RunId, waiting: &Waiting) -> Markup {
+    if waiting.artifacts.is_empty() {
+        return html! {};
+    }
+    let tables = console.use_cases.submitted(waiting, run).unwrap_or_default();
+    html! {
+        @for (place, artifact) in waiting.artifacts.iter().enumerate() {
+            @let json = format!("{artifact:#}");
+            @let json = truncate_with_marker(&json, SHOWN_BYTES_MAX);
+            @match tables.get(place) {
+                Some(own) if matches!(own.shown, Shown::Tables { .. }) => {
+                    p.meta { "Artifact " code { (clean(&own.artifact_kind)) } }
+                    (render_artifact(&own.shown, &Links::default()))
+                    details data-key={ "json-" (run) "-" (place) } {
+                        summary { "As it was submitted" }
+                        pre { (clean(&json)) }
+                    }
+                }
+                Some(_) | None => pre { (clean(&json)) },
+            }
+        }
     }
 }
 

@@ -2,17 +2,17 @@
 
 use maud::{Markup, html};
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::text::clean;
 
 use super::layout::{Viewer, document};
+use super::ticked;
 use crate::guard::{Refusal, Theme};
 
 /// What the engine refused.
 pub(crate) fn failed(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'_>) -> Markup {
     let next = error.suggestion_for_people.as_ref().unwrap_or(&error.suggestion);
     let body = html! {
-        p { (clean(&error.message)) }
-        p { (clean(next)) }
+        p { (ticked(&error.message)) }
+        p { (ticked(next)) }
         p.meta { "Error code " code { (error.code.as_str()) } ": " code { "workrail explain " (error.code.as_str()) } }
         @if let Some(back) = back { p { a href=(back) { "Back" } } }
     };
@@ -21,7 +21,7 @@ pub(crate) fn failed(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'
 
 /// A request that is not answered; it gets nothing that only the user may see.
 pub(crate) fn refused(title: &str, reason: &str) -> Markup {
-    document(title, None, None, stranger(), &html! { p { (reason) } })
+    document(title, None, None, stranger(), &html! { p { (ticked(reason)) } })
 }
 
 pub(crate) fn refusal_title(refusal: Refusal) -> &'static str {

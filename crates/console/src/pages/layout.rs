@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, html};
 use workrail_model::digest::Sha256;
 use workrail_model::text::clean;
 
-use super::{Page, Part};
+use super::{Page, Part, ticked};
 use crate::guard::Theme;
 use crate::target::{Done, Tab, Target};
 
@@ -17,12 +17,15 @@ pub(crate) struct Viewer<'a> {
 }
 
 /// The keys that the script knows.
-const KEYS: [(&str, &str); 9] = [
+const KEYS: [(&str, &str); 12] = [
     ("?", "this help"),
     ("/", "search"),
     ("j", "next item"),
     ("k", "previous item"),
     ("Enter", "open the item"),
+    ("+ and -", "make the path of a run larger or smaller"),
+    ("0", "the path at its usual size"),
+    ("Arrows", "move the path, once it has the focus"),
     ("g n", "Now"),
     ("g w", "Workflows"),
     ("g s", "Settings"),
@@ -32,7 +35,7 @@ const KEYS: [(&str, &str); 9] = [
 pub(crate) fn whole(page: &Page, target: &Target, viewer: Viewer<'_>) -> Markup {
     let address = target.address();
     let body = html! {
-        @if let Some(done) = viewer.done { p.said role="status" { (done.said()) } }
+        @if let Some(done) = viewer.done { p.said role="status" { (ticked(done.said())) } }
         @for part in &page.parts { (section(part)) }
     };
     document(&page.title, Some(target.tab()), Some(&address), viewer, &body)
@@ -92,6 +95,8 @@ pub(super) fn document(
 fn tools(viewer: Viewer<'_>, live: Option<&str>) -> Markup {
     html! {
         span.live data-live-state role="status" {}
+        @if live == Some("/") { button type="button" hidden data-notify { "Notify me" } }
+        button.keys type="button" hidden data-with-script data-keys { kbd { "?" } " Keys" }
         form.theme method="post" action="/theme" {
             (token(viewer.form_token))
             input type="hidden" name="back" value=[live];

@@ -5,7 +5,7 @@ use workrail_engine::html::toned_outcome;
 use workrail_model::server::{LoggedCall, ServerRecord, Transport};
 use workrail_model::text::clean;
 
-use super::{Page, Part, time};
+use super::{Page, Part, table, time};
 use crate::state::Console;
 use crate::use_cases::Answer;
 
@@ -19,27 +19,19 @@ pub(super) fn page(console: &Console) -> Answer<Page> {
 }
 
 fn running(servers: &[ServerRecord]) -> Markup {
+    let row = |server: &ServerRecord| {
+        vec![
+            html! { (server.process_id) },
+            html! { (transport(server.transport)) },
+            html! { (clean(&server.version)) },
+            time(&server.started_at),
+            html! { code { (&server.applied_config_hash.hex()[..12]) } },
+        ]
+    };
     html! {
         h2 { "Running servers " span.count { (servers.len()) } }
-        @if servers.is_empty() { p.quiet { "No server runs. Clients start one when they need it." } }
-        @else {
-            div.scroll tabindex="0" {
-                table {
-                    thead { tr { th { "Process" } th { "Transport" } th { "Version" } th { "Started" } th { "Settings" } } }
-                    tbody {
-                        @for server in servers {
-                            tr data-item {
-                                td { (server.process_id) }
-                                td { (transport(server.transport)) }
-                                td { (clean(&server.version)) }
-                                td { (time(&server.started_at)) }
-                                td { code { (&server.applied_config_hash.hex()[..12]) } }
-                            }
-                        }
-                    }
-                }
-            }
-        }
+        @if servers.is_empty() { p.quiet { "No server is running. Clients start one when they need it." } }
+        @else { (table(&["Process", "Transport", "Version", "Started", "Settings"], servers.iter().map(row))) }
     }
 }
 
@@ -51,27 +43,21 @@ fn transport(transport: Transport) -> &'static str {
 }
 
 fn answered(calls: &[LoggedCall]) -> Markup {
+    let row = |call: &LoggedCall| {
+        vec![
+            time(&call.at),
+            html! { code { (call.tool.as_str()) } },
+            toned_outcome(&call.outcome),
+            html! { (duration(call.duration_us)) },
+            html! { (clean(call.run.as_deref().unwrap_or_default())) },
+        ]
+    };
     html! {
         h2 { "Calls" }
         @if calls.is_empty() { p.quiet { "No calls yet." } }
         @else {
-            div.scroll tabindex="0" {
-                table {
-                    thead { tr { th { "Time" } th { "Tool" } th { "Outcome" } th { "Duration" } th { "Run" } } }
-                    tbody {
-                        @for call in calls {
-                            tr {
-                                td { (time(&call.at)) }
-                                td { code { (call.tool.as_str()) } }
-                                td { (toned_outcome(&call.outcome)) }
-                                td { (duration(call.duration_us)) }
-                                td { (clean(call.run.as_deref().unwrap_or_default())) }
-                            }
-                        }
-                    }
-                }
-            }
-            p.quiet { "The newest calls of each server. What was said in them is not logged." }
+            (table(&["Time", "Tool", "Outcome", "Duration", "Run"], calls.iter().map(row)))
+            p.quiet { "The newest calls of each server. Their content is not logged." }
         }
     }
 }

@@ -14,8 +14,10 @@ mod workflows;
 
 use maud::{Markup, html};
 use workrail_engine::report::shown_time;
+use workrail_model::text::clean;
 use workrail_model::time::Timestamp;
 
+pub(crate) use attention::is_shown_whole;
 pub(crate) use failure::{failed, opened, refusal_title, refused};
 pub(crate) use layout::{Viewer, section, seen, whole};
 
@@ -48,7 +50,7 @@ pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
     match target {
         Target::Now(filters) => now::page(console, filters),
         Target::Session(session) => session::page(console, *session),
-        Target::Run { run, node } => run::page(console, *run, *node),
+        Target::Run(page) => run::page(console, page),
         Target::Search { words } => search::page(console, words),
         Target::Workflows { words } => workflows::list(console, words),
         Target::Workflow(id) => workflows::detail(console, id),
@@ -60,6 +62,32 @@ pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
 /// A time; the script shows it as how long ago it was.
 fn time(at: &Timestamp) -> Markup {
     html! { time datetime=(at.as_str()) { (shown_time(at)) } }
+}
+
+/// A text of ours in which names are between backticks.
+fn ticked(text: &str) -> Markup {
+    html! {
+        @for (place, part) in clean(text).split('`').enumerate() {
+            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+/// A number with what it counts.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
+
+/// A table that scrolls by itself on narrow screens.
+fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<Markup>>) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                thead { tr { @for column in columns { th { (column) } } } }
+                tbody { @for row in rows { tr data-item { @for cell in row { td { (cell) } } } } }
+            }
+        }
+    }
 }
 
 /// Text to copy, such as a call or a command.

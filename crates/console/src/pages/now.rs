@@ -1,17 +1,22 @@
 //! The first page: what needs me and the action that moves it, then what runs, then what is done.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
+use workrail_engine::catalog::Filter;
 use workrail_engine::html::chip_of;
 use workrail_engine::sessions::{DamagedRow, RunRow, SessionsList, Stage};
+use workrail_model::digest::Sha256;
+use workrail_model::id::SessionId;
 use workrail_model::text::clean;
 
 use super::attention::needs;
-use super::{Page, Part, time};
+use super::layout::token;
+use super::{Page, Part, ticked, time};
 use crate::forms::From;
+use crate::held::Outcome;
 use crate::state::Console;
-use crate::target::{Filters, StatusFilter, Target, run_address};
+use crate::target::{Filters, StatusFilter, Target, WorkspaceFilter, run_address};
 use crate::use_cases::Answer;
 
 /// Cards with their whole text on one page.
@@ -23,8 +28,11 @@ const ROWS_BESIDE_MAX: usize = 15;
 
 pub(super) fn page(console: &Console, filters: &Filters) -> Answer<Page> {
     let list = console.sessions()?;
-    let fitting: Vec<&RunRow> = list.runs.iter().filter(|row| fits(row, filters)).collect();
-    let mut parts = vec![Part::new("filters", form(&list, filters))];
+    let choices = Choices::of(console, &list, filters);
+    let is_listed = |row: &&RunRow| !console.held.is_held(row.session_id);
+    let fitting: Vec<&RunRow> =
+        list.runs.iter().filter(is_listed).filter(|row| choices.fit(row, filters)).collect();
+    let mut parts = vec![Part::new("filters", form(&choices, filters)), Part::new("held", held(console))];
     match filters.status {
         Some(StatusFilter::Damaged) => parts.push(Part::new("damaged", damaged(&list.damaged, true))),
         Some(status) => parts.push(listed(console, status, &fitting, filters)),
@@ -36,11 +44,50 @@ pub(super) fn page(console: &Console, filters: &Filters) -> Answer<Page> {
     Ok(Page { title: "Now".to_owned(), parts })
 }
 
-fn fits(row: &RunRow, filters: &Filters) -> bool {
-    let workflow = row.workflow_id.as_ref().map(|id| id.as_str()).unwrap_or_default();
-    if !filters.workflow.is_empty() && workflow != filters.workflow {
-        return false;
+/// What the filters offer, and what is needed to apply them.
+struct Choices<'a> {
+    workflows: BTreeSet<&'a str>,
+    workspaces: BTreeSet<Option<Sha256>>,
+    own_workspace: Option<Sha256>,
+    /// The tags of every workflow that can be started, by its id.
+    tags: BTreeMap<String, Vec<String>>,
+}
+
+impl<'a> Choices<'a> {
+    fn of(console: &Console, list: &'a SessionsList, filters: &Filters) -> Self {
+        let workflows: BTreeSet<&str> = list.runs.iter().filter_map(workflow_of).collect();
+        let (known, _) = console.use_cases.workflows(&Filter { tags: Vec::new(), query: None });
+        let is_used = |id: &str| workflows.contains(id) || !filters.tag.is_empty();
+        let tags = known.into_iter().filter(|own| is_used(own.workflow_id.as_str()));
+        Self {
+            tags: tags.map(|own| (own.workflow_id.to_string(), own.tags)).collect(),
+            workspaces: list.runs.iter().map(|row| row.repository).collect(),
+            own_workspace: console.use_cases.own_workspace(),
+            workflows,
+        }
     }
+
+    fn fit(&self, row: &RunRow, filters: &Filters) -> bool {
+        let workflow = workflow_of(row).unwrap_or_default();
+        let is_tagged = |tag: &String| self.tags.get(workflow).is_some_and(|own| own.contains(tag));
+        let is_there = match filters.workspace {
+            None => true,
+            Some(WorkspaceFilter::Here) => row.repository.is_some() && row.repository == self.own_workspace,
+            Some(WorkspaceFilter::Unknown) => row.repository.is_none(),
+            Some(WorkspaceFilter::Other(root)) => row.repository == Some(root),
+        };
+        is_there
+            && (filters.workflow.is_empty() || workflow == filters.workflow)
+            && (filters.tag.is_empty() || is_tagged(&filters.tag))
+            && has_words(row, filters)
+    }
+}
+
+fn workflow_of(row: &RunRow) -> Option<&str> {
+    row.workflow_id.as_ref().map(|id| id.as_str())
+}
+
+fn has_words(row: &RunRow, filters: &Filters) -> bool {
     if filters.words.is_empty() {
         return true;
     }
@@ -50,7 +97,7 @@ fn fits(row: &RunRow, filters: &Filters) -> bool {
         row.label.as_deref().unwrap_or_default(),
         row.goal.as_deref().unwrap_or_default(),
         row.step.as_ref().map(|step| step.title.as_str()).unwrap_or_default(),
-        workflow,
+        workflow_of(row).unwrap_or_default(),
         &session,
         &run,
     ];
@@ -58,9 +105,47 @@ fn fits(row: &RunRow, filters: &Filters) -> bool {
     filters.words.to_lowercase().split_whitespace().all(|word| text.contains(word))
 }
 
-fn form(list: &SessionsList, filters: &Filters) -> Markup {
-    let workflows: BTreeSet<&str> =
-        list.runs.iter().filter_map(|row| row.workflow_id.as_ref().map(|id| id.as_str())).collect();
+/// Deletions that can still be undone, and those that were refused.
+fn held(console: &Console) -> Markup {
+    html! {
+        @for own in console.held.list() {
+            div.banner.remark {
+                @match &own.outcome {
+                    Outcome::Held => {
+                        strong { "Deleting " (clean(&own.name)) } " in a few seconds. "
+                        (session_form(console, own.session, "undo", "Undo"))
+                    }
+                    Outcome::Refused(reason) => {
+                        strong { (clean(&own.name)) " was not deleted." } " " (ticked(reason)) " "
+                        (session_form(console, own.session, "undo", "Dismiss"))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A button that does something to a session.
+fn session_form(console: &Console, session: SessionId, action: &str, name: &str) -> Markup {
+    html! {
+        form.inline method="post" action={ "/session/" (session) "/" (action) } {
+            (token(console.guard.form_token()))
+            button type="submit" { (name) }
+        }
+    }
+}
+
+/// What a workspace is called: paths are not recorded.
+fn workspace_name(root: Sha256, choices: &Choices<'_>) -> String {
+    match choices.own_workspace == Some(root) {
+        true => "This workspace".to_owned(),
+        false => format!("Workspace {}", &root.hex()[..8]),
+    }
+}
+
+fn form(choices: &Choices<'_>, filters: &Filters) -> Markup {
+    let Choices { workflows, .. } = choices;
+    let tags: BTreeSet<&String> = choices.tags.values().flatten().collect();
     html! {
         form.filters method="get" action="/" role="search" {
             label { span.hidden { "Search" }
@@ -77,8 +162,32 @@ fn form(list: &SessionsList, filters: &Filters) -> Markup {
             label { span.hidden { "Workflow" }
                 select name="workflow" data-submit {
                     option value="" { "Every workflow" }
-                    @for own in &workflows {
+                    @for own in workflows {
                         option value=(own) selected[filters.workflow == **own] { (own) }
+                    }
+                }
+            }
+            @if !tags.is_empty() {
+                label { span.hidden { "Tag" }
+                    select name="tag" data-submit {
+                        option value="" { "Every tag" }
+                        @for own in &tags { option value=(own) selected[filters.tag == **own] { (clean(own)) } }
+                    }
+                }
+            }
+            @if choices.workspaces.len() > 1 || filters.workspace.is_some() {
+                label { span.hidden { "Workspace" }
+                    select name="workspace" data-submit {
+                        option value="" { "Every workspace" }
+                        @for own in &choices.workspaces {
+                            @let filter = workspace_filter(*own, choices);
+                            option value=(filter) selected[filters.workspace == Some(filter)] {
+                                @match own {
+                                    Some(root) => (workspace_name(*root, choices)),
+                                    None => "No repository",
+                                }
+                            }
+                        }
                     }
                 }
             }
@@ -88,6 +197,14 @@ fn form(list: &SessionsList, filters: &Filters) -> Markup {
                 a href=(Target::Search { words: filters.words.clone() }.address()) { "Search the notes" }
             }
         }
+    }
+}
+
+fn workspace_filter(root: Option<Sha256>, choices: &Choices<'_>) -> WorkspaceFilter {
+    match root {
+        None => WorkspaceFilter::Unknown,
+        Some(root) if choices.own_workspace == Some(root) => WorkspaceFilter::Here,
+        Some(root) => WorkspaceFilter::Other(root),
     }
 }
 
@@ -114,7 +231,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
             html! {
                 h2 { "Needs you " (count(waiting.len())) }
                 @if waiting.is_empty() {
-                    p.quiet { (if list.sessions == 0 { EMPTY } else { "Nothing waits for you." }) }
+                    p.quiet { (ticked(if list.sessions == 0 { EMPTY } else { "Nothing waits for you." })) }
                 }
                 @for row in waiting.iter().take(CARDS_MAX) { (card(console, row)) }
                 @if let Some(more) = more(StatusFilter::NeedsMe, CARDS_MAX.min(waiting.len()), waiting.len()) { (more) }
@@ -125,7 +242,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
             html! {
                 h2 { "Running " (count(running.len())) }
                 @if running.is_empty() { p.quiet { "No run is in progress." } }
-                @else { (table(running.iter().take(ROWS_BESIDE_MAX).copied())) }
+                @else { (table(console, running.iter().take(ROWS_BESIDE_MAX).copied())) }
                 @if let Some(more) = more(StatusFilter::Running, ROWS_BESIDE_MAX.min(running.len()), running.len()) { (more) }
             },
         ),
@@ -134,7 +251,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
             html! {
                 h2 { (name) " " (count(finished.len())) }
                 @if finished.is_empty() { p.quiet { "No run was finished." } }
-                @else { (table(finished.iter().take(ROWS_BESIDE_MAX).copied())) }
+                @else { (table(console, finished.iter().take(ROWS_BESIDE_MAX).copied())) }
                 @if let Some(more) = more(StatusFilter::Finished, ROWS_BESIDE_MAX.min(finished.len()), all_finished) { (more) }
             },
         ),
@@ -145,7 +262,8 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
     parts
 }
 
-const EMPTY: &str = "No sessions yet. An agent starts one with start_workflow; `workrail setup install` adds WorkRail to a client.";
+const EMPTY: &str = "No sessions yet. An agent starts one with `start_workflow`; `workrail setup install` adds WorkRail to a \
+                     client.";
 
 fn count(count: usize) -> Markup {
     html! { span.count { (count) } }
@@ -172,7 +290,7 @@ fn listed(console: &Console, status: StatusFilter, fitting: &[&RunRow], filters:
         h2 { (status.title()) " " (count(rows.len())) }
         @if rows.is_empty() { p.quiet { "Nothing matches." } }
         @else if status == StatusFilter::NeedsMe { @for row in shown { (card(console, row)) } }
-        @else { (table(shown)) }
+        @else { (table(console, shown)) }
         @if pages > 1 {
             nav.pages aria-label="Pages of the list" {
                 @if page > 1 { a href=(to(page - 1)) rel="prev" { "Previous" } }
@@ -217,18 +335,23 @@ fn card(console: &Console, row: &RunRow) -> Markup {
     }
 }
 
-fn table<'a>(rows: impl Iterator<Item = &'a RunRow>) -> Markup {
+fn table<'a>(console: &Console, rows: impl Iterator<Item = &'a RunRow>) -> Markup {
     html! {
         div.scroll {
             table.runs {
-                thead { tr { th { "Run" } th { "Goal" } th { "Status" } th { "Step" } th { "Last" } } }
-                tbody { @for own in rows { (row(own)) } }
+                thead {
+                    tr {
+                        th { "Run" } th { "Goal" } th { "Status" } th { "Step" } th { "Last" }
+                        th { span.hidden { "Actions" } }
+                    }
+                }
+                tbody { @for own in rows { (row(console, own)) } }
             }
         }
     }
 }
 
-fn row(row: &RunRow) -> Markup {
+fn row(console: &Console, row: &RunRow) -> Markup {
     html! {
         tr data-item {
             td {
@@ -242,6 +365,15 @@ fn row(row: &RunRow) -> Markup {
                 @else if row.stage == Stage::NotesOnly { span.quiet { "no run" } }
             }
             td { @if let Some(at) = &row.last_at { (time(at)) } }
+            td.actions-of-row {
+                @if StatusFilter::of(row.stage) == StatusFilter::Finished {
+                    details data-key={ "more-" (row.session_id) "-" (name(row)) } {
+                        summary aria-label={ "Keep or delete " (name(row)) } { "…" }
+                        (session_form(console, row.session_id, "keep", "Keep"))
+                        (session_form(console, row.session_id, "delete", "Delete"))
+                    }
+                }
+            }
         }
     }
 }

@@ -1,10 +1,13 @@
-//! One run: what it needs, its graph, and the point that is looked at with everything recorded there.
+//! One run: what it needs, its path, and the point that is looked at with everything recorded there.
+
+use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use workrail_engine::html::{Links, badges, banner, facts, table};
-use workrail_engine::report::{NodeReport, Report, RunReport, draw_graph, render_node};
-use workrail_engine::sessions::RunContinuation;
+use workrail_engine::report::{NodeReport, PathAddresses, Report, RunReport, draw_path, render_node};
+use workrail_engine::sessions::{Attention, RunContinuation};
 use workrail_model::id::{NodeId, RunId, SessionId};
+use workrail_model::preferences::RunStatus;
 use workrail_model::reply::NextCall;
 use workrail_model::text::clean;
 
@@ -13,40 +16,46 @@ use super::{Page, Part, copyable};
 use crate::files::downloads;
 use crate::forms::From;
 use crate::state::Console;
-use crate::target::{Target, run_address};
+use crate::target::{RunPage, Target, run_address};
 use crate::use_cases::Answer;
 
-pub(super) fn page(console: &Console, run: RunId, node: Option<NodeId>) -> Answer<Page> {
-    let found = console.use_cases.find(&run.to_string())?;
+pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
+    let found = console.use_cases.find(&asked.run.to_string())?;
     let view = console.use_cases.show(found)?;
     let session = found.session;
-    let Some(own) = view.report.runs.iter().find(|own| own.run_id == run) else {
+    let Some(own) = view.report.runs.iter().find(|own| own.run_id == asked.run) else {
         return Ok(Page { title: "Run".to_owned(), parts: vec![Part::new("run", nothing(session))] });
     };
-    let links = links(&view.report, own);
-    let chosen = node.or(own.tip);
+    let links = links(&view.report, own, asked);
+    let chosen = asked.node.or(own.tip);
     let shown = own.nodes.iter().find(|node| Some(node.node_id) == chosen);
-    let continuation = view.going_on.iter().find(|continuation| continuation.run_id == run);
-    let address = |node: NodeId| format!("{}#node", Target::Run { run, node: Some(node) }.address());
+    // A damaged session has no step that waits.
+    let attention = match view.report.health.is_healthy() {
+        true => console.use_cases.attention(session, asked.run).ok().flatten(),
+        false => None,
+    };
     let mut parts = vec![
-        Part::new("run", head(console, &view.report, own, &links)),
-        Part::new(
-            "graph",
-            html! {
-                h2 { "Path" }
-                div.scroll { (draw_graph(&own.nodes, &address, chosen)) }
-            },
-        ),
+        Part::new("run", head(console, &view.report, own, attention.as_ref(), &links)),
+        Part::new("graph", path(own, asked, chosen)),
     ];
     if let Some(shown) = shown {
-        parts.push(Part::new("node", point(console, session, shown, &links)));
+        parts.push(Part::new("node", point(console, session, (own, shown), attention.as_ref(), &links)));
     }
     parts.push(Part::new("tables", tables(own, &links)));
-    if let Some(continuation) = continuation {
+    let continuation = view.going_on.iter().find(|continuation| continuation.run_id == asked.run);
+    if let Some(continuation) = continuation.filter(|_| !is_complete(own)) {
         parts.push(Part::new("continue", going_on(continuation)));
     }
     let goal = own.goal.as_deref().map(|goal| format!(": {goal}")).unwrap_or_default();
     Ok(Page { title: format!("{}{goal}", own.label), parts })
+}
+
+/// Nothing is left to continue with.
+fn is_complete(run: &RunReport) -> bool {
+    match run.status {
+        Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => true,
+        Some(RunStatus::InProgress | RunStatus::Blocked) | None => false,
+    }
 }
 
 fn nothing(session: SessionId) -> Markup {
@@ -56,29 +65,31 @@ fn nothing(session: SessionId) -> Markup {
     }
 }
 
-fn links(report: &Report, run: &RunReport) -> Links {
-    let point = |node: &NodeReport| {
-        let target = Target::Run { run: run.run_id, node: Some(node.node_id) };
-        (node.point.clone(), format!("{}#node", target.address()))
-    };
-    let mut runs: std::collections::BTreeMap<RunId, String> =
+fn point_address(page: &RunPage, node: NodeId) -> String {
+    format!("{}#node", page.at(node).address())
+}
+
+fn links(report: &Report, run: &RunReport, asked: &RunPage) -> Links {
+    let points = run.nodes.iter().map(|node| (node.point.clone(), point_address(asked, node.node_id)));
+    let mut runs: BTreeMap<RunId, String> =
         report.runs.iter().map(|own| (own.run_id, run_address(own.run_id))).collect();
     // A run alone does not list the one that it was started in.
     runs.extend(run.parent.iter().map(|parent| (parent.run_id, run_address(parent.run_id))));
-    Links { points: run.nodes.iter().map(point).collect(), runs }
+    Links { points: points.collect(), runs }
 }
 
-fn head(console: &Console, report: &Report, run: &RunReport, links: &Links) -> Markup {
+fn head(
+    console: &Console,
+    report: &Report,
+    run: &RunReport,
+    attention: Option<&Attention>,
+    links: &Links,
+) -> Markup {
     let own = run.facts();
-    // A damaged session has no step that waits.
-    let attention = match report.health.is_healthy() {
-        true => console.use_cases.attention(report.session_id, run.run_id).ok().flatten(),
-        false => None,
-    };
     html! {
         @for own in report.banners() { (banner(&own)) }
         p { (badges(&own, links)) }
-        @if let Some(attention) = &attention {
+        @if let Some(attention) = attention {
             article.card { (needs(console, run.run_id, attention, From::Run)) }
         }
         (facts(&own, links))
@@ -89,8 +100,50 @@ fn head(console: &Console, report: &Report, run: &RunReport, links: &Links) -> M
     }
 }
 
-fn point(console: &Console, session: SessionId, node: &NodeReport, links: &Links) -> Markup {
+fn path(run: &RunReport, asked: &RunPage, chosen: Option<NodeId>) -> Markup {
+    let addresses = PathAddresses {
+        point: &|node| point_address(asked, node),
+        open: &|part| format!("{}#graph", asked.with_open(part).address()),
+        fold: &|part| format!("{}#graph", asked.with_folded(part).address()),
+    };
+    let is_open = asked.is_all_open || !asked.open.is_empty();
+    html! {
+        header.tools {
+            h2 { "Path" }
+            @if run.nodes.len() > 1 {
+                @if asked.is_all_open { a href={ (asked.with_all(false).address()) "#graph" } { "Fold" } }
+                @else {
+                    a href={ (asked.with_all(true).address()) "#graph" } { "Open all" }
+                    @if is_open { a href={ (asked.with_all(false).address()) "#graph" } { "Fold" } }
+                }
+            }
+            span.zoom hidden data-with-script {
+                button type="button" data-zoom="in" aria-label="Larger" { "+" }
+                button type="button" data-zoom="out" aria-label="Smaller" { "−" }
+                button type="button" data-zoom="reset" { "Reset" }
+            }
+        }
+        div.scroll.path tabindex="0" role="region" aria-label="Path of the run" {
+            (draw_path(&run.nodes, &asked.opened(chosen), addresses))
+        }
+    }
+}
+
+/// Everything about one point. What the page shows above, where it is decided on, is not repeated here.
+fn point(
+    console: &Console,
+    session: SessionId,
+    (run, node): (&RunReport, &NodeReport),
+    attention: Option<&Attention>,
+    links: &Links,
+) -> Markup {
     let text = console.use_cases.step_text(session, node.node_id);
+    let hidden = match attention {
+        Some(Attention::Person(waiting)) if waiting.node == node.node_id => {
+            node.attempts.last().map(|last| last.attempt_id)
+        }
+        Some(Attention::Person(_) | Attention::Agent { .. }) | None => None,
+    };
     html! {
         h2 { "Point " (node.point) }
         @match text {
@@ -103,7 +156,11 @@ fn point(console: &Console, session: SessionId, node: &NodeReport, links: &Links
             Ok(None) => {}
             Err(error) => p.warn { (clean(&error.message)) },
         }
-        (render_node(node, links))
+        (render_node(node, links, hidden))
+        @for section in run.sections_at(node) {
+            h3 { (clean(&section.title)) }
+            (table(&section, links))
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! The notes of all sessions that hold some words.
 
-use maud::html;
+use maud::{Markup, html};
+use workrail_engine::sessions::{Hit, NoteSearch};
 use workrail_model::text::clean;
 
-use super::{Page, Part, time};
+use super::{Page, Part, counted, time};
 use crate::state::Console;
-use crate::target::Target;
+use crate::target::{RunPage, Target};
 use crate::use_cases::Answer;
 
 const HITS_MAX: usize = 50;
@@ -21,30 +22,64 @@ pub(super) fn page(console: &Console, words: &str) -> Answer<Page> {
     };
     let mut parts = vec![Part::new("words", form)];
     if !words.is_empty() {
-        let found = console.use_cases.search(words, HITS_MAX)?;
-        let body = html! {
-            h2 { "Notes " span.count { (found.hits.len() as u64 + found.left_out) } }
-            @if found.hits.is_empty() { p.quiet { "No note has all of these words." } }
-            @for hit in &found.hits {
-                article.card data-item {
-                    header {
-                        h3 {
-                            @match hit.run_id {
-                                Some(run) => a href=(Target::Run { run, node: hit.node_id }.address()) {
-                                    (hit.label.as_deref().unwrap_or("run"))
-                                },
-                                None => a href=(Target::Session(hit.session_id).address()) { "session notes" },
-                            }
-                        }
-                        @if let Some(at) = &hit.at { (time(at)) }
-                    }
-                    p { (clean(&hit.excerpt)) }
-                }
-            }
-            @if found.left_out > 0 { p.quiet { (found.left_out) " older notes are not shown." } }
-            @if found.unreadable > 0 { p.warn { (found.unreadable) " sessions cannot be read and were not searched." } }
-        };
-        parts.push(Part::new("hits", body));
+        parts.push(Part::new("hits", hits(&console.use_cases.search(words, HITS_MAX)?)));
     }
     Ok(Page { title: "Search notes".to_owned(), parts })
+}
+
+fn hits(found: &NoteSearch) -> Markup {
+    html! {
+        h2 { "Notes " span.count { (found.hits.len() as u64 + found.left_out) } }
+        @if found.hits.is_empty() { p.quiet { "No note has all of these words." } }
+        @for own in &found.hits { (hit(own)) }
+        @if found.left_out > 0 {
+            p.quiet { (counted(found.left_out, "older note is", "older notes are")) " not shown." }
+        }
+        @if found.unreadable > 0 {
+            p.warn { (counted(found.unreadable, "session", "sessions")) " could not be read and searched." }
+        }
+    }
+}
+
+fn hit(hit: &Hit) -> Markup {
+    let address = match hit.run_id {
+        Some(run) => RunPage { node: hit.node_id, ..RunPage::of(run) }.address(),
+        None => Target::Session(hit.session_id).address(),
+    };
+    html! {
+        article.card data-item {
+            header {
+                h3 { a href=(address) { (hit.label.as_deref().unwrap_or("session notes")) } }
+                @if let Some(step) = &hit.step { span.meta { "step " code { (clean(step)) } } }
+                @if let Some(at) = &hit.at { (time(at)) }
+            }
+            p { (clean(&without_marks(&hit.excerpt))) }
+        }
+    }
+}
+
+/// An excerpt is a piece of Markdown that begins and ends anywhere, so its marks are left out and not rendered.
+fn without_marks(excerpt: &str) -> String {
+    let marks = |c: char| matches!(c, '*' | '`' | '|' | '#' | '>' | '_' | '…');
+    let words = excerpt.split_whitespace().map(|word| word.trim_matches(marks));
+    let is_mark = |word: &str| word.chars().all(|c| matches!(c, '-' | ':' | '|' | '='));
+    let words = words.filter(|word| !is_mark(word)).collect::<Vec<_>>().join(" ");
+    let cut = |is_cut: bool| if is_cut { "…" } else { "" };
+    format!("{}{words}{}", cut(excerpt.starts_with('…')), cut(excerpt.ends_with('…')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_is_read_without_the_marks_of_markdown() {
+        let excerpt =
+            "…## Plan 1. Raise the **retry budget** | region | |---|---| | eu-1 | `deploy --revert` a - b…";
+        assert_eq!(
+            without_marks(excerpt),
+            "…Plan 1. Raise the retry budget region eu-1 deploy --revert a b…"
+        );
+        assert_eq!(without_marks("> quoted _words_ snake_case"), "quoted words snake_case");
+    }
 }

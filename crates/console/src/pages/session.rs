@@ -12,8 +12,9 @@ use workrail_model::text::clean;
 
 use super::layout::token;
 use super::timeline::timeline;
-use super::{Page, Part};
+use super::{Page, Part, ticked};
 use crate::files::downloads;
+use crate::held::HELD_FOR;
 use crate::state::Console;
 use crate::target::run_address;
 use crate::use_cases::Answer;
@@ -62,10 +63,15 @@ fn manage(console: &Console, seen: &Overview) -> Markup {
             button type="submit" { (name) }
         }
         @if !seen.is_kept {
+            form method="post" action={ "/session/" (session) "/delete" } {
+                (token(console.guard.form_token()))
+                button type="submit" { "Delete" }
+                " " span.meta { "You can undo it for " (HELD_FOR.as_secs()) " seconds." }
+            }
             details data-key="delete" {
-                summary { "Delete" }
+                summary { "Delete at once" }
                 p { "This cannot be undone. Export the session first if it may be needed." }
-                form.filters method="post" action={ "/session/" (session) "/delete" } {
+                form.filters method="post" action={ "/session/" (session) "/delete-now" } {
                     (token(console.guard.form_token()))
                     input type="hidden" name="events" value=(seen.events);
                     label { span { "Type the session's id or a run's label" }
@@ -85,19 +91,29 @@ fn unreadable(console: &Console, session: SessionId, error: Box<ErrorEnvelope>) 
         // A session that is gone is said as the command line says it.
         return Err(console.use_cases.find(&session.to_string()).err().unwrap_or(error));
     };
-    let next = error.suggestion_for_people.as_ref().unwrap_or(&error.suggestion);
-    let what = match row.health {
-        SessionHealth::Healthy | SessionHealth::CorruptTail { .. } => "Only a part of it can be read.",
-        SessionHealth::CorruptHead { .. } | SessionHealth::UnknownVersion { .. } => {
-            "Nothing of it can be shown."
+    let (what, next) = match row.health {
+        SessionHealth::Healthy | SessionHealth::CorruptTail { .. } => (
+            "Its beginning is intact, but cannot be shown now.",
+            "`workrail store verify` says what is damaged, `workrail store repair` cuts the damaged end off.",
+        ),
+        SessionHealth::CorruptHead { .. } => (
+            "Nothing of it can be read.",
+            "`workrail store verify` says what is damaged, `workrail store repair` what can be saved.",
+        ),
+        SessionHealth::UnknownVersion { .. } => {
+            ("A newer version of WorkRail wrote it. Nothing is lost.", "Update WorkRail, then open it again.")
         }
     };
     let body = html! {
         div.banner { strong { "Damaged session." } " " (clean(&row.health.damage().unwrap_or_default())) }
         p { (what) }
-        p { (clean(next)) }
+        p { (ticked(next)) }
     };
-    Ok(Page { title: format!("Session {session}"), parts: vec![Part::new("session", body)] })
+    let mut parts = vec![Part::new("session", body)];
+    if let Ok(seen) = console.use_cases.overview(session) {
+        parts.push(Part::new("manage", manage(console, &seen)));
+    }
+    Ok(Page { title: format!("Session {session}"), parts })
 }
 
 fn runs_of(report: &Report, links: &Links) -> Markup {

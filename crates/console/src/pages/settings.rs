@@ -5,7 +5,7 @@ use workrail_model::config::{Applies, Key, Origin, Settings, differences};
 use workrail_model::server::ServerRecord;
 use workrail_model::text::clean;
 
-use super::{Page, Part};
+use super::{Page, Part, ticked};
 use crate::state::Console;
 use crate::use_cases::Answer;
 
@@ -44,8 +44,8 @@ fn in_effect(settings: &Settings) -> Markup {
                     @for key in Key::ALL {
                         @let setting = settings.get(*key);
                         tr data-item {
-                            td { code { (key.as_str()) } div.meta { (key.what()) } }
-                            td { (clean(&setting.map(|own| own.value.to_json().to_string()).unwrap_or_default())) }
+                            td { code { (key.as_str()) } div.meta { (ticked(key.what())) } }
+                            td { (clean(&setting.map_or_else(|| "(chosen automatically)".to_owned(), |own| own.value.to_string()))) }
                             td { (setting.map(|own| origin(own.origin)).unwrap_or("not set")) }
                             td { (applies(key.applies())) }
                         }

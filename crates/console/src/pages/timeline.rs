@@ -1,7 +1,10 @@
-//! The runs of a session on one timeline: a lane for each, inner runs below the one that they were started in.
+//! The runs of a session on one timeline with an axis: a lane for each, inner runs below the one that they were started
+//! in and inside its bar.
+
+use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use workrail_engine::report::RunReport;
+use workrail_engine::report::{RunReport, duration_text};
 use workrail_model::id::RunId;
 use workrail_model::preferences::RunStatus;
 use workrail_model::time::Timestamp;
@@ -9,40 +12,93 @@ use workrail_model::time::Timestamp;
 use crate::target::run_address;
 
 const WIDTH: i64 = 1000;
-const LANE: usize = 26;
+const LANE: i64 = 28;
+const AXIS: i64 = 26;
 const NAME_WIDTH: i64 = 220;
 /// A run of an instant is still seen.
 const BAR_MIN: i64 = 6;
-const INDENT: usize = 14;
+const INDENT: i64 = 14;
 /// More are listed and not drawn.
 const RUNS_MAX: usize = 200;
+/// Marks on the axis at most.
+const TICKS_MAX: i64 = 6;
+/// Distances between marks that people read easily, in milliseconds.
+const STEPS_MS: [i64; 17] = [
+    1_000,
+    5_000,
+    15_000,
+    30_000,
+    60_000,
+    5 * 60_000,
+    15 * 60_000,
+    30 * 60_000,
+    3_600_000,
+    3 * 3_600_000,
+    6 * 3_600_000,
+    12 * 3_600_000,
+    86_400_000,
+    2 * 86_400_000,
+    7 * 86_400_000,
+    30 * 86_400_000,
+    365 * 86_400_000,
+];
+
+/// A run in its lane.
+struct Lane<'a> {
+    run: &'a RunReport,
+    depth: i64,
+    from: i64,
+    to: i64,
+}
 
 /// Nothing for a single run, whose times are among its facts.
 pub(super) fn timeline(runs: &[RunReport]) -> Markup {
-    let times: Vec<i64> = runs.iter().flat_map(|run| [&run.span.from, &run.span.to]).filter_map(ms).collect();
-    let (Some(from), Some(to)) = (times.iter().min(), times.iter().max()) else { return html! {} };
     if runs.len() < 2 {
         return html! {};
     }
-    let order = nested(runs);
-    let scale = |at: i64| NAME_WIDTH + (at - from) * (WIDTH - NAME_WIDTH - BAR_MIN) / (to - from).max(1);
-    let height = order.len() * LANE + 8;
+    let lanes = lanes(runs);
+    let (Some(from), Some(to)) =
+        (lanes.iter().map(|own| own.from).min(), lanes.iter().map(|own| own.to).max())
+    else {
+        return html! {};
+    };
+    let span = (to - from).max(1);
+    let scale = |at: i64| NAME_WIDTH + (at - from) * (WIDTH - NAME_WIDTH - BAR_MIN) / span;
+    let bottom = i64::try_from(lanes.len()).unwrap_or(i64::MAX / LANE) * LANE + 4;
+    let step = step(span);
     html! {
         div.scroll {
-            svg.timeline viewBox={ "0 0 " (WIDTH) " " (height) } role="group" aria-label="The runs over time" {
-                @for (lane, (run, depth)) in order.iter().enumerate() {
-                    @let y = lane * LANE;
-                    @let begin = ms(&run.span.from).unwrap_or(*from);
-                    @let end = ms(&run.span.to).unwrap_or(begin).max(begin);
-                    a href=(run_address(run.run_id)) {
-                        text x=(4 + depth * INDENT) y=(y + 18) { (run.label) }
-                        rect class=(class(run)) x=(scale(begin)) y=(y + 7) rx="4" height="13"
-                            width=(scale(end) - scale(begin) + BAR_MIN) {}
+            svg.timeline viewBox={ "0 0 " (WIDTH) " " (bottom + AXIS) } role="group" aria-label="The runs over time" {
+                @for mark in 0..=span / step {
+                    @let x = scale(from + mark * step);
+                    path class="tick" d={ "M" (x) " 0V" (bottom) } {}
+                    text class=(if mark == span / step && mark > 0 { "axis end" } else { "axis" }) x=(x) y=(bottom + 17) {
+                        @if mark == 0 { "start" } @else { "+" (duration_text((mark * step).unsigned_abs())) }
+                    }
+                }
+                @for (place, lane) in lanes.iter().enumerate() {
+                    @let y = i64::try_from(place).unwrap_or_default() * LANE;
+                    @let indent = lane.depth * INDENT;
+                    a href=(run_address(lane.run.run_id)) {
+                        @if lane.depth > 0 {
+                            path class="nest" d={ "M" (indent - 6) " " (y - 4) "V" (y + 14) "H" (indent + 1) } {}
+                        }
+                        text x=(4 + indent) y=(y + 18) { (lane.run.label) }
+                        rect class=(class(lane.run)) x=(scale(lane.from)) y=(y + 7) rx="4" height="13"
+                            width=(scale(lane.to) - scale(lane.from) + BAR_MIN) {
+                            title { (lane.run.label) ": " (duration_text((lane.to - lane.from).unsigned_abs())) }
+                        }
                     }
                 }
             }
         }
     }
+}
+
+/// The smallest readable distance that gives few marks.
+fn step(span: i64) -> i64 {
+    let fits = |step: &&i64| span / **step < TICKS_MAX;
+    STEPS_MS.iter().find(fits).copied().unwrap_or(span)
 }
 
 fn ms(at: &Option<Timestamp>) -> Option<i64> {
@@ -59,20 +115,36 @@ fn class(run: &RunReport) -> &'static str {
     }
 }
 
-/// Every run once, each below its parent, with how deep it is.
-fn nested(runs: &[RunReport]) -> Vec<(&RunReport, usize)> {
-    let parent = |run: &RunReport| run.parent.as_ref().map(|parent| parent.run_id);
-    let has = |id: RunId| runs.iter().any(|run| run.run_id == id);
-    let mut open: Vec<(&RunReport, usize)> =
-        runs.iter().filter(|run| !parent(run).is_some_and(has)).map(|run| (run, 0)).rev().collect();
-    let mut ordered = Vec::new();
+/// Every run with a time once, each below its parent. A run lasts at least as long as what was started in it: its own
+/// last event may be older.
+fn lanes(runs: &[RunReport]) -> Vec<Lane<'_>> {
+    let known: BTreeMap<RunId, &RunReport> = runs.iter().map(|run| (run.run_id, run)).collect();
+    let parent =
+        |run: &RunReport| run.parent.as_ref().map(|parent| parent.run_id).filter(|id| known.contains_key(id));
+    let mut inner: BTreeMap<Option<RunId>, Vec<&RunReport>> = BTreeMap::new();
+    for run in runs {
+        inner.entry(parent(run)).or_default().push(run);
+    }
+    let mut open: Vec<(&RunReport, i64)> = Vec::new();
+    let started = |of: Option<RunId>| inner.get(&of).into_iter().flatten().rev().copied();
+    open.extend(started(None).map(|run| (run, 0)));
+    let mut lanes: Vec<Lane<'_>> = Vec::new();
     while let Some((run, depth)) = open.pop() {
-        if ordered.len() == RUNS_MAX {
+        if lanes.len() == RUNS_MAX {
             break;
         }
-        ordered.push((run, depth));
-        let inner = runs.iter().filter(|inner| parent(inner) == Some(run.run_id));
-        open.extend(inner.map(|inner| (inner, depth + 1)).rev());
+        open.extend(started(Some(run.run_id)).map(|inner| (inner, depth + 1)));
+        if let Some(from) = ms(&run.span.from) {
+            let to = ms(&run.span.to).unwrap_or(from).max(from);
+            lanes.push(Lane { run, depth, from, to });
+        }
     }
-    ordered
+    // Inner runs follow their parent, so the last ones hand their end up first.
+    for at in (1..lanes.len()).rev() {
+        let (to, own) = (lanes[at].to, parent(lanes[at].run));
+        if let Some(above) = lanes[..at].iter_mut().rev().find(|above| Some(above.run.run_id) == own) {
+            above.to = above.to.max(to);
+        }
+    }
+    lanes
 }

@@ -66,6 +66,8 @@ pub enum AnswerChannel {
     CommandLine,
     /// A form that the program that runs the agent was asked to show.
     Chat,
+    /// A form of the console.
+    Console,
 }
 
 /// The values hold from this node on, in whichever chat the step is completed.
@@ -83,6 +85,7 @@ pub fn answer(command: GiveAnswer<'_>) -> Result<AppendPlan, DecideError> {
             source: match command.channel {
                 AnswerChannel::CommandLine => ContextSource::Answer,
                 AnswerChannel::Chat => ContextSource::ChatAnswer,
+                AnswerChannel::Console => ContextSource::ConsoleAnswer,
             },
             node_id: node.node_id,
             attempt_id: None,

@@ -125,13 +125,13 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
         draft.push_once(on_root, EventData::GapRecorded(gap));
     }
     if !context.is_empty() {
-        let context_id = derive::context_id(root, before_any_attempt());
+        let context_id = derive::context_id(root, derive::before_any_attempt());
         let source = ContextSource::Initial;
         let set = ContextSet { context_id, context, source, node_id: root, attempt_id: None };
         draft.push(on_run, EventData::ContextSet(set));
     }
     if let Some(trace) =
-        DecisionTraceAppended::bounded(derive::trace_id(root, before_any_attempt()), selection.trace)
+        DecisionTraceAppended::bounded(derive::trace_id(root, derive::before_any_attempt()), selection.trace)
     {
         draft.push(on_root, EventData::DecisionTraceAppended(trace));
     }
@@ -169,15 +169,10 @@ fn first_reply(
     })?)
 }
 
-/// What a start records belongs to no attempt: the first ack on the root must not collide with it.
-fn before_any_attempt() -> AttemptId {
-    AttemptId::from_bits(0)
-}
-
 /// A run's baseline is recorded on its root, so that later changes of the defaults do not reach it.
 fn baseline(root: NodeId, effective: Preferences, source: PreferenceSource) -> PreferencesChanged {
     PreferencesChanged {
-        change_id: derive::change_id(root, before_any_attempt(), effective),
+        change_id: derive::change_id(root, derive::before_any_attempt(), effective),
         source,
         delta: vec![
             PreferenceChange::Autonomy(effective.autonomy),
@@ -197,7 +192,7 @@ fn advisories(
     let gap = |advisory: Advisory, subject: &str, summary: &str| {
         let reason = Reason::Advisory(advisory);
         GapRecorded {
-            gap_id: derive::gap_id(root, before_any_attempt(), reason, subject),
+            gap_id: derive::gap_id(root, derive::before_any_attempt(), reason, subject),
             severity: advisory_severity(advisory),
             reason,
             summary: BoundedText::clip(summary),

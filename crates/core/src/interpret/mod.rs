@@ -24,6 +24,7 @@ pub use output::{
 };
 pub use position::{PositionError, Positions, Progress, StepPosition, position};
 pub(crate) use scope::step_scope;
+pub(crate) use trace::passed_over;
 
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};

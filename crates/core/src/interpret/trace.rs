@@ -79,6 +79,31 @@ impl TraceLog {
     }
 }
 
+/// The step or loop that a run condition kept from running, by its id, with that condition.
+pub(crate) fn passed_over(entry: &TraceEntry) -> Option<(&str, &ConditionId)> {
+    let [TraceRef::ConditionId { condition_id }] = entry.refs.as_slice() else { return None };
+    let name = entry.summary.as_str().strip_prefix("The run condition of `")?;
+    let (name, outcome) = name.split_once('`')?;
+    outcome.starts_with(" does not hold").then_some((name, condition_id))
+}
+
 fn loop_refs(loop_id: &LoopId, iteration: u32) -> Vec<TraceRef> {
     vec![TraceRef::LoopId { loop_id: loop_id.clone() }, TraceRef::Iteration { value: iteration }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_passed_over_is_read_back_from_the_trace() {
+        let condition = ConditionId::parse("is_large").unwrap();
+        let mut log = TraceLog::default();
+        log.run_condition(&condition, "design", false);
+        log.run_condition(&condition, "build", true);
+        log.selected(&StepId::parse("build").unwrap());
+        let entries = log.finish();
+        let found: Vec<_> = entries.iter().map(passed_over).collect();
+        assert_eq!(found, [Some(("design", &condition)), None, None]);
+    }
 }

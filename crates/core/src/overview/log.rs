@@ -117,6 +117,9 @@ fn summary(data: &EventData) -> String {
                 ContextSource::ChatAnswer => format!(
                     "keys {keys} (answered in the chat, through the program that runs the agent, which can answer by itself)"
                 ),
+                ContextSource::ConsoleAnswer => {
+                    format!("keys {keys} (answered in the console, which an agent with a shell can open too)")
+                }
             }
         }
         EventData::ValidationPerformed(checked) => match &checked.result {

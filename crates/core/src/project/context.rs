@@ -80,7 +80,7 @@ impl Contexts {
             return;
         }
         let is_answer = match set.source {
-            ContextSource::Answer | ContextSource::ChatAnswer => true,
+            ContextSource::Answer | ContextSource::ChatAnswer | ContextSource::ConsoleAnswer => true,
             ContextSource::Initial | ContextSource::AgentDelta => false,
         };
         if is_answer {

@@ -20,7 +20,7 @@ use super::table::merged;
 use super::{
     Actor, Body, BranchReport, CapabilityReport, ClosedRun, ContextEntry, Counts, Covers, DivergenceReport,
     GapReport, GapStanding, NodeReport, Observed, Outcome, Output, ParentRun, PointName, PreferenceReport,
-    Report, RunReport, Shown, Span, Standing, StepReport, Table, VERSION, WorkflowFacts, point,
+    Report, Round, RunReport, Shown, Span, Standing, StepReport, Table, VERSION, WorkflowFacts, point,
 };
 use crate::label::RunLabel;
 use crate::progress::{Progress, loops};
@@ -201,12 +201,23 @@ impl<'a> Telling<'a> {
         self.names.get(&node).cloned().unwrap_or_default()
     }
 
-    /// What a point asks for, its title as it read there.
-    pub(super) fn step(&self, node: &NodeState) -> StepReport {
-        let Some(state) = self.subject.material.state_at(node) else { return StepReport::Unreadable };
-        let Some(pending) = state.pending_step() else {
-            return if state.is_complete() { StepReport::Complete } else { StepReport::Unreadable };
+    /// What a point asks for, its title as it read there, and the loops it is in.
+    pub(super) fn step(&self, node: &NodeState) -> (StepReport, Vec<Round>) {
+        let nothing = |step: StepReport| (step, Vec::new());
+        let Some(state) = self.subject.material.state_at(node) else {
+            return nothing(StepReport::Unreadable);
         };
+        let Some(pending) = state.pending_step() else {
+            let step = if state.is_complete() { StepReport::Complete } else { StepReport::Unreadable };
+            return nothing(step);
+        };
+        let workflow = self.workflow.as_deref();
+        let rounds = pending.loop_path.iter().map(|frame| {
+            let owner = workflow.and_then(|workflow| workflow.loop_of(&frame.loop_id));
+            let title = owner.map_or_else(|| frame.loop_id.to_string(), |owner| owner.title.clone());
+            Round { loop_id: frame.loop_id.clone(), title, iteration: frame.iteration }
+        });
+        let rounds = rounds.collect();
         let shown = self.workflow.as_deref().and_then(|workflow| {
             let authored = &workflow.step(&pending.step_id)?.title;
             // Folding a context costs; most steps need none of it.
@@ -216,11 +227,12 @@ impl<'a> Telling<'a> {
             Some((title_without_secrets(workflow, pending, &own), loops(workflow, pending, &own)))
         });
         let (title, loops) = shown.unwrap_or_else(|| (pending.step_id.to_string(), Vec::new()));
-        StepReport::Pending {
+        let step = StepReport::Pending {
             step_id: pending.step_id.clone(),
             title: truncate_with_marker(&title, TITLE_BYTES_MAX).into_owned(),
             loops: loops.iter().map(ToString::to_string).collect(),
-        }
+        };
+        (step, rounds)
     }
 
     fn counts(&self, nodes: &[NodeReport]) -> Counts {

@@ -70,7 +70,8 @@ pub fn rows(nodes: &[NodeReport], extent: Extent) -> Vec<Row> {
     rows
 }
 
-fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> Vec<Row> {
+/// Every point in the order of drawing.
+pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> Vec<Row> {
     let places: BTreeMap<NodeId, usize> =
         nodes.iter().zip(0..).map(|(node, place)| (node.node_id, place)).collect();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];

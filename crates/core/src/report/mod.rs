@@ -8,7 +8,7 @@
 //!
 //! Code map: `build` the run, `node` one point of it, `point` how points are called, `table` artifacts by their contracts, `context` what may
 //! be shown of the context, `budget` how much text a report takes in, `timing` times for display, `graph` where
-//! the run graph's points are drawn, `sections` what is shown, `words` how things are called, `markdown` the text
+//! the run graph's points are drawn, `path` the same with loops and forks folded, `sections` what is shown, `words` how things are called, `markdown` the text
 //! form.
 
 mod budget;
@@ -17,6 +17,7 @@ mod context;
 pub mod graph;
 pub mod markdown;
 mod node;
+pub mod path;
 mod point;
 pub mod sections;
 mod table;
@@ -33,6 +34,7 @@ use workrail_model::approval::Descent;
 use workrail_model::assessment::AssessedDimension;
 use workrail_model::blocker::Blocker;
 use workrail_model::capability::{Capability, CapabilityStatus, Provenance};
+use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, WorkflowHash};
 use workrail_model::event::{
     DivergenceReason, EdgeCauseKind, EventIndex, NodeKind, TraceKind, WorkflowSourceKind,
@@ -40,11 +42,12 @@ use workrail_model::event::{
 use workrail_model::gap::Severity;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{AttemptId, GapId, NodeId, RunId, SessionId};
-use workrail_model::name::{StepId, WorkflowId};
+use workrail_model::name::{LoopId, StepId, WorkflowId};
 use workrail_model::preferences::{Preferences, RunStatus};
 use workrail_model::reason::Reason;
 use workrail_model::time::Timestamp;
 
+use crate::contract::kind_of;
 use crate::progress::Progress;
 
 pub use build::{Material, Subject, build};
@@ -217,6 +220,29 @@ pub struct NodeReport {
     pub approvals: Vec<Approval>,
     /// Keys whose values hold from here on.
     pub context_keys: Vec<String>,
+    /// The loops that the point is in, outermost first. For drawing; readers of JSON have them in words.
+    #[serde(skip)]
+    pub rounds: Vec<Round>,
+    /// What was skipped on the way here, in the order of the plan. For drawing.
+    #[serde(skip)]
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// One pass of a loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    pub loop_id: LoopId,
+    pub title: String,
+    /// Counted from 0.
+    pub iteration: u32,
+}
+
+/// A step or loop whose condition did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedOver {
+    pub title: String,
+    /// The condition in words.
+    pub condition: String,
 }
 
 /// What the point asks for.
@@ -346,6 +372,21 @@ pub enum Shown {
     },
     /// The content cannot be read.
     Unreadable,
+}
+
+/// An artifact that was submitted, under the contract of its kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubmittedArtifact {
+    pub artifact_kind: String,
+    pub shown: Shown,
+}
+
+impl SubmittedArtifact {
+    pub fn of(workflow: &CompiledWorkflow, value: &Value) -> Self {
+        let artifact_kind = kind_of(value).to_owned();
+        let shown = table::shown(Some(workflow), &artifact_kind, value.clone());
+        Self { artifact_kind, shown }
+    }
 }
 
 /// Rows under named columns.

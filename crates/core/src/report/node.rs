@@ -6,6 +6,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{AdvanceOutcome, NodeKind, OutputPayload, ValidationResult};
 use workrail_model::id::NodeId;
 use workrail_model::limits::TRUNCATION_MARKER;
+use workrail_model::name::{LoopId, StepId};
 use workrail_model::preferences::PreferenceSource;
 use workrail_model::strict_json;
 use workrail_model::text::truncate_with_marker;
@@ -14,10 +15,13 @@ use super::budget::{ARTIFACT_BYTES_MAX, Budget};
 use super::build::{Subject, Telling};
 use super::timing::elapsed;
 use super::{
-    Actor, Approval, Artifact, Assessment, Attempt, Body, Decision, NodeReport, Outcome, Output, Shown,
-    Standing, table,
+    Actor, Approval, Artifact, Assessment, Attempt, Body, Decision, NodeReport, Outcome, Output, PassedOver,
+    Shown, Standing, table,
 };
 use crate::contract::kind_of;
+use crate::derive;
+use crate::discover::condition_text;
+use crate::interpret::passed_over;
 use crate::link::NodeLink;
 use crate::project::{AdvanceRecord, NodeState, OutputState};
 
@@ -34,6 +38,7 @@ impl Telling<'_> {
             .filter(|output| output.attempt.is_none_or(|attempt| facts.advance(id, attempt).is_none()));
         let saved: Vec<Output> =
             saved.map(|output| subject.output(self.workflow.as_deref(), output, budget)).collect();
+        let (step, rounds) = self.step(node);
         let decisions = facts.trace(id).iter().flat_map(|record| &record.data.entries);
         NodeReport {
             point: self.name(id),
@@ -45,7 +50,7 @@ impl Telling<'_> {
             branch: self.branches.get(&id).copied().unwrap_or_default(),
             reached_by: node.edge.map(|edge| edge.cause.kind),
             at: subject.at(node.created_index).cloned(),
-            step: self.step(node),
+            step,
             standing: self.standing(node),
             attempts,
             saved,
@@ -54,7 +59,33 @@ impl Telling<'_> {
                 .collect(),
             approvals: self.approvals(id),
             context_keys: self.context_keys.get(&(id, None)).cloned().unwrap_or_default(),
+            rounds,
+            passed_over: self.passed_over(node),
         }
+    }
+
+    /// What the walk that led to a node skipped, by the decision trace of that walk.
+    fn passed_over(&self, node: &NodeState) -> Vec<PassedOver> {
+        let Some(workflow) = self.workflow.as_deref() else { return Vec::new() };
+        let (from, attempt) = match (node.parent, node.edge.and_then(|edge| edge.attempt)) {
+            (None, _) => (node.node_id, derive::before_any_attempt()),
+            (Some(parent), Some(attempt)) => (parent, attempt),
+            // A checkpoint is at the step of its parent.
+            (Some(_), None) => return Vec::new(),
+        };
+        let wanted = derive::trace_id(from, attempt);
+        let walks = self.subject.facts.trace(from).iter().filter(|record| record.data.trace_id == wanted);
+        let skipped = walks.flat_map(|record| &record.data.entries).filter_map(passed_over);
+        let told = skipped.map(|(name, condition)| {
+            let step = StepId::parse(name).ok().and_then(|id| workflow.step(&id));
+            let owner = LoopId::parse(name).ok().and_then(|id| workflow.loop_of(&id));
+            let title = step.map(|step| &step.title).or(owner.map(|owner| &owner.title));
+            PassedOver {
+                title: title.map_or(name, String::as_str).to_owned(),
+                condition: condition_text(workflow, condition),
+            }
+        });
+        told.collect()
     }
 
     fn standing(&self, node: &NodeState) -> Standing {

@@ -4,13 +4,16 @@
 //! quote a part of it without knowing what it means. Texts are as they were recorded: each renderer makes them
 //! harmless in its own way.
 
+use std::collections::BTreeMap;
+
 use workrail_model::gap::Severity;
-use workrail_model::id::RunId;
+use workrail_model::id::{NodeId, RunId};
 use workrail_model::preferences::RunStatus;
 
 use super::{
-    Artifact, Attempt, Body, BranchReport, Covers, Field, GapReport, GapStanding, NodeReport, Outcome,
-    Output, PointName, Report, RunReport, Table, branch_letter, shown, words,
+    Artifact, Attempt, Body, BranchReport, CapabilityReport, Covers, DivergenceReport, Field, GapReport,
+    GapStanding, NodeReport, Outcome, Output, PointName, PreferenceReport, Report, RunReport, Table,
+    branch_letter, shown, words,
 };
 
 /// What the run ended with, or came to so far.
@@ -184,29 +187,7 @@ impl RunReport {
         let branches = if self.branches.len() > 1 { self.branches.as_slice() } else { &[] };
         let columns = ["branch", "from", "steps", "did first", "now at", "why"];
         sections.push(Section::new("Branches", &columns, branches.iter().map(branch)));
-        let columns = ["severity", "at", "what", "why", "state"];
-        sections.push(Section::new("Gaps", &columns, self.gaps.iter().map(gap)));
-        let rows = self.divergences.iter().map(|own| {
-            let step = own.related_step_id.as_ref().map(code);
-            vec![
-                at(&own.point),
-                plain(words::plain(&own.reason)),
-                plain(&own.summary),
-                step.into_iter().collect(),
-            ]
-        });
-        sections.push(Section::new("Divergences", &["at", "reason", "what", "step"], rows));
-        let rows = self.preferences.iter().map(|own| {
-            let time = own.at.as_ref().map(shown).unwrap_or_default();
-            let values = words::preferences(own.effective);
-            vec![at(&own.point), plain(values), plain(words::actor(own.by)), plain(time)]
-        });
-        sections.push(Section::new("Preferences", &["from", "preferences", "set by", "time"], rows));
-        let rows = self.capabilities.iter().map(|own| {
-            let (capability, status) = (words::plain(&own.capability), words::plain(&own.status));
-            vec![at(&own.point), plain(capability), plain(status), plain(words::provenance(&own.provenance))]
-        });
-        sections.push(Section::new("Capabilities", &["at", "capability", "status", "how it is known"], rows));
+        sections.extend(records(&self.gaps, &self.divergences, &self.preferences, &self.capabilities));
         let rows = self
             .context
             .iter()
@@ -215,6 +196,65 @@ impl RunReport {
         let kept = sections.into_iter().filter(|section| !section.rows.is_empty());
         self.tables.iter().map(Section::from).chain(kept).collect()
     }
+
+    /// The tables that concern one point: what was recorded there, and the preferences that hold there.
+    pub fn sections_at(&self, node: &NodeReport) -> Vec<Section> {
+        let gaps: Vec<GapReport> = self.gaps.iter().filter(|own| own.point == node.point).cloned().collect();
+        let divergences: Vec<DivergenceReport> =
+            self.divergences.iter().filter(|own| own.point == node.point).cloned().collect();
+        let capabilities: Vec<CapabilityReport> =
+            self.capabilities.iter().filter(|own| own.point == node.point).cloned().collect();
+        let above = self.above(node);
+        let holds = self.preferences.iter().rev().find(|own| above.contains(&&own.point)).cloned();
+        let preferences: Vec<PreferenceReport> = holds.into_iter().collect();
+        let mut sections = records(&gaps, &divergences, &preferences, &capabilities);
+        sections.retain(|section| !section.rows.is_empty());
+        sections
+    }
+
+    /// The points from a point up to the root, itself included.
+    fn above(&self, node: &NodeReport) -> Vec<&PointName> {
+        let places: BTreeMap<NodeId, &NodeReport> = self.nodes.iter().map(|own| (own.node_id, own)).collect();
+        let mut above = Vec::new();
+        let mut next = places.get(&node.node_id);
+        while let Some(own) = next {
+            above.push(&own.point);
+            next = own.parent.and_then(|parent| places.get(&parent));
+        }
+        above
+    }
+}
+
+/// The tables of what is recorded at points.
+fn records(
+    gaps: &[GapReport],
+    divergences: &[DivergenceReport],
+    preferences: &[PreferenceReport],
+    capabilities: &[CapabilityReport],
+) -> Vec<Section> {
+    let rows = divergences.iter().map(|own| {
+        let step = own.related_step_id.as_ref().map(code);
+        vec![
+            at(&own.point),
+            plain(words::plain(&own.reason)),
+            plain(&own.summary),
+            step.into_iter().collect(),
+        ]
+    });
+    let divergences = Section::new("Divergences", &["at", "reason", "what", "step"], rows);
+    let rows = preferences.iter().map(|own| {
+        let time = own.at.as_ref().map(shown).unwrap_or_default();
+        let values = words::preferences(own.effective);
+        vec![at(&own.point), plain(values), plain(words::actor(own.by)), plain(time)]
+    });
+    let preferences = Section::new("Preferences", &["from", "preferences", "set by", "time"], rows);
+    let rows = capabilities.iter().map(|own| {
+        let (capability, status) = (words::plain(&own.capability), words::plain(&own.status));
+        vec![at(&own.point), plain(capability), plain(status), plain(words::provenance(&own.provenance))]
+    });
+    let capabilities = Section::new("Capabilities", &["at", "capability", "status", "how it is known"], rows);
+    let gaps = Section::new("Gaps", &["severity", "at", "what", "why", "state"], gaps.iter().map(gap));
+    vec![gaps, divergences, preferences, capabilities]
 }
 
 impl Section {

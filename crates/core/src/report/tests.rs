@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 use workrail_model::compiled::{CompiledContract, CompiledWorkflow};
 use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
-use workrail_model::name::ContractRef;
+use workrail_model::name::{ContractRef, LoopId};
 
 use super::graph::{Extent, Point, Strokes, drawn, rows};
-use super::{NodeReport, PointName, Shown, Standing, StepReport, Table, table};
+use super::path::{Item, Opened, lines};
+use super::{NodeReport, PassedOver, PointName, Round, Shown, Standing, StepReport, Table, table};
 use crate::builtins::contract;
 use crate::compile::{CompileInput, compile};
 
@@ -43,6 +44,8 @@ fn node(number: u64, parent: Option<u64>, branch: u64) -> NodeReport {
         decisions: Vec::new(),
         approvals: Vec::new(),
         context_keys: Vec::new(),
+        rounds: Vec::new(),
+        passed_over: Vec::new(),
     }
 }
 
@@ -95,6 +98,88 @@ fn a_wide_fork_and_a_deep_nest_are_bounded() {
     let deep: Vec<NodeReport> = (1..=5_000).map(|n| node(n, (n > 1).then_some(n - 1), n - 1)).collect();
     assert_eq!(text(&deep, Extent::Condensed).last().unwrap().trim_start(), "╰─⋮ +4984");
     assert_eq!(text(&deep, Extent::Everything).len(), 5_000);
+}
+
+/// The lines of a path, each as its lane and what it shows.
+fn path(nodes: &[NodeReport], opened: &Opened) -> Vec<String> {
+    let shown = |item: &Item| match item {
+        Item::Point(place) => nodes[*place].point.to_string(),
+        Item::Skipped { before, at } => format!("skipped {}", nodes[*before].passed_over[*at].title),
+        Item::Rounds { title, from, to, points, .. } => format!("{title} {from} to {to}, {points} points"),
+        Item::Branch { first, points } => format!("branch from {}, {points} points", nodes[*first].point),
+        Item::More(count) => format!("{count} more"),
+    };
+    lines(nodes, opened)
+        .iter()
+        .map(|line| {
+            let folds = if line.folds.is_some() { " (folds)" } else { "" };
+            format!("{}{}{folds}", "  ".repeat(line.lane), shown(&line.item))
+        })
+        .collect()
+}
+
+#[test]
+fn branches_beside_the_path_are_one_line_until_they_are_opened() {
+    let mut nodes = vec![
+        node(1, None, 0),
+        node(2, Some(1), 1),
+        node(3, Some(2), 1),
+        node(4, Some(1), 2),
+        node(5, Some(1), 0),
+        node(6, Some(5), 0),
+    ];
+    nodes[5].standing = Standing::Tip;
+    let closed = ["1", "  branch from 2, 2 points", "  4", "5", "6"];
+    assert_eq!(path(&nodes, &Opened::default()), closed, "a branch of one point is that point");
+    let open = ["1", "  2 (folds)", "  3", "  4", "5", "6"];
+    let parts = [nodes[1].node_id].into();
+    assert_eq!(path(&nodes, &Opened { parts, ..Opened::default() }), open);
+    assert_eq!(path(&nodes, &Opened { all: true, ..Opened::default() }), open);
+    let shown = Some(nodes[2].node_id);
+    assert_eq!(path(&nodes, &Opened { shown, ..Opened::default() }), ["1", "  2", "  3", "  4", "5", "6"]);
+}
+
+#[test]
+fn finished_rounds_of_a_long_loop_are_one_line_and_the_current_round_is_shown() {
+    let round = |n: u64| Round {
+        loop_id: LoopId::parse("slices").unwrap(),
+        title: "Slices".to_owned(),
+        iteration: u32::try_from(n / 2).unwrap(),
+    };
+    let mut nodes: Vec<NodeReport> = (1..=12).map(|n| node(n, (n > 1).then_some(n - 1), 0)).collect();
+    for n in 0..10 {
+        nodes[usize::try_from(n).unwrap() + 1].rounds = vec![round(n)];
+    }
+    nodes[10].standing = Standing::Tip;
+    let closed = ["1", "Slices 1 to 4, 8 points", "10", "11", "12"];
+    assert_eq!(path(&nodes, &Opened::default()), closed);
+    let parts = [nodes[1].node_id].into();
+    let open = path(&nodes, &Opened { parts, ..Opened::default() });
+    assert_eq!((open.len(), open[1].as_str()), (12, "2 (folds)"));
+    let shown = Some(nodes[4].node_id);
+    let around = ["1", "Slices 1 to 1, 2 points", "4", "5", "Slices 3 to 4, 4 points", "10", "11", "12"];
+    assert_eq!(path(&nodes, &Opened { shown, ..Opened::default() }), around);
+}
+
+#[test]
+fn a_skipped_step_is_drawn_where_it_would_have_been() {
+    let mut nodes = vec![node(1, None, 0), node(2, Some(1), 1), node(3, Some(1), 0)];
+    let skipped = |title: &str| PassedOver { title: title.to_owned(), condition: "size is large".to_owned() };
+    nodes[1].passed_over = vec![skipped("Design")];
+    nodes[2].passed_over = vec![skipped("Design"), skipped("Review the design")];
+    let expected = ["1", "  skipped Design", "  2", "skipped Design", "skipped Review the design", "3"];
+    assert_eq!(path(&nodes, &Opened::default()), expected);
+    let starts: Vec<bool> = lines(&nodes, &Opened::default()).iter().map(|line| line.starts).collect();
+    assert_eq!(starts, [false, true, false, false, false, false]);
+}
+
+#[test]
+fn a_path_of_any_size_and_shape_is_drawn_within_bounds() {
+    let long: Vec<NodeReport> = (1..=10_000).map(|n| node(n, (n > 1).then_some(n - 1), 0)).collect();
+    assert_eq!(path(&long, &Opened::default()).len(), 3_001);
+    let deep: Vec<NodeReport> = (1..=5_000).map(|n| node(n, (n > 1).then_some(n - 1), n - 1)).collect();
+    assert_eq!(path(&deep, &Opened::default()), ["1", "  branch from 2, 4999 points"]);
+    assert!(path(&deep, &Opened { all: true, ..Opened::default() }).len() < 50);
 }
 
 fn workflow() -> CompiledWorkflow {

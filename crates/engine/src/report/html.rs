@@ -11,6 +11,7 @@ use workrail_core::report::{
     branch_letter, shown,
 };
 use workrail_model::event::NodeKind;
+use workrail_model::id::AttemptId;
 use workrail_model::text::clean;
 
 use super::{notes, svg};
@@ -54,12 +55,12 @@ fn run(run: &RunReport, is_first: bool, links: &Links) -> Markup {
             (table(&section, links))
         }
         h3 { (sections::STEPS) }
-        @for own in &run.nodes { (node(own, links)) }
+        @for own in &run.nodes { (node(own, links, None)) }
     }
 }
 
-/// A point with everything that was recorded there.
-pub fn node(node: &NodeReport, links: &Links) -> Markup {
+/// A point with everything that was recorded there; of the attempt `elsewhere`, the page shows the content already.
+pub fn node(node: &NodeReport, links: &Links, elsewhere: Option<AttemptId>) -> Markup {
     let is_beside = node.branch != 0 || node.kind == NodeKind::Checkpoint;
     html! {
         section.node.tip[node.standing == Standing::Tip].beside[is_beside] id=(node.node_id) {
@@ -73,7 +74,7 @@ pub fn node(node: &NodeReport, links: &Links) -> Markup {
             @for own in &node.approvals {
                 p class=(if own.approved { "good" } else { "bad" }) { (clean(&words::approval(own))) }
             }
-            @for own in &node.attempts { (attempt(own, links)) }
+            @for own in &node.attempts { (attempt(own, links, elsewhere == Some(own.attempt_id))) }
             @if !node.saved.is_empty() {
                 div.attempt {
                     p.head { (sections::SAVED) }
@@ -107,7 +108,7 @@ fn keys(name: &str, keys: &[String], links: &Links) -> Markup {
     html! { @if !keys.is_empty() { p.meta { (name) ": " (spans(&sections::keys(keys), links)) } } }
 }
 
-fn attempt(attempt: &Attempt, links: &Links) -> Markup {
+fn attempt(attempt: &Attempt, links: &Links, is_elsewhere: bool) -> Markup {
     let head = attempt.head();
     let findings = attempt.findings();
     html! {
@@ -117,7 +118,8 @@ fn attempt(attempt: &Attempt, links: &Links) -> Markup {
                 ul.plain { @for finding in &findings { li { (spans(finding, links)) } } }
             }
             (keys(sections::CONTEXT_SENT, &attempt.context_keys, links))
-            @for own in &attempt.outputs { (output(own, links)) }
+            @if is_elsewhere { p.quiet { "What was submitted is shown above, with the decision." } }
+            @else { @for own in &attempt.outputs { (output(own, links)) } }
         }
     }
 }
@@ -143,7 +145,14 @@ pub fn notes_of(markdown: &str) -> Markup {
 fn artifact(artifact: &Artifact, links: &Links) -> Markup {
     html! {
         p.meta { (spans(&artifact.caption(), links)) }
-        @match &artifact.shown {
+        (shown_as(&artifact.shown, links))
+    }
+}
+
+/// What an artifact holds: as tables where its contract has rows, else as it is.
+pub fn shown_as(shown: &Shown, links: &Links) -> Markup {
+    html! {
+        @match shown {
             Shown::Tables { tables, fields } => {
                 @if !fields.is_empty() { (facts(&fields.iter().map(Fact::from).collect::<Vec<_>>(), links)) }
                 @for own in tables {

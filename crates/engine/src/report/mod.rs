@@ -6,6 +6,7 @@
 
 mod html;
 pub(crate) mod notes;
+mod path;
 mod svg;
 
 use std::sync::Arc;
@@ -22,11 +23,15 @@ use crate::{Engine, Store};
 
 pub use html::{
     node as render_node, notes_of as render_notes, output as render_output, render as render_html,
+    shown_as as render_artifact,
 };
+pub use path::{PathAddresses, draw as draw_path};
 pub use svg::draw as draw_graph;
 pub use workrail_core::report::markdown::render as render_markdown;
+pub use workrail_core::report::path::Opened as OpenedParts;
 pub use workrail_core::report::{
-    ContextValues, NodeReport, Report, RunReport, StepReport, shown as shown_time,
+    ContextValues, NodeReport, Report, RunReport, Shown, StepReport, SubmittedArtifact,
+    elapsed_text as duration_text, shown as shown_time,
 };
 
 impl Material for Content<'_> {

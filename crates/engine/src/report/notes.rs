@@ -39,11 +39,17 @@ const TAGS: [&str; 27] = [
     "ul",
 ];
 
+/// Deeper structure is shown as text: a sanitiser takes time that grows with the square of the depth.
+const DEPTH_MAX: usize = 32;
+
 pub(crate) fn render(markdown: &str) -> String {
     let text = clean(markdown);
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut addresses = Vec::new();
-    let events = Parser::new_ext(&text, options).flat_map(|event| harmless(event, &mut addresses));
+    let mut depth = 0;
+    let events = Parser::new_ext(&text, options)
+        .flat_map(|event| harmless(event, &mut addresses))
+        .filter(|event| is_shallow(event, &mut depth));
     let mut html = String::new();
     pulldown_cmark::html::push_html(&mut html, events);
     sanitiser().clean(&html).to_string()
@@ -94,6 +100,21 @@ fn harmless<'a>(event: Event<'a>, addresses: &mut Vec<String>) -> Vec<Event<'a>>
     }
 }
 
+/// Counts how deep an event is; whether it is kept.
+fn is_shallow(event: &Event<'_>, depth: &mut usize) -> bool {
+    match event {
+        Event::Start(_) => {
+            *depth += 1;
+            *depth <= DEPTH_MAX
+        }
+        Event::End(_) => {
+            *depth = depth.saturating_sub(1);
+            *depth < DEPTH_MAX
+        }
+        _ => true,
+    }
+}
+
 fn addressed(addresses: &mut Vec<String>) -> String {
     addresses
         .pop()
@@ -113,6 +134,24 @@ fn lowered(level: HeadingLevel) -> HeadingLevel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn structure_of_any_depth_is_rendered_with_bounded_depth_and_all_its_text() {
+        for deep in [
+            format!("{} inside", ">".repeat(20_000)),
+            (0..2_000).map(|depth| format!("{}- item {depth}\n", "  ".repeat(depth))).collect(),
+            format!("{}inside{}", "*a **".repeat(5_000), "** b*".repeat(5_000)),
+        ] {
+            let html = render(&deep);
+            let (mut depth, mut deepest) = (0_i64, 0_i64);
+            for (at, _) in html.match_indices('<') {
+                depth += if html[at..].starts_with("</") { -1 } else { 1 };
+                deepest = deepest.max(depth);
+            }
+            assert!(deepest <= 33, "{deepest}");
+            assert!(html.contains("inside") || html.contains("item 1999"), "the text is kept");
+        }
+    }
 
     #[test]
     fn nothing_in_a_note_acts_loads_or_leads_away() {

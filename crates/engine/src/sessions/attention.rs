@@ -1,11 +1,14 @@
 //! Why a run does not move on by itself, in full: what a person decides or answers, or why the last attempt was refused.
 
+use serde_json::Value;
 use workrail_core::label::RunLabel;
 use workrail_core::render::prompt::{Lifecycle, Telling, render_step_shortened, title_without_secrets};
+use workrail_core::report::SubmittedArtifact;
 use workrail_model::blocker::Blocker;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::AdvanceOutcome;
 use workrail_model::id::{NodeId, RunId, SessionId};
+use workrail_model::preferences::RunStatus;
 
 use crate::approve::RunRef;
 use crate::{Engine, Store, Waiting, error};
@@ -20,7 +23,8 @@ pub enum Attention {
 }
 
 impl<S: Store> Engine<S> {
-    /// What the run needs; `None` for one that is in progress, finished or closed.
+    /// What the run needs; `None` for one that is in progress, finished or closed. A run needs something exactly when lists call
+    /// it blocked: an attempt that was refused and then decided on or answered needs nothing from anybody here.
     pub fn attention(&self, session: SessionId, run: RunId) -> Result<Option<Attention>, Box<ErrorEnvelope>> {
         let label = RunLabel::of(run).to_string();
         self.reading().look(session, |facts| {
@@ -29,6 +33,11 @@ impl<S: Store> Engine<S> {
                 return Ok(None);
             }
             let Some(tip) = facts.preferred_tip(run).and_then(|tip| facts.node(tip)) else { return Ok(None) };
+            let content = self.content();
+            let snapshot = content.snapshot(tip.snapshot_ref)?;
+            if facts.run_status(run, snapshot.state().is_complete()) != Some(RunStatus::Blocked) {
+                return Ok(None);
+            }
             if facts.waits_for_person(tip.node_id) {
                 let place = RunRef { session, run, workflow: state.workflow_hash };
                 let found = self.waiting_in(facts, place, &label)?;
@@ -39,15 +48,28 @@ impl<S: Store> Engine<S> {
             else {
                 return Ok(None);
             };
-            let content = self.content();
             let workflow = content.workflow(state.workflow_hash)?;
-            let snapshot = content.snapshot(tip.snapshot_ref)?;
             let context = facts.context_at(tip.node_id).map_err(|cause| error::context(&cause))?;
             let pending = snapshot.state().pending_step();
             let step = pending.map(|pending| title_without_secrets(&workflow, pending, &context));
             let blockers = blockers.blockers().to_vec();
             Ok(Some(Attention::Agent { step: step.unwrap_or_default(), blockers }))
         })
+    }
+
+    /// Artifacts that were submitted in a run, as its pinned workflow's contracts show them.
+    pub fn submitted_artifacts(
+        &self,
+        session: SessionId,
+        run: RunId,
+        artifacts: &[Value],
+    ) -> Result<Vec<SubmittedArtifact>, Box<ErrorEnvelope>> {
+        let hash = self.reading().look(session, |facts| {
+            let state = facts.run(run).ok_or_else(|| error::unknown_reference(&run.to_string()))?;
+            Ok(state.workflow_hash)
+        })?;
+        let workflow = self.content().workflow(hash)?;
+        Ok(artifacts.iter().map(|own| SubmittedArtifact::of(&workflow, own)).collect())
     }
 
     /// The text of the step at a point as the agent was given it; `None` where the workflow is complete.

@@ -1,0 +1,185 @@
+//! What a person decides and answers, and what is recorded of it (G95).
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::with_own_words;
+
+use crate::harness::{Console, home, next, next_without_answer, run_id, start};
+
+#[test]
+fn the_first_page_says_what_needs_me_and_a_form_approves_it() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release the retry budget");
+    let blocked = next(&mut client, &first);
+    let console = Console::open(&home);
+    let page = console.page("/");
+    let needs = page.body.split("id=\"needs\"").nth(1).unwrap().split("</section>").next().unwrap();
+    for shown in
+        ["Release the retry budget", "Words of my own.", "waits for a person", ">Approve<", ">Reject<"]
+    {
+        assert!(needs.contains(shown), "{shown}: {needs}");
+    }
+    let approved = console.post(
+        &format!("/run/{}/approve", run_id(&first)),
+        &format!("token={}&seen={}&from=now", page.field("token"), page.field("seen")),
+    );
+    assert_eq!(
+        (approved.status, approved.header("location")),
+        (303, Some("/?done=approved")),
+        "{approved:?}"
+    );
+    assert!(console.page("/?done=approved").body.contains("Approved."));
+    assert_eq!(next(&mut client, &blocked).step(), "b", "the agent goes on");
+
+    let log = home.done(&["log", &run_id(&first), "--json"]).json();
+    let events = log["events"].as_array().unwrap();
+    let decision = events.iter().find(|event| event["kind"] == "approval_recorded").unwrap();
+    assert_eq!(decision["data"]["channel"], "console");
+    // This test starts the server and the console alike, as a program that runs an agent does.
+    assert_eq!(decision["data"]["descendsFromServer"], true);
+}
+
+#[test]
+fn a_rejection_takes_its_reason_to_the_agent() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    let blocked = next(&mut client, &first);
+    let console = Console::open(&home);
+    let rejected = console.act(&run_id(&first), "reject", "&reason=Keep+the+old+table+until+Monday");
+    assert_eq!(rejected.status, 303, "{rejected:?}");
+    let retried = next(&mut client, &blocked);
+    assert_eq!(retried.structured["kind"], "blocked");
+    assert!(retried.text.contains("Keep the old table until Monday"), "{}", retried.text);
+}
+
+#[test]
+fn a_question_is_answered() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.asking", "Release");
+    let blocked = next_without_answer(&mut client, &first);
+    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
+    let console = Console::open(&home);
+    assert!(console.page("/").body.contains("Which branch is released?"));
+    let empty = console.act(&run_id(&first), "answer", "&answer.targetBranch=++");
+    assert_eq!(empty.status, 409, "{empty:?}");
+    let foreign = console.act(&run_id(&first), "answer", "&answer.other=main");
+    assert!(foreign.status >= 400, "{foreign:?}");
+    let token = console.page("/").field("token");
+    let unseen = console.post(
+        &format!("/run/{}/answer", run_id(&first)),
+        &format!("token={token}&seen=something&from=run&answer.targetBranch=main"),
+    );
+    assert_eq!(unseen.status, 409, "an answer is about what was shown: {unseen:?}");
+    let answered = console.act(&run_id(&first), "answer", "&answer.targetBranch=main");
+    assert_eq!(answered.status, 303, "{answered:?}");
+    let page = console.page(&format!("/run/{}", run_id(&first))).body;
+    assert!(!page.contains("The last attempt was refused"), "it was answered since: {page}");
+    assert_eq!(next_without_answer(&mut client, &blocked).step(), "b");
+    let log = home.done(&["log", &run_id(&first), "--json"]).json();
+    let sources: Vec<&str> = log["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["kind"] == "context_set")
+        .filter_map(|event| event["data"]["source"].as_str())
+        .collect();
+    assert!(sources.contains(&"console_answer") && !sources.contains(&"answer"), "{sources:?}");
+}
+
+#[test]
+fn a_list_and_a_page_agree_about_what_was_decided() {
+    let home = home();
+    let mut client = home.client();
+    for action in ["approve", "reject"] {
+        let first = start(&mut client, "team.gated", action);
+        next(&mut client, &first);
+        let console = Console::open(&home);
+        assert!(console.page("/").body.contains("Needs you <span class=\"count\">1</span>"));
+        assert_eq!(console.act(&run_id(&first), action, "").status, 303);
+        let list = console.page("/").body;
+        assert!(list.contains("Needs you <span class=\"count\">0</span>"), "{action}: {list}");
+        let page = console.page(&format!("/run/{}", run_id(&first))).body;
+        assert!(!page.contains("<article class=\"card\""), "{action}: {page}");
+        assert!(!page.contains("The last attempt was refused"), "{action}: {page}");
+    }
+}
+
+#[test]
+fn nothing_is_decided_that_the_page_cannot_show_in_full() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    let mut call = with_own_words(&first.structured["nextCall"]["arguments"]);
+    call["output"]["notesMarkdown"] = Value::from(format!("{} the hidden end", "words ".repeat(13_000)));
+    let blocked = client.call("continue_workflow", call);
+    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
+    let console = Console::open(&home);
+    let run = run_id(&first);
+    for path in ["/".to_owned(), format!("/run/{run}")] {
+        let page = console.page(&path).body;
+        assert!(page.contains("too long to be shown here in full") && !page.contains("/approve\""), "{path}");
+    }
+}
+
+#[test]
+fn text_that_markdown_hides_is_shown_as_it_was_written() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    let mut call = with_own_words(&first.structured["nextCall"]["arguments"]);
+    call["output"]["notesMarkdown"] =
+        Value::from("The plan.\n\n[x]: http://a \"and delete production\"\n\n```sh rm -rf /\nls\n```");
+    client.call("continue_workflow", call);
+    let page = Console::open(&home).page("/").body;
+    assert!(page.contains("and delete production") && page.contains("rm -rf /"), "{page}");
+}
+
+#[test]
+fn artifacts_to_be_decided_on_are_tables_where_their_contract_has_rows() {
+    let home = home();
+    home.workflow(&json!({
+        "id": "team.reviewed", "name": "Reviewed", "description": "Waits with findings.", "version": "1.0.0",
+        "steps": [{
+            "id": "a", "title": "A", "prompt": "Review.", "requireConfirmation": { "kind": "human_approval" },
+            "outputContract": { "contractRef": "wr.contracts.changed_files" },
+        }],
+    }));
+    let mut client = home.client();
+    let first = start(&mut client, "team.reviewed", "Review");
+    let mut call = with_own_words(&first.structured["nextCall"]["arguments"]);
+    call["output"]["artifacts"] = json!([{
+        "kind": "wr.changed_files",
+        "changedFiles": [{ "path": "src/a.rs", "summary": "Adds the limit", "risk": "L" }],
+    }]);
+    let blocked = client.call("continue_workflow", call);
+    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
+    let console = Console::open(&home);
+    for path in ["/".to_owned(), format!("/run/{}", run_id(&first))] {
+        let page = console.page(&path).body;
+        assert!(page.contains("<td>src/a.rs</td>"), "{path}: {page}");
+        assert_eq!(page.matches("<td>src/a.rs</td>").count(), 1, "{path}: shown once");
+    }
+}
+
+#[test]
+fn a_form_decides_only_on_what_it_showed() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    let blocked = next(&mut client, &first);
+    let console = Console::open(&home);
+    let run = run_id(&first);
+    let old = console.page(&format!("/run/{run}"));
+    let form = format!("token={}&seen={}&from=run", old.field("token"), old.field("seen"));
+    let mut call = with_own_words(&blocked.structured["nextCall"]["arguments"]);
+    call["output"] = json!({ "notesMarkdown": "Something else entirely." });
+    client.call("continue_workflow", call);
+    let late = console.post(&format!("/run/{run}/approve"), &form);
+    assert_eq!(late.status, 409, "{late:?}");
+    assert!(late.body.contains("Nothing was recorded"), "{late:?}");
+    let log = home.done(&["log", &run, "--json"]).json();
+    let events = log["events"].as_array().unwrap();
+    assert!(events.iter().all(|event| event["kind"] != "approval_recorded"));
+}

@@ -1,0 +1,160 @@
+//! Who is answered, and what pages may load and run (G94).
+
+use serde_json::{Value, json};
+use workrail_testkit::mcp_client::with_own_words;
+
+use crate::harness::{Console, HOSTILE, home, next, pages, run_id, start};
+
+#[test]
+fn a_code_lets_one_browser_in_and_is_used_up() {
+    let home = home();
+    let console = Console::start(&home);
+    let stranger = console.request("GET", "/", &[], "");
+    assert_eq!(stranger.status, 401);
+    assert!(stranger.body.contains("workrail console"), "it says what to do: {}", stranger.body);
+    let wrong = console.request("GET", "/open?code=guess", &[], "");
+    assert_eq!((wrong.status, wrong.header("set-cookie")), (401, None));
+    let path = format!("/open?code={}", console.code);
+    let opened = console.request("GET", &path, &[], "");
+    assert_eq!(opened.status, 200);
+    let cookie = opened.header("set-cookie").unwrap();
+    let attributes: Vec<&str> = cookie.split("; ").collect();
+    assert!(attributes[0].starts_with(&format!("workrail-console-{}=", console.port)), "{cookie}");
+    assert_eq!(attributes[1..], ["Path=/", "HttpOnly", "SameSite=Strict"]);
+    assert!(!cookie.contains(&console.code), "the cookie is another secret than the code");
+    assert_eq!(console.request("GET", &path, &[], "").status, 401, "a code is used once");
+    assert_eq!(console.request("GET", "/", &[("Cookie", attributes[0])], "").status, 200);
+}
+
+#[test]
+fn only_the_users_own_browser_on_the_consoles_own_pages_is_answered() {
+    let home = home();
+    let console = Console::open(&home);
+    let own = format!("http://{}", console.host());
+    let (cookie, host) = (console.cookie.clone(), console.host());
+    let other_port = cookie.replace(&console.port.to_string(), "1");
+    let table = vec![
+        ("GET", "a page", vec![("Cookie", cookie.as_str())], 200),
+        ("GET", "without the cookie", vec![], 401),
+        ("GET", "the cookie of another port", vec![("Cookie", &other_port)], 401),
+        ("GET", "a rebound name", vec![("Cookie", &cookie), ("Host", "evil.example")], 403),
+        ("GET", "another port", vec![("Cookie", &cookie), ("Host", "localhost:1")], 403),
+        ("GET", "a link elsewhere", vec![("Cookie", &cookie), ("Sec-Fetch-Site", "cross-site")], 403),
+        ("GET", "a page of another port", vec![("Cookie", &cookie), ("Sec-Fetch-Site", "same-site")], 403),
+        ("GET", "a foreign origin", vec![("Cookie", &cookie), ("Origin", "http://evil.example")], 403),
+        ("POST", "no origin", vec![("Cookie", &cookie), ("Host", &host)], 403),
+        ("POST", "the origin null", vec![("Cookie", &cookie), ("Origin", "null")], 403),
+        ("POST", "a foreign page", vec![("Cookie", &cookie), ("Origin", "http://evil.example")], 403),
+        ("POST", "no cookie", vec![("Origin", &own)], 401),
+        ("POST", "no token in the form", vec![("Cookie", &cookie), ("Origin", &own)], 403),
+        ("PUT", "another method", vec![("Cookie", &cookie), ("Origin", &own)], 405),
+        ("OPTIONS", "a preflight", vec![("Origin", "http://evil.example")], 403),
+    ];
+    for path in ["/", "/settings", "/assets/console.js", "/live/"] {
+        for (method, what, headers, expected) in &table {
+            // The stream of a page does not end by itself.
+            if path == "/live/" && *expected == 200 {
+                continue;
+            }
+            let body = if *method == "POST" { "token=guess" } else { "" };
+            let answer = console.request(method, path, headers, body);
+            assert_eq!(answer.status, *expected, "{method} {path}, {what}: {answer:?}");
+            assert!(answer.header("access-control-allow-origin").is_none(), "no CORS: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_loaded_or_run_but_the_consoles_own_files() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    next(&mut client, &first);
+    let console = Console::open(&home);
+    for path in pages(&first) {
+        let answer = console.page(&path);
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self'"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        for (header, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("cache-control", "no-store"),
+        ] {
+            assert_eq!(answer.header(header), Some(value), "{path}");
+        }
+        assert!(
+            !answer.body.contains(" style=\"") && !answer.body.contains("<style"),
+            "{path}: no inline style"
+        );
+        assert_eq!(answer.body.matches("<script").count(), 1, "{path}: one script");
+        assert!(
+            answer.body.contains("<script type=\"module\" src=\"/assets/console.js\"></script>"),
+            "{path}"
+        );
+        assert!(
+            !answer.body.contains("http://") && !answer.body.contains("https://"),
+            "{path}: nothing foreign"
+        );
+    }
+}
+
+#[test]
+fn what_agents_write_is_shown_as_text_on_every_page() {
+    let home = home();
+    home.workflow(&json!({
+        "id": "team.hostile", "name": format!("Name {HOSTILE}"), "description": HOSTILE, "version": "1.0.0",
+        "steps": [
+            { "id": "a", "title": format!("Title {HOSTILE}"), "prompt": HOSTILE,
+              "requireConfirmation": { "kind": "human_approval" } },
+        ],
+    }));
+    let mut client = home.client();
+    let first = start(&mut client, "team.hostile", &format!("Goal words {HOSTILE}"));
+    let mut call = with_own_words(&first.structured["nextCall"]["arguments"]);
+    call["output"]["notesMarkdown"] =
+        Value::from(format!("Notes words {HOSTILE}\n\n[x](javascript:alert(3))"));
+    call["output"]["artifacts"] = json!([{ "kind": "team.odd", "value": HOSTILE }]);
+    call["context"] = json!({ "odd": HOSTILE });
+    let blocked = client.call("continue_workflow", call);
+    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
+    let console = Console::open(&home);
+    let mut paths = pages(&first);
+    paths.extend([
+        "/workflows/team.hostile".to_owned(),
+        format!("/?q={}", "%3Cscript%3Ealert(1)%3C%2Fscript%3E"),
+        format!("/workflows?q={}", "%22%3E%3Cscript%3Ealert(1)"),
+        format!("/search?q={}", "%22%3E%3Cscript%3Ealert(1)"),
+    ]);
+    for path in paths {
+        let body = console.page(&path).body;
+        for active in ["<script>", "<img", "onerror=alert(2)>", "javascript:alert(3)\"", "'><b>"] {
+            assert!(!body.contains(active), "{path} has {active}: {body}");
+        }
+    }
+    let run = console.page(&format!("/run/{}", run_id(&first))).body;
+    for shown in ["Goal words &lt;script&gt;", "Title &lt;script&gt;", "Notes words &lt;script&gt;"] {
+        assert!(run.contains(shown), "{shown}: {run}");
+    }
+    assert!(console.page("/").body.contains("Notes words &lt;script&gt;"), "the first page has it in full");
+    assert!(console.page("/workflows").body.contains("Name &lt;script&gt;"));
+}
+
+#[test]
+fn no_address_leads_to_a_file_or_a_page_that_is_not_there() {
+    let home = home();
+    let console = Console::open(&home);
+    for path in [
+        "/../../etc/passwd",
+        "/assets/../../Cargo.toml",
+        "/assets/other.js",
+        "/session/..%2F..%2Fkeys",
+        "/session/sess_0000000000000000/../../keys/http-secret",
+        "/run/%2e%2e",
+        "/workflows/..%2f..%2fx",
+        "/live/nothing",
+    ] {
+        let answer = console.get(path);
+        assert_eq!(answer.status, 404, "{path}: {answer:?}");
+    }
+}

@@ -1,0 +1,217 @@
+//! A started console and requests to it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+pub(crate) const HOSTILE: &str = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><b>";
+
+/// A home with one workflow whose first step needs an approval and one whose first step asks a question.
+pub(crate) fn home() -> Home {
+    let home = Home::new(PROGRAM);
+    home.workflow(&json!({
+        "id": "team.gated", "name": "Gated", "description": "Waits for a person.", "version": "1.0.0",
+        "steps": [
+            { "id": "a", "title": "A", "prompt": "Do a.", "requireConfirmation": { "kind": "human_approval" } },
+            { "id": "b", "title": "B", "prompt": "Do b." },
+        ],
+    }));
+    home.workflow(&json!({
+        "id": "team.asking", "name": "Asking", "description": "Asks a person.", "version": "1.0.0",
+        "steps": [
+            { "id": "a", "title": "A", "prompt": "Do a.", "userDependencies": [{
+                "reason": "needs_user_choice", "choiceKind": "scope_boundary", "description": "Which branch is released?",
+                "contextKey": "targetBranch" }] },
+            { "id": "b", "title": "B", "prompt": "Do b." },
+        ],
+    }));
+    home.workflow(&json!({
+        "id": "team.plain", "name": "Plain", "description": "Needs nobody.", "version": "1.0.0",
+        "steps": [{ "id": "a", "title": "A", "prompt": "Do a." }],
+    }));
+    home
+}
+
+/// The lines of a live stream.
+pub(crate) struct Live(BufReader<TcpStream>);
+
+impl Live {
+    /// Reads on to the first line that fits.
+    pub(crate) fn until(&mut self, fits: impl Fn(&str) -> bool) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the stream ended");
+            if fits(&line) {
+                return line;
+            }
+        }
+    }
+}
+
+pub(crate) fn start(client: &mut McpClient, workflow: &str, goal: &str) -> ToolReply {
+    client.call("start_workflow", json!({ "workflowId": workflow, "goal": goal }))
+}
+
+/// Follows the next call of a reply.
+pub(crate) fn next(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
+    let call = &reply.structured["nextCall"];
+    client.call(call["tool"].as_str().unwrap(), with_own_words(&call["arguments"]))
+}
+
+pub(crate) fn run_id(reply: &ToolReply) -> String {
+    reply.structured["run"]["runId"].as_str().unwrap().to_owned()
+}
+
+pub(crate) fn session_id(reply: &ToolReply) -> String {
+    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+}
+
+/// A started console. It ends with the test.
+pub(crate) struct Console {
+    pub(crate) child: Child,
+    pub(crate) port: u16,
+    pub(crate) code: String,
+    pub(crate) cookie: String,
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Console {
+    /// Starts a console that no browser has opened yet.
+    pub(crate) fn start(home: &Home) -> Self {
+        let mut command = home.command(&["console", "--port", "0", "--no-open"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address =
+            line.trim().strip_prefix("Console: http://localhost:").unwrap_or_else(|| panic!("{line}"));
+        let (port, code) = address.split_once("/open?code=").unwrap();
+        Self { child, port: port.parse().unwrap(), code: code.to_owned(), cookie: String::new() }
+    }
+
+    /// A console whose browser was let in.
+    pub(crate) fn open(home: &Home) -> Self {
+        let mut console = Self::start(home);
+        let opened = console.request("GET", &format!("/open?code={}", console.code), &[], "");
+        assert_eq!(opened.status, 200, "{opened:?}");
+        console.cookie = opened.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+        console
+    }
+
+    pub(crate) fn host(&self) -> String {
+        format!("localhost:{}", self.port)
+    }
+
+    /// Sends a request with exactly these headers.
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            text.push_str(&format!("Host: {}\r\n", self.host()));
+        }
+        for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if !body.is_empty() {
+            text.push_str(&format!(
+                "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n",
+                body.len()
+            ));
+        }
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        stream.write_all(format!("{text}\r\n{body}").as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    /// The stream of a page, from its beginning.
+    pub(crate) fn live(&self, address: &str) -> Live {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        let (host, cookie) = (self.host(), &self.cookie);
+        let request = format!("GET /live{address} HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n");
+        (&stream).write_all(request.as_bytes()).unwrap();
+        // Longer than anything takes on a busy machine.
+        stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
+        let mut live = Live(BufReader::new(stream));
+        live.until(|line| line.contains("text/event-stream"));
+        live
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.request("GET", path, &[("Cookie", &self.cookie), ("Sec-Fetch-Site", "same-origin")], "")
+    }
+
+    /// A page that must be there.
+    pub(crate) fn page(&self, path: &str) -> Answer {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        answer
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
+        let origin = format!("http://{}", self.host());
+        let headers =
+            [("Cookie", self.cookie.as_str()), ("Origin", &origin), ("Sec-Fetch-Site", "same-origin")];
+        self.request("POST", path, &headers, body)
+    }
+
+    /// Sends a form of a run as the page has it.
+    pub(crate) fn act(&self, run: &str, action: &str, more: &str) -> Answer {
+        let page = self.page(&format!("/run/{run}"));
+        let body = format!("token={}&seen={}&from=run{more}", page.field("token"), page.field("seen"));
+        self.post(&format!("/run/{run}/{action}"), &body)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The value of a hidden field.
+    pub(crate) fn field(&self, name: &str) -> String {
+        let start = format!("name=\"{name}\" value=\"");
+        let rest = self.body.split(&start).nth(1).unwrap_or_else(|| panic!("no field {name}: {}", self.body));
+        rest.split('"').next().unwrap().to_owned()
+    }
+}
+
+/// Every page of a home with one run.
+pub(crate) fn pages(reply: &ToolReply) -> Vec<String> {
+    let (run, session) = (run_id(reply), session_id(reply));
+    ["/", "/?status=needs_me", "/?status=running", "/?status=finished", "/?status=damaged", "/search?q=words"]
+        .into_iter()
+        .chain(["/workflows", "/workflows/team.gated", "/settings", "/logs"])
+        .map(str::to_owned)
+        .chain([format!("/run/{run}"), format!("/session/{session}")])
+        .collect()
+}
+
+/// Follows the next call without the context that an agent could make up an answer in.
+pub(crate) fn next_without_answer(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
+    let mut arguments = with_own_words(&reply.structured["nextCall"]["arguments"]);
+    arguments.as_object_mut().unwrap().remove("context");
+    client.call("continue_workflow", arguments)
+}

@@ -1,0 +1,187 @@
+//! Lists, sessions, and what is done to them.
+
+use crate::harness::{Console, home, next, run_id, session_id, start};
+
+#[test]
+fn damaged_sessions_are_shown_with_what_is_wrong() {
+    let home = home();
+    let mut client = home.client();
+    let (tail, head) = (start(&mut client, "team.gated", "Tail"), start(&mut client, "team.gated", "Head"));
+    next(&mut client, &tail);
+    client.close();
+    let events = home.data().join("sessions").join(session_id(&tail)).join("events");
+    let mut segments: Vec<_> =
+        std::fs::read_dir(&events).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.sort();
+    std::fs::write(segments.last().unwrap(), "damaged\n").unwrap();
+    let manifest = home.data().join("sessions").join(session_id(&head)).join("manifest.jsonl");
+    std::fs::write(manifest, "damaged\n").unwrap();
+    let console = Console::open(&home);
+    let now = console.page("/").body;
+    for session in [session_id(&tail), session_id(&head)] {
+        assert!(now.contains(&format!("/session/{session}")), "{now}");
+        let page = console.page(&format!("/session/{session}")).body;
+        assert!(page.contains("Damaged session."), "{page}");
+    }
+    let run = console.page(&format!("/run/{}", run_id(&tail))).body;
+    assert!(
+        run.contains("Damaged session.") && !run.contains("/approve"),
+        "nothing can be decided there: {run}"
+    );
+    assert_eq!(console.get(&format!("/run/{}", run_id(&head))).status, 404);
+}
+
+#[test]
+fn reports_and_bundles_are_downloaded() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    next(&mut client, &first);
+    let console = Console::open(&home);
+    let session = session_id(&first);
+    for (name, holds) in [
+        ("bundle.json", "bundleId"),
+        ("report.html", "<!DOCTYPE html>"),
+        ("report.md", "# "),
+        ("report.json", "runs"),
+    ] {
+        let file = console.page(&format!("/session/{session}/{name}"));
+        assert!(file.body.contains(holds), "{name}: {}", file.body);
+        assert_eq!(
+            file.header("content-disposition"),
+            Some(format!("attachment; filename=\"{session}.{name}\"").as_str())
+        );
+    }
+}
+
+#[test]
+fn a_session_is_kept_deleted_and_imported_again() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    let session = session_id(&first);
+    let console = Console::open(&home);
+    let bundle = console.page(&format!("/session/{session}/bundle.json")).body;
+    let page = console.page(&format!("/session/{session}"));
+    let token = format!("token={}", page.field("token"));
+    let post = |action: &str, more: &str| {
+        console.post(&format!("/session/{session}/{action}"), &format!("{token}{more}"))
+    };
+    assert_eq!(post("keep", "").status, 303);
+    assert!(console.page(&format!("/session/{session}")).body.contains("/unkeep"));
+    assert_eq!(post("unkeep", "").status, 303);
+
+    let events = page.field("events");
+    let delete = |more: &str| post("delete-now", more).status;
+    assert_eq!(delete(&format!("&events={events}&typed=yes")), 409, "the label is typed");
+    assert_eq!(delete(&format!("&events=1&typed={session}")), 409, "what was seen is deleted");
+    assert_eq!(console.get(&format!("/session/{session}")).status, 200, "nothing was deleted");
+    assert_eq!(delete(&format!("&events={events}&typed={session}")), 303);
+    assert_eq!(console.get(&format!("/session/{session}")).status, 404);
+
+    let own = format!("http://{}", console.host());
+    let secret = page.field("token");
+    let headers = [("Cookie", console.cookie.as_str()), ("Origin", &own), ("x-workrail-token", &secret)];
+    assert_eq!(console.request("POST", "/import", &headers[..2], &bundle).status, 403, "without the token");
+    let damaged = console.request("POST", "/import", &headers, "{}");
+    assert_eq!(damaged.status, 409, "{damaged:?}");
+    let imported = console.request("POST", "/import", &headers, &bundle);
+    assert_eq!((imported.status, imported.body), (200, format!("/session/{session}?done=imported")));
+    assert_eq!(console.get(&format!("/session/{session}")).status, 200);
+}
+
+#[test]
+fn filters_are_in_the_address_and_lists_have_pages() {
+    let home = home();
+    let mut client = home.client();
+    for number in 0..25 {
+        let first = start(&mut client, "team.gated", &format!("Goal number {number}."));
+        next(&mut client, &first);
+    }
+    start(&mut client, "team.asking", "The running one");
+    let console = Console::open(&home);
+    let cards = |path: &str| console.page(path).body.matches("<article class=\"card\"").count();
+    assert_eq!(cards("/"), 20, "the first page is bounded");
+    assert_eq!(cards("/?status=needs_me"), 20);
+    assert_eq!(cards("/?status=needs_me&page=2"), 5);
+    assert_eq!(cards("/?status=needs_me&page=99"), 5, "a page beyond the last is the last");
+    assert_eq!(cards("/?q=number+24."), 1);
+    assert_eq!(cards("/?workflow=team.asking"), 0);
+    assert!(console.page("/?workflow=team.asking").body.contains("The running one"));
+    assert!(!console.page("/?q=number+24.").body.contains("The running one"));
+}
+
+#[test]
+fn the_theme_is_a_form_that_leads_back() {
+    let home = home();
+    let console = Console::open(&home);
+    let page = console.page("/settings");
+    let set = console.post("/theme", &format!("token={}&theme=dark&back=%2Fsettings", page.field("token")));
+    assert_eq!((set.status, set.header("location")), (303, Some("/settings")));
+    let theme = set.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let cookies = format!("{}; {theme}", console.cookie);
+    let dark = console.request("GET", "/", &[("Cookie", &cookies)], "");
+    assert!(dark.body.contains("data-theme=\"dark\""), "{}", dark.body);
+    let away = console.post("/theme", &format!("token={}&back=%2F%2Fevil.example", page.field("token")));
+    assert_eq!(away.header("location"), Some("/"), "never to another site");
+}
+
+#[test]
+fn a_deletion_can_be_undone_and_is_carried_out_later() {
+    let home = home();
+    let mut client = home.client();
+    let (kept, gone) = (start(&mut client, "team.gated", "Stays"), start(&mut client, "team.gated", "Goes"));
+    let console = Console::open(&home);
+    let token = console.page("/").field("token");
+    let post = |session: &str, action: &str| {
+        console.post(&format!("/session/{session}/{action}"), &format!("token={token}"))
+    };
+    let mut live = console.live("/");
+    for session in [session_id(&kept), session_id(&gone)] {
+        assert_eq!(post(&session, "delete").header("location"), Some("/?done=held"));
+        let page = console.page("/").body;
+        assert!(page.contains(&format!("/session/{session}/undo")), "{page}");
+    }
+    assert!(!console.page("/").body.contains("Goes"), "it is no longer listed");
+    assert_eq!(
+        console.get(&format!("/session/{}", session_id(&gone))).status,
+        200,
+        "nothing happened to it yet"
+    );
+    assert_eq!(post(&session_id(&kept), "undo").header("location"), Some("/?done=undone"));
+    assert_eq!(post(&session_id(&kept), "undo").status, 409, "there is nothing to undo any more");
+    // The banner goes when the deletion is done.
+    live.until(|line| line.contains("\"id\":\"held\"") && line.contains("/undo"));
+    live.until(|line| line.contains("\"id\":\"held\"") && !line.contains("/undo"));
+    assert_eq!(console.get(&format!("/session/{}", session_id(&gone))).status, 404);
+    assert_eq!(console.get(&format!("/session/{}", session_id(&kept))).status, 200);
+}
+
+#[test]
+fn a_session_that_is_written_to_while_its_deletion_is_held_stays() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Still used");
+    let console = Console::open(&home);
+    let session = session_id(&first);
+    let token = console.page("/").field("token");
+    let mut live = console.live("/");
+    assert_eq!(console.post(&format!("/session/{session}/delete"), &format!("token={token}")).status, 303);
+    next(&mut client, &first);
+    live.until(|line| line.contains("\"id\":\"held\"") && line.contains("was not deleted"));
+    assert_eq!(console.get(&format!("/session/{session}")).status, 200);
+    assert!(console.page("/").body.contains("Still used"), "it is listed again");
+}
+
+#[test]
+fn a_complete_run_offers_nothing_to_continue() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.plain", "Finish");
+    let console = Console::open(&home);
+    let path = format!("/run/{}", run_id(&first));
+    assert!(console.page(&path).body.contains("Continue from here"));
+    let done = next(&mut client, &first);
+    assert_eq!(done.structured["isComplete"], true, "{}", done.structured);
+    assert!(!console.page(&path).body.contains("Continue from here"));
+}

@@ -1,0 +1,138 @@
+//! Deletions that can still be undone: a session is deleted some seconds after it was asked for (G95).
+//!
+//! Until then nothing has happened to it. A console that ends in the meantime deletes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use workrail_engine::upkeep::Overview;
+use workrail_model::id::SessionId;
+
+/// How long a deletion can be undone.
+pub(crate) const HELD_FOR: Duration = Duration::from_secs(8);
+
+/// A deletion that was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldDeletion {
+    pub(crate) session: SessionId,
+    /// What people call it.
+    pub(crate) name: String,
+    pub(crate) outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It can still be undone.
+    Held,
+    /// It was tried and refused, for this reason; the session is still there.
+    Refused(String),
+}
+
+#[derive(Debug)]
+struct Entry {
+    ticket: u64,
+    seen: Overview,
+    outcome: Outcome,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct HeldDeletions {
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    last_ticket: u64,
+    by_session: BTreeMap<SessionId, Entry>,
+}
+
+impl HeldDeletions {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds a deletion; the ticket tells it from one that is asked for again after it was undone.
+    pub(crate) fn hold(&self, seen: Overview) -> u64 {
+        let mut entries = self.entries();
+        entries.last_ticket += 1;
+        let ticket = entries.last_ticket;
+        entries.by_session.insert(seen.session_id, Entry { ticket, seen, outcome: Outcome::Held });
+        ticket
+    }
+
+    /// What is to be deleted now; `None` when it was undone.
+    pub(crate) fn due(&self, session: SessionId, ticket: u64) -> Option<Overview> {
+        let entries = self.entries();
+        let entry = entries.by_session.get(&session).filter(|entry| entry.ticket == ticket)?;
+        (entry.outcome == Outcome::Held).then(|| entry.seen.clone())
+    }
+
+    /// Notes how it ended.
+    pub(crate) fn ended(&self, session: SessionId, ticket: u64, refused: Option<String>) {
+        let mut entries = self.entries();
+        let is_own = entries.by_session.get(&session).is_some_and(|entry| entry.ticket == ticket);
+        match (is_own, refused) {
+            (false, _) => {}
+            (true, None) => {
+                entries.by_session.remove(&session);
+            }
+            (true, Some(reason)) => {
+                if let Some(entry) = entries.by_session.get_mut(&session) {
+                    entry.outcome = Outcome::Refused(reason);
+                }
+            }
+        }
+    }
+
+    /// Takes a deletion back, or the note that it was refused. Whether there was one.
+    pub(crate) fn undo(&self, session: SessionId) -> bool {
+        self.entries().by_session.remove(&session).is_some()
+    }
+
+    pub(crate) fn is_held(&self, session: SessionId) -> bool {
+        self.entries().by_session.get(&session).is_some_and(|entry| entry.outcome == Outcome::Held)
+    }
+
+    pub(crate) fn list(&self) -> Vec<HeldDeletion> {
+        let entries = self.entries();
+        let listed = entries.by_session.iter().map(|(session, entry)| {
+            let labels: Vec<&str> = entry.seen.runs.iter().map(|run| run.label.as_str()).collect();
+            let name = if labels.is_empty() { session.to_string() } else { labels.join(", ") };
+            HeldDeletion { session: *session, name, outcome: entry.outcome.clone() }
+        });
+        listed.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use workrail_model::health::SessionHealth;
+
+    use super::*;
+
+    fn seen() -> Overview {
+        Overview {
+            session_id: SessionId::from_bits([1; 10]),
+            health: SessionHealth::Healthy,
+            is_kept: false,
+            events: 3,
+            last_worked_on: None,
+            runs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_undone_is_not_deleted_and_asking_again_holds_it_anew() {
+        let (held, session) = (HeldDeletions::default(), seen().session_id);
+        let first = held.hold(seen());
+        assert!(held.is_held(session) && held.due(session, first).is_some());
+        assert!(held.undo(session) && !held.is_held(session));
+        assert!(held.due(session, first).is_none(), "the timer of what was undone finds nothing");
+        let second = held.hold(seen());
+        assert!(held.due(session, first).is_none(), "an older timer does not delete what is held now");
+        held.ended(session, second, Some("in use".to_owned()));
+        assert_eq!(held.list()[0].outcome, Outcome::Refused("in use".to_owned()));
+        assert!(held.due(session, second).is_none());
+    }
+}

@@ -1,0 +1,308 @@
+//! The run graph for a reader who can open and close parts of it: the path on which the run continues is drawn whole,
+//! branches beside it and finished rounds of long loops are one line each until they are opened, and steps that were
+//! skipped are where they would have been.
+//!
+//! Where a point is drawn comes from `graph`; here it is decided what is drawn. What is open is said by the ids of the
+//! first points of the parts, so that an address can hold it and a part stays open while the run grows.
+
+use std::collections::BTreeSet;
+
+use workrail_model::id::NodeId;
+
+use super::graph::{Row, walk};
+use super::{NodeReport, Round, Standing, graph};
+
+/// A loop with more points than this has its finished rounds folded.
+const LOOP_POINTS_MAX: usize = 6;
+/// More ways from one point than this are counted, not drawn.
+const WAYS_MAX: usize = 100;
+/// Deeper forks than this are counted, not drawn.
+const LANES_MAX: usize = 16;
+/// Lines that are drawn at most; beyond them a browser would be slow.
+const LINES_MAX: usize = 3_000;
+/// Loops within loops beyond this depth are not folded.
+const LOOP_DEPTH_MAX: usize = 4;
+
+/// What the reader has opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Everything, whatever else is said.
+    pub all: bool,
+    /// The first points of the opened parts.
+    pub parts: BTreeSet<NodeId>,
+    /// The point that is looked at: nothing that holds it is folded.
+    pub shown: Option<NodeId>,
+}
+
+impl Opened {
+    fn has(&self, part: NodeId) -> bool {
+        self.all || self.parts.contains(&part)
+    }
+}
+
+/// What a line shows. Places are those of the run's list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    Point(usize),
+    /// The step at `at` among those that were skipped on the way to the point `before`.
+    Skipped {
+        before: usize,
+        at: usize,
+    },
+    /// Finished rounds of a loop, folded.
+    Rounds {
+        first: usize,
+        title: String,
+        /// The first and the last round, counted from 1.
+        from: u32,
+        to: u32,
+        points: usize,
+    },
+    /// A branch on which the run does not continue, folded.
+    Branch {
+        first: usize,
+        points: usize,
+    },
+    /// So many points that are not drawn.
+    More(usize),
+}
+
+/// One line of the drawing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub lane: usize,
+    /// Leaves the lane to its left here; otherwise it continues in its own.
+    pub starts: bool,
+    pub item: Item,
+    /// The loops around it, outermost first, each by what tells it from the next loop of the same name.
+    pub brackets: Vec<String>,
+    /// The part that begins here, is open, and can be folded.
+    pub folds: Option<NodeId>,
+}
+
+/// The lines of a run.
+pub fn lines(nodes: &[NodeReport], opened: &Opened) -> Vec<Line> {
+    let rows = walk(nodes, WAYS_MAX, LANES_MAX);
+    let mut lines = branches_folded(&rows, nodes, opened);
+    for depth in 0..LOOP_DEPTH_MAX {
+        lines = rounds_folded(lines, nodes, opened, depth);
+    }
+    let mut lines = with_skipped(lines, nodes);
+    if lines.len() > LINES_MAX {
+        let left_out = lines.len() - LINES_MAX;
+        lines.drain(..left_out);
+        let first =
+            Line { lane: 0, starts: false, item: Item::More(left_out), brackets: Vec::new(), folds: None };
+        lines.insert(0, first);
+    }
+    lines
+}
+
+fn line_of(row: &Row, nodes: &[NodeReport]) -> Line {
+    let (item, brackets) = match row.point {
+        graph::Point::Node(place) => (Item::Point(place), brackets(&nodes[place].rounds)),
+        graph::Point::Skipped(count) => (Item::More(count), Vec::new()),
+    };
+    Line { lane: row.lane, starts: row.starts, item, brackets, folds: None }
+}
+
+/// A loop inside another one is another loop in each round of the outer one.
+fn brackets(rounds: &[Round]) -> Vec<String> {
+    let mut outer = String::new();
+    let named = rounds.iter().map(|round| {
+        let name = format!("{outer}{}", round.loop_id);
+        outer = format!("{name}@{}/", round.iteration);
+        name
+    });
+    named.collect()
+}
+
+/// Whether a fold may hide the point: not where the run continues, and not what is looked at.
+fn is_hideable(node: &NodeReport, opened: &Opened) -> bool {
+    node.standing != Standing::Tip && opened.shown != Some(node.node_id)
+}
+
+fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &Opened) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut at = 0;
+    while let Some(row) = rows.get(at) {
+        let mut line = line_of(row, nodes);
+        let is_inside = |own: &&Row| own.lane > row.lane || own.lane == row.lane && !own.starts;
+        let length = if row.starts { 1 + rows[at + 1..].iter().take_while(is_inside).count() } else { 1 };
+        if let (true, graph::Point::Node(first)) = (row.starts && length > 1, row.point) {
+            let part = nodes[first].node_id;
+            let (mut points, mut may_fold) = (0, true);
+            for own in &rows[at..at + length] {
+                match own.point {
+                    graph::Point::Skipped(count) => points += count,
+                    graph::Point::Node(place) => {
+                        points += 1;
+                        let node = &nodes[place];
+                        may_fold &= node.branch != 0 && is_hideable(node, opened);
+                    }
+                }
+            }
+            if may_fold && !opened.has(part) {
+                lines.push(Line { item: Item::Branch { first, points }, ..line });
+                at += length;
+                continue;
+            }
+            line.folds = may_fold.then_some(part);
+        }
+        lines.push(line);
+        at += 1;
+    }
+    lines
+}
+
+/// A stretch of lines that is one round of a loop.
+struct Stretch {
+    iteration: u32,
+    lines: Vec<Line>,
+    may_fold: bool,
+}
+
+/// Folds the finished rounds of long loops of one depth.
+fn rounds_folded(lines: Vec<Line>, nodes: &[NodeReport], opened: &Opened, depth: usize) -> Vec<Line> {
+    let mut folded = Vec::new();
+    let mut rest = lines.into_iter().peekable();
+    while let Some(line) = rest.next() {
+        let Some((name, first)) = loop_at(&line, nodes, depth) else {
+            folded.push(line);
+            continue;
+        };
+        // The loop goes on in its lane; what leaves it to the right is between its lines.
+        let lane = line.lane;
+        let mut own = vec![line];
+        while let Some(next) = rest.next_if(|next| {
+            next.lane > lane
+                || next.lane == lane
+                    && !next.starts
+                    && loop_at(next, nodes, depth).is_some_and(|(other, _)| other == name)
+        }) {
+            own.push(next);
+        }
+        let title = nodes[first].rounds[depth].title.clone();
+        folded.extend(fold_loop(own, nodes, opened, (depth, &title)));
+    }
+    folded
+}
+
+/// The loop of this depth that a point is in.
+fn loop_at(line: &Line, nodes: &[NodeReport], depth: usize) -> Option<(String, usize)> {
+    let Item::Point(place) = line.item else { return None };
+    nodes[place].rounds.get(depth)?;
+    line.brackets.get(depth).map(|name| (name.clone(), place))
+}
+
+fn fold_loop(
+    lines: Vec<Line>,
+    nodes: &[NodeReport],
+    opened: &Opened,
+    (depth, title): (usize, &str),
+) -> Vec<Line> {
+    let points = lines.iter().filter(|line| matches!(line.item, Item::Point(_))).count();
+    if points <= LOOP_POINTS_MAX {
+        return lines;
+    }
+    let mut rounds: Vec<Stretch> = Vec::new();
+    let lane = lines.first().map_or(0, |line| line.lane);
+    for line in lines {
+        let place = match line.item {
+            Item::Point(place) => Some(place),
+            Item::Skipped { .. } | Item::Rounds { .. } | Item::Branch { .. } | Item::More(_) => None,
+        };
+        let iteration = place
+            .filter(|_| line.lane == lane)
+            .and_then(|place| nodes[place].rounds.get(depth))
+            .map(|round| round.iteration);
+        let may_fold = place.is_none_or(|place| is_hideable(&nodes[place], opened));
+        match (rounds.last_mut(), iteration) {
+            (Some(last), None) => {
+                last.may_fold &= may_fold;
+                last.lines.push(line);
+            }
+            (Some(last), Some(own)) if own == last.iteration => {
+                last.may_fold &= may_fold;
+                last.lines.push(line);
+            }
+            (_, own) => {
+                rounds.push(Stretch { iteration: own.unwrap_or_default(), lines: vec![line], may_fold });
+            }
+        }
+    }
+    let mut kept = Vec::new();
+    let mut stretch: Vec<Stretch> = Vec::new();
+    for round in rounds {
+        if round.may_fold {
+            stretch.push(round);
+            continue;
+        }
+        kept.extend(fold_rounds(std::mem::take(&mut stretch), nodes, opened, (depth, title)));
+        kept.extend(round.lines);
+    }
+    kept.extend(fold_rounds(stretch, nodes, opened, (depth, title)));
+    kept
+}
+
+fn fold_rounds(
+    rounds: Vec<Stretch>,
+    nodes: &[NodeReport],
+    opened: &Opened,
+    (depth, title): (usize, &str),
+) -> Vec<Line> {
+    let (from, to) = (rounds.first().map(|own| own.iteration), rounds.last().map(|own| own.iteration));
+    let mut lines: Vec<Line> = rounds.into_iter().flat_map(|own| own.lines).collect();
+    let points: usize = lines.iter().map(|line| points_of(&line.item)).sum();
+    let Some((first, from, to)) = lines.first().and_then(|line| match line.item {
+        Item::Point(place) => Some((place, from?, to?)),
+        Item::Skipped { .. } | Item::Rounds { .. } | Item::Branch { .. } | Item::More(_) => None,
+    }) else {
+        return lines;
+    };
+    let part = nodes[first].node_id;
+    if opened.has(part) || points < 2 {
+        if let Some(line) = lines.first_mut().filter(|_| points > 1) {
+            line.folds = Some(part);
+        }
+        return lines;
+    }
+    let (lane, starts) = (lines[0].lane, lines[0].starts);
+    let brackets = lines[0].brackets.iter().take(depth + 1).cloned().collect();
+    let item = Item::Rounds { first, title: title.to_owned(), from: from + 1, to: to + 1, points };
+    vec![Line { lane, starts, item, brackets, folds: None }]
+}
+
+fn points_of(item: &Item) -> usize {
+    match item {
+        Item::Point(_) => 1,
+        Item::Skipped { .. } => 0,
+        Item::Rounds { points, .. } | Item::Branch { points, .. } | Item::More(points) => *points,
+    }
+}
+
+/// Puts what was skipped before the point that came instead.
+fn with_skipped(lines: Vec<Line>, nodes: &[NodeReport]) -> Vec<Line> {
+    let mut whole: Vec<Line> = Vec::new();
+    for mut line in lines {
+        if let Item::Point(before) = line.item {
+            let around: Vec<String> = match whole.last() {
+                Some(last) => {
+                    let pairs = last.brackets.iter().zip(&line.brackets);
+                    pairs
+                        .take_while(|(above, below)| above == below)
+                        .map(|(above, _)| above.clone())
+                        .collect()
+                }
+                None => Vec::new(),
+            };
+            for at in 0..nodes[before].passed_over.len() {
+                let (item, brackets) = (Item::Skipped { before, at }, around.clone());
+                whole.push(Line { lane: line.lane, starts: line.starts, item, brackets, folds: None });
+                line.starts = false;
+            }
+        }
+        whole.push(line);
+    }
+    whole
+}
