@@ -56,17 +56,87 @@ test('live', async (t) => {
         const reason = card(page, waiting.run).getByLabel('Reason, for the agent');
         await reason.fill('Not before Monday');
         await waitsForApproval(client, 'Arrives while I type');
+        // Nothing moves while somebody decides: the change is offered.
+        const offer = page.locator('#needs').getByRole('button', { name: 'Show it' });
+        await offer.waitFor();
+        assert.ok(await reason.evaluate((own) => own === document.activeElement), 'the focus is kept');
+        await offer.click();
         await page.locator('#needs', { hasText: 'Arrives while I type' }).waitFor();
         assert.equal(await reason.inputValue(), 'Not before Monday');
-        assert.ok(await reason.evaluate((own) => own === document.activeElement), 'the focus is kept');
       });
       await visit({}, async (page) => {
         await openLive(page, `/run/${waiting.run.runId}`);
         const prompt = page.locator('details[data-key="prompt"]');
         await prompt.locator('summary').click();
         await client.next(waiting, (args) => { args.output = { notesMarkdown: 'Another plan entirely.' }; });
-        await page.locator('#node', { hasText: 'Another plan entirely.' }).waitFor();
+        await page.locator('#run', { hasText: 'Another plan entirely.' }).waitFor();
         assert.ok(await prompt.evaluate((own) => own.open), 'the panel stays open');
+      });
+    });
+  });
+});
+
+test('deciding', async (t) => {
+  await withConsole(prepare, async ({ prepared: client, visit }) => {
+    await t.test('nothing else comes under the pointer, and what was typed for one submission is not sent for another', async () => {
+      const waiting = await waitsForApproval(client, 'Look at me');
+      await visit({}, async (page) => {
+        await openLive(page, `/run/${waiting.run.runId}`);
+        const approve = page.getByRole('button', { name: 'Approve' });
+        await page.getByLabel('Reason, for the agent').fill('About the first plan');
+        await approve.hover();
+        await client.next(waiting, (args) => { args.output = { notesMarkdown: 'Another plan entirely.' }; });
+        const offer = page.locator('#run').getByRole('button', { name: 'Show it' });
+        await offer.waitFor();
+        assert.ok(!(await page.locator('#run').innerText()).includes('Another plan entirely.'), 'it did not change');
+        await offer.click();
+        await page.locator('#run', { hasText: 'Another plan entirely.' }).waitFor();
+        assert.equal(await page.getByLabel('Reason, for the agent').inputValue(), '', 'it was about something else');
+      });
+    });
+
+    await t.test('eight tabs: those that are hidden hold no connection', async () => {
+      await visit({}, async (page, context) => {
+        const tabs = [page];
+        for (let tab = 1; tab < 8; tab += 1) tabs.push(await context.newPage());
+        for (const own of tabs) {
+          await openLive(own, '/');
+          // Chromium without a window shows every tab.
+          await own.evaluate(() => {
+            Object.defineProperty(document, 'hidden', { value: true, configurable: true });
+            document.dispatchEvent(new Event('visibilitychange'));
+          });
+        }
+        const first = tabs[0];
+        await first.evaluate(() => {
+          Object.defineProperty(document, 'hidden', { value: false, configurable: true });
+          document.dispatchEvent(new Event('visibilitychange'));
+        });
+        await waitsForApproval(client, 'Seen in the first tab');
+        await first.locator('#needs', { hasText: 'Seen in the first tab' }).waitFor();
+      });
+    });
+
+    await t.test('a notification is shown when a run starts to wait, once it was asked for', async () => {
+      await visit({ permissions: ['notifications'] }, async (page) => {
+        await page.addInitScript(() => {
+          window.shown = [];
+          window.Notification = class {
+            static permission = 'granted';
+            static requestPermission = async () => 'granted';
+            constructor(title, { body }) { window.shown.push(`${title}: ${body}`); }
+          };
+        });
+        await openLive(page, '/');
+        await waitsForApproval(client, 'Not asked for');
+        await page.locator('#needs', { hasText: 'Not asked for' }).waitFor();
+        await page.getByRole('button', { name: 'Notify me' }).click();
+        await page.getByRole('button', { name: 'Notifications on' }).waitFor();
+        await waitsForApproval(client, 'Tell me');
+        await page.locator('#needs', { hasText: 'Tell me' }).waitFor();
+        const shown = await page.evaluate(() => window.shown);
+        assert.equal(shown.length, 1, shown.join('; '));
+        assert.match(shown[0], /needs you: Tell me$/);
       });
     });
   });
@@ -119,8 +189,8 @@ for (const javaScriptEnabled of [true, false]) {
           await page.waitForURL((url) => url.searchParams.get('q') === 'find me');
           assert.equal(await page.locator('article.card').count(), 1);
           await card(page, waiting.run).waitFor();
-          await page.getByLabel('Theme').selectOption('dark');
-          if (!javaScriptEnabled) await page.getByRole('button', { name: 'Set' }).click();
+          await page.getByRole('button', { name: 'Theme: system' }).click();
+          await page.getByRole('button', { name: 'Theme: light' }).click();
           await page.locator('html[data-theme="dark"]').waitFor();
           assert.equal(new URL(page.url()).searchParams.get('q'), 'find me', 'the theme leads back');
         });

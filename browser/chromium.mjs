@@ -20,7 +20,7 @@ export async function withConsole(prepare, use) {
     // The code lets one browser in; every further context gets its cookie.
     const storageState = await first.storageState();
     await first.close();
-    await use({ home, prepared, visit: visitor(browser, new URL(opening).origin, storageState), opening });
+    await use({ home, prepared, visit: visitor(browser, new URL(opening).origin, storageState), opening, browser });
   } finally {
     await browser?.close();
     await home.remove();
@@ -56,8 +56,11 @@ function visitor(browser, baseURL, storageState) {
   };
 }
 
-/// Opens a page and waits until it is live, so that a change from now on arrives without a reload.
+/// Opens a page and waits until it is live, so that a change from now on arrives without a reload. Pages that are made
+/// once are waited for until their script has run.
 export async function openLive(page, address) {
   await page.goto(address);
-  await page.locator('[data-live-state]', { hasText: /^live$/ }).waitFor();
+  const isLive = await page.evaluate(() => document.body.dataset.live !== undefined);
+  if (isLive) await page.locator('[data-live-state]', { hasText: /^live$/ }).waitFor();
+  else await page.locator('[data-keys]:visible').waitFor();
 }

@@ -43,23 +43,35 @@ test('files', async (t) => {
         await openLive(page, `/session/${sessionId}`);
         await page.getByRole('button', { name: 'Keep', exact: true }).click();
         await page.locator('.said', { hasText: 'Kept.' }).waitFor();
-        await page.getByRole('button', { name: 'Keep no longer' }).click();
+        await page.getByRole('button', { name: 'Stop keeping' }).click();
         await page.locator('.said', { hasText: 'No longer kept.' }).waitFor();
+      });
+    });
+
+    await t.test('delete and undo', async () => {
+      await visit({}, async (page) => {
+        await openLive(page, `/session/${sessionId}`);
+        await page.getByRole('button', { name: 'Delete', exact: true }).click();
+        await page.locator('.said', { hasText: 'will be deleted' }).waitFor();
+        assert.equal(await page.locator(`tr a[href="/run/${runId}"]`).count(), 0, 'it is no longer listed');
+        await page.getByRole('button', { name: 'Undo' }).click();
+        await page.locator('.said', { hasText: 'Undone.' }).waitFor();
+        await page.locator(`tr a[href="/run/${runId}"]`).waitFor();
       });
     });
 
     await t.test('delete, then import', async () => {
       await visit({}, async (page) => {
         await openLive(page, `/session/${sessionId}`);
-        await page.locator('summary', { hasText: 'Delete' }).click();
+        await page.locator('summary', { hasText: 'Delete at once' }).click();
         await page.getByLabel("Type the session's id or a run's label").fill(sessionId);
         await page.getByRole('button', { name: 'Delete for good' }).click();
         await page.locator('.said', { hasText: 'Deleted.' }).waitFor();
         assert.equal(await page.locator(`a[href="/run/${runId}"]`).count(), 0);
-        await page.getByLabel('A bundle that was exported').setInputFiles(bundle);
+        await page.getByLabel('An exported bundle').setInputFiles(bundle);
         await page.waitForURL(`**/session/${sessionId}?done=imported`);
         await page.locator('.said', { hasText: 'Imported.' }).waitFor();
-        await page.locator(`a[href="/run/${runId}"]`).waitFor();
+        await page.locator(`a[href="/run/${runId}"]`).first().waitFor();
       });
     });
 
@@ -69,7 +81,7 @@ test('files', async (t) => {
       // Chromium itself reports the refused request.
       const complaint = visit({}, async (page) => {
         await openLive(page, '/');
-        await page.getByLabel('A bundle that was exported').setInputFiles(other);
+        await page.getByLabel('An exported bundle').setInputFiles(other);
         await page.locator('[data-import-said]', { hasText: /\w/ }).waitFor();
         assert.equal(new URL(page.url()).pathname, '/');
       });

@@ -8,12 +8,13 @@ import { defineWorkflows, waitsForApproval } from './sessions.mjs';
 async function prepare(home) {
   defineWorkflows(home);
   const client = await home.client();
-  await waitsForApproval(client, 'The first');
-  return waitsForApproval(client, 'The second');
+  const oldest = await waitsForApproval(client, 'The first');
+  await waitsForApproval(client, 'The second');
+  return oldest;
 }
 
 test('keyboard', async (t) => {
-  await withConsole(prepare, async ({ prepared: newest, visit }) => {
+  await withConsole(prepare, async ({ prepared: oldest, visit }) => {
     await t.test('? shows the keys, Escape hides them', async () => {
       await visit({}, async (page) => {
         await openLive(page, '/');
@@ -23,6 +24,43 @@ test('keyboard', async (t) => {
         await help.waitFor();
         await page.keyboard.press('Escape');
         await help.waitFor({ state: 'hidden' });
+      });
+    });
+
+    await t.test('the help is offered without knowing the key, and single keys can be switched off', async () => {
+      await visit({}, async (page) => {
+        await openLive(page, '/');
+        const help = page.getByRole('dialog', { name: 'Keys' });
+        await page.getByRole('button', { name: '? Keys' }).click();
+        await help.getByLabel('Single keys act').uncheck();
+        await page.keyboard.press('Escape');
+        await page.keyboard.press('?');
+        assert.ok(!(await help.isVisible()), 'the key does nothing');
+        await page.getByRole('button', { name: '? Keys' }).click();
+        await help.getByLabel('Single keys act').check();
+      });
+    });
+
+    await t.test('the path of a run is zoomed and moved', async () => {
+      await visit({}, async (page) => {
+        await openLive(page, `/run/${oldest.run.runId}`);
+        const width = () => page.locator('svg[data-pan]').evaluate((own) => own.width.baseVal.value);
+        const usual = await width();
+        await page.keyboard.press('+');
+        assert.ok(await width() > usual, 'larger');
+        await page.keyboard.press('0');
+        assert.equal(await width(), usual);
+        await page.keyboard.press('-');
+        assert.ok(await width() < usual, 'smaller');
+        const box = page.locator('.path');
+        for (let press = 0; press < 9; press += 1) await page.keyboard.press('+');
+        const before = await box.evaluate((own) => { own.scrollLeft = 50; return own.scrollLeft; });
+        await box.hover({ position: { x: 150, y: 20 } });
+        await page.mouse.down();
+        await page.mouse.move(400, 400, { steps: 4 });
+        await page.mouse.up();
+        assert.notEqual(await box.evaluate((own) => own.scrollLeft), before, 'dragging moves it');
+        assert.match(page.url(), /\/run\//, 'a drag is no click');
       });
     });
 
@@ -46,7 +84,7 @@ test('keyboard', async (t) => {
         assert.equal(await page.getByLabel('Search').inputValue(), '?j', 'keys are text in a field');
         await openLive(page, '/');
         for (const key of ['j', 'j', 'k', 'Enter']) await page.keyboard.press(key);
-        await page.waitForURL(`**/run/${newest.run.runId}`);
+        await page.waitForURL(`**/run/${oldest.run.runId}`);
       });
     });
 

@@ -36,6 +36,27 @@ const MIGRATION = {
   ],
 };
 
+const ROUNDS = {
+  id: 'team.rounds',
+  name: 'Rounds',
+  description: 'Repeats a small change for every module.',
+  version: '1.0.0',
+  steps: [
+    {
+      id: 'design', title: 'Design the interface', prompt: 'Design it.',
+      runCondition: { var: 'size', equals: 'large' },
+    },
+    {
+      id: 'modules', type: 'loop', title: 'Modules', loop: { type: 'for', count: 6, maxIterations: 6 },
+      body: [
+        { id: 'change', title: 'Change the module', prompt: 'Change it.' },
+        { id: 'check', title: 'Check the module', prompt: 'Check it.' },
+      ],
+    },
+    { id: 'report', title: 'Report', prompt: 'Report.' },
+  ],
+};
+
 const PLAN = `## Plan
 
 1. Raise the retry budget from **3** to **5** per minute.
@@ -51,6 +72,14 @@ Way back: \`deploy --revert\`.`;
 export function defineWorkflows(home) {
   home.workflow(RELEASE);
   home.workflow(MIGRATION);
+  home.workflow(ROUNDS);
+}
+
+/// A run in the middle of a long loop, with a step that was skipped.
+export async function inALoop(client, goal) {
+  let reply = await client.begin(ROUNDS.id, goal);
+  for (let step = 0; step < 9; step += 1) reply = await client.next(reply);
+  return reply;
 }
 
 /// A run that waits for an approval.
@@ -124,6 +153,7 @@ export async function busyDay(home) {
   });
   await client.next(inner);
   const forked = await twoBranches(client, 'Try two designs of the limiter');
+  const looping = await inALoop(client, 'Use the new clock in every module');
   const wide = await wideText(client);
   const damaged = await client.begin('wr.small_change', 'A session with a damaged manifest');
   writeFileSync(join(home.data, 'sessions', damaged.run.sessionId, 'manifest.jsonl'), 'damaged\n');
@@ -132,11 +162,14 @@ export async function busyDay(home) {
     'needs-you': '/?status=needs_me',
     running: '/?status=running',
     finished: '/?status=finished',
+    blocked: '/?status=blocked',
     damaged: '/?status=damaged',
     search: '/search?q=budget',
     'run-approval': `/run/${approval.run.runId}`,
     'run-refused': `/run/${refused.run.runId}`,
     'run-running': `/run/${running.run.runId}`,
+    'run-loop': `/run/${looping.run.runId}`,
+    'run-loop-open': `/run/${looping.run.runId}?open=all`,
     'run-forked': `/run/${forked.run.runId}`,
     'run-wide': `/run/${wide.run.runId}`,
     'run-complete': `/run/${done.run.runId}`,
@@ -146,6 +179,11 @@ export async function busyDay(home) {
     workflows: '/workflows',
     workflow: '/workflows/wr.coding_task',
     settings: '/settings',
+    'settings-sources': '/settings/sources',
+    'settings-cleanup': '/settings/cleanup',
+    'settings-keys': '/settings/keys',
+    'settings-clients': '/settings/clients',
+    'settings-health': '/settings/health',
     logs: '/logs',
   };
   return { client, pages };

@@ -171,17 +171,34 @@ fn get(text: &str, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
-    let key = key(text)?;
-    let place = place()?;
+/// A value as it was typed; without one, what a reset sets.
+fn read(key: Key, value: Option<&str>) -> Result<Option<Value>, Failure> {
     let problem = |problem| Failure::Call(format!("`{}`: {problem}", key.as_str()));
-    let value = value.map(|value| key.kind().read(value).map_err(problem)).transpose()?;
-    allow(&place, key, value.clone().or_else(|| key.default()).as_ref())?;
-    match value {
+    value.map(|value| key.kind().read(value).map_err(problem)).transpose()
+}
+
+/// Whether a change lets agents go further on their own, which is asked for at a terminal.
+pub(crate) fn needs_a_terminal(key: Key, value: Option<&str>) -> Result<bool, Failure> {
+    let wanted = read(key, value)?.or_else(|| key.default());
+    let Ok(before) = config::load_file(&place()?) else { return Ok(false) };
+    Ok(raises(&before, key, wanted.as_ref()).is_some())
+}
+
+/// Changes a setting in the file without asking anybody; without a value it is reset.
+pub(crate) fn change(key: Key, value: Option<&str>) -> Result<ConfigPath, Failure> {
+    let place = place()?;
+    match read(key, value)? {
         Some(value) => config::set(&place, key, &value),
         None => config::unset(&place, key),
     }
     .map_err(|error| unusable(&error))?;
+    Ok(place)
+}
+
+fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
+    let key = key(text)?;
+    allow(&place()?, key, read(key, value)?.or_else(|| key.default()).as_ref())?;
+    let place = change(key, value)?;
     let effective = config::load(Some(&place)).map_err(|error| unusable(&error))?;
     if format == Format::Json {
         output::json(&shown(key, &effective));
@@ -201,25 +218,46 @@ fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What lets agents go further on their own is asked for, as approving is (G63).
-fn allow(place: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Failure> {
-    // A file that cannot be read has nothing to compare with, and is refused by what follows.
-    let Ok(before) = config::load_file(place) else { return Ok(()) };
+/// A change that lets agents go further on their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Raise {
+    Autonomy { before: Autonomy, after: Autonomy },
+    AllowChat,
+    AllowDescendants,
+}
+
+fn raises(before: &Settings, key: Key, wanted: Option<&Value>) -> Option<Raise> {
     if key == Key::Autonomy
         && let Some(Value::Text(text)) = wanted
         && let Some(after) = Autonomy::parse(text)
     {
-        return prefs::allow_default(before.preferences().autonomy, after);
+        let before = before.preferences().autonomy;
+        return (after > before).then_some(Raise::Autonomy { before, after });
     }
-    if key == Key::ApprovalsChat && !before.is_on(key) && wanted == Some(&Value::Switch(true)) {
-        presence::requester(&wiring::look_default()?, "Allowing approvals in the chat", Recorded::Nothing)?;
-        presence::typed(&format!("Type {} to switch it on:", key.as_str()), key.as_str())?;
+    let is_on = before.is_on(key);
+    match wanted {
+        Some(Value::Switch(true)) if key == Key::ApprovalsChat && !is_on => Some(Raise::AllowChat),
+        Some(Value::Switch(false)) if key == Key::ApprovalsRefuseDescendants && is_on => {
+            Some(Raise::AllowDescendants)
+        }
+        Some(_) | None => None,
     }
-    if key == Key::ApprovalsRefuseDescendants && before.is_on(key) && wanted == Some(&Value::Switch(false)) {
-        presence::requester(&wiring::look_default()?, "Switching this protection off", Recorded::Nothing)?;
-        presence::typed(&format!("Type {} to switch it off:", key.as_str()), key.as_str())?;
+}
+
+/// What lets agents go further on their own is asked for, as approving is (G63).
+fn allow(place: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Failure> {
+    // A file that cannot be read has nothing to compare with, and is refused by what follows.
+    let Ok(before) = config::load_file(place) else { return Ok(()) };
+    let asked = |what: &str, way: &str| {
+        presence::requester(&wiring::look_default()?, what, Recorded::Nothing)?;
+        presence::typed(&format!("Type {} to switch it {way}:", key.as_str()), key.as_str())
+    };
+    match raises(&before, key, wanted) {
+        None => Ok(()),
+        Some(Raise::Autonomy { before, after }) => prefs::allow_default(before, after),
+        Some(Raise::AllowChat) => asked("Allowing approvals in the chat", "on"),
+        Some(Raise::AllowDescendants) => asked("Switching this protection off", "off"),
     }
-    Ok(())
 }
 
 fn path(format: Format) -> Result<(), Failure> {

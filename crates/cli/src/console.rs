@@ -1,5 +1,7 @@
 //! `workrail console`: serves the console to the browser of the user who runs this.
 
+mod administration;
+
 use std::io::{self, IsTerminal, Write as _, stdout};
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -81,7 +83,7 @@ fn serve(port: u16, browser: Browser) -> Result<(), Unserved> {
     let mut page = None;
     let served = workrail_mcp::http::serve_localhost(
         LoopbackAddress::of_port(port),
-        |bound: SocketAddr, ending| router(bound, secrets, engine, around, ending),
+        |bound: SocketAddr, ending| router(bound, secrets, engine, Arc::clone(&around) as _, around, ending),
         |bound| page = opened(&open_address(bound.port(), code.reveal()), browser),
     );
     drop(page);
@@ -111,6 +113,8 @@ fn opened(address: &str, browser: Browser) -> Option<NamedTempFile> {
             let page = redirecting(address).ok()?;
             if browser::open(page.path()).is_err() {
                 output::notice("No browser could be started. Open the address yourself.");
+            } else {
+                output::notice("If the browser shows an error, open the address yourself.");
             }
             Some(page)
         }

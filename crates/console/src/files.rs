@@ -61,7 +61,7 @@ pub(crate) fn downloads(session: SessionId, run: Option<RunId>) -> Markup {
     html! {
         @for (place, kind) in FileKind::ALL.into_iter().enumerate() {
             @if place > 0 { " · " }
-            a href=(address(kind)) download { (kind.title()) }
+            a href=(address(kind)) { (kind.title()) }
         }
     }
 }

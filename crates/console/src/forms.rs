@@ -9,38 +9,11 @@ use workrail_model::id::{RunId, SessionId};
 
 use crate::pages::is_shown_whole;
 use crate::state::Console;
-use crate::target::{Done, Query, run_address};
+use crate::target::{Done, Query};
 use crate::use_cases::{Answer, Decision, refusal};
 
 /// Before the name of a context key, in the field that answers it.
 pub(crate) const ANSWER_PREFIX: &str = "answer.";
-
-/// The page that a form was on, which is shown again after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
-    Now,
-    Run,
-}
-
-impl From {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Now => "now",
-            Self::Run => "run",
-        }
-    }
-
-    pub(crate) fn parse(text: Option<&str>) -> Self {
-        if text == Some(Self::Now.as_str()) { Self::Now } else { Self::Run }
-    }
-
-    pub(crate) fn address(self, run: RunId) -> String {
-        match self {
-            Self::Now => "/".to_owned(),
-            Self::Run => run_address(run),
-        }
-    }
-}
 
 /// What a form about a run asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +95,7 @@ fn hold(console: &Console, session: SessionId) -> Answer<u64> {
     if seen.is_kept {
         return Err(refused(
             "The session is kept, so it is not deleted.",
-            "Choose \"Keep no longer\" on its page first.",
+            "Choose \"Stop keeping\" on its page first.",
         ));
     }
     Ok(console.held.hold(seen))

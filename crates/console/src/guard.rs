@@ -58,11 +58,10 @@ impl Refusal {
             Self::Host => "The Host header does not name this console. Use the address that it printed.",
             Self::Origin => "The request was sent by a page of another origin.",
             Self::CrossSite => {
-                "Another site sent your browser here. Type the address, or follow a link inside the console."
+                "A link or a page of another site led here. Follow this link if you meant to come here."
             }
             Self::NoCookie => {
-                "This browser has not been let in. Open the address with a code that `workrail console` printed in its \
-                 terminal."
+                "This browser has no access. Open the address with a code that `workrail console` printed in its terminal."
             }
             Self::Code => {
                 "This code was used before, or belongs to another console. Use the newest address that \
@@ -117,7 +116,8 @@ impl Guard {
     }
 
     pub(crate) fn has_cookie(&self, headers: &HeaderMap) -> bool {
-        cookie(headers, &self.cookie_name).is_some_and(|sent| self.cookie.is(sent))
+        // A page of another local port can add a cookie of this name, but not take the right one away.
+        cookies(headers, &self.cookie_name).any(|sent| self.cookie.is(sent))
     }
 
     pub(crate) fn check_form(&self, token: Option<&str>) -> Result<(), Refusal> {
@@ -144,7 +144,7 @@ impl Guard {
     }
 
     pub(crate) fn theme(&self, headers: &HeaderMap) -> Theme {
-        cookie(headers, &self.theme_cookie_name).map(Theme::parse).unwrap_or_default()
+        cookies(headers, &self.theme_cookie_name).next().map(Theme::parse).unwrap_or_default()
     }
 
     pub(crate) fn set_theme(&self, theme: Theme) -> Option<HeaderValue> {
@@ -164,7 +164,16 @@ pub(crate) enum Theme {
 }
 
 impl Theme {
-    pub(crate) const ALL: [Self; 3] = [Self::System, Self::Light, Self::Dark];
+    const ALL: [Self; 3] = [Self::System, Self::Light, Self::Dark];
+
+    /// The one that the switch leads to.
+    pub(crate) fn next(self) -> Self {
+        match self {
+            Self::System => Self::Light,
+            Self::Light => Self::Dark,
+            Self::Dark => Self::System,
+        }
+    }
 
     pub(crate) fn parse(text: &str) -> Self {
         Self::ALL.into_iter().find(|own| own.as_str() == text).unwrap_or_default()
@@ -201,10 +210,10 @@ fn sent(headers: &HeaderMap, name: HeaderName) -> SentHeader<'_> {
     SentHeader::of(headers.get_all(name).iter().map(|value| value.to_str().ok()))
 }
 
-fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
     let sent = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = sent.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(own, _)| *own == name).map(|(_, value)| value)
+    let pairs = sent.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(own, _)| *own == name).map(|(_, value)| value)
 }
 
 #[cfg(test)]

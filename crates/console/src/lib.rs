@@ -7,6 +7,8 @@
 //! Code map: `guard` decides who is answered (G94), `target` parses addresses, `pages/` renders, `forms` changes,
 //! `live` sends what changed, `routes` puts them together.
 
+mod administration;
+mod changes;
 mod files;
 mod forms;
 mod guard;
@@ -18,6 +20,9 @@ mod state;
 mod target;
 mod use_cases;
 
+pub use administration::{
+    Administration, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, Problem, SourceInfo,
+};
 pub use guard::Secrets;
 pub use routes::{open_address, router};
 pub use use_cases::{Environment, UseCases};

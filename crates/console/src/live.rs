@@ -17,10 +17,12 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
+use workrail_model::error::ErrorCode;
 
-use crate::pages::{self, section, seen};
+use crate::pages::{self, Page, document_title, section, seen};
 use crate::state::Console;
 use crate::target::Target;
+use crate::use_cases::Answer;
 
 /// How often the store is looked at while a page is open.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -89,7 +91,10 @@ impl Changes {
         let place = Place::take(&self.streams)?;
         let (sender, receiver) = mpsc::channel(8);
         let mut sent: BTreeMap<&'static str, String> = BTreeMap::new();
-        let has: Vec<String> = has.split(',').map(str::to_owned).collect();
+        let mut has: Vec<String> = has.split(',').map(str::to_owned).collect();
+        let mut order: Vec<&'static str> = Vec::new();
+        let between =
+            target.looks_between().map(|looks| LOOK_EVERY * u32::try_from(looks).unwrap_or(u32::MAX));
         let mut looks = self.looks.subscribe();
         let mut ending = self.ending.clone();
         self.opened.notify_one();
@@ -98,10 +103,19 @@ impl Changes {
             loop {
                 looks.mark_unchanged();
                 let (console, target) = (Arc::clone(&console), target.clone());
-                let rendered = spawn_blocking(move || pages::render(&console, &target)).await;
-                // What cannot be rendered now is shown when the page is loaded.
-                let parts = rendered.ok().and_then(Result::ok).map(|page| page.parts).unwrap_or_default();
-                for part in parts {
+                let shown = target.clone();
+                let rendered = spawn_blocking(move || pages::render(&console, &shown)).await;
+                let Some(page) = rendered.ok().and_then(still_there) else {
+                    // It cannot be rendered now: the next look may.
+                    if !wait(&mut looks, &sender, &mut ending, between).await {
+                        return;
+                    }
+                    continue;
+                };
+                let ids: Vec<&'static str> = page.parts.iter().map(|part| part.id).collect();
+                // A part that comes back is sent again.
+                sent.retain(|id, _| ids.contains(id));
+                for part in page.parts {
                     let mark = seen(&part);
                     // What the page came with counts until something else was sent: a part may become what it was.
                     let is_news = match sent.get(part.id) {
@@ -115,14 +129,53 @@ impl Changes {
                         return;
                     }
                 }
-                tokio::select! {
-                    changed = looks.changed() => if changed.is_err() { return },
-                    () = sender.closed() => return,
-                    _ = ending.changed() => return,
+                has.clear();
+                // Parts that are gone are removed, and new ones put in their place.
+                if ids != order {
+                    let data = json!({ "order": ids, "title": document_title(&page.title) }).to_string();
+                    order = ids;
+                    if sender.send(Ok(Event::default().data(data))).await.is_err() {
+                        return;
+                    }
+                }
+                if !wait(&mut looks, &sender, &mut ending, between).await {
+                    return;
                 }
             }
         });
         Some(Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::default()).into_response())
+    }
+}
+
+/// A page that was rendered, or what is said of one whose subject is gone; `None` for a failure that may pass.
+fn still_there(rendered: Answer<Page>) -> Option<Page> {
+    match rendered {
+        Ok(page) => Some(page),
+        Err(error) if matches!(error.code, ErrorCode::SessionNotFound | ErrorCode::WorkflowNotFound) => {
+            Some(pages::gone(&error))
+        }
+        Err(_) => None,
+    }
+}
+
+/// Waits for something to look at again; whether there is anybody left to tell.
+async fn wait(
+    looks: &mut watch::Receiver<u64>,
+    sender: &mpsc::Sender<Result<Event, Infallible>>,
+    ending: &mut Ending,
+    between: Option<Duration>,
+) -> bool {
+    let pause = async {
+        match between {
+            Some(between) => sleep(between).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        changed = looks.changed() => changed.is_ok(),
+        () = pause => true,
+        () = sender.closed() => false,
+        _ = ending.changed() => false,
     }
 }
 

@@ -19,20 +19,25 @@ use workrail_engine::html::STYLE;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::id::{RunId, SessionId};
 
+use crate::administration::Administration;
+use crate::changes::{self, Change, Changed};
 use crate::files::{self, FileKind};
-use crate::forms::{self, Action, From, Managed, SessionAction};
+use crate::forms::{self, Action, Managed, SessionAction};
 use crate::guard::{Guard, HEADERS, OPEN_PATH, Refusal, Secrets, Theme};
 use crate::held::HELD_FOR;
 use crate::live::{Changes, Ending};
 use crate::pages::{self, Viewer};
 use crate::state::Console;
-use crate::target::{Done, Query, Target};
+use crate::target::{Done, Query, RunPage, Target};
 use crate::use_cases::{Answer, Environment, UseCases, refusal};
 
 /// The longest form holds a few answers or a reason.
 const FORM_BYTES_MAX: usize = 512 * 1024;
 /// How long a client may take for the body of a form.
 const BODY_WAIT: Duration = Duration::from_secs(10);
+
+/// How long anybody waits for a page.
+const ANSWER_WAIT: Duration = Duration::from_secs(60);
 
 /// Larger bundles are imported from the command line, which reads them as a stream.
 const BUNDLE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -51,6 +56,7 @@ fn asset_named(name: &str) -> Option<(&'static str, String)> {
         "console.js" => script(include_str!("assets/console.js")),
         "live.js" => script(include_str!("assets/live.js")),
         "keys.js" => script(include_str!("assets/keys.js")),
+        "decide.js" => script(include_str!("assets/decide.js")),
         "prepare.js" => script(include_str!("assets/prepare.js")),
         "pan.js" => script(include_str!("assets/pan.js")),
         "notify.js" => script(include_str!("assets/notify.js")),
@@ -77,9 +83,11 @@ pub fn router(
     secrets: Secrets,
     use_cases: Arc<dyn UseCases>,
     environment: Arc<dyn Environment>,
+    administration: Arc<dyn Administration>,
     ending: Ending,
 ) -> Router {
-    let console = Arc::new(Console::new(Guard::new(bound, secrets), use_cases, environment));
+    let guard = Guard::new(bound, secrets);
+    let console = Arc::new(Console::new(guard, use_cases, environment, administration));
     let changes = Changes::watch(&console, ending);
     let served = Served { console, changes, port: bound.port() };
     // The outer router has no routes, so that nothing is matched before the guard.
@@ -93,7 +101,8 @@ async fn guarded(State(served): State<Served>, request: Request, next: Next) -> 
         Ok(()) => next.run(request).await,
         Err(refusal) => {
             tracing::warn!(?refusal, "a request was refused");
-            refused(refusal)
+            let address = request.uri().path_and_query().map(|own| own.as_str()).and_then(own_page);
+            refused_at(refusal, address.filter(|_| request.method() == Method::GET))
         }
     };
     for (name, value) in HEADERS {
@@ -103,11 +112,17 @@ async fn guarded(State(served): State<Served>, request: Request, next: Next) -> 
 }
 
 fn refused(refusal: Refusal) -> Response {
+    refused_at(refusal, None)
+}
+
+/// A refusal; a link from elsewhere can be followed from here, where it is the user's own click.
+fn refused_at(refusal: Refusal, target: Option<Target>) -> Response {
     let status = match refusal {
         Refusal::NoCookie | Refusal::Code => StatusCode::UNAUTHORIZED,
         Refusal::Host | Refusal::Origin | Refusal::CrossSite | Refusal::FormToken => StatusCode::FORBIDDEN,
     };
-    page(status, &pages::refused(pages::refusal_title(refusal), refusal.reason()))
+    let address = target.filter(|_| refusal == Refusal::CrossSite).map(|own| own.address());
+    page(status, &pages::refused(pages::refusal_title(refusal), refusal.reason(), address.as_deref()))
 }
 
 fn page(status: StatusCode, markup: &Markup) -> Response {
@@ -137,8 +152,8 @@ impl Served {
         if let Some((media_type, text)) = path.strip_prefix("/assets/").and_then(asset_named) {
             return ([(header::CONTENT_TYPE, media_type)], text).into_response();
         }
-        if let Some(path) = path.strip_prefix("/live") {
-            let stream = Target::parse(path, &query).map(|target| {
+        if let Some(path) = path.strip_prefix("/live").filter(|path| path.starts_with('/')) {
+            let stream = Target::parse(path, &query).filter(Target::is_live).map(|target| {
                 let has = query.get("has").unwrap_or_default();
                 self.changes.stream(Arc::clone(&self.console), target, has)
             });
@@ -168,7 +183,9 @@ impl Served {
         match self.console.guard.take_code(query.get("code").unwrap_or_default(), fresh) {
             Err(refusal) => refused(refusal),
             Ok(()) => {
-                self.console.environment.notice(&format!("Opened. For another browser: {next}"));
+                // A terminal that is stopped must not stop the console.
+                let environment = Arc::clone(&self.console.environment);
+                spawn_blocking(move || environment.notice(&format!("Opened. For another browser: {next}")));
                 let mut response = page(StatusCode::OK, &pages::opened());
                 response
                     .headers_mut()
@@ -221,6 +238,9 @@ impl Served {
             return refused(refusal);
         }
         let parts: Vec<&str> = path.split('/').skip(1).collect();
+        if let Some(change) = Change::parse(&parts) {
+            return self.change(change, form, &headers).await;
+        }
         match parts.as_slice() {
             ["theme"] => self.set_theme(&form),
             ["session", session, action] => match (SessionId::parse(session), SessionAction::parse(action)) {
@@ -235,12 +255,22 @@ impl Served {
         }
     }
 
-    async fn act(self, run: RunId, action: Action, form: Query, headers: &HeaderMap) -> Response {
-        let back = From::parse(form.get("from")).address(run);
+    async fn change(self, change: Change, form: Query, headers: &HeaderMap) -> Response {
         let console = Arc::clone(&self.console);
-        match blocking(move || forms::act(&console, run, action, &form)).await {
-            Ok(done) => see_other(&format!("{back}?done={}", done.as_str())),
+        let (back, asked) = (change.page(), change.clone());
+        match blocking(move || changes::carry_out(&console, &asked, &form)).await {
+            Ok(Changed { done, address }) => see_other(&format!("{address}?done={}", done.as_str())),
             Err(error) => self.failed(&error, status(&error), &back, headers),
+        }
+    }
+
+    async fn act(self, run: RunId, action: Action, form: Query, headers: &HeaderMap) -> Response {
+        // A list stays filtered and a point chosen.
+        let back = form.get("back").and_then(own_page).unwrap_or_else(|| Target::Run(RunPage::of(run)));
+        let (console, asked) = (Arc::clone(&self.console), form.clone());
+        match blocking(move || forms::act(&console, run, action, &asked)).await {
+            Ok(done) => see_other(&back.address_after(done)),
+            Err(error) => self.failed_form(&error, &back.address(), &form, headers),
         }
     }
 
@@ -283,7 +313,7 @@ impl Served {
     async fn import(self, headers: HeaderMap, body: Body) -> Response {
         let token = headers.get(TOKEN_HEADER).and_then(|token| token.to_str().ok());
         if let Err(refusal) = self.console.guard.check_form(token) {
-            return refused(refusal);
+            return (StatusCode::FORBIDDEN, refusal.reason()).into_response();
         }
         let Ok(Ok(bytes)) = timeout(BUNDLE_WAIT, to_bytes(body, BUNDLE_BYTES_MAX)).await else {
             let reason = "The bundle is too long for the console, or did not arrive. Use: workrail session import FILE\n";
@@ -303,11 +333,7 @@ impl Served {
 
     fn set_theme(&self, form: &Query) -> Response {
         let theme = Theme::parse(form.get("theme").unwrap_or_default());
-        let back = form.get("back").unwrap_or_default();
-        let (path, query) = back.split_once('?').unwrap_or((back, ""));
-        // Only to a page of ours.
-        let back =
-            Target::parse(path, &Query::parse(query)).map_or_else(|| "/".to_owned(), |own| own.address());
+        let back = form.get("back").and_then(own_page).map_or_else(|| "/".to_owned(), |own| own.address());
         let mut response = see_other(&back);
         let cookie = self.console.guard.set_theme(theme);
         response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
@@ -319,9 +345,21 @@ impl Served {
         Viewer { theme: guard.theme(headers), form_token: guard.form_token(), done: query.done() }
     }
 
+    /// A form that was refused; what was typed into it is shown again.
+    fn failed_form(&self, error: &ErrorEnvelope, back: &str, form: &Query, headers: &HeaderMap) -> Response {
+        let viewer = self.viewer(headers, &Query::default());
+        page(status(error), &pages::failed_form(error, back, form, viewer))
+    }
+
     fn failed(&self, error: &ErrorEnvelope, status: StatusCode, back: &str, headers: &HeaderMap) -> Response {
         page(status, &pages::failed(error, Some(back), self.viewer(headers, &Query::default())))
     }
+}
+
+/// A page of ours that a form names; nothing else is ever led to.
+fn own_page(address: &str) -> Option<Target> {
+    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+    Target::parse(path, &Query::parse(query))
 }
 
 fn see_other(address: &str) -> Response {
@@ -351,11 +389,15 @@ fn status(error: &ErrorEnvelope) -> StatusCode {
     }
 }
 
-/// Runs on a thread that may wait for files. A panic there is this request's own problem.
+/// Runs on a thread that may wait for files. A panic there is this request's own problem, and nobody waits for ever.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
-    spawn_blocking(work).await.unwrap_or_else(|panicked| {
-        tracing::error!(%panicked, "a page could not be made");
-        let (message, next) = ("The page could not be made.", "The terminal of the console shows why.");
-        Err(refusal(ErrorCode::InternalInvariant, message, next))
-    })
+    let failed = |message: &str, next: &str| Err(refusal(ErrorCode::InternalInvariant, message, next));
+    match timeout(ANSWER_WAIT, spawn_blocking(work)).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(panicked)) => {
+            tracing::error!(%panicked, "a page could not be rendered");
+            failed("The page could not be rendered.", "The terminal of the console shows why.")
+        }
+        Err(_) => failed("This takes too long.", "Try again later, or use the command line."),
+    }
 }

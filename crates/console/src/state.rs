@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use workrail_engine::sessions::SessionsList;
 
+use crate::administration::Administration;
 use crate::guard::Guard;
 use crate::held::HeldDeletions;
 use crate::use_cases::{Answer, Environment, UseCases};
@@ -15,10 +16,14 @@ const QUIET: Duration = Duration::from_secs(5);
 /// How long a list is kept while nothing changes. Damage that no write reports is seen after this.
 const KEPT: Duration = Duration::from_secs(30);
 
+/// Pages that are rendered for the same look share a list; the next look at the store is later than this.
+const SHARED: Duration = Duration::from_millis(100);
+
 pub(crate) struct Console {
     pub(crate) guard: Guard,
     pub(crate) use_cases: Arc<dyn UseCases>,
     pub(crate) environment: Arc<dyn Environment>,
+    pub(crate) administration: Arc<dyn Administration>,
     pub(crate) held: HeldDeletions,
     list: Mutex<KnownList>,
 }
@@ -33,12 +38,25 @@ impl std::fmt::Debug for Console {
 struct KnownList {
     /// The mark that was seen last, and since when.
     mark: Option<(u64, Instant)>,
+    /// Until when a list can be used, and the list.
     kept: Option<(Instant, Arc<SessionsList>)>,
 }
 
 impl Console {
-    pub(crate) fn new(guard: Guard, use_cases: Arc<dyn UseCases>, environment: Arc<dyn Environment>) -> Self {
-        Self { guard, use_cases, environment, held: HeldDeletions::default(), list: Mutex::default() }
+    pub(crate) fn new(
+        guard: Guard,
+        use_cases: Arc<dyn UseCases>,
+        environment: Arc<dyn Environment>,
+        administration: Arc<dyn Administration>,
+    ) -> Self {
+        Self {
+            guard,
+            use_cases,
+            environment,
+            administration,
+            held: HeldDeletions::default(),
+            list: Mutex::default(),
+        }
     }
 
     /// Every run, as the store is now; looking at ten thousand sessions again is spared while nothing changed.
@@ -52,19 +70,21 @@ impl Console {
                 known.kept = None;
                 None
             }
+            // Nothing says whether it changed.
             (_, None) => {
                 known.kept = None;
                 None
             }
         };
-        if let Some((taken, list)) = &known.kept
-            && now.duration_since(*taken) < KEPT
+        let is_quiet = quiet_since.is_some_and(|since| now.duration_since(since) >= QUIET);
+        if let Some((until, list)) = &known.kept
+            && now < *until
         {
             return Ok(Arc::clone(list));
         }
         let list = Arc::new(self.use_cases.sessions()?);
-        let may_keep = quiet_since.is_some_and(|since| now.duration_since(since) >= QUIET);
-        known.kept = may_keep.then(|| (now, Arc::clone(&list)));
+        // One that was taken soon after a write may miss it, so it serves this look alone.
+        known.kept = Some((now + if is_quiet { KEPT } else { SHARED }, Arc::clone(&list)));
         Ok(list)
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use form_urlencoded::Serializer;
 use workrail_engine::report::OpenedParts;
 use workrail_engine::sessions::Stage;
-use workrail_model::digest::Sha256;
+use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::name::WorkflowId;
 
@@ -22,10 +22,65 @@ pub(crate) enum Target {
     Session(SessionId),
     Run(RunPage),
     Search { words: String },
-    Workflows { words: String },
-    Workflow(WorkflowId),
-    Settings,
+    Workflows(CatalogPage),
+    Workflow(WorkflowPage),
+    Settings(SettingsPage),
     Logs,
+}
+
+/// Which workflows are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CatalogPage {
+    pub(crate) words: String,
+    pub(crate) tag: String,
+}
+
+/// A workflow, and the version of it that is compared with the one of now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WorkflowPage {
+    pub(crate) id: WorkflowId,
+    pub(crate) pinned: Option<WorkflowHash>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SettingsPage {
+    Values,
+    Sources,
+    CleanUp,
+    Keys,
+    Clients,
+    Health,
+}
+
+impl SettingsPage {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Values, Self::Sources, Self::CleanUp, Self::Keys, Self::Clients, Self::Health];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Values => "Values",
+            Self::Sources => "Sources",
+            Self::CleanUp => "Clean-up",
+            Self::Keys => "Keys",
+            Self::Clients => "Clients",
+            Self::Health => "Health",
+        }
+    }
+
+    pub(crate) fn address(self) -> &'static str {
+        match self {
+            Self::Values => "/settings",
+            Self::Sources => "/settings/sources",
+            Self::CleanUp => "/settings/cleanup",
+            Self::Keys => "/settings/keys",
+            Self::Clients => "/settings/clients",
+            Self::Health => "/settings/health",
+        }
+    }
+
+    fn parse(path: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|own| own.address() == path)
+    }
 }
 
 /// A run, the point of it that is looked at, and what is open in its path.
@@ -124,17 +179,20 @@ impl Tab {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusFilter {
     NeedsMe,
+    Blocked,
     Running,
     Finished,
     Damaged,
 }
 
 impl StatusFilter {
-    pub(crate) const ALL: [Self; 4] = [Self::NeedsMe, Self::Running, Self::Finished, Self::Damaged];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::NeedsMe, Self::Blocked, Self::Running, Self::Finished, Self::Damaged];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::NeedsMe => "needs_me",
+            Self::Blocked => "blocked",
             Self::Running => "running",
             Self::Finished => "finished",
             Self::Damaged => "damaged",
@@ -144,6 +202,7 @@ impl StatusFilter {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::NeedsMe => "Needs you",
+            Self::Blocked => "Blocked",
             Self::Running => "Running",
             Self::Finished => "Finished",
             Self::Damaged => "Damaged sessions",
@@ -152,7 +211,9 @@ impl StatusFilter {
 
     pub(crate) fn of(stage: Stage) -> Self {
         match stage {
-            Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => Self::NeedsMe,
+            Stage::WaitsForPerson | Stage::Unreadable => Self::NeedsMe,
+            // The agent corrects it, mostly within seconds.
+            Stage::Blocked => Self::Blocked,
             Stage::InProgress => Self::Running,
             Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => Self::Finished,
         }
@@ -172,10 +233,18 @@ pub(crate) enum Done {
     Undone,
     Deleted,
     Imported,
+    Changed,
+    SourceAdded,
+    SourceRemoved,
+    Fetched,
+    CleanedUp,
+    Rotated,
+    Copied,
+    Preferred,
 }
 
 impl Done {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 17] = [
         Self::Approved,
         Self::Rejected,
         Self::Answered,
@@ -185,6 +254,14 @@ impl Done {
         Self::Undone,
         Self::Deleted,
         Self::Imported,
+        Self::Changed,
+        Self::SourceAdded,
+        Self::SourceRemoved,
+        Self::Fetched,
+        Self::CleanedUp,
+        Self::Rotated,
+        Self::Copied,
+        Self::Preferred,
     ];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -198,6 +275,14 @@ impl Done {
             Self::Undone => "undone",
             Self::Deleted => "deleted",
             Self::Imported => "imported",
+            Self::Changed => "changed",
+            Self::SourceAdded => "source-added",
+            Self::SourceRemoved => "source-removed",
+            Self::Fetched => "fetched",
+            Self::CleanedUp => "cleaned-up",
+            Self::Rotated => "rotated",
+            Self::Copied => "copied",
+            Self::Preferred => "preferred",
         }
     }
 
@@ -214,6 +299,14 @@ impl Done {
                 "Deleted. The next clean-up frees the space of content that no other session needs."
             }
             Self::Imported => "Imported. Ask an agent to resume the run.",
+            Self::Changed => "Saved in the settings file.",
+            Self::SourceAdded => "Added. Servers and this console use it after a restart.",
+            Self::SourceRemoved => "Removed. Servers and this console use it until they are restarted.",
+            Self::Fetched => "Fetched.",
+            Self::CleanedUp => "Cleaned up. Below is what would be removed now.",
+            Self::Rotated => "Rotated. Running servers take over the new key by themselves.",
+            Self::Copied => "Copied to your own folder for workflows.",
+            Self::Preferred => "Saved. The next completed step applies it.",
         }
     }
 }
@@ -343,9 +436,17 @@ impl Target {
             ["session", id] => Self::Session(SessionId::parse(id).ok()?),
             ["run", id] => Self::Run(RunPage::parse(RunId::parse(id).ok()?, query)),
             ["search"] => Self::Search { words: query.words("q") },
-            ["workflows"] => Self::Workflows { words: query.words("q") },
-            ["workflows", id] => Self::Workflow(WorkflowId::parse(id).ok()?),
-            ["settings"] => Self::Settings,
+            ["workflows"] => {
+                Self::Workflows(CatalogPage { words: query.words("q"), tag: query.words("tag") })
+            }
+            ["workflows", id] => {
+                let pinned = query.get("pinned").and_then(|digest| Sha256::parse(digest).ok());
+                Self::Workflow(WorkflowPage {
+                    id: WorkflowId::parse(id).ok()?,
+                    pinned: pinned.map(WorkflowHash::new),
+                })
+            }
+            ["settings", ..] => Self::Settings(SettingsPage::parse(path)?),
             ["logs"] => Self::Logs,
             _ => return None,
         })
@@ -356,28 +457,62 @@ impl Target {
             Self::Now(filters) => filters.address(),
             Self::Session(id) => format!("/session/{id}"),
             Self::Run(page) => page.address(),
-            Self::Search { words } => searched("/search", words),
-            Self::Workflows { words } => searched("/workflows", words),
-            Self::Workflow(id) => format!("/workflows/{id}"),
-            Self::Settings => "/settings".to_owned(),
+            Self::Search { words } => searched("/search", &[("q", words)]),
+            Self::Workflows(page) => searched("/workflows", &[("q", &page.words), ("tag", &page.tag)]),
+            Self::Workflow(page) => {
+                let pinned = page.pinned.map(|hash| hash.digest().to_string()).unwrap_or_default();
+                searched(&format!("/workflows/{}", page.id), &[("pinned", &pinned)])
+            }
+            Self::Settings(page) => page.address().to_owned(),
             Self::Logs => "/logs".to_owned(),
         }
+    }
+
+    /// The page after a form, which says what was done.
+    pub(crate) fn address_after(&self, done: Done) -> String {
+        let address = self.address();
+        let sign = if address.contains('?') { '&' } else { '?' };
+        format!("{address}{sign}done={}", done.as_str())
     }
 
     pub(crate) fn tab(&self) -> Tab {
         match self {
             Self::Now(_) | Self::Session(_) | Self::Run(_) | Self::Search { .. } => Tab::Now,
-            Self::Workflows { .. } | Self::Workflow(_) => Tab::Workflows,
-            Self::Settings => Tab::Settings,
+            Self::Workflows(_) | Self::Workflow(_) => Tab::Workflows,
+            Self::Settings(_) => Tab::Settings,
             Self::Logs => Tab::Logs,
+        }
+    }
+
+    /// After how many looks the page is rendered again although the store's mark is the same: settings, workflow files,
+    /// logs and marks of sessions are not part of that mark.
+    pub(crate) fn looks_between(&self) -> Option<u64> {
+        match self {
+            Self::Logs | Self::Settings(_) | Self::Workflows(_) | Self::Workflow(_) => Some(5),
+            Self::Session(_) => Some(15),
+            Self::Now(_) | Self::Run(_) | Self::Search { .. } => None,
+        }
+    }
+
+    /// Whether the page follows the store. What looks at every file is made when it is asked for, and only then.
+    pub(crate) fn is_live(&self) -> bool {
+        match self {
+            Self::Now(_) | Self::Session(_) | Self::Run(_) | Self::Logs => true,
+            // It reads every session.
+            Self::Search { .. } => false,
+            Self::Settings(SettingsPage::Values | SettingsPage::Keys) => true,
+            Self::Workflows(_) | Self::Workflow(_) => true,
+            Self::Settings(
+                SettingsPage::Sources | SettingsPage::CleanUp | SettingsPage::Clients | SettingsPage::Health,
+            ) => false,
         }
     }
 }
 
-fn searched(path: &str, words: &str) -> String {
+fn searched(path: &str, filters: &[(&str, &str)]) -> String {
     let mut pairs = Serializer::new(String::new());
-    if !words.is_empty() {
-        pairs.append_pair("q", words);
+    for (name, value) in filters.iter().filter(|(_, value)| !value.is_empty()) {
+        pairs.append_pair(name, value);
     }
     with_query(path, &pairs.finish())
 }
@@ -412,7 +547,10 @@ mod tests {
             "/?workspace=here".to_owned(),
             "/workflows?q=review".to_owned(),
             "/workflows/wr.code_review".to_owned(),
+            "/workflows?q=review&tag=coding".to_owned(),
+            format!("/workflows/wr.code_review?pinned=sha256%3A{}", "5".repeat(64)),
             "/settings".to_owned(),
+            "/settings/cleanup".to_owned(),
             "/logs".to_owned(),
         ] {
             assert_eq!(parse(&address).map(|target| target.address()), Some(address));
@@ -431,6 +569,9 @@ mod tests {
             "/workflows/../x",
             "//evil.example/",
             "/nothing",
+            "/settings/",
+            "/settings/../keys",
+            "/settings/keys/rotate",
             "",
         ] {
             assert_eq!(parse(other), None, "{other}");

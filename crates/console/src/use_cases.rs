@@ -1,21 +1,29 @@
 //! What the console asks and does: use cases that the command line has, and nothing else.
 
 use std::io::{Cursor, Write};
+use std::sync::Arc;
 
 use workrail_engine::catalog::Filter;
 use workrail_engine::report::{ContextValues, Report, SubmittedArtifact};
 use workrail_engine::request::InspectWorkflow;
 use workrail_engine::sessions::{Attention, Finished, NoteSearch, SessionView, SessionsList};
-use workrail_engine::upkeep::Overview;
-use workrail_engine::{Engine, ExportFailure, ImportMode, ManagedStore, SessionOrRun, Waiting};
+use workrail_engine::upkeep::{CleanupReport, Keys, Mode, Overview};
+use workrail_engine::versions::WorkflowVersions;
+use workrail_engine::{
+    Engine, ExportFailure, ImportMode, ManagedStore, RunPreferences, SessionOrRun, Waiting,
+};
 use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
+use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::config::Settings;
-use workrail_model::digest::Sha256;
+use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{InspectMode, ListedWorkflow, UnusableFile, WorkflowInspection};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::event::Context;
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::keyring::HttpSecret;
+use workrail_model::name::WorkflowId;
+use workrail_model::preferences::PreferenceChange;
+use workrail_model::retention::Ttl;
 use workrail_model::server::{LoggedCall, ServerRecord};
 use workrail_model::time::Timestamp;
 
@@ -65,6 +73,15 @@ pub trait UseCases: Send + Sync {
     fn answer(&self, run: RunId, seen: &Waiting, values: Context) -> Answer<()>;
     fn workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>);
     fn workflow(&self, id: &str) -> Answer<WorkflowInspection>;
+    fn versions(&self, id: &WorkflowId) -> Answer<WorkflowVersions>;
+    fn pinned(&self, hash: WorkflowHash) -> Answer<Arc<CompiledWorkflow>>;
+    fn copy(&self, id: &WorkflowId, copy: &WorkflowId) -> Answer<Vec<u8>>;
+    fn clean_up(&self, retention_days: u32, mode: Mode) -> Answer<CleanupReport>;
+    fn keys(&self) -> Answer<Option<Keys>>;
+    fn rotate_keys(&self) -> Answer<()>;
+    fn preferences(&self, about: SessionOrRun) -> Answer<Vec<RunPreferences>>;
+    /// Asks for preferences; runs whose autonomy they would raise are returned instead, and nothing is asked.
+    fn prefer(&self, about: SessionOrRun, changes: &[PreferenceChange]) -> Answer<Vec<RunPreferences>>;
     fn servers(&self) -> Answer<Vec<ServerRecord>>;
     fn calls(&self, limit: usize) -> Answer<Vec<LoggedCall>>;
     fn change_mark(&self) -> Option<u64>;
@@ -150,6 +167,42 @@ impl<S: ManagedStore> UseCases for Engine<S> {
     fn workflow(&self, id: &str) -> Answer<WorkflowInspection> {
         let mode = InspectMode::Preview;
         self.inspect_workflow(InspectWorkflow { workflow_id: id.to_owned(), mode, workspace_path: None })
+    }
+
+    fn versions(&self, id: &WorkflowId) -> Answer<WorkflowVersions> {
+        self.workflow_versions(id)
+    }
+
+    fn pinned(&self, hash: WorkflowHash) -> Answer<Arc<CompiledWorkflow>> {
+        self.pinned_workflow(hash)
+    }
+
+    fn copy(&self, id: &WorkflowId, copy: &WorkflowId) -> Answer<Vec<u8>> {
+        self.workflow_copy(id, copy)
+    }
+
+    fn clean_up(&self, retention_days: u32, mode: Mode) -> Answer<CleanupReport> {
+        Self::clean_up(self, Ttl::of_days(retention_days), mode, &mut |_, _| {})
+    }
+
+    fn keys(&self) -> Answer<Option<Keys>> {
+        Self::keys(self)
+    }
+
+    fn rotate_keys(&self) -> Answer<()> {
+        Self::rotate_keys(self).map(drop)
+    }
+
+    fn preferences(&self, about: SessionOrRun) -> Answer<Vec<RunPreferences>> {
+        self.preferences_of(about)
+    }
+
+    fn prefer(&self, about: SessionOrRun, changes: &[PreferenceChange]) -> Answer<Vec<RunPreferences>> {
+        let raised = self.raised_by(about, changes)?;
+        if raised.is_empty() {
+            self.ask_preferences(about, changes)?;
+        }
+        Ok(raised)
     }
 
     fn servers(&self) -> Answer<Vec<ServerRecord>> {

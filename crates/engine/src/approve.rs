@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use workrail_core::decide::approve::{AnswerChannel, Approve, GiveAnswer, answer, approve};
+use workrail_core::decide::fit::accepted;
 use workrail_core::interpret::{AskedConfirmation, asked_confirmation, question_key};
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
@@ -63,6 +64,18 @@ pub fn typed_answer(text: &str) -> Value {
         Ok(value) => value,
         Err(_) => Value::from(text),
     }
+}
+
+/// The answers as the step takes them; one that it does not take is refused before it is recorded.
+fn taken(questions: &[Question], values: Context) -> Result<Context, Box<ErrorEnvelope>> {
+    let mut taken = values.as_map().clone();
+    for question in questions {
+        let (Some(accepts), Some(value)) = (&question.accepts, taken.get_mut(question.key.as_str())) else {
+            continue;
+        };
+        *value = accepted(value, accepts).ok_or_else(|| error::not_accepted(&question.key, accepts))?;
+    }
+    Context::new(taken).map_err(|cause| error::context(&cause))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,10 +159,17 @@ impl<S: Store> Engine<S> {
         let pending = snapshot.state().pending_step().ok_or_else(|| error::nothing_to_approve(label))?;
         let step = workflow.step(&pending.step_id).ok_or_else(|| error::nothing_to_approve(label))?;
         let delivered = self.delivered_by(facts, node.node_id, last.attempt);
-        let unanswered = |key: &ContextKey| context.get(key.as_str()).is_none_or(Value::is_null);
+        // An answer that the step does not take is no answer: the person can give another one.
+        let unanswered = |key: &ContextKey, accepts: Option<&AcceptedValues>| {
+            let value = context.get(key.as_str()).filter(|value| !value.is_null());
+            value.is_none_or(|value| accepts.is_some_and(|accepts| accepted(value, accepts).is_none()))
+        };
         let questions = step.user_dependencies.iter().filter_map(|own| {
-            let key = question_key(own).cloned().filter(unanswered)?;
+            let key = question_key(own).cloned()?;
             let accepts = step.sets.get(&key).map(|duty| duty.accepts.clone());
+            if !unanswered(&key, accepts.as_ref()) {
+                return None;
+            }
             let is_secret =
                 own.reason == UserOnlyDependencyReason::NeedsUserSecretOrToken || is_secret(key.as_str());
             Some(Question { key, description: own.description.clone(), accepts, is_secret })
@@ -257,6 +277,7 @@ impl<S: Store> Engine<S> {
             if let Some(unknown) = values.as_map().keys().find(|key| !asked(key)) {
                 return Err(error::not_a_question(label, unknown, &waiting.questions));
             }
+            let values = taken(&waiting.questions, values)?;
             let minting = self.minting()?;
             let plan = answer(GiveAnswer { facts, node: waiting.node, values, channel, minting })
                 .map_err(|cause| error::decide(&cause))?;

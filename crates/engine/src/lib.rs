@@ -39,6 +39,7 @@ pub mod sessions;
 mod start;
 mod token;
 pub mod upkeep;
+pub mod versions;
 mod workspace;
 
 use std::sync::{Arc, Mutex};

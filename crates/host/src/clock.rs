@@ -1,5 +1,7 @@
 //! The system clock, for display only (G6).
 
+use std::time::SystemTime;
+
 use jiff::Timestamp as Instant;
 use workrail_model::time::Timestamp;
 use workrail_ports::environment::Clock;
@@ -9,10 +11,18 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let text = Instant::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
         // Years beyond 9999 or before 0 would not fit the shape; the epoch stands in for a broken clock.
-        Timestamp::parse(&text).unwrap_or_else(|_| epoch())
+        shown(Instant::now()).unwrap_or_else(epoch)
     }
+}
+
+/// A time of the file system; `None` for one that does not fit the shape.
+pub fn of_file(at: SystemTime) -> Option<Timestamp> {
+    shown(Instant::try_from(at).ok()?)
+}
+
+fn shown(at: Instant) -> Option<Timestamp> {
+    Timestamp::parse(&at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()).ok()
 }
 
 fn epoch() -> Timestamp {

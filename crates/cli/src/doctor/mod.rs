@@ -26,7 +26,7 @@ pub(crate) struct DoctorArguments {
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Level {
+pub(crate) enum Level {
     Good,
     Warning,
     Problem,
@@ -34,12 +34,12 @@ enum Level {
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, Serialize)]
-struct Finding {
-    area: &'static str,
-    level: Level,
-    what: String,
+pub(crate) struct Finding {
+    pub(crate) area: &'static str,
+    pub(crate) level: Level,
+    pub(crate) what: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    fix: Option<String>,
+    pub(crate) fix: Option<String>,
 }
 
 /// Collects what the checks find.
@@ -71,10 +71,16 @@ impl Findings {
     }
 }
 
-pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
+/// Everything that was looked at.
+pub(crate) fn looked() -> Vec<Finding> {
     let mut findings = Findings::default();
     around::look(&mut findings);
     data::look(&mut findings);
+    findings.0
+}
+
+pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
+    let findings = Findings(looked());
     let format = Format::json_if(arguments.json);
     show(&findings, format);
     let problems = findings.count(Level::Problem);

@@ -2,7 +2,7 @@
 
 mod author;
 mod catalog;
-mod sources;
+pub(crate) mod sources;
 
 use std::process::ExitCode;
 

@@ -141,7 +141,10 @@ pub(crate) fn run(arguments: SourcesArguments) -> ExitCode {
 
 /// Every source with how many of its files can be used.
 pub(crate) fn looked_at() -> Result<Vec<(SourceReport, SourceCount)>, Failure> {
-    let sources = settings::sources()?;
+    settings::sources().map(looked_at_in)
+}
+
+pub(crate) fn looked_at_in(sources: Sources) -> Vec<(SourceReport, SourceCount)> {
     let workspace = default_workspace();
     let reports = sources.reports(workspace.as_ref());
     let counts = Catalog::new(std::sync::Arc::new(sources)).by_source(workspace.as_ref());
@@ -149,7 +152,7 @@ pub(crate) fn looked_at() -> Result<Vec<(SourceReport, SourceCount)>, Failure> {
         let count = counts.get(&(report.precedence, report.folder)).copied().unwrap_or_default();
         (report, count)
     });
-    Ok(counted.collect())
+    counted.collect()
 }
 
 /// What a source is called in commands and tables.
@@ -276,6 +279,20 @@ fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
 }
 
 fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<(), Failure> {
+    let Registered { place, source, done } = register_folder(path, key)?;
+    written(&place, key, &source, done, format)
+}
+
+/// What registering or removing a source did.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    place: ConfigPath,
+    source: String,
+    done: &'static str,
+}
+
+/// Registers a folder or a plugin in the settings file.
+pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<Registered, Failure> {
     let full = absolute(path)?;
     if !full.is_dir() {
         return Err(Failure::Call(format!(
@@ -292,12 +309,13 @@ fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<(), Failure> 
     }
     let place = place()?;
     let mut folders = desired(&place)?.list(key).to_vec();
-    if folders.contains(&full.to_string()) {
-        return written(&place, key, full.as_str(), "Already registered:", format);
+    let source = full.to_string();
+    if folders.contains(&source) {
+        return Ok(Registered { place, source, done: "Already registered:" });
     }
-    folders.push(full.to_string());
+    folders.push(source.clone());
     config::set(&place, key, &Value::List(folders)).map_err(|error| unusable(&error))?;
-    written(&place, key, full.as_str(), "Registered", format)
+    Ok(Registered { place, source, done: "Registered" })
 }
 
 fn desired(place: &ConfigPath) -> Result<workrail_model::config::Settings, Failure> {
@@ -307,6 +325,29 @@ fn desired(place: &ConfigPath) -> Result<workrail_model::config::Settings, Failu
 }
 
 fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
+    let AddGit { name, url, pin, folder, sync_hours, allow_local, .. } = git;
+    let git = NewGit { name, url, pin, folder, sync_hours, allow_local };
+    let Registered { place, source, done } = register_git(git)?;
+    written(&place, Key::SourceGit, &source, done, format)?;
+    if format == Format::Text {
+        output::line(&format!("Fetch it now: workrail workflow sources sync {source}"));
+    }
+    Ok(())
+}
+
+/// A git source to be registered.
+#[derive(Debug)]
+pub(crate) struct NewGit {
+    pub(crate) name: String,
+    pub(crate) url: String,
+    pub(crate) pin: Option<String>,
+    pub(crate) folder: Option<String>,
+    pub(crate) sync_hours: u32,
+    pub(crate) allow_local: bool,
+}
+
+/// Registers a git repository in the settings file; it is not fetched yet.
+pub(crate) fn register_git(git: NewGit) -> Result<Registered, Failure> {
     if !is_source_name(&git.name) {
         let rule = "lower-case letters, digits, `-` and `_`, a letter first";
         return Err(Failure::Call(format!(
@@ -337,11 +378,7 @@ fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
         )));
     }
     config::add_git(&place, &git.name, &source).map_err(|error| unusable(&error))?;
-    written(&place, Key::SourceGit, &git.name, "Registered", format)?;
-    if format == Format::Text {
-        output::line(&format!("Fetch it now: workrail workflow sources sync {}", git.name));
-    }
-    Ok(())
+    Ok(Registered { place, source: git.name, done: "Registered" })
 }
 
 /// What was done, what hides it here, and which servers do not know it yet.
@@ -369,16 +406,23 @@ fn written(place: &ConfigPath, key: Key, source: &str, what: &str, format: Forma
 }
 
 fn remove(source: &str, format: Format) -> Result<(), Failure> {
+    let (Registered { place, source, done }, key) = forget(source)?;
+    written(&place, key, &source, done, format)
+}
+
+/// Removes a source from the settings file, and its fetched copy; also under which setting it was.
+pub(crate) fn forget(source: &str) -> Result<(Registered, Key), Failure> {
     let place = place()?;
     let desired = desired(&place)?;
     if desired.git_sources().contains_key(source) {
-        let mirrors = settings::sources()?;
+        let mirrors = Sources::from_settings(&settings::fresh()?.settings);
         let mirror = mirrors.mirrors().iter().find(|mirror| mirror.name == source);
         config::remove_git(&place, source).map_err(|error| unusable(&error))?;
         if let Some(Err(error)) = mirror.map(Mirror::forget) {
             output::notice(&format!("The fetched copy could not be deleted: {error}"));
         }
-        return written(&place, Key::SourceGit, source, "Removed source", format);
+        let removed = Registered { place, source: source.to_owned(), done: "Removed source" };
+        return Ok((removed, Key::SourceGit));
     }
     let full = absolute(Utf8Path::new(source))?;
     for key in [Key::SourcePaths, Key::SourcePlugins] {
@@ -396,7 +440,7 @@ fn remove(source: &str, format: Format) -> Result<(), Failure> {
             false => config::set(&place, key, &Value::List(kept)),
         };
         done.map_err(|error| unusable(&error))?;
-        return written(&place, key, source, "Removed source", format);
+        return Ok((Registered { place, source: source.to_owned(), done: "Removed source" }, key));
     }
     let known: Vec<String> = desired.git_sources().into_keys().collect();
     let folders =

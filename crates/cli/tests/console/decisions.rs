@@ -21,7 +21,7 @@ fn the_first_page_says_what_needs_me_and_a_form_approves_it() {
     }
     let approved = console.post(
         &format!("/run/{}/approve", run_id(&first)),
-        &format!("token={}&seen={}&from=now", page.field("token"), page.field("seen")),
+        &format!("token={}&seen={}&back=%2F", page.field("token"), page.field("seen")),
     );
     assert_eq!(
         (approved.status, approved.header("location")),
@@ -69,7 +69,7 @@ fn a_question_is_answered() {
     let token = console.page("/").field("token");
     let unseen = console.post(
         &format!("/run/{}/answer", run_id(&first)),
-        &format!("token={token}&seen=something&from=run&answer.targetBranch=main"),
+        &format!("token={token}&seen=something&back=%2F&answer.targetBranch=main"),
     );
     assert_eq!(unseen.status, 409, "an answer is about what was shown: {unseen:?}");
     let answered = console.act(&run_id(&first), "answer", "&answer.targetBranch=main");
@@ -104,6 +104,32 @@ fn a_list_and_a_page_agree_about_what_was_decided() {
         assert!(!page.contains("<article class=\"card\""), "{action}: {page}");
         assert!(!page.contains("The last attempt was refused"), "{action}: {page}");
     }
+}
+
+#[test]
+fn an_answer_that_the_step_does_not_take_is_refused_and_can_be_given_again() {
+    let home = home();
+    home.workflow(&json!({
+        "id": "team.sized", "name": "Sized", "description": "Asks for a size.", "version": "1.0.0",
+        "steps": [{
+            "id": "a", "title": "A", "prompt": "Do a.",
+            "sets": { "size": { "values": ["small", "large"] } },
+            "userDependencies": [{
+                "reason": "needs_user_choice", "choiceKind": "scope_boundary", "description": "Which size?",
+                "contextKey": "size" }],
+        }],
+    }));
+    let mut client = home.client();
+    let first = start(&mut client, "team.sized", "Release");
+    let blocked = next_without_answer(&mut client, &first);
+    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
+    let console = Console::open(&home);
+    let run = run_id(&first);
+    assert!(console.page("/").body.contains("<option value=\"small\">"), "the values are offered");
+    let wrong = console.act(&run, "answer", "&answer.size=gigantic");
+    assert_eq!(wrong.status, 409, "{wrong:?}");
+    assert!(wrong.body.contains("one of small, large") && wrong.body.contains("gigantic"), "{}", wrong.body);
+    assert_eq!(console.act(&run, "answer", "&answer.size=large").status, 303);
 }
 
 #[test]
@@ -172,7 +198,7 @@ fn a_form_decides_only_on_what_it_showed() {
     let console = Console::open(&home);
     let run = run_id(&first);
     let old = console.page(&format!("/run/{run}"));
-    let form = format!("token={}&seen={}&from=run", old.field("token"), old.field("seen"));
+    let form = format!("token={}&seen={}&back=%2F", old.field("token"), old.field("seen"));
     let mut call = with_own_words(&blocked.structured["nextCall"]["arguments"]);
     call["output"] = json!({ "notesMarkdown": "Something else entirely." });
     client.call("continue_workflow", call);

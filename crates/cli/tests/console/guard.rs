@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::with_own_words;
 
-use crate::harness::{Console, HOSTILE, home, next, pages, run_id, start};
+use crate::harness::{Console, HOSTILE, home, next, pages, run_id, session_id, start};
 
 #[test]
 fn a_code_lets_one_browser_in_and_is_used_up() {
@@ -50,7 +50,9 @@ fn only_the_users_own_browser_on_the_consoles_own_pages_is_answered() {
         ("PUT", "another method", vec![("Cookie", &cookie), ("Origin", &own)], 405),
         ("OPTIONS", "a preflight", vec![("Origin", "http://evil.example")], 403),
     ];
-    for path in ["/", "/settings", "/assets/console.js", "/live/"] {
+    for path in
+        ["/", "/settings", "/settings/keys", "/workflows/wr.small_change", "/assets/console.js", "/live/"]
+    {
         for (method, what, headers, expected) in &table {
             // The stream of a page does not end by itself.
             if path == "/live/" && *expected == 200 {
@@ -62,6 +64,55 @@ fn only_the_users_own_browser_on_the_consoles_own_pages_is_answered() {
             assert!(answer.header("access-control-allow-origin").is_none(), "no CORS: {answer:?}");
         }
     }
+}
+
+#[test]
+fn every_form_needs_the_token_and_the_consoles_own_page() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    let (run, session) = (run_id(&first), session_id(&first));
+    let console = Console::open(&home);
+    let own = format!("http://{}", console.host());
+    let token = console.page("/").field("token");
+    let of_run = ["approve", "reject", "answer"].map(|action| format!("/run/{run}/{action}"));
+    let of_session = ["keep", "unkeep", "delete", "undo", "delete-now", "prefer"];
+    let of_session = of_session.map(|action| format!("/session/{session}/{action}"));
+    let others = ["/theme", "/import", "/settings/set", "/settings/cleanup", "/settings/keys/rotate"];
+    let sources = ["add", "remove", "sync"].map(|action| format!("/settings/sources/{action}"));
+    let paths = of_run.into_iter().chain(of_session).chain(others.map(str::to_owned)).chain(sources);
+    for path in paths.chain(["/workflows/wr.small_change/copy".to_owned()]) {
+        let cookie = ("Cookie", console.cookie.as_str());
+        for (what, headers, body) in [
+            ("no token", vec![cookie, ("Origin", own.as_str())], "typed=delete".to_owned()),
+            ("a foreign page", vec![cookie, ("Origin", "http://evil.example")], format!("token={token}")),
+            ("no cookie", vec![("Origin", own.as_str())], format!("token={token}")),
+        ] {
+            let answer = console.request("POST", &path, &headers, &body);
+            assert!(matches!(answer.status, 401 | 403), "{path}, {what}: {answer:?}");
+        }
+    }
+    assert_eq!(console.get(&format!("/session/{session}")).status, 200, "nothing happened");
+}
+
+#[test]
+fn another_local_page_cannot_lock_the_user_out_with_a_cookie() {
+    let home = home();
+    let console = Console::open(&home);
+    let tossed = format!("workrail-console-{}=x; {}", console.port, console.cookie);
+    assert_eq!(console.request("GET", "/", &[("Cookie", &tossed)], "").status, 200);
+}
+
+#[test]
+fn a_link_from_elsewhere_leads_to_a_page_that_leads_on() {
+    let home = home();
+    let console = Console::open(&home);
+    let headers = [("Cookie", console.cookie.as_str()), ("Sec-Fetch-Site", "cross-site")];
+    let refused = console.request("GET", "/settings?x=%22%3E", &headers, "");
+    assert_eq!(refused.status, 403);
+    assert!(refused.body.contains("<a href=\"/settings\">Open the page</a>"), "{}", refused.body);
+    let nowhere = console.request("GET", "//evil.example/", &headers, "");
+    assert!(!nowhere.body.contains("evil"), "{}", nowhere.body);
 }
 
 #[test]
@@ -151,6 +202,10 @@ fn no_address_leads_to_a_file_or_a_page_that_is_not_there() {
         "/session/..%2F..%2Fkeys",
         "/session/sess_0000000000000000/../../keys/http-secret",
         "/run/%2e%2e",
+        "/settings/..%2Fkeys",
+        "/settings/keys/../../keys/keyring.json",
+        "/livexyz/settings",
+        "/assets/..%2F..%2Fkeys%2Fkeyring.json",
         "/workflows/..%2f..%2fx",
         "/live/nothing",
     ] {

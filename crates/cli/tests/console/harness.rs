@@ -172,7 +172,8 @@ impl Console {
     /// Sends a form of a run as the page has it.
     pub(crate) fn act(&self, run: &str, action: &str, more: &str) -> Answer {
         let page = self.page(&format!("/run/{run}"));
-        let body = format!("token={}&seen={}&from=run{more}", page.field("token"), page.field("seen"));
+        let body =
+            format!("token={}&seen={}&back=%2Frun%2F{run}{more}", page.field("token"), page.field("seen"));
         self.post(&format!("/run/{run}/{action}"), &body)
     }
 }
@@ -203,9 +204,12 @@ pub(crate) fn pages(reply: &ToolReply) -> Vec<String> {
     let (run, session) = (run_id(reply), session_id(reply));
     ["/", "/?status=needs_me", "/?status=running", "/?status=finished", "/?status=damaged", "/search?q=words"]
         .into_iter()
-        .chain(["/workflows", "/workflows/team.gated", "/settings", "/logs"])
+        .chain(["/?status=blocked", "/?tag=coding", "/?workspace=here"])
+        .chain(["/workflows", "/workflows?tag=coding", "/workflows/team.gated", "/logs"])
+        .chain(["/settings", "/settings/sources", "/settings/cleanup", "/settings/keys"])
+        .chain(["/settings/clients", "/settings/health"])
         .map(str::to_owned)
-        .chain([format!("/run/{run}"), format!("/session/{session}")])
+        .chain([format!("/run/{run}"), format!("/run/{run}?open=all"), format!("/session/{session}")])
         .collect()
 }
 

@@ -1,6 +1,6 @@
 //! What another process writes appears on an open page (G96).
 
-use crate::harness::{Console, home, next, run_id, start};
+use crate::harness::{Console, home, next, run_id, session_id, start};
 
 #[test]
 fn a_change_by_another_process_reaches_an_open_page() {
@@ -17,6 +17,41 @@ fn a_change_by_another_process_reaches_an_open_page() {
 }
 
 #[test]
+fn parts_and_pages_that_are_gone_do_not_stay() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.plain", "Goes");
+    let console = Console::open(&home);
+    let broken = home.workflows().join("team.broken.json");
+    std::fs::write(&broken, "{ \"id\": \"team.broken\" }").unwrap();
+    let mut workflows = console.live("/workflows");
+    workflows.until(|line| line.contains("\"order\"") && line.contains("unusable"));
+    std::fs::remove_file(&broken).unwrap();
+    workflows.until(|line| line.contains("\"order\"") && !line.contains("unusable"));
+    let session = session_id(&first);
+    let mut page = console.live(&format!("/session/{session}"));
+    page.until(|line| line.contains("\"order\""));
+    let shown = console.page(&format!("/session/{session}"));
+    let form = format!("token={}&events={}&typed={session}", shown.field("token"), shown.field("events"));
+    assert_eq!(console.post(&format!("/session/{session}/delete-now"), &form).status, 303);
+    page.until(|line| line.contains("\"order\":[\"gone\"]"));
+}
+
+#[test]
+fn settings_and_logs_follow_what_the_stores_mark_does_not_say() {
+    let home = home();
+    let mut client = home.client();
+    let console = Console::open(&home);
+    let (mut settings, mut logs) = (console.live("/settings"), console.live("/logs"));
+    settings.until(|line| line.contains("\"order\""));
+    logs.until(|line| line.contains("\"order\""));
+    home.done(&["config", "set", "retention.ttl_days", "31"]);
+    settings.until(|line| line.contains("\"id\":\"settings\"") && line.contains(">31<"));
+    client.call("list_workflows", serde_json::json!({}));
+    logs.until(|line| line.contains("\"id\":\"calls\"") && line.contains("list_workflows"));
+}
+
+#[test]
 fn a_part_that_becomes_what_it_was_is_sent_again() {
     let home = home();
     let mut client = home.client();
@@ -28,7 +63,7 @@ fn a_part_that_becomes_what_it_was_is_sent_again() {
     next(&mut client, &first);
     assert!(live.until(|line| line.contains("\"id\":\"needs\"")).contains("/approve"));
     let page = console.page("/");
-    let form = format!("token={}&seen={}&from=now", page.field("token"), page.field("seen"));
+    let form = format!("token={}&seen={}&back=%2F", page.field("token"), page.field("seen"));
     assert_eq!(console.post(&format!("/run/{}/approve", run_id(&first)), &form).status, 303);
     let sent = live.until(|line| line.contains("\"id\":\"needs\""));
     assert!(!sent.contains("/approve"), "nothing waits any more, as when the page was loaded");

@@ -7,3 +7,4 @@ mod guard;
 mod harness;
 mod live;
 mod sessions;
+mod settings;

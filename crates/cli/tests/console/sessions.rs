@@ -1,5 +1,7 @@
 //! Lists, sessions, and what is done to them.
 
+use serde_json::json;
+
 use crate::harness::{Console, home, next, run_id, session_id, start};
 
 #[test]
@@ -106,6 +108,10 @@ fn filters_are_in_the_address_and_lists_have_pages() {
     assert_eq!(cards("/?status=needs_me&page=2"), 5);
     assert_eq!(cards("/?status=needs_me&page=99"), 5, "a page beyond the last is the last");
     assert_eq!(cards("/?q=number+24."), 1);
+    assert!(console.page("/?q=zzz").body.contains("Nothing matches."), "a filter says that it is one");
+    assert_eq!(cards("/?status=needs_me&workspace=unknown"), 20, "the project is not a repository");
+    assert_eq!(cards("/?status=needs_me&workspace=here"), 0);
+    assert_eq!(cards("/?status=needs_me&tag=coding"), 0);
     assert_eq!(cards("/?workflow=team.asking"), 0);
     assert!(console.page("/?workflow=team.asking").body.contains("The running one"));
     assert!(!console.page("/?q=number+24.").body.contains("The running one"));
@@ -171,6 +177,39 @@ fn a_session_that_is_written_to_while_its_deletion_is_held_stays() {
     live.until(|line| line.contains("\"id\":\"held\"") && line.contains("was not deleted"));
     assert_eq!(console.get(&format!("/session/{session}")).status, 200);
     assert!(console.page("/").body.contains("Still used"), "it is listed again");
+}
+
+#[test]
+fn a_path_shows_what_was_skipped_and_folds_finished_rounds() {
+    let home = home();
+    home.workflow(&json!({
+        "id": "team.loop", "name": "Loop", "description": "Repeats.", "version": "1.0.0",
+        "steps": [
+            { "id": "design", "title": "Design it", "prompt": "Design.", "runCondition": { "var": "size", "equals": "large" } },
+            { "id": "rounds", "type": "loop", "title": "Rounds",
+              "loop": { "type": "for", "count": 5, "maxIterations": 5 },
+              "body": [
+                { "id": "do", "title": "Do it", "prompt": "Do." },
+                { "id": "check", "title": "Check it", "prompt": "Check." },
+              ] },
+            { "id": "end", "title": "End", "prompt": "End." },
+        ],
+    }));
+    let mut client = home.client();
+    let mut reply = start(&mut client, "team.loop", "Repeat");
+    for _ in 0..9 {
+        reply = next(&mut client, &reply);
+    }
+    let console = Console::open(&home);
+    let path = format!("/run/{}", run_id(&reply));
+    let page = console.page(&path).body;
+    assert!(page.contains("Design it") && page.contains("skipped, not"), "{page}");
+    assert!(page.contains("Rounds: rounds 1 to 4, 8 points"), "{page}");
+    assert!(page.contains("class=\"bracket\""), "{page}");
+    let points = |body: &str| body.matches("<circle class=\"passed\"").count();
+    let open = console.page(&format!("{path}?open=all")).body;
+    assert_eq!((points(&page), points(&open)), (1, 9), "{open}");
+    assert!(console.page(&format!("{path}?node=node_0000000000000000")).body.contains("Point"), "no crash");
 }
 
 #[test]

@@ -3,21 +3,28 @@
 // moving a path by hand, and notifications.
 
 import "./keys.js";
-import "./notify.js";
 import "./pan.js";
 import { listen } from "./live.js";
 import { prepare, showAge } from "./prepare.js";
 
 /** Sends a bundle and opens what it became. @param {HTMLInputElement} field */
-async function bringIn(field) {
+async function importBundle(field) {
   const file = field.files?.[0];
   const said = document.querySelector("[data-import-said]");
+  const say = (/** @type {string} */ text) => { if (said) said.textContent = text; };
   if (!file) return;
-  const headers = { "x-workrail-token": field.dataset.import ?? "" };
-  const answer = await fetch("/import", { method: "POST", headers, body: file });
-  const text = await answer.text();
-  if (answer.ok) location.href = text;
-  else if (said) said.textContent = text;
+  say(`Importing ${file.name}…`);
+  try {
+    const headers = { "x-workrail-token": field.dataset.import ?? "" };
+    const answer = await fetch("/import", { method: "POST", headers, body: file });
+    const text = await answer.text();
+    if (answer.ok) location.href = text;
+    else say(text);
+  } catch {
+    say("The console did not answer. Is it still running?");
+  }
+  // The same file can be chosen again.
+  field.value = "";
 }
 
 document.addEventListener("click", (event) => {
@@ -28,11 +35,16 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("change", (event) => {
-  const field = /** @type {HTMLSelectElement} */ (event.target);
-  if (field.matches("[data-submit]")) field.form?.requestSubmit();
-  if (field.matches("[data-import]")) bringIn(/** @type {HTMLInputElement} */ (event.target));
+  const field = /** @type {HTMLInputElement} */ (event.target);
+  if (field.matches("[data-import]")) importBundle(field);
 });
 
+// What was done is said once, not again when the page is loaded again or bookmarked.
+const address = new URL(location.href);
+if (address.searchParams.has("done")) {
+  address.searchParams.delete("done");
+  history.replaceState(null, "", address);
+}
 prepare(document);
 setInterval(() => document.querySelectorAll("time").forEach(showAge), 30000);
-if (document.body.dataset.live) listen(document.body.dataset.live);
+listen();

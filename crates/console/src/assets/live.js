@@ -1,13 +1,26 @@
 // @ts-check
 // Live updates: parts of the page are replaced when they change, and focus, scroll positions and typed text are kept.
+//
+// A browser opens six connections to a host, so only a visible page holds one, and none while a form is sent.
 
 import { prepare } from "./prepare.js";
+import { keepsStream } from "./notify.js";
+import { guard, isFresh, offer } from "./decide.js";
 
-/** The fields of a part that a person has changed. @param {Element} part */
-function typed(part) {
-  const fields = /** @type {NodeListOf<HTMLInputElement | HTMLTextAreaElement>} */ (
-    part.querySelectorAll("textarea, input:not([type=hidden])"));
-  return [...fields].filter((field) => field.value !== field.defaultValue);
+/** How long to wait before connecting again, in milliseconds. */
+const WAITS = [500, 2000, 5000, 15000];
+const FIELDS = "textarea, select, input:not([type=hidden])";
+/** @type {EventSource | null} */
+let source = null;
+let failures = 0;
+
+/** @typedef {HTMLInputElement | HTMLTextAreaElement} Field */
+
+/** What a form decides about; what was typed for something else is not kept. @param {Element} field */
+function subject(field) {
+  const hidden = /** @type {HTMLInputElement | null | undefined} */ (
+    field.closest("form")?.querySelector("[name=seen], [name=events]"));
+  return hidden?.value ?? "";
 }
 
 /** What names a field in every rendering of its part. @param {Element} field */
@@ -15,17 +28,29 @@ function keyOf(field) {
   return field.id || `${field.closest("form")?.getAttribute("action")} ${field.getAttribute("name")}`;
 }
 
-/** Finds the element of a part with the same key. @param {Element} part @param {string} wanted */
-function byKey(part, wanted) {
-  const all = /** @type {NodeListOf<HTMLElement>} */ (part.querySelectorAll("a, button, input, select, textarea, summary"));
-  return [...all].find((own) => nameOf(own) === wanted);
-}
-
 /** What names anything that can have the focus. @param {Element} own */
 function nameOf(own) {
   if (own.tagName.toLowerCase() === "a") return `a ${own.getAttribute("href")}`;
   if (own.tagName === "SUMMARY") return `summary ${own.parentElement?.dataset.key}`;
+  if (own.classList.contains("scroll")) return "scroll";
   return `${own.tagName} ${keyOf(own)}`;
+}
+
+/** The fields that a person has changed. @param {Element} part */
+function typed(part) {
+  const fields = /** @type {NodeListOf<Field>} */ (part.querySelectorAll(FIELDS));
+  const changed = [...fields].filter((field) => field.tagName !== "SELECT" && field.value !== field.defaultValue);
+  return changed.map((field) => ({ key: keyOf(field), value: field.value, subject: subject(field) }));
+}
+
+/** Puts the focus and the selection where they were. @param {Element} part @param {string} wanted @param {[number | null, number | null] | null} selection */
+function focusAgain(part, wanted, selection) {
+  const all = /** @type {NodeListOf<HTMLElement>} */ (part.querySelectorAll("a, button, summary, .scroll, " + FIELDS));
+  const again = [...all].find((own) => nameOf(own) === wanted);
+  again?.focus({ preventScroll: true });
+  if (selection && (again instanceof HTMLTextAreaElement || again instanceof HTMLInputElement)) {
+    try { again.setSelectionRange(...selection); } catch { /* Some inputs have no selection. */ }
+  }
 }
 
 /** Replaces a part and keeps focus, open panels, scroll positions and what was typed. @param {string} id @param {string} html */
@@ -40,13 +65,13 @@ function replace(id, html) {
     prepare(next);
     return;
   }
-  const fields = typed(old).map((field) => ({ key: keyOf(field), value: field.value }));
+  const active = document.activeElement;
+  const fields = typed(old);
   const open = [...old.querySelectorAll("details[open]")].map((own) => /** @type {HTMLElement} */ (own).dataset.key);
   const scrolled = [...old.querySelectorAll(".scroll, pre")].map((own) => [own.scrollLeft, own.scrollTop]);
-  const focused = document.activeElement && old.contains(document.activeElement) ? nameOf(document.activeElement) : null;
-  const selection = document.activeElement instanceof HTMLTextAreaElement || document.activeElement instanceof HTMLInputElement
-    ? /** @type {[number | null, number | null]} */ ([document.activeElement.selectionStart, document.activeElement.selectionEnd])
-    : null;
+  const focused = active && old.contains(active) ? nameOf(active) : null;
+  const selection = active instanceof HTMLTextAreaElement || active instanceof HTMLInputElement
+    ? /** @type {[number | null, number | null]} */ ([active.selectionStart, active.selectionEnd]) : null;
   old.replaceWith(next);
   prepare(next);
   for (const details of /** @type {NodeListOf<HTMLDetailsElement>} */ (next.querySelectorAll("details"))) {
@@ -55,30 +80,80 @@ function replace(id, html) {
   [...next.querySelectorAll(".scroll, pre")].forEach((own, at) => {
     if (scrolled[at]) [own.scrollLeft, own.scrollTop] = scrolled[at];
   });
-  for (const field of /** @type {NodeListOf<HTMLInputElement>} */ (next.querySelectorAll("textarea, input:not([type=hidden])"))) {
-    const before = fields.find((own) => own.key === keyOf(field));
+  for (const field of /** @type {NodeListOf<Field>} */ (next.querySelectorAll(FIELDS))) {
+    const before = fields.find((own) => own.key === keyOf(field) && own.subject === subject(field));
     if (before) field.value = before.value;
   }
-  if (focused) {
-    const again = byKey(next, focused);
-    again?.focus({ preventScroll: true });
-    if (selection && (again instanceof HTMLTextAreaElement || again instanceof HTMLInputElement)) {
-      try { again.setSelectionRange(...selection); } catch { /* Some inputs have no selection. */ }
-    }
-  }
+  if (focused) focusAgain(next, focused, selection);
+  guard(next);
   document.dispatchEvent(new CustomEvent("workrail:part", { detail: { id, before: old, after: next } }));
 }
 
-/** Keeps the page up to date. @param {string} address */
-export function listen(address) {
-  const seen = [...document.querySelectorAll("[data-seen]")].map((own) => /** @type {HTMLElement} */ (own).dataset.seen);
-  const source = new EventSource(`/live${address}${address.includes("?") ? "&" : "?"}has=${seen.join(",")}`);
+/** Removes parts that are gone and puts the others in order. @param {string[]} ids */
+function arrange(ids) {
+  const main = document.getElementById("main");
+  const parts = () => /** @type {HTMLElement[]} */ ([...main?.querySelectorAll(":scope > [data-part]") ?? []]);
+  for (const part of parts()) if (!ids.includes(part.id)) part.remove();
+  ids.forEach((id, at) => {
+    const part = document.getElementById(id);
+    const here = parts()[at];
+    if (part && here && here !== part) here.before(part);
+  });
+}
+
+/** Shows whether the page is live. @param {string} text */
+function say(text) {
   const state = document.querySelector("[data-live-state]");
-  const say = (/** @type {string} */ text) => { if (state && state.textContent !== text) state.textContent = text; };
-  source.onopen = () => say("live");
-  source.onerror = () => say("not connected");
+  if (state && state.textContent !== text) state.textContent = text;
+}
+
+/** Why there is no stream, and when to try again. */
+async function failed() {
+  source?.close();
+  source = null;
+  const answer = await fetch("/assets/icon.svg", { method: "HEAD", cache: "no-store" }).catch(() => null);
+  if (answer?.status === 401) {
+    say("The console was restarted: open the address that it printed.");
+    return;
+  }
+  say(answer?.ok && failures > 2 ? "not live: too many pages are open" : "not connected");
+  setTimeout(connect, WAITS[Math.min(failures, WAITS.length - 1)]);
+  failures += 1;
+}
+
+/** Opens the stream with what the page shows now. */
+function connect() {
+  const address = document.body.dataset.live;
+  if (!address || source || (document.hidden && !keepsStream())) return;
+  const parts = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-seen]"));
+  const seen = [...parts].map((own) => own.dataset.seen).join(",");
+  source = new EventSource(`/live${address}${address.includes("?") ? "&" : "?"}has=${seen}`);
+  source.onopen = () => { failures = 0; say("live"); };
+  source.onerror = failed;
   source.onmessage = (message) => {
-    const { id, html } = JSON.parse(message.data);
-    replace(id, html);
+    const { id, html, order, title } = JSON.parse(message.data);
+    const part = id && document.getElementById(id);
+    if (order) arrange(order);
+    else if (part && isFresh(part)) offer(part, () => replace(id, html));
+    else if (id) replace(id, html);
+    if (title) document.title = title;
   };
+}
+
+function disconnect() {
+  source?.close();
+  source = null;
+}
+
+/** Keeps the page up to date while it is looked at. */
+export function listen() {
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) connect();
+    else if (!keepsStream()) disconnect();
+  });
+  window.addEventListener("pagehide", disconnect);
+  window.addEventListener("pageshow", connect);
+  // The form needs a connection of its own; a form that stays on this page connects again.
+  document.addEventListener("submit", (event) => { if (!event.defaultPrevented) disconnect(); });
+  connect();
 }

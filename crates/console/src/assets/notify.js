@@ -5,7 +5,7 @@ const CHOICE = "workrail-notify";
 
 /** The choice of this browser. */
 function isOn() {
-  return Notification.permission === "granted" && localStorage.getItem(CHOICE) === "on";
+  return "Notification" in window && Notification.permission === "granted" && localStorage.getItem(CHOICE) === "on";
 }
 
 /** Shows the state on the button. @param {HTMLElement} button */
@@ -30,6 +30,11 @@ async function toggle(button) {
   if (isOn()) localStorage.setItem(CHOICE, "off");
   else if (await Notification.requestPermission() === "granted") localStorage.setItem(CHOICE, "on");
   show(button);
+}
+
+/** Whether this page keeps its stream while it is hidden, because it notifies. */
+export function keepsStream() {
+  return document.querySelector("[data-notify]") !== null && isOn();
 }
 
 const button = /** @type {HTMLElement | null} */ (document.querySelector("[data-notify]"));

@@ -4,33 +4,37 @@ use maud::{Markup, html};
 use workrail_engine::html::Links;
 use workrail_engine::report::{Shown, render_artifact, render_notes};
 use workrail_engine::sessions::Attention;
-use workrail_engine::{EarlierDecision, Waiting};
+use workrail_engine::{EarlierDecision, Question, Waiting};
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::blocker::Blocker;
+use workrail_model::compiled::AcceptedValues;
 use workrail_model::id::RunId;
 use workrail_model::text::{clean, truncate_with_marker};
 
 use super::layout::token;
-use crate::forms::{ANSWER_PREFIX, From};
+use super::ticked;
+use crate::forms::ANSWER_PREFIX;
 use crate::state::Console;
 use crate::target::run_address;
 
 /// What is shown of the notes, of each artifact and of each context value; the end says when there is more.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
 
-pub(super) fn needs(console: &Console, run: RunId, attention: &Attention, from: From) -> Markup {
+pub(super) fn needs(console: &Console, run: RunId, attention: &Attention, from: &str) -> Markup {
     match attention {
         Attention::Person(waiting) => person(console, run, waiting, from),
         Attention::Agent { step, blockers } => agent(run, step, blockers),
     }
 }
 
-fn person(console: &Console, run: RunId, waiting: &Waiting, from: From) -> Markup {
+fn person(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Markup {
     html! {
         p.step { "At step " strong { (clean(&waiting.title)) } }
         (submitted(console, run, waiting))
         @if waiting.questions.is_empty() && waiting.asks_approval {
-            @if is_shown_whole(waiting) { (decision(console, run, waiting, from)) }
+            @if let Err(reason) = console.environment.decision_origin() {
+                p.warn { "It is not decided on here: " (ticked(&reason)) }
+            } @else if is_shown_whole(waiting) { (decision(console, run, waiting, from)) }
             @else {
                 p.warn {
                     "What was submitted is too long to be shown here in full, so it is not decided on here. At a terminal: "
@@ -112,27 +116,27 @@ fn overridden(earlier: &EarlierDecision) -> String {
     }
 }
 
-fn hidden(console: &Console, waiting: &Waiting, from: From) -> Markup {
+fn hidden(console: &Console, waiting: &Waiting, from: &str) -> Markup {
     html! {
         (token(console.guard.form_token()))
         input type="hidden" name="seen" value=(waiting.fingerprint());
-        input type="hidden" name="from" value=(from.as_str());
+        input type="hidden" name="back" value=(from);
     }
 }
 
-fn decision(console: &Console, run: RunId, waiting: &Waiting, from: From) -> Markup {
+fn decision(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Markup {
     let reason = format!("reason-{run}");
     html! {
         div.actions {
             form method="post" action={ "/run/" (run) "/approve" } {
                 (hidden(console, waiting, from))
-                button.primary type="submit" { "Approve" }
+                button.primary type="submit" aria-label={ "Approve " (waiting.label) } { "Approve" }
             }
             form.reject method="post" action={ "/run/" (run) "/reject" } {
                 (hidden(console, waiting, from))
                 label for=(reason) { "Reason, for the agent" }
                 textarea id=(reason) name="reason" rows="2" {}
-                button type="submit" { "Reject" }
+                button type="submit" aria-label={ "Reject " (waiting.label) } { "Reject" }
             }
         }
         p.meta {
@@ -142,7 +146,7 @@ fn decision(console: &Console, run: RunId, waiting: &Waiting, from: From) -> Mar
     }
 }
 
-fn questions(console: &Console, run: RunId, waiting: &Waiting, from: From) -> Markup {
+fn questions(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Markup {
     html! {
         form.answer method="post" action={ "/run/" (run) "/answer" } {
             (hidden(console, waiting, from))
@@ -150,12 +154,37 @@ fn questions(console: &Console, run: RunId, waiting: &Waiting, from: From) -> Ma
                 @let field = format!("answer-{run}-{}", question.key);
                 div.question {
                     label for=(field) { (clean(&question.description)) " " code { (question.key) } }
-                    textarea id=(field) name={ (ANSWER_PREFIX) (question.key) } rows="1" {}
+                    (answer_field(question, &field))
                 }
             }
             button.primary type="submit" { "Answer" }
             @if waiting.asks_approval { p.meta { "The approval is asked for once this is answered." } }
         }
+    }
+}
+
+/// The field that takes an answer: what the step declares is chosen, a secret is not shown.
+fn answer_field(question: &Question, field: &str) -> Markup {
+    let name = format!("{ANSWER_PREFIX}{}", question.key);
+    let choice = |options: Vec<&str>| {
+        html! {
+            select id=(field) name=(name) {
+                option value="" { "Choose" }
+                @for own in options { option value=(own) { (clean(own)) } }
+            }
+        }
+    };
+    match &question.accepts {
+        _ if question.is_secret => html! {
+            input id=(field) name=(name) type="password" autocomplete="off";
+            p.meta { "It is stored in the session as it is, readable for agents." }
+        },
+        Some(AcceptedValues::OneOf { values }) => choice(values.iter().map(String::as_str).collect()),
+        Some(AcceptedValues::Boolean) => choice(vec!["true", "false"]),
+        Some(AcceptedValues::Number) => {
+            html! { input id=(field) name=(name) inputmode="decimal" autocomplete="off"; }
+        }
+        Some(AcceptedValues::Text) | None => html! { textarea id=(field) name=(name) rows="1" {} },
     }
 }
 
@@ -172,7 +201,7 @@ fn agent(run: RunId, step: &str, blockers: &[Blocker]) -> Markup {
             }
         }
         p {
-            "The agent was told so. If its chat is gone, give a new one "
+            "Its reply says so. If the agent's chat is gone, give a new one "
             a href={ (run_address(run)) "#continue" } { "the call that continues this run" } "."
         }
     }

@@ -1,33 +1,66 @@
 //! Pages for what did not work: what is wrong, why, and what to do next.
 
 use maud::{Markup, html};
-use workrail_model::error::ErrorEnvelope;
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
+use workrail_model::text::clean;
 
-use super::layout::{Viewer, document};
+use super::layout::{Frame, Viewer, document};
 use super::ticked;
+use crate::forms::ANSWER_PREFIX;
 use crate::guard::{Refusal, Theme};
+use crate::target::Query;
 
 /// What the engine refused.
 pub(crate) fn failed(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'_>) -> Markup {
+    failure(error, back, viewer, &html! {})
+}
+
+fn failure(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'_>, more: &Markup) -> Markup {
     let next = error.suggestion_for_people.as_ref().unwrap_or(&error.suggestion);
+    let title = match error.code {
+        ErrorCode::SessionNotFound | ErrorCode::WorkflowNotFound => "Not found",
+        _ => "Not done",
+    };
     let body = html! {
         p { (ticked(&error.message)) }
         p { (ticked(next)) }
         p.meta { "Error code " code { (error.code.as_str()) } ": " code { "workrail explain " (error.code.as_str()) } }
         @if let Some(back) = back { p { a href=(back) { "Back" } } }
+        (more)
     };
-    document("That did not work", None, None, viewer, &body)
+    document(title, Frame::default(), viewer, &body)
+}
+
+/// What the engine refused, with what was typed into the form: a page that is loaded again does not have it.
+pub(crate) fn failed_form(error: &ErrorEnvelope, back: &str, form: &Query, viewer: Viewer<'_>) -> Markup {
+    let typed: Vec<(&str, &str)> = form
+        .iter()
+        .filter(|(name, value)| {
+            (*name == "reason" || name.starts_with(ANSWER_PREFIX)) && !value.trim().is_empty()
+        })
+        .collect();
+    let more = html! {
+        @if !typed.is_empty() {
+            h2 { "What you typed" }
+            @for (_, value) in typed { pre { (clean(value)) } }
+        }
+    };
+    failure(error, Some(back), viewer, &more)
 }
 
 /// A request that is not answered; it gets nothing that only the user may see.
-pub(crate) fn refused(title: &str, reason: &str) -> Markup {
-    document(title, None, None, stranger(), &html! { p { (ticked(reason)) } })
+pub(crate) fn refused(title: &str, reason: &str, address: Option<&str>) -> Markup {
+    let body = html! {
+        p { (ticked(reason)) }
+        @if let Some(address) = address { p { a href=(address) { "Open the page" } } }
+    };
+    document(title, Frame::default(), anonymous(), &body)
 }
 
 pub(crate) fn refusal_title(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Host | Refusal::Origin | Refusal::CrossSite => "Not answered",
-        Refusal::NoCookie | Refusal::Code => "Not let in",
+        Refusal::NoCookie | Refusal::Code => "No access",
         Refusal::FormToken => "Nothing was changed",
     }
 }
@@ -48,6 +81,6 @@ pub(crate) fn opened() -> Markup {
     }
 }
 
-fn stranger() -> Viewer<'static> {
+fn anonymous() -> Viewer<'static> {
     Viewer { theme: Theme::System, form_token: "", done: None }
 }

@@ -38,7 +38,13 @@ pub(crate) fn whole(page: &Page, target: &Target, viewer: Viewer<'_>) -> Markup 
         @if let Some(done) = viewer.done { p.said role="status" { (ticked(done.said())) } }
         @for part in &page.parts { (section(part)) }
     };
-    document(&page.title, Some(target.tab()), Some(&address), viewer, &body)
+    let frame = Frame { tab: Some(target.tab()), address: Some(&address), is_live: target.is_live() };
+    document(&page.title, frame, viewer, &body)
+}
+
+/// The title of a page as browsers show it.
+pub(crate) fn document_title(title: &str) -> String {
+    format!("{} · WorkRail", clean(title))
 }
 
 /// A part as it is on the page and in a live update.
@@ -51,14 +57,18 @@ pub(crate) fn seen(part: &Part) -> String {
     Sha256::of_parts(&[part.id.as_bytes(), part.body.0.as_bytes()]).hex()[..16].to_owned()
 }
 
-pub(super) fn document(
-    title: &str,
+/// Where a page is among the others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Frame<'a> {
     tab: Option<Tab>,
-    live: Option<&str>,
-    viewer: Viewer<'_>,
-    body: &Markup,
-) -> Markup {
+    /// Absent on pages that are not for the user, or that nothing leads back to.
+    address: Option<&'a str>,
+    is_live: bool,
+}
+
+pub(super) fn document(title: &str, frame: Frame<'_>, viewer: Viewer<'_>, body: &Markup) -> Markup {
     let title = clean(title);
+    let Frame { tab, address, is_live } = frame;
     html! {
         (DOCTYPE)
         html lang="en" data-theme=(viewer.theme.as_str()) {
@@ -66,12 +76,12 @@ pub(super) fn document(
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (title) " · WorkRail" }
+                title { (document_title(&title)) }
                 link rel="stylesheet" href="/assets/console.css";
                 link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
                 script type="module" src="/assets/console.js" {}
             }
-            body data-live=[live] {
+            body data-live=[address.filter(|_| is_live)] {
                 a.skip href="#main" { "Skip to the content" }
                 header.top {
                     a.brand href="/" { "WorkRail" }
@@ -80,7 +90,7 @@ pub(super) fn document(
                             a href=(own.address()) aria-current=[(tab == Some(own)).then_some("page")] { (own.name()) }
                         }
                     }
-                    @if live.is_some() { (tools(viewer, live)) }
+                    @if let Some(address) = address { (tools(viewer, address)) }
                 }
                 main id="main" {
                     h1 { (title) }
@@ -92,22 +102,18 @@ pub(super) fn document(
     }
 }
 
-fn tools(viewer: Viewer<'_>, live: Option<&str>) -> Markup {
+fn tools(viewer: Viewer<'_>, address: &str) -> Markup {
     html! {
         span.live data-live-state role="status" {}
-        @if live == Some("/") { button type="button" hidden data-notify { "Notify me" } }
+        @if address == "/" { button type="button" hidden data-notify { "Notify me" } }
         button.keys type="button" hidden data-with-script data-keys { kbd { "?" } " Keys" }
         form.theme method="post" action="/theme" {
             (token(viewer.form_token))
-            input type="hidden" name="back" value=[live];
-            label { span.hidden { "Theme" }
-                select name="theme" data-submit {
-                    @for own in Theme::ALL {
-                        option value=(own.as_str()) selected[own == viewer.theme] { (own.as_str()) }
-                    }
-                }
+            input type="hidden" name="back" value=(address);
+            // A button for the next theme: a list that is sent when something is chosen surprises keyboards.
+            button type="submit" name="theme" value=(viewer.theme.next().as_str()) {
+                "Theme: " (viewer.theme.as_str())
             }
-            button type="submit" data-without-script { "Set" }
         }
     }
 }
@@ -122,6 +128,7 @@ fn help() -> Markup {
         dialog id="help" aria-labelledby="help-title" {
             h2 id="help-title" { "Keys" }
             dl { @for (key, what) in KEYS { dt { kbd { (key) } } dd { (what) } } }
+            p { label { input type="checkbox" data-keys-on checked; " Single keys act" } }
             form method="dialog" { button { "Close" } }
         }
     }

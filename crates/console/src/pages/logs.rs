@@ -7,6 +7,7 @@ use workrail_model::text::clean;
 
 use super::{Page, Part, table, time};
 use crate::state::Console;
+use crate::target::Filters;
 use crate::use_cases::Answer;
 
 const CALLS_MAX: usize = 200;
@@ -25,13 +26,12 @@ fn running(servers: &[ServerRecord]) -> Markup {
             html! { (transport(server.transport)) },
             html! { (clean(&server.version)) },
             time(&server.started_at),
-            html! { code { (&server.applied_config_hash.hex()[..12]) } },
         ]
     };
     html! {
         h2 { "Running servers " span.count { (servers.len()) } }
         @if servers.is_empty() { p.quiet { "No server is running. Clients start one when they need it." } }
-        @else { (table(&["Process", "Transport", "Version", "Started", "Settings"], servers.iter().map(row))) }
+        @else { (table(&["Process", "Transport", "Version", "Started"], servers.iter().map(row))) }
     }
 }
 
@@ -49,7 +49,9 @@ fn answered(calls: &[LoggedCall]) -> Markup {
             html! { code { (call.tool.as_str()) } },
             toned_outcome(&call.outcome),
             html! { (duration(call.duration_us)) },
-            html! { (clean(call.run.as_deref().unwrap_or_default())) },
+            html! {
+                @if let Some(run) = call.run.as_deref() { a href=(Filters { words: run.to_owned(), ..Filters::default() }.address()) { (clean(run)) } }
+            },
         ]
     };
     html! {

@@ -5,6 +5,7 @@ mod failure;
 mod layout;
 mod logs;
 mod now;
+mod plan_graph;
 mod run;
 mod search;
 mod session;
@@ -14,12 +15,13 @@ mod workflows;
 
 use maud::{Markup, html};
 use workrail_engine::report::shown_time;
+use workrail_model::error::ErrorEnvelope;
 use workrail_model::text::clean;
 use workrail_model::time::Timestamp;
 
 pub(crate) use attention::is_shown_whole;
-pub(crate) use failure::{failed, opened, refusal_title, refused};
-pub(crate) use layout::{Viewer, section, seen, whole};
+pub(crate) use failure::{failed, failed_form, opened, refusal_title, refused};
+pub(crate) use layout::{Viewer, document_title, section, seen, whole};
 
 use crate::state::Console;
 use crate::target::Target;
@@ -45,6 +47,15 @@ impl Part {
     }
 }
 
+/// What an open page shows when what it was about no longer exists.
+pub(crate) fn gone(error: &ErrorEnvelope) -> Page {
+    let body = html! {
+        div.banner { strong { "Not found." } " " (ticked(&error.message)) }
+        p { a href="/" { "Open the first page" } }
+    };
+    Page { title: "Not found".to_owned(), parts: vec![Part::new("gone", body)] }
+}
+
 /// Renders a page from the store as it is now.
 pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
     match target {
@@ -52,9 +63,9 @@ pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
         Target::Session(session) => session::page(console, *session),
         Target::Run(page) => run::page(console, page),
         Target::Search { words } => search::page(console, words),
-        Target::Workflows { words } => workflows::list(console, words),
-        Target::Workflow(id) => workflows::detail(console, id),
-        Target::Settings => settings::page(console),
+        Target::Workflows(page) => workflows::list(console, page),
+        Target::Workflow(page) => workflows::detail(console, page),
+        Target::Settings(page) => settings::page(console, *page),
         Target::Logs => logs::page(console),
     }
 }

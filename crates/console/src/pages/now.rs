@@ -9,11 +9,11 @@ use workrail_engine::sessions::{DamagedRow, RunRow, SessionsList, Stage};
 use workrail_model::digest::Sha256;
 use workrail_model::id::SessionId;
 use workrail_model::text::clean;
+use workrail_model::time::Timestamp;
 
 use super::attention::needs;
 use super::layout::token;
 use super::{Page, Part, ticked, time};
-use crate::forms::From;
 use crate::held::Outcome;
 use crate::state::Console;
 use crate::target::{Filters, StatusFilter, Target, WorkspaceFilter, run_address};
@@ -23,6 +23,9 @@ use crate::use_cases::Answer;
 const CARDS_MAX: usize = 20;
 /// Rows of a table on one page.
 const ROWS_MAX: usize = 100;
+/// Cards beside other lists.
+const CARDS_BESIDE_MAX: usize = 5;
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// Rows of a table beside others.
 const ROWS_BESIDE_MAX: usize = 15;
 
@@ -34,7 +37,7 @@ pub(super) fn page(console: &Console, filters: &Filters) -> Answer<Page> {
         list.runs.iter().filter(is_listed).filter(|row| choices.fit(row, filters)).collect();
     let mut parts = vec![Part::new("filters", form(&choices, filters)), Part::new("held", held(console))];
     match filters.status {
-        Some(StatusFilter::Damaged) => parts.push(Part::new("damaged", damaged(&list.damaged, true))),
+        Some(StatusFilter::Damaged) => parts.push(Part::new("damaged", all_damaged(&list.damaged, filters))),
         Some(status) => parts.push(listed(console, status, &fitting, filters)),
         None => parts.extend(overview(console, &list, &fitting, filters)),
     }
@@ -152,7 +155,7 @@ fn form(choices: &Choices<'_>, filters: &Filters) -> Markup {
                 input type="search" name="q" value=(filters.words) placeholder="Label, goal, step or id" data-search;
             }
             label { span.hidden { "Status" }
-                select name="status" data-submit {
+                select name="status" {
                     option value="" { "Every status" }
                     @for own in StatusFilter::ALL {
                         option value=(own.as_str()) selected[filters.status == Some(own)] { (own.title()) }
@@ -160,7 +163,7 @@ fn form(choices: &Choices<'_>, filters: &Filters) -> Markup {
                 }
             }
             label { span.hidden { "Workflow" }
-                select name="workflow" data-submit {
+                select name="workflow" {
                     option value="" { "Every workflow" }
                     @for own in workflows {
                         option value=(own) selected[filters.workflow == **own] { (own) }
@@ -169,7 +172,7 @@ fn form(choices: &Choices<'_>, filters: &Filters) -> Markup {
             }
             @if !tags.is_empty() {
                 label { span.hidden { "Tag" }
-                    select name="tag" data-submit {
+                    select name="tag" {
                         option value="" { "Every tag" }
                         @for own in &tags { option value=(own) selected[filters.tag == **own] { (clean(own)) } }
                     }
@@ -177,7 +180,7 @@ fn form(choices: &Choices<'_>, filters: &Filters) -> Markup {
             }
             @if choices.workspaces.len() > 1 || filters.workspace.is_some() {
                 label { span.hidden { "Workspace" }
-                    select name="workspace" data-submit {
+                    select name="workspace" {
                         option value="" { "Every workspace" }
                         @for own in &choices.workspaces {
                             @let filter = workspace_filter(*own, choices);
@@ -212,18 +215,23 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
     let of = |status: StatusFilter| -> Vec<&RunRow> {
         fitting.iter().filter(|row| StatusFilter::of(row.stage) == status).copied().collect()
     };
-    let waiting = of(StatusFilter::NeedsMe);
+    let mut waiting = of(StatusFilter::NeedsMe);
+    waiting.sort_by_key(|row| row.activity);
+    let blocked = of(StatusFilter::Blocked);
     let running = of(StatusFilter::Running);
     let mut finished = of(StatusFilter::Finished);
     let all_finished = finished.len();
-    let now = console.environment.now();
-    let today = &now.as_str()[..10];
+    let now = console.environment.now().epoch_ms().unwrap_or_default();
+    let is_recent = |row: &&RunRow| {
+        row.last_at.as_ref().and_then(Timestamp::epoch_ms).is_some_and(|at| now - at < DAY_MS)
+    };
     // A search looks at all of them.
     if filters.is_empty() {
-        finished.retain(|row| row.last_at.as_ref().is_some_and(|at| at.as_str().starts_with(today)));
+        finished.retain(is_recent);
     }
     finished.sort_by_key(|row| std::cmp::Reverse(row.activity));
-    let name = if filters.is_empty() { "Done today" } else { "Finished" };
+    let name = if filters.is_empty() { "Done in the last day" } else { "Finished" };
+    let none = |said: &'static str| if filters.is_empty() { said } else { "Nothing matches." };
     let more = |status, shown: usize, all: usize| (shown < all).then(|| more_link(filters, status, all));
     let mut parts = vec![
         Part::new(
@@ -231,17 +239,27 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
             html! {
                 h2 { "Needs you " (count(waiting.len())) }
                 @if waiting.is_empty() {
-                    p.quiet { (ticked(if list.sessions == 0 { EMPTY } else { "Nothing waits for you." })) }
+                    p.quiet { (ticked(if list.sessions == 0 { EMPTY } else { none("Nothing waits for you.") })) }
                 }
-                @for row in waiting.iter().take(CARDS_MAX) { (card(console, row)) }
+                @for row in waiting.iter().take(CARDS_MAX) { (card(console, row, filters)) }
                 @if let Some(more) = more(StatusFilter::NeedsMe, CARDS_MAX.min(waiting.len()), waiting.len()) { (more) }
+            },
+        ),
+        Part::new(
+            "blocked",
+            html! {
+                @if !blocked.is_empty() {
+                    h2 { "Blocked: the agent has to correct its work " (count(blocked.len())) }
+                    @for row in blocked.iter().take(CARDS_BESIDE_MAX) { (card(console, row, filters)) }
+                    @if let Some(more) = more(StatusFilter::Blocked, CARDS_BESIDE_MAX.min(blocked.len()), blocked.len()) { (more) }
+                }
             },
         ),
         Part::new(
             "running",
             html! {
                 h2 { "Running " (count(running.len())) }
-                @if running.is_empty() { p.quiet { "No run is in progress." } }
+                @if running.is_empty() { p.quiet { (none("No run is in progress.")) } }
                 @else { (table(console, running.iter().take(ROWS_BESIDE_MAX).copied())) }
                 @if let Some(more) = more(StatusFilter::Running, ROWS_BESIDE_MAX.min(running.len()), running.len()) { (more) }
             },
@@ -250,16 +268,49 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
             "done",
             html! {
                 h2 { (name) " " (count(finished.len())) }
-                @if finished.is_empty() { p.quiet { "No run was finished." } }
+                @if finished.is_empty() { p.quiet { (none("No run was finished.")) } }
                 @else { (table(console, finished.iter().take(ROWS_BESIDE_MAX).copied())) }
                 @if let Some(more) = more(StatusFilter::Finished, ROWS_BESIDE_MAX.min(finished.len()), all_finished) { (more) }
             },
         ),
     ];
-    if !list.damaged.is_empty() && filters.is_empty() {
-        parts.push(Part::new("damaged", damaged(&list.damaged, false)));
+    let broken: Vec<&DamagedRow> = list.damaged.iter().filter(|row| is_meant(row, filters)).collect();
+    if !broken.is_empty() {
+        let shown = &broken[..ROWS_BESIDE_MAX.min(broken.len())];
+        let all = more(StatusFilter::Damaged, shown.len(), broken.len());
+        parts.push(Part::new("damaged", damaged(shown, broken.len(), all)));
     }
     parts
+}
+
+/// Whether a damaged session is among those that are looked for. What it was about is not known.
+fn is_meant(row: &DamagedRow, filters: &Filters) -> bool {
+    let text = format!("{} {}", row.session_id, row.labels.join(" ")).to_lowercase();
+    let is_narrowed = !filters.workflow.is_empty() || !filters.tag.is_empty() || filters.workspace.is_some();
+    !is_narrowed && filters.words.to_lowercase().split_whitespace().all(|word| text.contains(word))
+}
+
+/// Damaged sessions, page by page.
+fn all_damaged(rows: &[DamagedRow], filters: &Filters) -> Markup {
+    let rows: Vec<&DamagedRow> = rows.iter().filter(|row| is_meant(row, filters)).collect();
+    let pages = rows.len().div_ceil(ROWS_MAX).max(1);
+    let page = filters.page.min(pages);
+    let shown: Vec<&DamagedRow> = rows.iter().skip((page - 1) * ROWS_MAX).take(ROWS_MAX).copied().collect();
+    damaged(&shown, rows.len(), Some(pager(filters, page, pages)))
+}
+
+/// Leads to the other pages of a list.
+fn pager(filters: &Filters, page: usize, pages: usize) -> Markup {
+    let to = |page: usize| Filters { page, ..filters.clone() }.address();
+    html! {
+        @if pages > 1 {
+            nav.pages aria-label="Pages of the list" {
+                @if page > 1 { a href=(to(page - 1)) rel="prev" { "Previous" } }
+                span { "Page " (page) " of " (pages) }
+                @if page < pages { a href=(to(page + 1)) rel="next" { "Next" } }
+            }
+        }
+    }
 }
 
 const EMPTY: &str = "No sessions yet. An agent starts one with `start_workflow`; `workrail setup install` adds WorkRail to a \
@@ -278,26 +329,23 @@ fn more_link(filters: &Filters, status: StatusFilter, all: usize) -> Markup {
 fn listed(console: &Console, status: StatusFilter, fitting: &[&RunRow], filters: &Filters) -> Part {
     let mut rows: Vec<&RunRow> =
         fitting.iter().filter(|row| StatusFilter::of(row.stage) == status).copied().collect();
-    if status == StatusFilter::Finished {
-        rows.sort_by_key(|row| std::cmp::Reverse(row.activity));
+    match status {
+        StatusFilter::Finished => rows.sort_by_key(|row| std::cmp::Reverse(row.activity)),
+        // The one that waits longest first, so that nothing moves above what is read.
+        StatusFilter::NeedsMe => rows.sort_by_key(|row| row.activity),
+        StatusFilter::Blocked | StatusFilter::Running | StatusFilter::Damaged => {}
     }
-    let per_page = if status == StatusFilter::NeedsMe { CARDS_MAX } else { ROWS_MAX };
+    let in_cards = matches!(status, StatusFilter::NeedsMe | StatusFilter::Blocked);
+    let per_page = if in_cards { CARDS_MAX } else { ROWS_MAX };
     let pages = rows.len().div_ceil(per_page).max(1);
     let page = filters.page.min(pages);
     let shown = rows.iter().skip((page - 1) * per_page).take(per_page).copied();
-    let to = |page: usize| Filters { page, ..filters.clone() }.address();
     let body = html! {
         h2 { (status.title()) " " (count(rows.len())) }
         @if rows.is_empty() { p.quiet { "Nothing matches." } }
-        @else if status == StatusFilter::NeedsMe { @for row in shown { (card(console, row)) } }
+        @else if in_cards { @for row in shown { (card(console, row, filters)) } }
         @else { (table(console, shown)) }
-        @if pages > 1 {
-            nav.pages aria-label="Pages of the list" {
-                @if page > 1 { a href=(to(page - 1)) rel="prev" { "Previous" } }
-                span { "Page " (page) " of " (pages) }
-                @if page < pages { a href=(to(page + 1)) rel="next" { "Next" } }
-            }
-        }
+        (pager(filters, page, pages))
     };
     Part::new("list", body)
 }
@@ -311,7 +359,7 @@ fn name(row: &RunRow) -> &str {
 }
 
 /// A run that needs somebody, with what it needs and the action.
-fn card(console: &Console, row: &RunRow) -> Markup {
+fn card(console: &Console, row: &RunRow, filters: &Filters) -> Markup {
     let attention = row.run_id.map(|run| (run, console.use_cases.attention(row.session_id, run)));
     html! {
         article.card data-item {
@@ -326,7 +374,7 @@ fn card(console: &Console, row: &RunRow) -> Markup {
                 @if let Some(step) = &row.step { " · step " (step.progress) }
             }
             @match &attention {
-                Some((run, Ok(Some(found)))) => (needs(console, *run, found, From::Now)),
+                Some((run, Ok(Some(found)))) => (needs(console, *run, found, &filters.address())),
                 Some((_, Err(error))) => p.bad { (clean(&error.message)) },
                 // Unreadable, or it moved on while this page was made.
                 Some((_, Ok(None))) | None => p { a href=(address(row)) { "Open the run" } },
@@ -382,25 +430,24 @@ fn row(console: &Console, row: &RunRow) -> Markup {
 fn import(console: &Console) -> Markup {
     html! {
         h2 { "Import a session" }
-        p data-without-script { code { "workrail session import FILE" } " takes in a session that was exported." }
+        p data-without-script { code { "workrail session import FILE" } " imports an exported session." }
         p hidden data-with-script {
-            label { "A bundle that was exported " input type="file" accept=".json" data-import=(console.guard.form_token()); }
+            label { "An exported bundle " input type="file" accept=".json" data-import=(console.guard.form_token()); }
             " " span.bad role="status" data-import-said {}
         }
     }
 }
 
-fn damaged(rows: &[DamagedRow], all: bool) -> Markup {
-    let limit = if all { usize::MAX } else { ROWS_BESIDE_MAX };
+fn damaged(rows: &[&DamagedRow], all: usize, more: Option<Markup>) -> Markup {
     html! {
-        h2 { "Damaged sessions " (count(rows.len())) }
+        h2 { "Damaged sessions " (count(all)) }
         @if rows.is_empty() { p.quiet { "No damaged session." } }
         @else {
             div.scroll {
                 table {
                     thead { tr { th { "Session" } th { "Runs" } th { "What is wrong" } } }
                     tbody {
-                        @for row in rows.iter().take(limit) {
+                        @for row in rows {
                             tr data-item {
                                 td { a href=(Target::Session(row.session_id).address()) { code { (row.session_id) } } }
                                 td { (row.labels.join(", ")) }
@@ -410,6 +457,7 @@ fn damaged(rows: &[DamagedRow], all: bool) -> Markup {
                     }
                 }
             }
+            @if let Some(more) = more { (more) }
             p { code { "workrail store verify" } " explains the damage and what can be repaired." }
         }
     }

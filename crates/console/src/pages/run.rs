@@ -14,7 +14,6 @@ use workrail_model::text::clean;
 use super::attention::needs;
 use super::{Page, Part, copyable};
 use crate::files::downloads;
-use crate::forms::From;
 use crate::state::Console;
 use crate::target::{RunPage, Target, run_address};
 use crate::use_cases::Answer;
@@ -31,16 +30,21 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
     let shown = own.nodes.iter().find(|node| Some(node.node_id) == chosen);
     // A damaged session has no step that waits.
     let attention = match view.report.health.is_healthy() {
-        true => console.use_cases.attention(session, asked.run).ok().flatten(),
-        false => None,
+        true => console.use_cases.attention(session, asked.run),
+        false => Ok(None),
     };
     let mut parts = vec![
-        Part::new("run", head(console, &view.report, own, attention.as_ref(), &links)),
+        Part::new("run", head(console, &view.report, (own, asked), &attention, &links)),
         Part::new("graph", path(own, asked, chosen)),
     ];
-    if let Some(shown) = shown {
-        parts.push(Part::new("node", point(console, session, (own, shown), attention.as_ref(), &links)));
-    }
+    let node = match shown {
+        Some(shown) => {
+            let attention = attention.as_ref().ok().and_then(Option::as_ref);
+            point(console, session, (own, shown), attention, &links)
+        }
+        None => html! { h2 { "Point" } p.warn { "This run has no such point." } },
+    };
+    parts.push(Part::new("node", node));
     parts.push(Part::new("tables", tables(own, &links)));
     let continuation = view.going_on.iter().find(|continuation| continuation.run_id == asked.run);
     if let Some(continuation) = continuation.filter(|_| !is_complete(own)) {
@@ -81,16 +85,20 @@ fn links(report: &Report, run: &RunReport, asked: &RunPage) -> Links {
 fn head(
     console: &Console,
     report: &Report,
-    run: &RunReport,
-    attention: Option<&Attention>,
+    (run, asked): (&RunReport, &RunPage),
+    attention: &Answer<Option<Attention>>,
     links: &Links,
 ) -> Markup {
     let own = run.facts();
     html! {
         @for own in report.banners() { (banner(&own)) }
         p { (badges(&own, links)) }
-        @if let Some(attention) = attention {
-            article.card { (needs(console, run.run_id, attention, From::Run)) }
+        @match attention {
+            Ok(Some(attention)) => {
+                article.card { (needs(console, run.run_id, attention, &asked.address())) }
+            }
+            Ok(None) => {}
+            Err(error) => p.bad { (clean(&error.message)) },
         }
         (facts(&own, links))
         p {

@@ -15,7 +15,7 @@ pub(super) fn page(console: &Console, words: &str) -> Answer<Page> {
     let form = html! {
         form.filters method="get" action="/search" role="search" {
             label { span.hidden { "Words" }
-                input type="search" name="q" value=(words) placeholder="Words that a note has" data-search;
+                input type="search" name="q" value=(words) placeholder="Search notes" data-search;
             }
             button type="submit" { "Search" }
         }

@@ -1,22 +1,23 @@
 //! One session: its runs on one timeline, its notes, and what can be taken along.
 
 use maud::{Markup, html};
-use workrail_engine::SessionOrRun;
 use workrail_engine::html::{Links, badges, banner, facts};
 use workrail_engine::report::{Report, RunReport, render_output};
 use workrail_engine::upkeep::Overview;
+use workrail_engine::{RunPreferences, SessionOrRun};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
+use workrail_model::preferences::{Mode, Preferences, RunStatus};
 use workrail_model::text::clean;
 
 use super::layout::token;
 use super::timeline::timeline;
-use super::{Page, Part, ticked};
+use super::{Page, Part, table, ticked};
 use crate::files::downloads;
 use crate::held::HELD_FOR;
 use crate::state::Console;
-use crate::target::run_address;
+use crate::target::{RunPage, run_address};
 use crate::use_cases::Answer;
 
 pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
@@ -38,6 +39,9 @@ pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
         ),
         Part::new("runs", runs_of(report, &links)),
     ];
+    if let Ok(runs) = console.use_cases.preferences(SessionOrRun { session, run: None }) {
+        parts.push(Part::new("preferences", preferences(console, session, &runs)));
+    }
     if let Ok(seen) = console.use_cases.overview(session) {
         parts.push(Part::new("manage", manage(console, &seen)));
     }
@@ -51,10 +55,47 @@ pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
     Ok(Page { title: format!("Session {session}"), parts })
 }
 
+/// How far each run goes on its own, what was asked for, and asking for less.
+fn preferences(console: &Console, session: SessionId, runs: &[RunPreferences]) -> Markup {
+    let said = |own: Preferences| format!("{}, {}", own.autonomy.as_str(), own.risk_policy.as_str());
+    let row = |own: &RunPreferences| {
+        let node = RunPage { node: Some(own.applied_at), ..RunPage::of(own.run_id) };
+        vec![
+            html! { a href=(run_address(own.run_id)) { (own.label) } },
+            html! { (said(own.applied)) " " a href={ (node.address()) "#node" } { "at this point" } },
+            html! {
+                @match own.pending {
+                    Some(pending) => { (said(pending)) ", applied by the next completed step" }
+                    None => span.quiet { "nothing pending" },
+                }
+                @if let Some(problem) = own.pending_problem { div.warn { (ticked(problem)) } }
+            },
+        ]
+    };
+    let is_open =
+        |own: &RunPreferences| !matches!(own.status, Some(RunStatus::Complete | RunStatus::CompleteWithGaps));
+    html! {
+        @if !runs.is_empty() {
+            h2 { "Preferences" }
+            (table(&["Run", "Applied", "Pending"], runs.iter().map(row)))
+        }
+        @if runs.iter().any(is_open) {
+            form.filters method="post" action={ "/session/" (session) "/prefer" } {
+                (token(console.guard.form_token()))
+                label { span.hidden { "Mode of the open runs" }
+                    select name="mode" { @for own in Mode::ALL { option value=(own.as_str()) { (own.as_str()) } } }
+                }
+                button type="submit" { "Ask for this mode" }
+                span.meta { "Going further on its own is allowed at a terminal only." }
+            }
+        }
+    }
+}
+
 /// Keeping and deleting, as the command line has them.
 fn manage(console: &Console, seen: &Overview) -> Markup {
     let session = seen.session_id;
-    let (action, name) = if seen.is_kept { ("unkeep", "Keep no longer") } else { ("keep", "Keep") };
+    let (action, name) = if seen.is_kept { ("unkeep", "Stop keeping") } else { ("keep", "Keep") };
     html! {
         h2 { "Keep or delete" }
         p { @if seen.is_kept { "Clean-up does not delete this session." } @else { "Clean-up may delete this session once it is finished and old." } }

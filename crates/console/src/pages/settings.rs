@@ -1,58 +1,125 @@
-//! The settings in effect, who set them, and what running servers do not know yet. Read only.
+//! The settings: values, sources, clean-up, keys, clients and health. Forms lead to what the command line has.
 
 use maud::{Markup, html};
-use workrail_model::config::{Applies, Key, Origin, Settings, differences};
+use workrail_engine::upkeep::{CleanupReport, Mode};
+use workrail_model::config::{Applies, Difference, Key, Origin, Settings, Value, ValueKind, differences};
 use workrail_model::server::ServerRecord;
 use workrail_model::text::clean;
 
-use super::{Page, Part, ticked};
+use super::layout::token;
+use super::{Page, Part, counted, table, ticked, time};
+use crate::administration::{ClientInfo, ClientState, Finding, Level, SourceInfo};
 use crate::state::Console;
+use crate::target::SettingsPage;
 use crate::use_cases::Answer;
 
-pub(super) fn page(console: &Console) -> Answer<Page> {
-    let servers = console.use_cases.servers()?;
-    let body = match console.environment.settings() {
-        Ok(settings) => html! { (in_effect(&settings)) (restarts(&settings, &servers)) },
-        Err(reason) => {
-            html! { div.banner { strong { "The settings cannot be read." } " " (clean(&reason)) } }
-        }
+pub(super) fn page(console: &Console, which: SettingsPage) -> Answer<Page> {
+    let body = match which {
+        SettingsPage::Values => values(console)?,
+        SettingsPage::Sources => told(console.administration.sources(), |found| sources(console, &found)),
+        SettingsPage::CleanUp => clean_up(console)?,
+        SettingsPage::Keys => keys(console)?,
+        SettingsPage::Clients => told(console.administration.clients(), |found| clients(&found)),
+        SettingsPage::Health => health(console, &console.administration.health()),
     };
-    let data = html! {
-        h2 { "Data" }
-        dl.facts {
-            dt { "Data directory" } dd { code { (clean(&console.environment.data_dir())) } }
-            dt { "Version" } dd { (console.environment.version()) }
-        }
-        p {
-            code { "workrail doctor" } " checks the whole installation; " code { "workrail store gc --dry-run" }
-            " shows what clean-up would remove."
-        }
-    };
-    Ok(Page {
-        title: "Settings".to_owned(),
-        parts: vec![Part::new("settings", body), Part::new("data", data)],
-    })
+    let parts = vec![Part::new("sections", sections(which)), Part::new("settings", body)];
+    Ok(Page { title: "Settings".to_owned(), parts })
 }
 
-fn in_effect(settings: &Settings) -> Markup {
+fn sections(which: SettingsPage) -> Markup {
     html! {
-        p.quiet { "Change a setting with " code { "workrail config set NAME VALUE" } "." }
-        div.scroll tabindex="0" {
-            table {
-                thead { tr { th { "Setting" } th { "Value" } th { "Set by" } th { "Takes effect" } } }
-                tbody {
-                    @for key in Key::ALL {
-                        @let setting = settings.get(*key);
-                        tr data-item {
-                            td { code { (key.as_str()) } div.meta { (ticked(key.what())) } }
-                            td { (clean(&setting.map_or_else(|| "(chosen automatically)".to_owned(), |own| own.value.to_string()))) }
-                            td { (setting.map(|own| origin(own.origin)).unwrap_or("not set")) }
-                            td { (applies(key.applies())) }
+        nav.sections aria-label="Settings" {
+            @for own in SettingsPage::ALL {
+                a href=(own.address()) aria-current=[(own == which).then_some("page")] { (own.name()) }
+            }
+        }
+    }
+}
+
+fn told<T>(found: Result<T, String>, shown: impl FnOnce(T) -> Markup) -> Markup {
+    match found {
+        Ok(found) => shown(found),
+        Err(reason) => html! { div.banner { strong { "This cannot be read." } " " (ticked(&reason)) } },
+    }
+}
+
+fn values(console: &Console) -> Answer<Markup> {
+    let servers = console.use_cases.servers()?;
+    let current = console.environment.settings();
+    Ok(told(current, |settings| {
+        html! {
+            (restarts(&console.administration.wanted().unwrap_or_else(|_| settings.clone()), &servers))
+            div.scroll {
+                table {
+                    thead { tr { th { "Setting" } th { "Value" } th { "Set by" } th { "Takes effect" } } }
+                    tbody { @for key in Key::ALL { (setting(console, *key, &settings)) } }
+                }
+            }
+        }
+    }))
+}
+
+fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
+    let own = settings.get(key);
+    let shown = match own.map(|own| &own.value) {
+        None => "(chosen automatically)".to_owned(),
+        Some(Value::List(entries)) => entries.join(", "),
+        Some(value @ (Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::Git(_))) => value.to_string(),
+    };
+    html! {
+        tr data-item {
+            td { code { (key.as_str()) } div.meta { (ticked(key.what())) } }
+            td {
+                (clean(&shown))
+                @if let Some(field) = field(key, own.map(|own| &own.value)) {
+                    details data-key={ "set-" (key.as_str()) } {
+                        summary { "Change" }
+                        form.filters method="post" action="/settings/set" {
+                            (token(console.guard.form_token()))
+                            input type="hidden" name="key" value=(key.as_str());
+                            label { span.hidden { "New value of " (key.as_str()) } (field) }
+                            button type="submit" { "Save" }
+                            button type="submit" name="reset" value="yes" { "Reset" }
                         }
                     }
                 }
             }
+            td { (own.map_or("default", |own| origin(own.origin))) }
+            td { (applies(key.applies())) }
         }
+    }
+}
+
+/// The field that takes a new value; nothing for what has a page of its own.
+fn field(key: Key, value: Option<&Value>) -> Option<Markup> {
+    let text = value.map(ToString::to_string).unwrap_or_default();
+    let choice = |options: &[&str]| {
+        html! {
+            select name="value" {
+                @for own in options { option value=(own) selected[text == *own] { (own) } }
+            }
+        }
+    };
+    match key.kind() {
+        ValueKind::Switch => Some(choice(&["true", "false"])),
+        ValueKind::Choice(options) => Some(choice(options)),
+        ValueKind::Count => Some(html! { input type="number" min="0" name="value" value=(text); }),
+        ValueKind::Text | ValueKind::AbsolutePath => {
+            Some(html! { input type="text" name="value" value=(text); })
+        }
+        ValueKind::List if matches!(key, Key::SourcePaths | Key::SourcePlugins) => None,
+        ValueKind::List => {
+            let text = match value {
+                Some(Value::List(entries)) => entries.join(":"),
+                Some(Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::Git(_)) | None => {
+                    String::new()
+                }
+            };
+            Some(
+                html! { input type="text" name="value" value=(text) placeholder="Separate items with colons"; },
+            )
+        }
+        ValueKind::GitSources => None,
     }
 }
 
@@ -71,19 +138,263 @@ fn applies(applies: Applies) -> &'static str {
     }
 }
 
-fn restarts(settings: &Settings, servers: &[ServerRecord]) -> Markup {
+/// What running servers still use, beside what is wanted.
+fn restarts(wanted: &Settings, servers: &[ServerRecord]) -> Markup {
+    let value =
+        |own: &Option<Value>| own.as_ref().map_or_else(|| "(automatic)".to_owned(), ToString::to_string);
+    let row = |server: &ServerRecord, own: &Difference| {
+        vec![
+            html! { (server.process_id) },
+            html! { code { (own.key.as_str()) } },
+            html! { (clean(&value(&own.applied))) },
+            html! { (clean(&value(&own.desired))) },
+            html! {
+                @match own.restart {
+                    Some(trigger) => { "restart the client: it changes " (trigger.what()) }
+                    None => "taken over by itself",
+                }
+            },
+        ]
+    };
+    let differing: Vec<Vec<Markup>> = servers
+        .iter()
+        .flat_map(|server| differences(wanted, &server.settings).into_iter().map(move |own| (server, own)))
+        .map(|(server, own)| row(server, &own))
+        .collect();
     html! {
-        @for server in servers {
-            @let waiting: Vec<_> =
-                differences(settings, &server.settings).into_iter().filter(|own| own.restart.is_some()).collect();
-            @if !waiting.is_empty() {
-                div.banner.remark {
-                    strong { "Server " (server.process_id) " needs a restart." } " It does not know yet: "
-                    @for (place, own) in waiting.iter().enumerate() {
-                        @if place > 0 { ", " } code { (own.key.as_str()) }
+        @if !differing.is_empty() {
+            h2 { "Servers that use other values " span.count { (differing.len()) } }
+            (table(&["Server process", "Setting", "Uses", "Wanted", "Then"], differing))
+        }
+    }
+}
+
+fn sources(console: &Console, found: &[SourceInfo]) -> Markup {
+    let settings = console.environment.settings().ok();
+    let is_overridden = [Key::SourcePaths, Key::SourcePlugins].into_iter().any(|key| {
+        let setting = settings.as_ref().and_then(|settings| settings.get(key));
+        setting.is_some_and(|setting| setting.origin == Origin::Environment)
+    });
+    html! {
+        p.quiet { "Lowest precedence first. A running console or server uses a new source after a restart." }
+        @if is_overridden {
+            p.warn { "An environment variable sets the folders here. A folder that is added is used where the variable is not set." }
+        }
+        @for own in found { (source(console, own)) }
+        h2 { "Add a source" }
+        (add_folder(console))
+        (add_git(console))
+    }
+}
+
+fn source(console: &Console, own: &SourceInfo) -> Markup {
+    html! {
+        article.card data-item {
+            header {
+                h3 { (own.kind) @if own.git.is_some() { " " (clean(&own.name)) } }
+                span class={ "chip " (state_class(own)) } { (own.state) }
+                span.meta { (own.usable) " of " (counted(own.files as u64, "file", "files")) " usable" }
+            }
+            p.meta {
+                code { (clean(&own.place)) }
+                @if let Some(git) = &own.git {
+                    " " (clean(&git.reference))
+                    @if let Some(commit) = &git.commit { " at " code { (clean(commit)) } }
+                }
+            }
+            @for problem in &own.problems {
+                p.warn { (clean(&problem.what)) ": " (ticked(&problem.problem)) ". " (ticked(&problem.fix)) }
+            }
+            @if let Some(name) = &own.registered_as {
+                div.actions {
+                    @if own.git.is_some() { (source_form(console, "sync", name, "Fetch now")) }
+                    (source_form(console, "remove", name, "Remove"))
+                }
+            }
+        }
+    }
+}
+
+/// A usual place that nobody made is neither good nor bad.
+fn state_class(own: &SourceInfo) -> &'static str {
+    match (own.is_well, own.files) {
+        (true, 0) => "quiet",
+        (true, _) => "good",
+        (false, _) => "bad",
+    }
+}
+
+fn source_form(console: &Console, action: &str, name: &str, said: &str) -> Markup {
+    html! {
+        form.inline method="post" action={ "/settings/sources/" (action) } {
+            (token(console.guard.form_token()))
+            input type="hidden" name="source" value=(name);
+            button type="submit" { (said) }
+        }
+    }
+}
+
+fn add_folder(console: &Console) -> Markup {
+    html! {
+        form.filters method="post" action="/settings/sources/add" {
+            (token(console.guard.form_token()))
+            label { span { "Folder on this machine" } input type="text" name="path" placeholder="/srv/workflows"; }
+            label { span.hidden { "Kind of folder" }
+                select name="kind" { option value="folder" { "Workflow files" } option value="plugin" { "Plugin" } }
+            }
+            button type="submit" { "Add folder" }
+        }
+    }
+}
+
+fn add_git(console: &Console) -> Markup {
+    html! {
+        form.filters method="post" action="/settings/sources/add" {
+            (token(console.guard.form_token()))
+            input type="hidden" name="kind" value="git";
+            label { span { "Git repository" } input type="text" name="url" placeholder="git@example.com:team/flows.git"; }
+            label { span { "Name" } input type="text" name="name" placeholder="team"; }
+            label { span { "Branch, tag or commit" } input type="text" name="ref"; }
+            label { span { "Folder in it" } input type="text" name="folder"; }
+            button type="submit" { "Add repository" }
+        }
+    }
+}
+
+fn clean_up(console: &Console) -> Answer<Markup> {
+    let settings = match console.environment.settings() {
+        Ok(settings) => settings,
+        Err(reason) => return Ok(told::<()>(Err(reason), |()| html! {})),
+    };
+    let planned = console.use_cases.clean_up(settings.retention_days(), Mode::DryRun)?;
+    Ok(html! {
+        p {
+            "Finished sessions go when nobody worked on them for " strong { (clean(&planned.ttl)) }
+            "; then content that no session needs. Kept and unfinished sessions stay."
+        }
+        (planned_removal(&planned))
+        @if planned.stopped.is_none() && planned.safe_mode.is_none() && planned.freed.total().files > 0 {
+            form.filters method="post" action="/settings/cleanup" {
+                (token(console.guard.form_token()))
+                label { span { "This cannot be undone. Type " code { "delete" } } input type="text" name="typed" autocomplete="off"; }
+                button type="submit" { "Clean up now" }
+            }
+        }
+    })
+}
+
+fn planned_removal(planned: &CleanupReport) -> Markup {
+    let freed = &planned.freed;
+    let sums = [
+        ("Sessions", freed.sessions),
+        ("Snapshots", freed.snapshots),
+        ("Blobs", freed.blobs),
+        ("Workflows", freed.workflows),
+        ("Leftovers", freed.leftovers),
+        ("Together", freed.total()),
+    ];
+    let row = |(name, sum): (&str, workrail_engine::upkeep::FileTotals)| {
+        vec![html! { (name) }, html! { (sum.files) }, html! { (bytes_shown(sum.bytes)) }]
+    };
+    html! {
+        @for warning in planned.stopped.iter().chain(&planned.safe_mode) {
+            div.banner { strong { "Nothing is removed." } " " (ticked(&warning.message)) }
+        }
+        h2 { "What would be removed now " span.count { (counted(planned.removed.len() as u64, "session", "sessions")) } }
+        (table(&["What", "Files", "Size"], sums.into_iter().map(row)))
+        @if !planned.removed.is_empty() {
+            details data-key="removed" {
+                summary { "These sessions" }
+                ul.plain {
+                    @for own in planned.removed.iter().take(SESSIONS_MAX) {
+                        li {
+                            a href={ "/session/" (own.session_id) } { code { (own.session_id) } }
+                            ", " (counted(own.age_days, "day", "days")) " old"
+                            @if let Some(at) = &own.last_worked_on { ", last worked on " (time(at)) }
+                        }
                     }
                 }
             }
         }
+        p.quiet { (counted(planned.stayed.total(), "session stays.", "sessions stay.")) }
+    }
+}
+
+/// Listed one by one; more are counted.
+const SESSIONS_MAX: usize = 100;
+
+fn bytes_shown(bytes: u64) -> String {
+    match bytes {
+        0..1_024 => format!("{bytes} bytes"),
+        1_024..1_048_576 => format!("{} KiB", bytes / 1_024),
+        _ => format!("{}.{} MiB", bytes / 1_048_576, bytes % 1_048_576 * 10 / 1_048_576),
+    }
+}
+
+fn keys(console: &Console) -> Answer<Markup> {
+    let keys = console.use_cases.keys()?;
+    let changed = console.administration.keys_changed_at();
+    Ok(html! {
+        @match keys {
+            None => p.quiet { "No keys yet. The first run creates them." },
+            Some(keys) => {
+                @let rows = [("current", Some(&keys.current), "signs new tokens, accepted"),
+                    ("previous", keys.previous.as_ref(), "accepted")];
+                p {
+                    (counted(1 + u64::from(keys.previous.is_some()), "key", "keys"))
+                    @if let Some(at) = &changed { ", changed " (time(at)) } "."
+                }
+                (table(&["Key", "Fingerprint", "Use"], rows.into_iter().filter_map(|(name, key, used)| {
+                    Some(vec![html! { (name) }, html! { code { (key?.fingerprint) } }, html! { (used) }])
+                })))
+                p {
+                    "A new key signs from then on; tokens of the current key stay valid until the next rotation, those of \
+                     the previous key end."
+                }
+                form.filters method="post" action="/settings/keys/rotate" {
+                    (token(console.guard.form_token()))
+                    label { span { "This cannot be undone. Type " code { "rotate" } } input type="text" name="typed" autocomplete="off"; }
+                    button type="submit" { "Rotate" }
+                }
+            }
+        }
+    })
+}
+
+fn clients(found: &[ClientInfo]) -> Markup {
+    let row = |own: &ClientInfo| {
+        let state = match &own.state {
+            ClientState::SetUp(command) => html! { span.good { "set up" } div.meta { (clean(command)) } },
+            ClientState::NotSetUp if own.is_found => html! { span.warn { "installed, not set up" } },
+            ClientState::NotSetUp => html! { span.quiet { "not installed" } },
+            ClientState::Unreadable(problem) => html! { span.bad { (clean(problem)) } },
+        };
+        vec![html! { (own.client) }, html! { (own.scope) }, state, html! { code { (clean(&own.file)) } }]
+    };
+    html! {
+        (table(&["Client", "Scope", "WorkRail", "File"], found.iter().map(row)))
+        p { (ticked("Set one up with `workrail setup install --client NAME`; `--dry-run` shows the change first.")) }
+    }
+}
+
+fn health(console: &Console, found: &[Finding]) -> Markup {
+    let row = |own: &Finding| {
+        let level = match own.level {
+            Level::Good => html! { span.good { "ok" } },
+            Level::Warning => html! { span.warn { "warning" } },
+            Level::Problem => html! { span.bad { "problem" } },
+        };
+        let what = html! {
+            (ticked(&own.what))
+            @if let Some(fix) = &own.fix { div.meta { "Fix: " (ticked(fix)) } }
+        };
+        vec![html! { (own.area) }, level, what]
+    };
+    html! {
+        dl.facts {
+            dt { "Data directory" } dd { code { (clean(&console.environment.data_dir())) } }
+            dt { "Version" } dd { (console.environment.version()) }
+        }
+        (table(&["Area", "State", "What"], found.iter().map(row)))
     }
 }

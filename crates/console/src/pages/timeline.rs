@@ -9,12 +9,13 @@ use workrail_model::id::RunId;
 use workrail_model::preferences::RunStatus;
 use workrail_model::time::Timestamp;
 
+use super::time;
 use crate::target::run_address;
 
 const WIDTH: i64 = 1000;
 const LANE: i64 = 28;
 const AXIS: i64 = 26;
-const NAME_WIDTH: i64 = 220;
+const NAME_WIDTH: i64 = 300;
 /// A run of an instant is still seen.
 const BAR_MIN: i64 = 6;
 const INDENT: i64 = 14;
@@ -23,7 +24,11 @@ const RUNS_MAX: usize = 200;
 /// Marks on the axis at most.
 const TICKS_MAX: i64 = 6;
 /// Distances between marks that people read easily, in milliseconds.
-const STEPS_MS: [i64; 17] = [
+const STEPS_MS: [i64; 21] = [
+    10,
+    50,
+    100,
+    500,
     1_000,
     5_000,
     15_000,
@@ -67,6 +72,9 @@ pub(super) fn timeline(runs: &[RunReport]) -> Markup {
     let bottom = i64::try_from(lanes.len()).unwrap_or(i64::MAX / LANE) * LANE + 4;
     let step = step(span);
     html! {
+        @if let (Some(first), Some(last)) = (bound(runs, true), bound(runs, false)) {
+            p.meta { "From " (time(first)) " to " (time(last)) @if runs.len() > RUNS_MAX { ", the first " (RUNS_MAX) " runs" } }
+        }
         div.scroll {
             svg.timeline viewBox={ "0 0 " (WIDTH) " " (bottom + AXIS) } role="group" aria-label="The runs over time" {
                 @for mark in 0..=span / step {
@@ -83,10 +91,10 @@ pub(super) fn timeline(runs: &[RunReport]) -> Markup {
                         @if lane.depth > 0 {
                             path class="nest" d={ "M" (indent - 6) " " (y - 4) "V" (y + 14) "H" (indent + 1) } {}
                         }
-                        text x=(4 + indent) y=(y + 18) { (lane.run.label) }
+                        text x=(4 + indent) y=(y + 18) { (lane.run.label) tspan.axis dx="6" { (status(lane.run)) } }
                         rect class=(class(lane.run)) x=(scale(lane.from)) y=(y + 7) rx="4" height="13"
                             width=(scale(lane.to) - scale(lane.from) + BAR_MIN) {
-                            title { (lane.run.label) ": " (duration_text((lane.to - lane.from).unsigned_abs())) }
+                            title { (lane.run.label) ", " (status(lane.run)) ", " (duration_text((lane.to - lane.from).unsigned_abs())) }
                         }
                     }
                 }
@@ -95,10 +103,25 @@ pub(super) fn timeline(runs: &[RunReport]) -> Markup {
     }
 }
 
+/// Colours alone do not say it.
+fn status(run: &RunReport) -> &'static str {
+    match run.status {
+        Some(RunStatus::Blocked) if run.waits_for_person => "waits for a person",
+        Some(status) => status.in_words(),
+        None => "unreadable",
+    }
+}
+
 /// The smallest readable distance that gives few marks.
 fn step(span: i64) -> i64 {
     let fits = |step: &&i64| span / **step < TICKS_MAX;
     STEPS_MS.iter().find(fits).copied().unwrap_or(span)
+}
+
+/// The first or the last time of all runs.
+fn bound(runs: &[RunReport], is_first: bool) -> Option<&Timestamp> {
+    let times = runs.iter().flat_map(|run| [&run.span.from, &run.span.to]).flatten();
+    if is_first { times.min() } else { times.max() }
 }
 
 fn ms(at: &Option<Timestamp>) -> Option<i64> {

@@ -1,9 +1,13 @@
-//! What can be started here, and one workflow with its plan. Read only.
+//! What can be started here, by source and tag; and one workflow: its plan as a graph, its file beside what it compiles to
+//! and what runs are pinned to, and where each line of its prompts comes from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use workrail_engine::catalog::Filter;
+use workrail_engine::versions::{PinnedVersion, StepPreview, WorkflowVersions};
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::WorkflowHash;
 use workrail_model::discovery::{
     ListedWorkflow, PlanEntry, Staleness, UnusableFile, WorkflowInspection, WorkflowKind,
 };
@@ -11,14 +15,19 @@ use workrail_model::event::WorkflowSourceKind;
 use workrail_model::name::WorkflowId;
 use workrail_model::text::clean;
 
-use super::{Page, Part, copyable};
+use super::layout::token;
+use super::plan_graph::draw;
+use super::{Page, Part, copyable, counted, ticked};
 use crate::state::Console;
-use crate::target::Target;
+use crate::target::{CatalogPage, Target, WorkflowPage};
 use crate::use_cases::Answer;
 
-pub(super) fn list(console: &Console, words: &str) -> Answer<Page> {
-    let query = Some(words.to_owned()).filter(|words| !words.is_empty());
-    let (workflows, unusable) = console.use_cases.workflows(&Filter { tags: Vec::new(), query });
+pub(super) fn list(console: &Console, asked: &CatalogPage) -> Answer<Page> {
+    let query = Some(asked.words.clone()).filter(|words| !words.is_empty());
+    let (all, unusable) = console.use_cases.workflows(&Filter { tags: Vec::new(), query });
+    let tags: BTreeSet<&String> = all.iter().flat_map(|own| &own.tags).collect();
+    let is_tagged = |own: &&ListedWorkflow| asked.tag.is_empty() || own.tags.contains(&asked.tag);
+    let workflows: Vec<&ListedWorkflow> = all.iter().filter(is_tagged).collect();
     let mut sources: BTreeMap<&'static str, Vec<&ListedWorkflow>> = BTreeMap::new();
     for own in &workflows {
         sources.entry(source(own.source_kind)).or_default().push(own);
@@ -26,9 +35,17 @@ pub(super) fn list(console: &Console, words: &str) -> Answer<Page> {
     let body = html! {
         form.filters method="get" action="/workflows" role="search" {
             label { span.hidden { "Search" }
-                input type="search" name="q" value=(words) placeholder="Id, name, description or tag" data-search;
+                input type="search" name="q" value=(asked.words) placeholder="Id, name, description or tag" data-search;
+            }
+            label { span.hidden { "Tag" }
+                select name="tag" {
+                    option value="" { "Every tag" }
+                    @for own in &tags { option value=(own) selected[asked.tag == **own] { (clean(own)) } }
+                }
             }
             button type="submit" { "Search" }
+            @if !asked.words.is_empty() || !asked.tag.is_empty() { a href="/workflows" { "Clear" } }
+            a href="/settings/sources" { "Sources and their health" }
         }
         @if workflows.is_empty() { p.quiet { "No workflow matches." } }
         @for (name, own) in &sources {
@@ -42,7 +59,7 @@ pub(super) fn list(console: &Console, words: &str) -> Answer<Page> {
         }
     };
     let mut parts = vec![Part::new("workflows", body)];
-    if !unusable.is_empty() && words.is_empty() {
+    if !unusable.is_empty() && asked.words.is_empty() {
         parts.push(Part::new("unusable", problems(&unusable)));
     }
     Ok(Page { title: "Workflows".to_owned(), parts })
@@ -62,7 +79,7 @@ fn row(own: &ListedWorkflow) -> Markup {
     html! {
         tr data-item {
             td {
-                a href=(Target::Workflow(own.workflow_id.clone()).address()) { (clean(&own.name)) }
+                a href=(address(&own.workflow_id)) { (clean(&own.name)) }
                 div.meta { (own.workflow_id) @if own.kind == WorkflowKind::Routine { " · routine" } }
             }
             td { (clean(&own.description)) @if let Some(age) = stale(own.staleness) { div.warn { (age) } } }
@@ -72,11 +89,15 @@ fn row(own: &ListedWorkflow) -> Markup {
     }
 }
 
+fn address(id: &WorkflowId) -> String {
+    Target::Workflow(WorkflowPage { id: id.clone(), pinned: None }).address()
+}
+
 fn stale(staleness: Option<Staleness>) -> Option<&'static str> {
     match staleness? {
         Staleness::None => None,
         Staleness::Possible => Some("Does not say which authoring rules it was written for."),
-        Staleness::Likely => Some("Written for other authoring rules than those of today."),
+        Staleness::Likely => Some("Written for another version of the authoring rules."),
     }
 }
 
@@ -86,42 +107,46 @@ fn problems(unusable: &[UnusableFile]) -> Markup {
         @for file in unusable {
             article.card data-item {
                 header { h3 { (clean(&file.file)) } span.meta { (source(file.source_kind)) } }
-                ul.plain { @for error in &file.errors { li { (clean(error)) } } }
-                @if file.errors_left_out > 0 { p.quiet { (file.errors_left_out) " more errors" } }
+                ul.plain { @for error in &file.errors { li { (ticked(error)) } } }
+                @if file.errors_left_out > 0 {
+                    p.quiet { (counted(file.errors_left_out as u64, "more error", "more errors")) }
+                }
             }
         }
-        p { code { "workrail workflow validate FILE" } " shows every error with its place." }
+        p { (ticked("`workrail workflow validate FILE` shows every error with its place.")) }
     }
 }
 
-pub(super) fn detail(console: &Console, id: &WorkflowId) -> Answer<Page> {
-    let found = console.use_cases.workflow(id.as_str())?;
+pub(super) fn detail(console: &Console, asked: &WorkflowPage) -> Answer<Page> {
+    let found = console.use_cases.workflow(asked.id.as_str())?;
+    let versions = console.use_cases.versions(&asked.id)?;
     let parts = vec![
-        Part::new("workflow", about(&found)),
+        Part::new("workflow", about(console, &found, asked)),
         Part::new(
             "plan",
             html! {
-                h2 { "Plan " span.count { (found.step_count) } }
-                ol.plan { @for entry in &found.plan { (step(entry)) } }
+                h2 { "Plan " span.count { (counted(found.step_count as u64, "step", "steps")) } }
+                div.scroll.path tabindex="0" role="region" aria-label="Plan of the workflow" { (draw(&found.plan)) }
+                ol.plan { @for entry in &found.plan { (step(entry, &versions.steps)) } }
             },
         ),
+        Part::new("versions", three(console, &versions, asked)?),
+        Part::new("hash", hash_inputs(&versions)),
     ];
     Ok(Page { title: found.name, parts })
 }
 
-fn about(found: &WorkflowInspection) -> Markup {
-    let hash = found.workflow_hash.digest().to_string();
+fn about(console: &Console, found: &WorkflowInspection, asked: &WorkflowPage) -> Markup {
     let facts = [
         ("Id", found.workflow_id.to_string()),
         ("Version", found.version.clone()),
         ("Source", format!("{}, {}", source(found.source_kind), found.source_ref)),
-        ("Pinned as", hash),
         ("Tags", found.tags.join(", ")),
         ("Features", found.features.join(", ")),
-        ("Loops", found.loop_count.to_string()),
+        ("Loops", if found.loop_count == 0 { String::new() } else { found.loop_count.to_string() }),
     ];
     html! {
-        @for warning in &found.warnings { div.banner.remark { strong { "Note." } " " (clean(&warning.message)) } }
+        @for warning in &found.warnings { div.banner.remark { strong { "Note." } " " (ticked(&warning.message)) } }
         p { (clean(&found.description)) }
         @if let Some(about) = &found.about { p { (clean(about)) } }
         dl.facts {
@@ -143,20 +168,131 @@ fn about(found: &WorkflowInspection) -> Markup {
         }
         h3 { "Start it" }
         (copyable(&format!("start_workflow {{ \"workflowId\": \"{}\" }}", found.workflow_id)))
+        h3 { "Make it yours" }
+        p.quiet { "Writes its file under a new id to your own folder for workflows, where you can edit it. Nothing is overwritten." }
+        form.filters method="post" action={ "/workflows/" (asked.id) "/copy" } {
+            (token(console.guard.form_token()))
+            label { span.hidden { "New id" } input type="text" name="id" value=(suggested(&asked.id)) autocomplete="off"; }
+            button type="submit" { "Copy" }
+        }
     }
 }
 
-fn step(entry: &PlanEntry) -> Markup {
+/// The same name in a namespace that is free to use.
+fn suggested(id: &WorkflowId) -> String {
+    let name = id.as_str().rsplit('.').next().unwrap_or_default();
+    format!("my.{name}")
+}
+
+fn step(entry: &PlanEntry, previews: &[StepPreview]) -> Markup {
+    let preview = previews.iter().find(|own| own.step_id == entry.id && entry.prompt.is_some());
     html! {
-        li.inside[entry.inside_loop.is_some()] {
+        li.inside[entry.inside_loop.is_some()] id={ "step-" (entry.number) } {
             span.number { (entry.number) } " " strong { (clean(&entry.title)) } " " code { (clean(&entry.id)) }
             @if let Some(text) = &entry.runs_if { div.meta { "Runs if " (clean(text)) } }
             @if let Some(text) = &entry.repeats { div.meta { (clean(text)) } }
-            @if let Some(text) = &entry.contract { div.meta { "Owes " code { (clean(text)) } } }
+            @if let Some(text) = &entry.contract { div.meta { "Requires " code { (clean(text)) } } }
             @if let Some(text) = &entry.confirmation { div.meta { (clean(text)) } }
             @for own in &entry.user_dependencies { div.meta { "Needs a person: " (clean(own)) } }
-            @if let Some(prompt) = &entry.prompt {
-                details data-key={ "prompt-" (entry.number) } { summary { "Prompt" } pre { (clean(prompt)) } }
+            @if let Some(own) = preview { (prompts(entry, own)) }
+        }
+    }
+}
+
+/// The compiled prompt line by line, and the prompt as an agent would first read it.
+fn prompts(entry: &PlanEntry, preview: &StepPreview) -> Markup {
+    html! {
+        details data-key={ "prompt-" (entry.number) } {
+            summary { "Prompt, and where its lines come from" }
+            table.lines {
+                @for line in &preview.lines {
+                    @let origin = line.origin.said();
+                    tr.added[origin.is_some()] {
+                        td { (clean(&line.text)) }
+                        td { (clean(origin.as_deref().unwrap_or_default())) }
+                    }
+                }
+            }
+        }
+        details data-key={ "rendered-" (entry.number) } {
+            summary { "As an agent reads it at the start" }
+            pre { (clean(&preview.rendered)) }
+        }
+    }
+}
+
+/// The file, what it compiles to, and what runs are pinned to, side by side.
+fn three(console: &Console, versions: &WorkflowVersions, asked: &WorkflowPage) -> Answer<Markup> {
+    let chosen = asked.pinned.or(versions.pinned.first().map(|own| own.hash));
+    let pinned = chosen.map(|hash| console.use_cases.pinned(hash)).transpose()?;
+    Ok(html! {
+        h2 { "Source, compiled, pinned" }
+        @if !versions.pinned.is_empty() { (pins(versions, asked, chosen)) }
+        div.three {
+            section {
+                h3 { "Source" }
+                pre tabindex="0" { (clean(&versions.source)) }
+            }
+            section {
+                h3 { "Compiled now" }
+                pre tabindex="0" { (clean(&json(&versions.compiled))) }
+            }
+            section {
+                h3 { "Pinned by runs" }
+                @match pinned {
+                    None => p.quiet { "No run of this store uses it." },
+                    Some(_) if chosen == Some(versions.hash) => p.quiet { "The same as compiled now." },
+                    Some(pinned) => pre tabindex="0" { (clean(&json(&pinned))) },
+                }
+            }
+        }
+    })
+}
+
+fn json(workflow: &CompiledWorkflow) -> String {
+    serde_json::to_string_pretty(workflow).unwrap_or_default()
+}
+
+fn pins(versions: &WorkflowVersions, asked: &WorkflowPage, chosen: Option<WorkflowHash>) -> Markup {
+    let link = |own: &PinnedVersion| {
+        let page = WorkflowPage { pinned: Some(own.hash), ..asked.clone() };
+        let short = own.hash.digest().hex();
+        let now = if own.hash == versions.hash { ", the one of now" } else { "" };
+        let text = format!("{} ({}{now})", &short[..12], counted(own.runs as u64, "run", "runs"));
+        html! { a href={ (Target::Workflow(page).address()) "#versions" } aria-current=[(chosen == Some(own.hash)).then_some("true")] { (text) } }
+    };
+    html! {
+        p {
+            "Pinned: "
+            @for (place, own) in versions.pinned.iter().enumerate() { @if place > 0 { " · " } (link(own)) }
+        }
+    }
+}
+
+/// Everything that the hash of the compiled workflow depends on beside the file itself.
+fn hash_inputs(versions: &WorkflowVersions) -> Markup {
+    let own = &versions.compiled;
+    let features = own.features.iter().map(|feature| {
+        let config: Vec<String> =
+            feature.config.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        (format!("Feature {}", feature.feature_id), config.join(", "))
+    });
+    let snippets =
+        own.refs.iter().map(|own| (format!("Snippet {}", own.ref_id), own.content_hash.to_string()));
+    let bindings = own.bindings.iter().map(|own| (format!("Binding {}", own.slot_id), own.value.clone()));
+    let contracts =
+        own.contracts.iter().map(|own| (format!("Contract {}", own.contract_ref), own.artifact_kind.clone()));
+    let fixed = [
+        ("Hash".to_owned(), versions.hash.to_string()),
+        ("Source file".to_owned(), versions.source_digest.to_string()),
+        ("Compiled form".to_owned(), format!("version {}", own.schema_version)),
+        ("Text layout".to_owned(), format!("version {}", own.render_version)),
+    ];
+    html! {
+        h2 { "What the hash depends on" }
+        dl.facts {
+            @for (name, value) in fixed.into_iter().chain(features).chain(snippets).chain(bindings).chain(contracts) {
+                dt { (clean(&name)) } dd { (clean(&value)) }
             }
         }
     }

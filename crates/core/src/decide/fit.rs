@@ -10,6 +10,7 @@ use workrail_model::text::truncate_with_marker;
 
 use super::DecideError;
 use super::request::AdvanceRequest;
+use crate::routing;
 use crate::secrets::is_secret;
 
 /// A value may be long; its beginning is enough to recognise it.
@@ -44,6 +45,15 @@ pub(super) fn fitted(
         fitted.context = Context::new(context)?;
     }
     Ok((fitted, warnings))
+}
+
+/// A value as a declared key takes it; `None` for one that it does not take.
+pub fn accepted(value: &Value, accepts: &AcceptedValues) -> Option<Value> {
+    if routing::allows(accepts, value) {
+        return Some(value.clone());
+    }
+    let meant = meant(value.as_str()?.trim(), accepts)?;
+    routing::allows(accepts, &meant).then_some(meant)
 }
 
 /// The one accepted value that a text can mean.

@@ -9,7 +9,7 @@ pub mod close;
 pub mod disclose;
 mod draft;
 mod facts;
-mod fit;
+pub mod fit;
 mod gaps;
 pub mod kept;
 pub mod observe;

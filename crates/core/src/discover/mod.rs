@@ -1,15 +1,19 @@
 //! What can be run: which file owns an id, in which order workflows are shown, and in which words (G90).
 
 mod alias;
+mod copy;
 mod inspect;
 mod list;
 mod outline;
+mod provenance;
 mod select;
 
 pub use alias::older_names;
+pub use copy::with_id;
 pub use inspect::{Inspected, inspect};
 pub use list::{Filter, Summary, chosen, list};
 pub use outline::{condition_text, plan};
+pub use provenance::{LineOrigin, PromptLine, prompt_lines};
 pub(crate) use select::kind_of;
 pub use select::{Choice, Claim, Selection, select};
 

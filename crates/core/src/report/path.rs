@@ -285,7 +285,11 @@ fn points_of(item: &Item) -> usize {
 fn with_skipped(lines: Vec<Line>, nodes: &[NodeReport]) -> Vec<Line> {
     let mut whole: Vec<Line> = Vec::new();
     for mut line in lines {
-        if let Item::Point(before) = line.item {
+        let before = match line.item {
+            Item::Point(place) | Item::Rounds { first: place, .. } => Some(place),
+            Item::Skipped { .. } | Item::Branch { .. } | Item::More(_) => None,
+        };
+        if let Some(before) = before {
             let around: Vec<String> = match whole.last() {
                 Some(last) => {
                     let pairs = last.brackets.iter().zip(&line.brackets);

@@ -166,6 +166,18 @@ impl Catalog {
         })
     }
 
+    /// The file that a workflow id means now.
+    pub(crate) fn source_text(
+        &self,
+        id: &WorkflowId,
+        workspace: Option<&WorkspacePath>,
+    ) -> Result<Vec<u8>, Failure> {
+        let known = self.known(workspace);
+        let listing = &known.listing;
+        let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
+        self.source.read(&listing.files[position]).map_err(|cause| error::source(&cause))
+    }
+
     /// The digest of the file that a workflow id means now; nothing is compiled for it.
     pub(crate) fn source_digest(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Option<Sha256> {
         self.sources(workspace).digest(id)

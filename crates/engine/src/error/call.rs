@@ -4,10 +4,12 @@ use serde_json::{Value, json};
 use workrail_core::decide::DecideError;
 use workrail_core::label::RunLabel;
 use workrail_core::read_run::NoSuchStep;
+use workrail_model::compiled::AcceptedValues;
 use workrail_model::error::{ErrorCode, Retry};
 use workrail_model::event::ContextError;
 use workrail_model::limits::{CONTEXT_BYTES_MAX, GOAL_BYTES_MAX};
 use workrail_model::name::NameError;
+use workrail_model::name::{ContextKey, WorkflowId};
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
@@ -272,6 +274,28 @@ pub(crate) fn changed_since_shown(label: &str) -> Boxed {
     invalid(
         format!("Run {label} has changed since it was shown to you. Nothing was recorded."),
         "Run the command again to see what is submitted now.",
+    )
+}
+
+pub(crate) fn workflow_copy(id: &WorkflowId, copy: &WorkflowId) -> Boxed {
+    invalid(
+        format!(
+            "The file of `{id}` cannot be copied as `{copy}`: its id was not found in it. Nothing was written."
+        ),
+        "Copy the file by hand and change its id.",
+    )
+}
+
+pub(crate) fn not_accepted(key: &ContextKey, accepts: &AcceptedValues) -> Boxed {
+    let wanted = match accepts {
+        AcceptedValues::OneOf { values } => format!("one of {}", values.join(", ")),
+        AcceptedValues::Boolean => "true or false".to_owned(),
+        AcceptedValues::Number => "a number".to_owned(),
+        AcceptedValues::Text => "text".to_owned(),
+    };
+    invalid(
+        format!("The answer to `{key}` must be {wanted}. Nothing was recorded."),
+        "Answer with such a value.",
     )
 }
 

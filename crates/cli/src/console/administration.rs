@@ -1,0 +1,170 @@
+//! What the console's settings pages change: the same code that `config`, `workflow sources`, `setup` and `doctor` use.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+
+use camino::Utf8PathBuf;
+use workrail_console::{
+    Administration, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, Problem, SourceInfo,
+};
+use workrail_host::clock::of_file;
+use workrail_host::config;
+use workrail_host::data_dir::data_dir;
+use workrail_host::sources::Sources;
+use workrail_host::workspace::default_workspace;
+use workrail_model::config::{Key, SYNC_HOURS_DEFAULT, Settings};
+use workrail_model::discovery::Precedence;
+use workrail_model::name::WorkflowId;
+use workrail_model::time::Timestamp;
+
+use super::{Around, told};
+use crate::config::{change, needs_a_terminal};
+use crate::doctor;
+use crate::settings;
+use crate::setup::clients;
+use crate::workflows::sources::{self, NewGit};
+
+impl Administration for Around {
+    fn wanted(&self) -> Result<Settings, String> {
+        let place = settings::place().map_err(|error| error.to_string())?;
+        config::load_file(&place).map_err(|error| error.to_string())
+    }
+
+    fn change(&self, key: Key, value: Option<&str>) -> Result<(), String> {
+        if needs_a_terminal(key, value).map_err(told)? {
+            let value = value.unwrap_or_default();
+            return Err(format!(
+                "This lets agents go further on their own, so it is changed at a terminal: \
+                 `workrail config set {} {value}`. Nothing was changed.",
+                key.as_str()
+            ));
+        }
+        change(key, value).map(drop).map_err(told)
+    }
+
+    fn sources(&self) -> Result<Vec<SourceInfo>, String> {
+        let settings = settings::fresh().map_err(told)?.settings;
+        let looked_at = sources::looked_at_in(Sources::from_settings(&settings));
+        // What a variable of this process sets is not in the file, and not removed from it.
+        let wanted = self.wanted()?;
+        let shown = looked_at.into_iter().map(|(report, count)| {
+            let registered_as = match report.precedence {
+                Precedence::Git => wanted.git_sources().contains_key(&report.name).then(|| report.name.clone()),
+                Precedence::Custom => {
+                    wanted.list(Key::SourcePaths).contains(&report.name).then(|| report.name.clone())
+                }
+                Precedence::Plugin => {
+                    wanted.list(Key::SourcePlugins).contains(&report.place).then(|| report.place.clone())
+                }
+                Precedence::Bundled | Precedence::User | Precedence::Project => None,
+            };
+            let problems = report.problems.into_iter().map(|own| Problem {
+                what: own.reference,
+                problem: own.problem,
+                fix: own.fix,
+            });
+            SourceInfo {
+                kind: sources::kind(report.precedence),
+                name: report.name,
+                place: report.place,
+                state: report.state.as_str(),
+                is_well: report.state.is_well(),
+                usable: count.usable,
+                files: report.files,
+                registered_as,
+                git: report.git.map(|git| GitInfo { reference: git.r#ref, commit: git.commit }),
+                problems: problems.collect(),
+            }
+        });
+        Ok(shown.collect())
+    }
+
+    fn add_source(&self, new: &NewSource) -> Result<(), String> {
+        match new {
+            NewSource::Folder { path } => {
+                sources::register_folder(path.as_str().into(), Key::SourcePaths).map(drop)
+            }
+            NewSource::Plugin { path } => {
+                sources::register_folder(path.as_str().into(), Key::SourcePlugins).map(drop)
+            }
+            NewSource::Git { name, url, reference, folder } => sources::register_git(NewGit {
+                name: name.clone(),
+                url: url.clone(),
+                pin: reference.clone(),
+                folder: folder.clone(),
+                sync_hours: SYNC_HOURS_DEFAULT,
+                // An address on this machine is allowed at a terminal only.
+                allow_local: false,
+            })
+            .map(drop),
+        }
+        .map_err(told)
+    }
+
+    fn remove_source(&self, registered_as: &str) -> Result<(), String> {
+        sources::forget(registered_as).map(drop).map_err(told)
+    }
+
+    fn sync_source(&self, name: &str) -> Result<(), String> {
+        let sources = Sources::from_settings(&settings::fresh().map_err(told)?.settings);
+        let mirror = sources.mirrors().iter().find(|mirror| mirror.name == name);
+        let mirror = mirror.ok_or_else(|| format!("Unknown git source `{name}`."))?;
+        mirror.sync().map(drop).map_err(|error| format!("{name} could not be fetched: {error}."))
+    }
+
+    fn clients(&self) -> Result<Vec<ClientInfo>, String> {
+        let known = clients::known(&clients::bases().map_err(told)?);
+        let files = known.into_iter().flat_map(|known| {
+            let (client, is_found) = (known.client.as_str(), known.present);
+            known.files.into_iter().map(move |(file, command)| ClientInfo {
+                client,
+                is_found,
+                scope: file.scope.as_str(),
+                file: file.path.to_string(),
+                state: match command {
+                    Ok(Some(command)) => ClientState::SetUp(command),
+                    Ok(None) => ClientState::NotSetUp,
+                    Err(error) => ClientState::Unreadable(error.to_string()),
+                },
+            })
+        });
+        Ok(files.collect())
+    }
+
+    fn health(&self) -> Vec<Finding> {
+        let found = doctor::looked();
+        let shown = found.into_iter().map(|own| Finding {
+            area: own.area,
+            level: match own.level {
+                doctor::Level::Good => Level::Good,
+                doctor::Level::Warning => Level::Warning,
+                doctor::Level::Problem => Level::Problem,
+            },
+            what: own.what,
+            fix: own.fix,
+        });
+        shown.collect()
+    }
+
+    fn keys_changed_at(&self) -> Option<Timestamp> {
+        let root = data_dir(&settings::fresh().ok()?.settings).ok()?;
+        of_file(fs::metadata(root.join("keys/keyring.json")).ok()?.modified().ok()?)
+    }
+
+    fn write_workflow(&self, id: &WorkflowId, bytes: &[u8]) -> Result<String, String> {
+        let sources = Sources::from_settings(&settings::fresh().map_err(told)?.settings);
+        let reports = sources.reports(default_workspace().as_ref());
+        let own = reports.into_iter().find(|report| report.precedence == Precedence::User);
+        let folder = own.map(|report| Utf8PathBuf::from(report.place));
+        let folder =
+            folder.ok_or("There is no folder for workflows of your own: no home directory was found.")?;
+        let file = folder.join(format!("{id}.json"));
+        let written = fs::create_dir_all(&folder).and_then(|()| {
+            // Never overwrites: a file of the user's is theirs.
+            let mut file = File::create_new(&file)?;
+            file.write_all(bytes)
+        });
+        written.map_err(|error| format!("`{file}` was not written: {error}."))?;
+        Ok(file.to_string())
+    }
+}

@@ -1,0 +1,151 @@
+//! Settings, sources, clean-up, keys and preferences: forms lead to what the command line has (G95).
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::harness::{Answer, Console, home, next, run_id, session_id, start};
+
+fn post(console: &Console, path: &str, more: &str) -> Answer {
+    let token = console.page("/").field("token");
+    console.post(path, &format!("token={token}{more}"))
+}
+
+#[test]
+fn a_setting_is_saved_in_the_file_and_reset() {
+    let home = home();
+    let console = Console::open(&home);
+    let set = post(&console, "/settings/set", "&key=retention.ttl_days&value=30");
+    assert_eq!((set.status, set.header("location")), (303, Some("/settings?done=changed")), "{set:?}");
+    assert_eq!(home.done(&["config", "get", "retention.ttl_days"]).out.trim(), "30");
+    let wrong = post(&console, "/settings/set", "&key=retention.ttl_days&value=soon");
+    assert_eq!(wrong.status, 409, "{wrong:?}");
+    assert_eq!(post(&console, "/settings/set", "&key=no.such&value=1").status, 409);
+    assert_eq!(post(&console, "/settings/set", "&key=retention.ttl_days&value=9&reset=yes").status, 303);
+    assert_eq!(home.done(&["config", "get", "retention.ttl_days"]).out.trim(), "90");
+}
+
+#[test]
+fn what_lets_agents_go_further_is_not_changed_in_the_console() {
+    let home = home();
+    let console = Console::open(&home);
+    for (key, value) in [("preferences.autonomy", "full_auto_never_stop"), ("approvals.chat", "true")] {
+        let refused = post(&console, "/settings/set", &format!("&key={key}&value={value}"));
+        assert_eq!(refused.status, 409, "{key}: {refused:?}");
+        assert!(refused.body.contains("changed at a terminal"), "{key}: {}", refused.body);
+    }
+    assert_eq!(home.done(&["config", "get", "approvals.chat"]).out.trim(), "false");
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    let path = format!("/session/{}/prefer", session_id(&first));
+    let raised = post(&console, &path, "&mode=full_auto_never_stop");
+    assert_eq!(raised.status, 409, "{raised:?}");
+    assert!(raised.body.contains("workrail session prefs set"), "{}", raised.body);
+    assert_eq!(post(&console, &path, "&mode=guided").status, 303, "the same or less is asked for here");
+}
+
+#[test]
+fn sources_are_registered_and_removed() {
+    let home = home();
+    let console = Console::open(&home);
+    let folder = home.root().join("flows");
+    fs::create_dir(&folder).unwrap();
+    let path = folder.to_str().unwrap();
+    let registered = || fs::read_to_string(home.config()).unwrap_or_default();
+    assert_eq!(post(&console, "/settings/sources/add", &format!("&kind=folder&path={path}")).status, 303);
+    assert!(registered().contains(path));
+    let git = "&kind=git&name=team&url=https://example.com/team/flows.git&ref=v2";
+    assert_eq!(post(&console, "/settings/sources/add", git).status, 303);
+    let page = console.page("/settings/sources").body;
+    assert!(page.contains("example.com/team/flows.git") && page.contains("never fetched"), "{page}");
+    for wrong in [
+        "&kind=folder&path=/no/such/folder",
+        "&kind=git&name=team&url=file:///etc",
+        "&kind=git&name=Team+X&url=https://example.com/a.git",
+        "&kind=other",
+    ] {
+        assert_eq!(post(&console, "/settings/sources/add", wrong).status, 409, "{wrong}");
+    }
+    assert_eq!(post(&console, "/settings/sources/sync", "&source=nobody").status, 409);
+    for source in [path, "team"] {
+        assert_eq!(post(&console, "/settings/sources/remove", &format!("&source={source}")).status, 303);
+    }
+    assert!(!registered().contains(path) && !registered().contains("team"), "{}", registered());
+}
+
+#[test]
+fn clean_up_shows_what_goes_and_is_confirmed() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.plain", "Finish");
+    next(&mut client, &first);
+    let console = Console::open(&home);
+    let page = console.page("/settings/cleanup").body;
+    assert!(page.contains("What would be removed now"), "{page}");
+    assert_eq!(post(&console, "/settings/cleanup", "&typed=yes").status, 409);
+    assert_eq!(post(&console, "/settings/cleanup", "&typed=delete").status, 303);
+    assert_eq!(console.get(&format!("/session/{}", session_id(&first))).status, 200, "it is young");
+}
+
+#[test]
+fn keys_are_shown_by_their_fingerprints_and_rotated_on_confirmation() {
+    let home = home();
+    let mut client = home.client();
+    start(&mut client, "team.plain", "Makes the keys");
+    let console = Console::open(&home);
+    let before = home.done(&["store", "keys", "show", "--json"]).json();
+    let fingerprint = before["keys"]["current"]["fingerprint"].as_str().unwrap().to_owned();
+    assert!(console.page("/settings/keys").body.contains(&fingerprint));
+    assert_eq!(post(&console, "/settings/keys/rotate", "&typed=").status, 409);
+    assert_eq!(post(&console, "/settings/keys/rotate", "&typed=rotate").status, 303);
+    let after = home.done(&["store", "keys", "show", "--json"]).json();
+    assert_eq!(after["keys"]["previous"]["fingerprint"], json!(fingerprint));
+}
+
+#[test]
+fn a_server_that_uses_other_values_is_named() {
+    let home = home();
+    let client = home.client();
+    let console = Console::open(&home);
+    assert!(!console.page("/settings").body.contains("Servers that use other values"));
+    home.done(&["config", "set", "tools.start_session", "true"]);
+    let page = console.page("/settings").body;
+    assert!(page.contains("Servers that use other values") && page.contains("restart the client"), "{page}");
+    client.close();
+}
+
+#[test]
+fn clients_and_health_are_shown() {
+    let home = home();
+    let console = Console::open(&home);
+    assert!(console.page("/settings/clients").body.contains("claude-code"));
+    assert!(console.page("/settings/health").body.contains("Data directory"));
+}
+
+#[test]
+fn a_workflow_is_shown_from_its_file_to_its_pins_and_copied_to_a_namespace() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "wr.small_change", "Pin it");
+    let console = Console::open(&home);
+    let page = console.page("/workflows/wr.small_change").body;
+    for shown in [
+        "Source, compiled, pinned",
+        "1 run, the one of now",
+        "The same as compiled now.",
+        "What the hash depends on",
+    ] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    let copy = |id: &str| post(&console, "/workflows/wr.small_change/copy", &format!("&id={id}"));
+    for wrong in ["wr.other", "plain", "..%2Fx", "Team.X", ""] {
+        assert_eq!(copy(wrong).status, 409, "{wrong}");
+    }
+    assert_eq!(copy("my.change").status, 303);
+    assert_eq!(copy("my.change").status, 409, "nothing is overwritten");
+    let listed = home.done(&["workflow", "list", "--json"]).json();
+    let ids: Vec<&str> =
+        listed["workflows"].as_array().unwrap().iter().filter_map(|own| own["workflowId"].as_str()).collect();
+    assert!(ids.contains(&"my.change"), "{ids:?}");
+    assert_eq!(console.get(&format!("/run/{}", run_id(&first))).status, 200);
+}

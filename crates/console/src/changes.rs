@@ -1,0 +1,179 @@
+//! What forms about settings, workflows and preferences change, through what the command line has (G95).
+
+use workrail_engine::SessionOrRun;
+use workrail_engine::upkeep::Mode;
+use workrail_model::config::Key;
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
+use workrail_model::id::SessionId;
+use workrail_model::name::WorkflowId;
+use workrail_model::preferences::{Mode as PreferenceMode, PreferenceChange};
+
+use crate::administration::NewSource;
+use crate::state::Console;
+use crate::target::{Done, Query, SettingsPage, Target, WorkflowPage};
+use crate::use_cases::{Answer, refusal};
+
+/// What a form asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Set,
+    AddSource,
+    RemoveSource,
+    SyncSource,
+    CleanUp,
+    RotateKeys,
+    Copy(WorkflowId),
+    Prefer(SessionId),
+}
+
+/// What was done, and the page that shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Changed {
+    pub(crate) done: Done,
+    pub(crate) address: String,
+}
+
+impl Change {
+    pub(crate) fn parse(parts: &[&str]) -> Option<Self> {
+        Some(match parts {
+            ["settings", "set"] => Self::Set,
+            ["settings", "sources", "add"] => Self::AddSource,
+            ["settings", "sources", "remove"] => Self::RemoveSource,
+            ["settings", "sources", "sync"] => Self::SyncSource,
+            ["settings", "cleanup"] => Self::CleanUp,
+            ["settings", "keys", "rotate"] => Self::RotateKeys,
+            ["workflows", id, "copy"] => Self::Copy(WorkflowId::parse(id).ok()?),
+            ["session", id, "prefer"] => Self::Prefer(SessionId::parse(id).ok()?),
+            _ => return None,
+        })
+    }
+
+    /// The page that the form is on.
+    pub(crate) fn page(&self) -> String {
+        match self {
+            Self::Set => SettingsPage::Values.address().to_owned(),
+            Self::AddSource | Self::RemoveSource | Self::SyncSource => {
+                SettingsPage::Sources.address().to_owned()
+            }
+            Self::CleanUp => SettingsPage::CleanUp.address().to_owned(),
+            Self::RotateKeys => SettingsPage::Keys.address().to_owned(),
+            Self::Copy(id) => Target::Workflow(WorkflowPage { id: id.clone(), pinned: None }).address(),
+            Self::Prefer(session) => Target::Session(*session).address(),
+        }
+    }
+}
+
+/// Carries out a form whose token was checked.
+pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Answer<Changed> {
+    let text = |name: &str| form.get(name).unwrap_or_default().trim();
+    let administration = &console.administration;
+    let done = match change {
+        Change::Set => {
+            let key =
+                Key::parse(text("key")).ok_or_else(|| refused("Unknown setting. Nothing was changed."))?;
+            let value = (form.get("reset").is_none()).then(|| text("value"));
+            said(administration.change(key, value))?;
+            Done::Changed
+        }
+        Change::AddSource => {
+            said(administration.add_source(&new_source(form)?))?;
+            Done::SourceAdded
+        }
+        Change::RemoveSource => {
+            said(administration.remove_source(text("source")))?;
+            Done::SourceRemoved
+        }
+        Change::SyncSource => {
+            said(administration.sync_source(text("source")))?;
+            Done::Fetched
+        }
+        Change::CleanUp => {
+            typed(text("typed"), "delete")?;
+            let settings = said(console.environment.settings())?;
+            let cleaned = console.use_cases.clean_up(settings.retention_days(), Mode::Real)?;
+            if let Some(stopped) = cleaned.stopped.or(cleaned.safe_mode) {
+                return Err(Box::new(stopped));
+            }
+            Done::CleanedUp
+        }
+        Change::RotateKeys => {
+            typed(text("typed"), "rotate")?;
+            console.use_cases.rotate_keys()?;
+            Done::Rotated
+        }
+        Change::Copy(id) => {
+            let copy = own_id(text("id"))?;
+            let bytes = console.use_cases.copy(id, &copy)?;
+            said(administration.write_workflow(&copy, &bytes))?;
+            Done::Copied
+        }
+        Change::Prefer(session) => {
+            prefer(console, *session, text("mode"))?;
+            Done::Preferred
+        }
+    };
+    Ok(Changed { done, address: change.page() })
+}
+
+fn new_source(form: &Query) -> Answer<NewSource> {
+    let text = |name: &str| form.get(name).unwrap_or_default().trim().to_owned();
+    let given = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
+    match text("kind").as_str() {
+        "folder" => Ok(NewSource::Folder { path: text("path") }),
+        "plugin" => Ok(NewSource::Plugin { path: text("path") }),
+        "git" => Ok(NewSource::Git {
+            name: text("name"),
+            url: text("url"),
+            reference: given("ref"),
+            folder: given("folder"),
+        }),
+        _ => Err(refused("Unknown kind of source. Nothing was changed.")),
+    }
+}
+
+/// An id that the user may take: our own namespace is reserved.
+fn own_id(text: &str) -> Answer<WorkflowId> {
+    let id = WorkflowId::parse(text).map_err(|error| refused(&format!("{error}. Nothing was written.")))?;
+    match id.namespace() {
+        Some(space) if space != "wr" => Ok(id),
+        Some(_) | None => Err(refused(
+            "The new id needs a namespace of your own, such as `team.review`. Nothing was written.",
+        )),
+    }
+}
+
+/// Raising how far a run goes on its own needs a person at a terminal, as approving does (G63).
+fn prefer(console: &Console, session: SessionId, mode: &str) -> Answer<()> {
+    let chosen = PreferenceMode::parse(mode).ok_or_else(|| refused("Unknown mode. Nothing was changed."))?;
+    let preferences = chosen.preferences();
+    let changes = [
+        PreferenceChange::Autonomy(preferences.autonomy),
+        PreferenceChange::RiskPolicy(preferences.risk_policy),
+    ];
+    let raised = console.use_cases.prefer(SessionOrRun { session, run: None }, &changes)?;
+    match raised.first() {
+        None => Ok(()),
+        Some(run) => Err(refused(&format!(
+            "This would let run {} go further on its own, so it is asked for at a terminal: `workrail session prefs set \
+             {} --session {}`. Nothing was changed.",
+            run.label,
+            chosen.as_str(),
+            run.label
+        ))),
+    }
+}
+
+fn typed(text: &str, wanted: &str) -> Answer<()> {
+    match text == wanted {
+        true => Ok(()),
+        false => Err(refused(&format!("Type `{wanted}` to confirm. Nothing was changed."))),
+    }
+}
+
+fn said<T>(done: Result<T, String>) -> Answer<T> {
+    done.map_err(|reason| refused(&reason))
+}
+
+fn refused(message: &str) -> Box<ErrorEnvelope> {
+    refusal(ErrorCode::ValidationError, message, "Go back and try again.")
+}
