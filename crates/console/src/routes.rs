@@ -288,10 +288,9 @@ impl Served {
                 if let Some(ticket) = held {
                     self.delete_later(session, ticket);
                 }
-                let back = match done {
-                    Done::Held | Done::Undone | Done::Deleted => "/",
-                    _ => &back,
-                };
+                // The first page says what is held, and has no session that is gone.
+                let leads_home = matches!(done, Done::Held | Done::Undone | Done::Deleted);
+                let back = if leads_home { "/" } else { &back };
                 see_other(&format!("{back}?done={}", done.as_str()))
             }
             Err(error) => self.failed(&error, status(&error), &back, headers),

@@ -49,7 +49,9 @@ impl Administration for Around {
         let wanted = self.wanted()?;
         let shown = looked_at.into_iter().map(|(report, count)| {
             let registered_as = match report.precedence {
-                Precedence::Git => wanted.git_sources().contains_key(&report.name).then(|| report.name.clone()),
+                Precedence::Git => {
+                    wanted.git_sources().contains_key(&report.name).then(|| report.name.clone())
+                }
                 Precedence::Custom => {
                     wanted.list(Key::SourcePaths).contains(&report.name).then(|| report.name.clone())
                 }

@@ -203,7 +203,7 @@ fn a_path_shows_what_was_skipped_and_folds_finished_rounds() {
     let console = Console::open(&home);
     let path = format!("/run/{}", run_id(&reply));
     let page = console.page(&path).body;
-    assert!(page.contains("Design it") && page.contains("skipped, not"), "{page}");
+    assert!(page.contains("Design it") && page.contains("skipped: runs only if size"), "{page}");
     assert!(page.contains("Rounds: rounds 1 to 4, 8 points"), "{page}");
     assert!(page.contains("class=\"bracket\""), "{page}");
     let points = |body: &str| body.matches("<circle class=\"passed\"").count();

@@ -9,13 +9,13 @@ const DECIDES = "form [name=seen], form [name=events]";
 const changed = new WeakMap();
 
 /** Whether a part is being used to decide. @param {Element} part */
-export function isFresh(part) {
+export function isInUse(part) {
   if (!part.querySelector(DECIDES)) return false;
   return part.matches(":hover") || part.contains(document.activeElement);
 }
 
 /** Notes that a part was replaced. @param {Element} part */
-export function guard(part) {
+export function noteChange(part) {
   if (part.querySelector(DECIDES)) changed.set(part, performance.now());
 }
 

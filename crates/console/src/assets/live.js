@@ -5,7 +5,7 @@
 
 import { prepare } from "./prepare.js";
 import { keepsStream } from "./notify.js";
-import { guard, isFresh, offer } from "./decide.js";
+import { noteChange, isInUse, offer } from "./decide.js";
 
 /** How long to wait before connecting again, in milliseconds. */
 const WAITS = [500, 2000, 5000, 15000];
@@ -85,7 +85,7 @@ function replace(id, html) {
     if (before) field.value = before.value;
   }
   if (focused) focusAgain(next, focused, selection);
-  guard(next);
+  noteChange(next);
   document.dispatchEvent(new CustomEvent("workrail:part", { detail: { id, before: old, after: next } }));
 }
 
@@ -134,7 +134,7 @@ function connect() {
     const { id, html, order, title } = JSON.parse(message.data);
     const part = id && document.getElementById(id);
     if (order) arrange(order);
-    else if (part && isFresh(part)) offer(part, () => replace(id, html));
+    else if (part && isInUse(part)) offer(part, () => replace(id, html));
     else if (id) replace(id, html);
     if (title) document.title = title;
   };
@@ -153,7 +153,12 @@ export function listen() {
   });
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", connect);
-  // The form needs a connection of its own; a form that stays on this page connects again.
-  document.addEventListener("submit", (event) => { if (!event.defaultPrevented) disconnect(); });
+  // The form needs a connection of its own. A dialog is closed without one, and a page that stays connects again.
+  document.addEventListener("submit", (event) => {
+    const form = /** @type {HTMLFormElement} */ (event.target);
+    if (event.defaultPrevented || form.method === "dialog") return;
+    disconnect();
+    setTimeout(connect, WAITS[2]);
+  });
   connect();
 }

@@ -17,10 +17,8 @@ pub(crate) fn failed(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'
 
 fn failure(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'_>, more: &Markup) -> Markup {
     let next = error.suggestion_for_people.as_ref().unwrap_or(&error.suggestion);
-    let title = match error.code {
-        ErrorCode::SessionNotFound | ErrorCode::WorkflowNotFound => "Not found",
-        _ => "Not done",
-    };
+    let is_missing = matches!(error.code, ErrorCode::SessionNotFound | ErrorCode::WorkflowNotFound);
+    let title = if is_missing { "Not found" } else { "Not done" };
     let body = html! {
         p { (ticked(&error.message)) }
         p { (ticked(next)) }

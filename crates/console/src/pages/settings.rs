@@ -64,7 +64,9 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
     let shown = match own.map(|own| &own.value) {
         None => "(chosen automatically)".to_owned(),
         Some(Value::List(entries)) => entries.join(", "),
-        Some(value @ (Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::Git(_))) => value.to_string(),
+        Some(value @ (Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::Git(_))) => {
+            value.to_string()
+        }
     };
     html! {
         tr data-item {

@@ -26,6 +26,8 @@ pub const SAVED: &str = "Saved here";
 pub const DECISIONS: &str = "Decided by WorkRail";
 pub const CONTEXT_SET: &str = "Context set";
 pub const CONTEXT_SENT: &str = "Sent context";
+const PREFERENCES: &str = "Preferences";
+const PREFERENCES_HERE: &str = "Preferences that hold here";
 pub const UNREADABLE_CONTENT: &str = "Its content cannot be read.";
 
 /// How something is meant; renderings without colour lose nothing but the colour.
@@ -208,6 +210,9 @@ impl RunReport {
         let holds = self.preferences.iter().rev().find(|own| above.contains(&&own.point)).cloned();
         let preferences: Vec<PreferenceReport> = holds.into_iter().collect();
         let mut sections = records(&gaps, &divergences, &preferences, &capabilities);
+        for section in sections.iter_mut().filter(|section| section.title == PREFERENCES) {
+            section.title = PREFERENCES_HERE.to_owned();
+        }
         sections.retain(|section| !section.rows.is_empty());
         sections
     }
@@ -247,7 +252,7 @@ fn records(
         let values = words::preferences(own.effective);
         vec![at(&own.point), plain(values), plain(words::actor(own.by)), plain(time)]
     });
-    let preferences = Section::new("Preferences", &["from", "preferences", "set by", "time"], rows);
+    let preferences = Section::new(PREFERENCES, &["from", "preferences", "set by", "time"], rows);
     let rows = capabilities.iter().map(|own| {
         let (capability, status) = (words::plain(&own.capability), words::plain(&own.status));
         vec![at(&own.point), plain(capability), plain(status), plain(words::provenance(&own.provenance))]

@@ -102,17 +102,15 @@ fn harmless<'a>(event: Event<'a>, addresses: &mut Vec<String>) -> Vec<Event<'a>>
 
 /// Counts how deep an event is; whether it is kept.
 fn is_shallow(event: &Event<'_>, depth: &mut usize) -> bool {
-    match event {
-        Event::Start(_) => {
-            *depth += 1;
-            *depth <= DEPTH_MAX
-        }
-        Event::End(_) => {
-            *depth = depth.saturating_sub(1);
-            *depth < DEPTH_MAX
-        }
-        _ => true,
+    if matches!(event, Event::Start(_)) {
+        *depth += 1;
+        return *depth <= DEPTH_MAX;
     }
+    if matches!(event, Event::End(_)) {
+        *depth = depth.saturating_sub(1);
+        return *depth < DEPTH_MAX;
+    }
+    true
 }
 
 fn addressed(addresses: &mut Vec<String>) -> String {

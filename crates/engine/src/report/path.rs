@@ -188,7 +188,7 @@ fn skipped(step: &PassedOver, At { x, y, text_x }: At) -> Markup {
             circle cx=(x) cy=(y) r=(RADIUS - 1) {}
             text x=(text_x) y=(y + 4) {
                 (cut(&step.title, TITLE_CHARS_MAX / 2))
-                tspan dx="8" { "skipped, not " (cut(&step.condition, CONDITION_CHARS_MAX)) }
+                tspan dx="8" { "skipped: runs only if " (cut(&step.condition, CONDITION_CHARS_MAX)) }
             }
         }
     }
