@@ -18,8 +18,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 use workrail_model::error::ErrorCode;
+use workrail_model::text::clean;
 
-use crate::pages::{self, Page, document_title, section, seen};
+use crate::pages::{self, Page, section, seen};
 use crate::state::Console;
 use crate::target::Target;
 use crate::use_cases::Answer;
@@ -88,18 +89,18 @@ impl Changes {
 
     /// A stream of the parts of a page; `has` names the renderings that the page has already.
     pub(crate) fn stream(&self, console: Arc<Console>, target: Target, has: &str) -> Option<Response> {
-        let place = Place::take(&self.streams)?;
+        let slot = StreamSlot::take(&self.streams)?;
         let (sender, receiver) = mpsc::channel(8);
         let mut sent: BTreeMap<&'static str, String> = BTreeMap::new();
         let mut has: Vec<String> = has.split(',').map(str::to_owned).collect();
-        let mut order: Vec<&'static str> = Vec::new();
+        let (mut order, mut title): (Vec<&'static str>, String) = Default::default();
         let between =
             target.looks_between().map(|looks| LOOK_EVERY * u32::try_from(looks).unwrap_or(u32::MAX));
         let mut looks = self.looks.subscribe();
         let mut ending = self.ending.clone();
         self.opened.notify_one();
         tokio::spawn(async move {
-            let _place = place;
+            let _slot = slot;
             loop {
                 looks.mark_unchanged();
                 let (console, target) = (Arc::clone(&console), target.clone());
@@ -131,9 +132,9 @@ impl Changes {
                 }
                 has.clear();
                 // Parts that are gone are removed, and new ones put in their place.
-                if ids != order {
-                    let data = json!({ "order": ids, "title": document_title(&page.title) }).to_string();
-                    order = ids;
+                if ids != order || page.title != title {
+                    let data = json!({ "order": ids, "title": clean(&page.title) }).to_string();
+                    (order, title) = (ids, page.title);
                     if sender.send(Ok(Event::default().data(data))).await.is_err() {
                         return;
                     }
@@ -181,16 +182,16 @@ async fn wait(
 
 /// One of the streams that may be open at once.
 #[derive(Debug)]
-struct Place(Arc<AtomicUsize>);
+struct StreamSlot(Arc<AtomicUsize>);
 
-impl Place {
+impl StreamSlot {
     fn take(streams: &Arc<AtomicUsize>) -> Option<Self> {
-        let place = Self(Arc::clone(streams));
-        (streams.fetch_add(1, Ordering::AcqRel) < STREAMS_MAX).then_some(place)
+        let slot = Self(Arc::clone(streams));
+        (streams.fetch_add(1, Ordering::AcqRel) < STREAMS_MAX).then_some(slot)
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

@@ -14,7 +14,7 @@ use crate::use_cases::{Answer, Environment, UseCases};
 /// A write changes the mark before it is committed, so a list is kept only if the mark was quiet for this long before.
 const QUIET: Duration = Duration::from_secs(5);
 /// How long a list is kept while nothing changes. Damage that no write reports is seen after this.
-const KEPT: Duration = Duration::from_secs(30);
+const CACHED_FOR: Duration = Duration::from_secs(30);
 
 /// Pages that are rendered for the same look share a list; the next look at the store is later than this.
 const SHARED: Duration = Duration::from_millis(100);
@@ -25,7 +25,7 @@ pub(crate) struct Console {
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) administration: Arc<dyn Administration>,
     pub(crate) held: HeldDeletions,
-    list: Mutex<KnownList>,
+    list: Mutex<CachedList>,
 }
 
 impl std::fmt::Debug for Console {
@@ -35,11 +35,11 @@ impl std::fmt::Debug for Console {
 }
 
 #[derive(Default)]
-struct KnownList {
+struct CachedList {
     /// The mark that was seen last, and since when.
     mark: Option<(u64, Instant)>,
     /// Until when a list can be used, and the list.
-    kept: Option<(Instant, Arc<SessionsList>)>,
+    cached: Option<(Instant, Arc<SessionsList>)>,
 }
 
 impl Console {
@@ -67,24 +67,24 @@ impl Console {
             (Some((before, since)), Some(mark)) if before == mark => Some(since),
             (_, Some(mark)) => {
                 known.mark = Some((mark, now));
-                known.kept = None;
+                known.cached = None;
                 None
             }
             // Nothing says whether it changed.
             (_, None) => {
-                known.kept = None;
+                known.cached = None;
                 None
             }
         };
         let is_quiet = quiet_since.is_some_and(|since| now.duration_since(since) >= QUIET);
-        if let Some((until, list)) = &known.kept
+        if let Some((until, list)) = &known.cached
             && now < *until
         {
             return Ok(Arc::clone(list));
         }
         let list = Arc::new(self.use_cases.sessions()?);
         // One that was taken soon after a write may miss it, so it serves this look alone.
-        known.kept = Some((now + if is_quiet { KEPT } else { SHARED }, Arc::clone(&list)));
+        known.cached = Some((now + if is_quiet { CACHED_FOR } else { SHARED }, Arc::clone(&list)));
         Ok(list)
     }
 }

@@ -101,6 +101,13 @@ function arrange(ids) {
   });
 }
 
+/** Names the page, in its heading and in the browser. @param {string} title */
+function entitle(title) {
+  const heading = document.querySelector("main > h1");
+  if (heading && heading.textContent !== title) heading.textContent = title;
+  document.title = `${title} · WorkRail`;
+}
+
 /** Shows whether the page is live. @param {string} text */
 function say(text) {
   const state = document.querySelector("[data-live-state]");
@@ -136,7 +143,7 @@ function connect() {
     if (order) arrange(order);
     else if (part && isInUse(part)) offer(part, () => replace(id, html));
     else if (id) replace(id, html);
-    if (title) document.title = title;
+    if (title) entitle(title);
   };
 }
 

@@ -42,11 +42,6 @@ pub(crate) fn whole(page: &Page, target: &Target, viewer: Viewer<'_>) -> Markup 
     document(&page.title, frame, viewer, &body)
 }
 
-/// The title of a page as browsers show it.
-pub(crate) fn document_title(title: &str) -> String {
-    format!("{} · WorkRail", clean(title))
-}
-
 /// A part as it is on the page and in a live update.
 pub(crate) fn section(part: &Part) -> Markup {
     html! { section id=(part.id) data-part data-seen=(seen(part)) { (part.body) } }
@@ -76,7 +71,7 @@ pub(super) fn document(title: &str, frame: Frame<'_>, viewer: Viewer<'_>, body: 
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (document_title(&title)) }
+                title { (title) " · WorkRail" }
                 link rel="stylesheet" href="/assets/console.css";
                 link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
                 script type="module" src="/assets/console.js" {}

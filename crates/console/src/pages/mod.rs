@@ -21,7 +21,7 @@ use workrail_model::time::Timestamp;
 
 pub(crate) use attention::is_shown_whole;
 pub(crate) use failure::{failed, failed_form, opened, refusal_title, refused};
-pub(crate) use layout::{Viewer, document_title, section, seen, whole};
+pub(crate) use layout::{Viewer, section, seen, whole};
 
 use crate::state::Console;
 use crate::target::Target;
