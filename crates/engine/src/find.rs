@@ -57,6 +57,12 @@ impl<S: Store> Engine<S> {
         if wanted.starts_with(SessionId::PREFIX) {
             return one_of(text, self.sessions_beginning(&wanted)?);
         }
+        // A whole id of a healthy session needs no look at the damaged ones.
+        if let Ok(run) = wanted.parse::<RunId>()
+            && let Some((session, _)) = self.reading().placed(run)?
+        {
+            return Ok(NamedRun { found: SessionOrRun { session, run: Some(run) }, read_as: None });
+        }
         if wanted.starts_with(RunId::PREFIX) {
             let runs =
                 self.runs_where(|run| run.to_string().starts_with(&wanted).then_some(Nearness::Exact))?;
@@ -102,12 +108,6 @@ impl<S: Store> Engine<S> {
 
     fn runs_where(&self, near: impl Fn(RunId) -> Option<Nearness>) -> Result<Near, Box<ErrorEnvelope>> {
         let reading = self.reading();
-        // A whole id of a healthy session needs no look at the damaged ones.
-        if let Ok(run) = wanted.parse::<RunId>()
-            && let Some((session, _)) = reading.placed(run)?
-        {
-            return Ok([SessionOrRun { session, run: Some(run) }].into());
-        }
         let known = reading.cards()?;
         let healthy = known.runs().filter_map(|card| Some((card.session, card.run()?)));
         // Whatever cannot be read at all has no runs that could be meant.

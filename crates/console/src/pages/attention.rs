@@ -184,7 +184,10 @@ fn answer_field(question: &Question, field: &str) -> Markup {
         Some(AcceptedValues::Number) => {
             html! { input id=(field) name=(name) inputmode="decimal" autocomplete="off"; }
         }
-        Some(AcceptedValues::Text) | None => html! { textarea id=(field) name=(name) rows="1" {} },
+        // A list is written as JSON.
+        Some(AcceptedValues::Text | AcceptedValues::List { .. }) | None => {
+            html! { textarea id=(field) name=(name) rows="1" {} }
+        }
     }
 }
 

@@ -58,7 +58,8 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
 fn is_complete(run: &RunReport) -> bool {
     match run.status {
         Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => true,
-        Some(RunStatus::InProgress | RunStatus::Blocked) | None => false,
+        // A closed run is opened again by the next step.
+        Some(RunStatus::InProgress | RunStatus::Blocked | RunStatus::Closed) | None => false,
     }
 }
 

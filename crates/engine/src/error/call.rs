@@ -292,6 +292,7 @@ pub(crate) fn not_accepted(key: &ContextKey, accepts: &AcceptedValues) -> Boxed 
         AcceptedValues::Boolean => "true or false".to_owned(),
         AcceptedValues::Number => "a number".to_owned(),
         AcceptedValues::Text => "text".to_owned(),
+        AcceptedValues::List { .. } => "a list, as JSON".to_owned(),
     };
     invalid(
         format!("The answer to `{key}` must be {wanted}. Nothing was recorded."),

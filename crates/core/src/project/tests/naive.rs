@@ -207,7 +207,7 @@ impl Naive<'_> {
         if tip_is_complete {
             return Some(if open.is_empty() { RunStatus::Complete } else { RunStatus::CompleteWithGaps });
         }
-        let of_run = self.0.iter().filter(|event| event.scope.run() == Some(run));
+        let mut of_run = self.0.iter().filter(|event| event.scope.run() == Some(run));
         let newest = of_run.rfind(|event| !matches!(event.data, EventData::ObservationRecorded(_)));
         if newest.is_some_and(|event| matches!(event.data, EventData::RunClosed(_))) {
             return Some(RunStatus::Closed);
