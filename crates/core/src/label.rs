@@ -298,7 +298,7 @@ mod tests {
     #[test_case("am fa", Some(Nearness::Beginning); "the beginning of each word")]
     #[test_case("falcon", Some(Nearness::Beginning); "the animal")]
     #[test_case("amber-falcom", Some(Nearness::OneSlip); "a wrong letter")]
-    #[test_case("ambe-falcon", Some(Nearness::OneSlip); "a missing letter")]
+    #[test_case("amer-falcon", Some(Nearness::OneSlip); "a missing letter")]
     #[test_case("amberr-falcon", Some(Nearness::OneSlip); "a letter too many")]
     #[test_case("amber-faclon", Some(Nearness::OneSlip); "two letters swapped")]
     #[test_case("a", None; "too short")]

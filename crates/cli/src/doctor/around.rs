@@ -34,8 +34,8 @@ fn this_program(findings: &mut Findings) {
         None => findings.warning(
             PROGRAM,
             "`workrail` is not on the PATH of this shell, so clients that start it by name do not find it",
-            match own.as_deref().and_then(|own| own.parent()) {
-                Some(folder) => format!("export PATH=\"{}:$PATH\" in the shell's profile", folder.display()),
+            match &own {
+                Some(own) => format!("add the folder of {} to PATH", own.display()),
                 None => "add the program's folder to PATH".to_owned(),
             },
         ),

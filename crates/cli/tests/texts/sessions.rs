@@ -24,9 +24,8 @@ fn list() {
     let (stage, _, _) = with_a_finished_and_an_open_run();
     stage.say_both(&["session", "list"]);
     stage.compare("session_list");
-    stage.say_in(&["session", "list"], 80);
-    stage.say_in(&["session", "list"], 60);
-    stage.compare("session_list_on_narrow_screens");
+    stage.fits(&["session", "list"], 80);
+    stage.fits(&["session", "list"], 60);
     let empty = Stage::new();
     empty.say_both(&["session", "list"]);
     empty.compare("session_list_empty");

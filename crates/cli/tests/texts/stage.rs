@@ -88,14 +88,17 @@ impl Stage {
         said.push('\n');
     }
 
-    /// The same on a screen of so many columns; no line may be wider.
-    pub(crate) fn say_in(&self, arguments: &[&str], columns: usize) {
+    /// Runs a command on a screen of so many columns: no line may be wider, and every run of the stage that the whole
+    /// output names is named there, too. Where a text is cut depends on how long labels are, so it is not written down.
+    pub(crate) fn fits(&self, arguments: &[&str], columns: usize) {
+        let whole = self.home.run(arguments).out;
         let ran = self.home.with("COLUMNS", columns.to_string()).run(arguments);
         assert_eq!(ran.code, 0, "{ran:?}");
         let wide: Vec<&str> = ran.out.lines().filter(|line| line.chars().count() > columns).collect();
         assert!(wide.is_empty(), "wider than {columns}: {wide:#?}");
-        let mut said = self.transcript.borrow_mut();
-        writeln!(said, "$ COLUMNS={columns} workrail {}\n{}", arguments.join(" "), ran.out).unwrap();
+        for (label, _) in self.names.borrow().iter().filter(|(label, _)| whole.contains(label.as_str())) {
+            assert!(ran.out.contains(label.as_str()), "{label} is missing: {}", ran.out);
+        }
     }
 
     /// Types a line into a command at a terminal and writes down what the terminal showed.

@@ -48,7 +48,8 @@ fn status() {
     let stage = with_runs_of_every_kind();
     stage.say(&["status"]);
     stage.say(&[]);
-    stage.say_in(&["status"], 60);
+    stage.fits(&["status"], 80);
+    stage.fits(&["status"], 60);
     stage.say(&["status", "--json"]);
     stage.compare("status");
 }
