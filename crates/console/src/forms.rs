@@ -21,6 +21,7 @@ pub(crate) enum Action {
     Approve,
     Reject,
     Answer,
+    Close,
 }
 
 impl Action {
@@ -29,6 +30,7 @@ impl Action {
             "approve" => Some(Self::Approve),
             "reject" => Some(Self::Reject),
             "answer" => Some(Self::Answer),
+            "close" => Some(Self::Close),
             _ => None,
         }
     }
@@ -134,6 +136,9 @@ pub(crate) fn act(console: &Console, run: RunId, action: Action, form: &Query) -
         Action::Approve => decide(console, run, ApprovalDecision::Approved, form).map(|()| Done::Approved),
         Action::Reject => decide(console, run, ApprovalDecision::Rejected, form).map(|()| Done::Rejected),
         Action::Answer => answer(console, run, form).map(|()| Done::Answered),
+        Action::Close => {
+            console.use_cases.close(run, form.get("reason").unwrap_or_default()).map(|()| Done::Closed)
+        }
     }
 }
 

@@ -226,6 +226,7 @@ pub(crate) enum Done {
     Approved,
     Rejected,
     Answered,
+    Closed,
     Kept,
     Unkept,
     /// A deletion that can still be undone.
@@ -244,10 +245,11 @@ pub(crate) enum Done {
 }
 
 impl Done {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Approved,
         Self::Rejected,
         Self::Answered,
+        Self::Closed,
         Self::Kept,
         Self::Unkept,
         Self::Held,
@@ -269,6 +271,7 @@ impl Done {
             Self::Approved => "approved",
             Self::Rejected => "rejected",
             Self::Answered => "answered",
+            Self::Closed => "closed",
             Self::Kept => "kept",
             Self::Unkept => "unkept",
             Self::Held => "held",
@@ -291,6 +294,7 @@ impl Done {
             Self::Approved => "Approved. The agent can continue with the next call of its last reply.",
             Self::Rejected => "Rejected. The agent reads your reason with its next call.",
             Self::Answered => "Answered. The agent can continue with the next call of its last reply.",
+            Self::Closed => "Closed. If an agent goes on with the run, that opens it again.",
             Self::Kept => "Kept. Clean-up will not delete this session.",
             Self::Unkept => "No longer kept. Clean-up may delete this session once it is old.",
             Self::Held => "The session will be deleted in a few seconds. Until then you can undo it below.",

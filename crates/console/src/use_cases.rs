@@ -18,7 +18,7 @@ use workrail_model::config::Settings;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{InspectMode, ListedWorkflow, UnusableFile, WorkflowInspection};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
-use workrail_model::event::Context;
+use workrail_model::event::{CloseChannel, Context};
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::keyring::HttpSecret;
 use workrail_model::name::WorkflowId;
@@ -71,6 +71,7 @@ pub trait UseCases: Send + Sync {
     fn submitted(&self, waiting: &Waiting, run: RunId) -> Answer<Vec<SubmittedArtifact>>;
     fn decide(&self, run: RunId, seen: &Waiting, decision: Decision<'_>) -> Answer<()>;
     fn answer(&self, run: RunId, seen: &Waiting, values: Context) -> Answer<()>;
+    fn close(&self, run: RunId, reason: &str) -> Answer<()>;
     fn workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>);
     fn workflow(&self, id: &str) -> Answer<WorkflowInspection>;
     fn versions(&self, id: &WorkflowId) -> Answer<WorkflowVersions>;
@@ -158,6 +159,11 @@ impl<S: ManagedStore> UseCases for Engine<S> {
 
     fn answer(&self, run: RunId, seen: &Waiting, values: Context) -> Answer<()> {
         self.answer_in_console(run, seen, values)
+    }
+
+    fn close(&self, run: RunId, reason: &str) -> Answer<()> {
+        let session = self.find(&run.to_string())?.session;
+        self.close_run(session, run, reason, CloseChannel::Console).map(|_| ())
     }
 
     fn workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>) {

@@ -139,6 +139,8 @@ impl Home {
             ("WORKRAIL_DATA_DIR", root.join("data").into()),
             ("WORKFLOW_STORAGE_PATH", root.join("workflows").into()),
             ("CLAUDE_PROJECT_DIR", root.join("project").into()),
+            // Nobody turns the pages of a test.
+            ("PAGER", OsString::new()),
         ];
         Self {
             program: program.to_owned(),

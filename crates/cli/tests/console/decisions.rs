@@ -209,3 +209,27 @@ fn a_form_decides_only_on_what_it_showed() {
     let events = log["events"].as_array().unwrap();
     assert!(events.iter().all(|event| event["kind"] != "approval_recorded"));
 }
+
+#[test]
+fn a_run_that_nobody_will_finish_is_closed_with_a_reason_and_opened_by_the_next_step() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    let run = run_id(&first);
+    let console = Console::open(&home);
+    let token = console.page(&format!("/run/{run}")).field("token");
+    let close = |reason: &str| {
+        let body = format!("token={token}&back=%2Frun%2F{run}&reason={reason}");
+        console.post(&format!("/run/{run}/close"), &body).status
+    };
+    assert_eq!((close("+"), close("The+release+was+cancelled")), (422, 303), "a reason is needed");
+    let page = console.page(&format!("/run/{run}")).body;
+    assert!(page.contains("The release was cancelled") && !page.contains("Close this run"), "{page}");
+    let log = home.done(&["log", &run, "--json"]).json();
+    let mut events = log["events"].as_array().unwrap().iter();
+    let recorded = events.find(|event| event["kind"] == "run_closed").unwrap();
+    assert_eq!(recorded["data"]["channel"], "console");
+    let next = next(&mut client, &first);
+    assert_eq!(next.structured["kind"], "blocked", "{}", next.text);
+    assert!(console.page(&format!("/run/{run}")).body.contains("Close this run"));
+}

@@ -75,7 +75,7 @@ fn every_form_needs_the_token_and_the_consoles_own_page() {
     let console = Console::open(&home);
     let own = format!("http://{}", console.host());
     let token = console.page("/").field("token");
-    let of_run = ["approve", "reject", "answer"].map(|action| format!("/run/{run}/{action}"));
+    let of_run = ["approve", "reject", "answer", "close"].map(|action| format!("/run/{run}/{action}"));
     let of_session = ["keep", "unkeep", "delete", "undo", "delete-now", "prefer"];
     let of_session = of_session.map(|action| format!("/session/{session}/{action}"));
     let others = ["/theme", "/import", "/settings/set", "/settings/cleanup", "/settings/keys/rotate"];

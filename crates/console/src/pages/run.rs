@@ -12,6 +12,7 @@ use workrail_model::reply::NextCall;
 use workrail_model::text::clean;
 
 use super::attention::needs;
+use super::layout::token;
 use super::{Page, Part, copyable};
 use crate::files::downloads;
 use crate::state::Console;
@@ -49,6 +50,9 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
     let continuation = view.going_on.iter().find(|continuation| continuation.run_id == asked.run);
     if let Some(continuation) = continuation.filter(|_| !is_complete(own)) {
         parts.push(Part::new("continue", going_on(continuation)));
+        if own.status != Some(RunStatus::Closed) {
+            parts.push(Part::new("close", close(console, asked)));
+        }
     }
     let goal = own.goal.as_deref().map(|goal| format!(": {goal}")).unwrap_or_default();
     Ok(Page { title: format!("{}{goal}", own.label), parts })
@@ -191,6 +195,23 @@ fn going_on(continuation: &RunContinuation) -> Markup {
         }
         @if let Some(pending) = &continuation.pending_preferences {
             p { "Pending: " (pending.autonomy.as_str()) ", applied when the next step is completed." }
+        }
+    }
+}
+
+/// For a run that nobody will finish.
+fn close(console: &Console, asked: &RunPage) -> Markup {
+    html! {
+        details data-key="close" {
+            summary { "Close this run" }
+            p { "Nobody will finish it: it no longer counts as running or waiting, and clean-up may delete it once it is old." }
+            form method="post" action={ "/run/" (asked.run) "/close" } {
+                (token(console.guard.form_token()))
+                input type="hidden" name="back" value=(asked.address());
+                label for="close-reason" { "Why" }
+                textarea id="close-reason" name="reason" rows="2" required {}
+                button type="submit" { "Close" }
+            }
         }
     }
 }
