@@ -101,8 +101,9 @@ fn commands(home: &Home) -> BTreeSet<String> {
 #[test]
 fn every_command_is_known_to_look_or_to_change() {
     let known = |command: &String| {
-        let is_it = |own: &&str| *own == command || own.starts_with(&format!("{command} "));
-        LOOKING.iter().any(is_it) || CHANGING.contains(&command.as_str())
+        let with_arguments = format!("{command} ");
+        LOOKING.iter().any(|own| own == command || own.starts_with(&with_arguments))
+            || CHANGING.contains(&command.as_str())
     };
     let unknown: Vec<String> =
         commands(&Home::new(PROGRAM)).into_iter().filter(|command| !known(command)).collect();
