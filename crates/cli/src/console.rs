@@ -13,6 +13,7 @@ use workrail_host::browser;
 use workrail_host::clock::SystemClock;
 use workrail_host::data_dir::data_dir;
 use workrail_host::entropy::OsEntropy;
+use workrail_host::processes::{self, Process};
 use workrail_host::sources::Sources;
 use workrail_model::approval::{ApprovalChannel, ApprovalOrigin};
 use workrail_model::config::Settings;
@@ -76,7 +77,7 @@ fn serve(port: u16, browser: Browser) -> Result<(), Unserved> {
     let sources = Sources::from_settings(&current.settings).watched();
     let Opened { engine, .. } = wiring::open_with(current, sources)?;
     let engine = Arc::new(engine);
-    let around = Arc::new(Around { engine: Arc::clone(&engine) });
+    let around = Arc::new(Around { engine: Arc::clone(&engine), started_below: processes::ancestors() });
     let secrets = Secrets { code: secret()?, cookie: secret()?, form_token: secret()? };
     let code = secrets.code.clone();
     // Removed when the console ends.
@@ -136,6 +137,8 @@ fn redirecting(address: &str) -> io::Result<NamedTempFile> {
 /// What the console learns from this process.
 struct Around {
     engine: Arc<LocalEngine>,
+    /// The processes that it was started below; `None` where they could not be found out.
+    started_below: Option<Vec<Process>>,
 }
 
 impl Environment for Around {
@@ -148,7 +151,10 @@ impl Environment for Around {
     }
 
     fn decision_origin(&self) -> Result<ApprovalOrigin, String> {
-        let (requester, _) = presence::descent(&self.engine, "Deciding in this console").map_err(told)?;
+        let above = self.started_below.clone().zip(processes::ancestors());
+        let above = above.map(|(then, now)| then.into_iter().chain(now).collect());
+        let what = "Deciding in this console";
+        let (requester, _) = presence::descent_among(&self.engine, what, above).map_err(told)?;
         Ok(ApprovalOrigin {
             channel: ApprovalChannel::Console,
             descends_from_server: requester.descends_from_server,

@@ -87,7 +87,9 @@ pub(crate) fn columns() -> Option<usize> {
 /// Sends what is printed through the user's pager, where standard output is a terminal. Width and colours stay those of
 /// the terminal.
 pub(crate) fn page() -> Option<Pager> {
-    if !io::stdout().is_terminal() {
+    // Somebody must be there to turn pages.
+    let can_page = std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb");
+    if !can_page || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return None;
     }
     columns();

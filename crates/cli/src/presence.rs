@@ -6,7 +6,7 @@
 
 use std::io::{BufRead, IsTerminal, stdin};
 
-use workrail_host::processes;
+use workrail_host::processes::{self, Process};
 use workrail_model::approval::Descent;
 use workrail_model::config::Key;
 use workrail_model::server::{ServerRecord, Transport};
@@ -56,8 +56,18 @@ pub(crate) fn requester(engine: &LocalEngine, what: &str, recorded: Recorded) ->
 /// Whether this process descends from the program that runs an agent, and that program. Refused where the settings
 /// want that.
 pub(crate) fn descent(engine: &LocalEngine, what: &str) -> Result<(Requester, Option<String>), Failure> {
+    descent_among(engine, what, processes::ancestors())
+}
+
+/// The same of a process that is below these, or was when it started: one that was put into the background has lost its
+/// parents. `None` where they could not be found out.
+pub(crate) fn descent_among(
+    engine: &LocalEngine,
+    what: &str,
+    ancestors: Option<Vec<Process>>,
+) -> Result<(Requester, Option<String>), Failure> {
     let servers = engine.servers().unwrap_or_default();
-    let Some(ancestors) = processes::ancestors() else {
+    let Some(ancestors) = ancestors else {
         return Ok((Requester { descends_from_server: Descent::Unknown }, None));
     };
     let starter = ancestors.iter().find(|process| servers.iter().any(|server| is_parent(server, process)));
@@ -88,7 +98,7 @@ fn can_be_compared(server: &ServerRecord) -> bool {
 }
 
 /// A server on standard input is started by the program that runs the agent; one on HTTP by anybody.
-fn is_parent(server: &ServerRecord, process: &processes::Process) -> bool {
+fn is_parent(server: &ServerRecord, process: &Process) -> bool {
     match server.transport {
         Transport::Stdio => server.parent == Some(process.id),
         Transport::Http => false,

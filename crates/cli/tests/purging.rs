@@ -134,3 +134,23 @@ fn nothing_is_purged_by_guess_without_a_word_or_without_the_text() {
     assert_eq!(typed.code, 0, "{typed:?}");
     assert_eq!(holding(&home.data()), Vec::<PathBuf>::new());
 }
+
+#[test]
+fn a_damaged_session_is_not_replaced_by_a_copy_of_its_beginning() {
+    let home = home();
+    let mut client = home.client();
+    let reply = leaking(&mut client);
+    let run = label(&reply);
+    client.close();
+    let session = home.done(&["session", "list", "--json"]).json()["runs"][0]["sessionId"].clone();
+    let events = home.data().join("sessions").join(session.as_str().unwrap()).join("events");
+    let mut segments: Vec<PathBuf> =
+        std::fs::read_dir(events).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.sort();
+    std::fs::write(segments.last().unwrap(), "{}\n").unwrap();
+    let before = holding(&home.data());
+    let refused = home.run(&["session", "purge", &run, "--text", SECRET, "--yes"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("damaged"), "{refused:?}");
+    assert_eq!(holding(&home.data()), before, "nothing was changed");
+}

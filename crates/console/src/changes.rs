@@ -1,8 +1,9 @@
 //! What forms about settings, workflows and preferences change, through what the command line has (G95).
 
 use workrail_engine::SessionOrRun;
-use workrail_engine::upkeep::Mode;
+use workrail_engine::upkeep::{CleanupReport, Mode};
 use workrail_model::config::Key;
+use workrail_model::digest::Sha256;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::id::SessionId;
 use workrail_model::name::WorkflowId;
@@ -63,6 +64,15 @@ impl Change {
     }
 }
 
+/// The field of the clean-up form that says what the page showed.
+pub(crate) const PLANNED: &str = "planned";
+
+/// What a clean-up would remove, as a form carries it: the age, and each session.
+pub(crate) fn planned_removal(planned: &CleanupReport) -> String {
+    let sessions: Vec<String> = planned.removed.iter().map(|own| own.session_id.to_string()).collect();
+    Sha256::of(format!("{} {}", planned.ttl, sessions.join(" ")).as_bytes()).to_string()
+}
+
 /// Carries out a form whose token was checked.
 pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Answer<Changed> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
@@ -89,9 +99,23 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
         }
         Change::CleanUp => {
             typed(text("typed"), "delete")?;
-            let settings = said(console.environment.settings())?;
-            let cleaned = console.use_cases.clean_up(settings.retention_days(), Mode::Real)?;
-            if let Some(stopped) = cleaned.stopped.or(cleaned.safe_mode) {
+            let days = said(console.environment.settings())?.retention_days();
+            // What goes cannot be brought back, so it must be what the page showed.
+            let planned = console.use_cases.clean_up(days, Mode::DryRun)?;
+            if text(PLANNED) != planned_removal(&planned) {
+                return Err(refused(
+                    "What would be removed has changed since the page was loaded. Nothing was removed.",
+                ));
+            }
+            let cleaned = console.use_cases.clean_up(days, Mode::Real)?;
+            if let Some(mut stopped) = cleaned.stopped.or(cleaned.safe_mode) {
+                if !cleaned.removed.is_empty() {
+                    let removed = cleaned.removed.len();
+                    stopped.message = format!(
+                        "Old sessions were removed ({removed}), then this ended it: {}",
+                        stopped.message
+                    );
+                }
                 return Err(Box::new(stopped));
             }
             Done::CleanedUp

@@ -87,7 +87,12 @@ pub(crate) fn manage(
             "Too late: there is no deletion of this session that could be undone.",
             "If it is still listed, it is still there.",
         )),
-        SessionAction::DeleteNow => delete(console, session, form).map(|()| done(Done::Deleted)),
+        SessionAction::DeleteNow => {
+            delete(console, session, form)?;
+            // A timer that still runs finds nothing to do.
+            console.held.undo(session);
+            Ok(done(Done::Deleted))
+        }
     }
 }
 

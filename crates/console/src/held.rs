@@ -25,6 +25,8 @@ pub(crate) struct HeldDeletion {
 pub(crate) enum Outcome {
     /// It can still be undone.
     Held,
+    /// It is carried out at this moment.
+    Deleting,
     /// It was tried and refused, for this reason; the session is still there.
     Refused(String),
 }
@@ -61,11 +63,15 @@ impl HeldDeletions {
         ticket
     }
 
-    /// What is to be deleted now; `None` when it was undone.
+    /// What is to be deleted now, which can no longer be undone; `None` when it was undone.
     pub(crate) fn due(&self, session: SessionId, ticket: u64) -> Option<Overview> {
-        let entries = self.entries();
-        let entry = entries.by_session.get(&session).filter(|entry| entry.ticket == ticket)?;
-        (entry.outcome == Outcome::Held).then(|| entry.seen.clone())
+        let mut entries = self.entries();
+        let entry = entries.by_session.get_mut(&session).filter(|entry| entry.ticket == ticket)?;
+        if entry.outcome != Outcome::Held {
+            return None;
+        }
+        entry.outcome = Outcome::Deleting;
+        Some(entry.seen.clone())
     }
 
     /// Notes how it ended.
@@ -85,9 +91,11 @@ impl HeldDeletions {
         }
     }
 
-    /// Takes a deletion back, or the note that it was refused. Whether there was one.
+    /// Takes a deletion back, or the note that it was refused. Whether there was one that had not begun.
     pub(crate) fn undo(&self, session: SessionId) -> bool {
-        self.entries().by_session.remove(&session).is_some()
+        let mut entries = self.entries();
+        let begun = entries.by_session.get(&session).is_some_and(|entry| entry.outcome == Outcome::Deleting);
+        !begun && entries.by_session.remove(&session).is_some()
     }
 
     pub(crate) fn is_held(&self, session: SessionId) -> bool {
@@ -126,11 +134,12 @@ mod tests {
     fn what_was_undone_is_not_deleted_and_asking_again_holds_it_anew() {
         let (held, session) = (HeldDeletions::default(), seen().session_id);
         let first = held.hold(seen());
-        assert!(held.is_held(session) && held.due(session, first).is_some());
-        assert!(held.undo(session) && !held.is_held(session));
+        assert!(held.is_held(session) && held.undo(session) && !held.is_held(session));
         assert!(held.due(session, first).is_none(), "the timer of what was undone finds nothing");
         let second = held.hold(seen());
         assert!(held.due(session, first).is_none(), "an older timer does not delete what is held now");
+        assert!(held.due(session, second).is_some());
+        assert!(!held.undo(session), "it is too late once it is carried out");
         held.ended(session, second, Some("in use".to_owned()));
         assert_eq!(held.list()[0].outcome, Outcome::Refused("in use".to_owned()));
         assert!(held.due(session, second).is_none());

@@ -171,7 +171,11 @@ fn at_depth(schema: &Value, depth: usize) -> Value {
 
 fn object(schema: &Value, depth: usize) -> Value {
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-    let names: Vec<&str> = required.filter_map(Value::as_str).collect();
+    let mut names: Vec<&str> = required.filter_map(Value::as_str).collect();
+    if names.is_empty() {
+        // Nothing is required: all that it may have is shown, since `{}` would say that anything fits.
+        names.extend(schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()));
+    }
     // `kind` says which artifact it is, so it comes first where the order is kept.
     let members = names.into_iter().filter_map(|name| {
         let field = schema.get("properties")?.get(name)?;

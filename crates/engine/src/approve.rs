@@ -73,7 +73,15 @@ fn taken(questions: &[Question], values: Context) -> Result<Context, Box<ErrorEn
         let (Some(accepts), Some(value)) = (&question.accepts, taken.get_mut(question.key.as_str())) else {
             continue;
         };
-        *value = accepted(value, accepts).ok_or_else(|| error::not_accepted(&question.key, accepts))?;
+        // Whoever typed `1` for a text meant the text.
+        let as_text = match (accepts, &*value) {
+            (AcceptedValues::OneOf { .. } | AcceptedValues::Text, Value::Bool(_) | Value::Number(_)) => {
+                Some(Value::from(value.to_string()))
+            }
+            (_, _) => None,
+        };
+        let given = as_text.as_ref().unwrap_or(value);
+        *value = accepted(given, accepts).ok_or_else(|| error::not_accepted(&question.key, accepts))?;
     }
     Context::new(taken).map_err(|cause| error::context(&cause))
 }

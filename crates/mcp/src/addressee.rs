@@ -98,7 +98,8 @@ impl Scan {
 
     fn end_member(&mut self) {
         match self.name.take().as_deref() {
-            Some("id") => self.ids.push(serde_json::from_slice(&self.member).ok()),
+            // Two are as wrong as a million, which must not be kept.
+            Some("id") if self.ids.len() < 2 => self.ids.push(serde_json::from_slice(&self.member).ok()),
             Some("method") => self.has_method = true,
             Some(_) | None => {}
         }

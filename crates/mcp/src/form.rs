@@ -13,6 +13,7 @@ use workrail_engine::{Question, UserReply, Waiting};
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::compiled::AcceptedValues;
 use workrail_model::digest::Sha256;
+use workrail_model::strict_json;
 use workrail_model::text::{clean, truncate_with_marker};
 
 use crate::elicit::ChatApprovals;
@@ -180,7 +181,7 @@ fn answer(question: &Question, value: &Value) -> Option<Value> {
         (Some(AcceptedValues::Boolean), Value::Bool(_))
         | (Some(AcceptedValues::Number), Value::Number(_)) => Some(value.clone()),
         (Some(AcceptedValues::List { .. }), Value::String(text)) => {
-            serde_json::from_str(text).ok().filter(Value::is_array)
+            strict_json::parse(text.as_bytes()).ok().filter(Value::is_array)
         }
         (Some(AcceptedValues::OneOf { .. } | AcceptedValues::Text) | None, Value::String(text)) => {
             let text = text.trim();

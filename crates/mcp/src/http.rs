@@ -40,6 +40,9 @@ use crate::server::Server;
 /// How long a client may take for the body of a request, once its head has arrived.
 const BODY_WAIT: Duration = Duration::from_secs(10);
 
+/// So much of a message that is too long is looked at for its id.
+const SCANNED_BYTES_MAX: usize = 16 * MESSAGE_BYTES_MAX;
+
 /// What ends a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
@@ -264,8 +267,13 @@ enum BodyError {
 async fn whole(mut body: Body) -> Result<Vec<u8>, BodyError> {
     let mut kept = Vec::new();
     let mut too_long: Option<Scan> = None;
+    let mut bytes = 0;
     while let Some(frame) = body.frame().await {
         let Ok(piece) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
+        bytes += piece.len();
+        if bytes > SCANNED_BYTES_MAX {
+            return Err(BodyError::TooLong(Addressee::Unknown));
+        }
         match &mut too_long {
             Some(scan) => scan.feed(&piece),
             None => kept.extend_from_slice(&piece),

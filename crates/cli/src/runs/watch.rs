@@ -22,6 +22,8 @@ use crate::wiring::{self, LocalEngine};
 
 /// How soon a change shows.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
+/// The mark of changes moves before what is written can be read: so often it is looked again.
+const LOOKS_AFTER_CHANGE: u32 = 4;
 /// Relative times are drawn again so often; a store without a mark of changes is read again so often.
 const REDRAW_EVERY: Duration = Duration::from_secs(30);
 
@@ -47,10 +49,14 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
     let mut bell = Bell { announced: false };
     let mut last_mark = None;
     let mut last_read = Instant::now();
+    let mut looks = 0;
     loop {
         let mark = engine.change_mark();
-        let is_due = seen.is_none() || mark != last_mark || last_read.elapsed() >= REDRAW_EVERY;
-        if is_due {
+        if mark != last_mark {
+            looks = LOOKS_AFTER_CHANGE;
+        }
+        if seen.is_none() || looks > 0 || last_read.elapsed() >= REDRAW_EVERY {
+            looks = looks.saturating_sub(1);
             (last_mark, last_read) = (mark, Instant::now());
             let status = current(&engine)?;
             let now = Standing::of(&engine, &status)?;

@@ -11,7 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use clap::Args;
 use serde_json::json;
 use workrail_core::bundle::Purge;
-use workrail_engine::upkeep::Mode;
+use workrail_engine::upkeep::{Mode, Overview};
 use workrail_engine::{ExportFailure, ImportMode, Imported};
 use workrail_host::data_dir::data_dir;
 use workrail_model::id::SessionId;
@@ -61,6 +61,13 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
     let old = name::exact(&engine, &arguments.session)?.session;
     let seen = engine.overview(old)?;
+    if !seen.health.is_healthy() {
+        return Err(Failure::Call(
+            "The session is damaged, and a copy would lack what cannot be read. Nothing was changed. Repair it first: \
+             `workrail store repair`, or delete it with `workrail session delete`."
+                .to_owned(),
+        ));
+    }
     if format == Format::Text {
         show(&seen);
     }
@@ -78,27 +85,56 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     confirm::typed(AskFirst::unless(arguments.yes), prompt, &answers)?;
     let new = engine.import(&mut Cursor::new(copy.bytes), ImportMode::AsNew)?;
     let session_folder = root.join("sessions").join(new.session.to_string());
-    if let Some(path) = holding(&session_folder, &purge)?.first() {
+    let found = holding(&session_folder, &purge);
+    if !matches!(&found, Ok(paths) if paths.is_empty()) {
+        discard(&engine, new.session)?;
+        let path = found?.first().map(ToString::to_string).unwrap_or_default();
         return Err(Failure::Environment(format!(
-            "The copy still holds the text, in `{path}`. The old session was not removed; the copy is {}.",
-            new.session
+            "A copy would still hold the text, in `{path}`. It was removed again, and nothing else was changed."
         )));
     }
+    replace(&engine, &seen, new.session)?;
+    // The session is replaced: whatever fails from here on is told together with that.
+    // No session is as old as this: only content that nobody needs any more goes.
+    let cleaned = engine.clean_up(Ttl::of_days(365_000), Mode::Real, &mut |_, _| {});
+    let uncached = remove_caches(&root, &purge);
+    let left = holding(&root, &purge);
+    let found = left.as_deref().unwrap_or_default();
+    told(format, old, &new, left.as_ref().ok().map(Vec::as_slice), &others(found, &root, &engine));
+    let unswept = match &cleaned {
+        Ok(cleaned) => cleaned.stopped.as_ref().or(cleaned.safe_mode.as_ref()),
+        Err(error) => Some(&**error),
+    };
+    if let Some(refused) = unswept {
+        output::notice(&format!(
+            "Content was not cleaned up: {} Run `workrail store gc` later.",
+            refused.message
+        ));
+    }
+    uncached?;
+    if left?.is_empty() { Ok(()) } else { Err(Failure::Problems) }
+}
+
+/// Puts the copy in the place of the session, unless somebody wrote to it since it was copied.
+fn replace(engine: &LocalEngine, seen: &Overview, copy: SessionId) -> Result<(), Failure> {
+    let old = seen.session_id;
     if seen.is_kept {
-        engine.keep(new.session)?;
+        engine.keep(copy)?;
         engine.unkeep(old)?;
     }
-    engine.delete(&engine.overview(old)?)?;
-    // No session is as old as this: only content that nobody needs any more goes.
-    let cleaned = engine.clean_up(Ttl::of_days(365_000), Mode::Real, &mut |_, _| {})?;
-    remove_caches(&root, &purge)?;
-    let left = holding(&root, &purge)?;
-    let others = others(&left, &root, &engine);
-    told(format, old, &new, &left, &others);
-    if let Some(refused) = &cleaned.safe_mode {
-        output::notice(&format!("Content was not cleaned up: {}", refused.message));
+    let Err(refused) = engine.delete(seen) else { return Ok(()) };
+    if seen.is_kept {
+        engine.keep(old)?;
+        engine.unkeep(copy)?;
     }
-    if left.is_empty() { Ok(()) } else { Err(Failure::Problems) }
+    discard(engine, copy)?;
+    Err(refused.into())
+}
+
+/// Removes a copy that is of no use.
+fn discard(engine: &LocalEngine, copy: SessionId) -> Result<(), Failure> {
+    engine.delete(&engine.overview(copy)?)?;
+    Ok(())
 }
 
 fn text(arguments: &PurgeArguments) -> Result<String, Failure> {
@@ -216,7 +252,7 @@ fn told(
     format: Format,
     old: SessionId,
     new: &Imported,
-    left: &[Utf8PathBuf],
+    left: Option<&[Utf8PathBuf]>,
     others: &[(SessionId, Vec<String>)],
 ) {
     let runs: Vec<&str> = new.runs.iter().map(|run| run.label.as_str()).collect();
@@ -233,11 +269,13 @@ fn told(
         Tone::Good,
         &format!("Removed the text. The session is now {}: {}.", new.session, runs.join(", ")),
     );
-    if left.is_empty() {
-        output::line("No file of the data directory holds the text any more.");
-    } else {
-        output::toned(Tone::Warning, "These files of the data directory still hold the text:");
-        left.iter().for_each(|path| output::line(&format!("  {path}")));
+    match left {
+        None => output::toned(Tone::Warning, "Whether another file holds the text could not be found out."),
+        Some([]) => output::line("No file of the data directory holds the text any more."),
+        Some(left) => {
+            output::toned(Tone::Warning, "These files of the data directory still hold the text:");
+            left.iter().for_each(|path| output::line(&format!("  {path}")));
+        }
     }
     for (session, runs) in others {
         let name = if runs.is_empty() { session.to_string() } else { runs.join(", ") };

@@ -118,6 +118,7 @@ fn held(console: &Console) -> Markup {
                         strong { "Deleting " (clean(&own.name)) } " in a few seconds. "
                         (session_form(console, own.session, "undo", "Undo"))
                     }
+                    Outcome::Deleting => strong { "Deleting " (clean(&own.name)) "." },
                     Outcome::Refused(reason) => {
                         strong { (clean(&own.name)) " was not deleted." } " " (ticked(reason)) " "
                         (session_form(console, own.session, "undo", "Dismiss"))

@@ -9,6 +9,7 @@ use workrail_model::text::clean;
 use super::layout::token;
 use super::{Page, Part, counted, table, ticked, time};
 use crate::administration::{ClientInfo, ClientState, Finding, Level, SourceInfo};
+use crate::changes::{self, PLANNED};
 use crate::state::Console;
 use crate::target::SettingsPage;
 use crate::use_cases::Answer;
@@ -278,6 +279,7 @@ fn clean_up(console: &Console) -> Answer<Markup> {
         @if planned.stopped.is_none() && planned.safe_mode.is_none() && planned.freed.total().files > 0 {
             form.filters method="post" action="/settings/cleanup" {
                 (token(console.guard.form_token()))
+                input type="hidden" name=(PLANNED) value=(changes::planned_removal(&planned));
                 label { span { "This cannot be undone. Type " code { "delete" } } input type="text" name="typed" autocomplete="off"; }
                 button type="submit" { "Clean up now" }
             }

@@ -213,6 +213,17 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// How many of the attempts that this one retries were refused with this code.
+    fn refusals_with(&self, code: BlockerCode) -> usize {
+        let records =
+            self.retried.iter().filter_map(|attempt| self.command.facts.advance(self.command.node, *attempt));
+        let has_code = |record: &AdvanceRecord| match &record.outcome {
+            AdvanceOutcome::Blocked { blockers } => blockers.blockers().iter().any(|own| own.code == code),
+            AdvanceOutcome::Advanced { .. } => false,
+        };
+        records.filter(|record| has_code(record)).count()
+    }
+
     /// Checks the output against the step, then asks the interpreter for the next one.
     fn judge(&self) -> Result<(OutputCheck, AttemptResult), DecideError> {
         let command = &self.command;
@@ -257,11 +268,16 @@ impl<'a> Case<'a> {
             }
         };
         // The one table decides what stops and what is disclosed (G61).
-        let refused = self.retried.len();
-        let stops = |finding: &Finding| match on_advance(finding.0, self.preferences.autonomy, refused) {
-            Outcome::Block | Outcome::FailFast => true,
-            Outcome::RecordGap(_) => false,
+        let refused = |finding: &Finding| match finding.1.code == BlockerCode::AssessmentFollowupRequired {
+            // Another slip before it was no second look.
+            true => self.refusals_with(finding.1.code),
+            false => self.retried.len(),
         };
+        let stops =
+            |finding: &Finding| match on_advance(finding.0, self.preferences.autonomy, refused(finding)) {
+                Outcome::Block | Outcome::FailFast => true,
+                Outcome::RecordGap(_) => false,
+            };
         let verdict = match selection {
             Some(selection) if !findings.iter().any(stops) => {
                 findings.extend(selection.passed_over.iter().cloned());

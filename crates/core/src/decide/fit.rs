@@ -5,6 +5,7 @@ use workrail_model::canonical::value_to_canonical;
 use workrail_model::compiled::{AcceptedValues, CompiledStep};
 use workrail_model::event::Context;
 use workrail_model::reply::{Warning, WarningCode};
+use workrail_model::strict_json;
 
 use workrail_model::text::truncate_with_marker;
 
@@ -35,7 +36,9 @@ pub(super) fn fitted(
             false => {
                 let sent = value.to_string();
                 let shown = truncate_with_marker(&sent, VALUE_SHOWN_BYTES);
-                format!("`context.{key}` was sent as {shown} and recorded as {meant}.")
+                let recorded = meant.to_string();
+                let recorded = truncate_with_marker(&recorded, VALUE_SHOWN_BYTES);
+                format!("`context.{key}` was sent as {shown} and recorded as {recorded}.")
             }
         };
         warnings.push(Warning { code: WarningCode::ArgumentsAdjusted, message });
@@ -71,7 +74,10 @@ fn meant(text: &str, accepts: &AcceptedValues) -> Option<Value> {
             let number = text.parse::<Number>().ok().map(Value::Number)?;
             value_to_canonical(&number).is_ok().then_some(number)
         }
-        AcceptedValues::List { .. } => serde_json::from_str(text).ok().filter(Value::is_array),
+        AcceptedValues::List { .. } => {
+            let list = strict_json::parse(text.as_bytes()).ok().filter(Value::is_array)?;
+            value_to_canonical(&list).is_ok().then_some(list)
+        }
         AcceptedValues::Boolean | AcceptedValues::Text => None,
     }
 }
@@ -100,6 +106,7 @@ mod tests {
             ("true", AcceptedValues::Text, None),
             ("[1]", AcceptedValues::List { members: Vec::new() }, Some(json!([1]))),
             ("1", AcceptedValues::List { members: Vec::new() }, None),
+            (r#"[{"a":1,"a":2}]"#, AcceptedValues::List { members: Vec::new() }, None),
         ];
         for (text, accepts, expected) in cases {
             assert_eq!(meant(text, &accepts), expected, "{text} for {accepts:?}");

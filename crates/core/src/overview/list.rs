@@ -240,6 +240,8 @@ fn repository(facts: &SessionState) -> Option<Sha256> {
 pub(crate) fn stage(facts: &SessionState, run: &RunState, state: Option<&EngineState>) -> Stage {
     let waits = facts.preferred_tip(run.run_id).is_some_and(|tip| facts.waits_for_person(tip));
     match state.and_then(|state| facts.run_status(run.run_id, state.is_complete())) {
+        // Nobody will finish it, so nobody has to read it.
+        None if run.closed.is_some() => Stage::Closed,
         None => Stage::Unreadable,
         Some(RunStatus::Blocked) if waits => Stage::WaitsForPerson,
         Some(RunStatus::Blocked) => Stage::Blocked,

@@ -96,8 +96,11 @@ impl<S: Store + Upkeep> Engine<S> {
                 }
                 Some(slice.cursor)
             }
-            // What is damaged, or cannot be read, has no end to compare: nobody can append to it.
-            Ok(_) | Err(_) => None,
+            // What was seen damaged has no end to compare: nobody can append to it.
+            Ok(_) | Err(_) if !seen.health.is_healthy() => None,
+            // Seen healthy, it may have been written to since, by a newer version perhaps.
+            Ok(_) => return Err(error::upkeep(UpkeepError::Changed { session })),
+            Err(cause) => return Err(error::store(cause)),
         };
         let removed = self.store.remove(session, judged.as_ref());
         removed.map(FileTotals::from).map_err(error::upkeep)

@@ -802,12 +802,13 @@ fn a_correction_shows_the_shape_of_an_optional_field_that_was_sent() {
     assert!(fix.contains(&format!(r#""correctedAssumptions":{shape}"#)), "{fix}");
 }
 
-#[test]
-fn never_stop_asks_once_for_a_second_look_and_then_records_the_judgement() {
+/// A run of a step whose rating `unready` asks for more, under never-stop.
+fn judging() -> Played {
     let scene = Scene::new();
     let members = json!({
         "assessments": [{ "id": "ready", "purpose": "Ready?", "dimensions": [
-            { "id": "state", "purpose": "How far?", "levels": ["unready", "ready"] }] }],
+            { "id": "state", "purpose": "How far?", "levels": ["unready", "ready"] },
+            { "id": "way_back", "purpose": "Undone?", "levels": ["unready", "ready"] }] }],
         "steps": [step("judge", json!({
             "assessmentRefs": ["ready"],
             "assessmentConsequences": [{ "when": { "anyEqualsLevel": "unready" },
@@ -815,16 +816,32 @@ fn never_stop_asks_once_for_a_second_look_and_then_records_the_judgement() {
         })), step("end", json!({}))],
     });
     scene.shelf.put(Precedence::Project, "run.json", &authored("team.run", &members));
-    let request = StartWorkflow {
-        workflow_id: "team.run".to_owned(),
-        mode: Some(Mode::FullAutoNeverStop),
-        ..StartWorkflow::default()
-    };
+    let mode = Some(Mode::FullAutoNeverStop);
+    let request = StartWorkflow { workflow_id: "team.run".to_owned(), mode, ..StartWorkflow::default() };
     let at = scene.engine.start_workflow(request).unwrap().into_structured();
-    let mut run = Played { scene, at };
-    let unready = json!({ "kind": "wr.assessment", "dimensions": { "state": "unready" } });
+    Played { scene, at }
+}
+
+#[test]
+fn never_stop_asks_once_for_a_second_look_and_then_records_the_judgement() {
+    let mut run = judging();
+    let unready =
+        json!({ "kind": "wr.assessment", "dimensions": { "state": "unready", "way_back": "unready" } });
     let first = run.send(json!({ "notes": "Judged it, not ready.", "artifacts": [unready] }));
     assert_eq!(first["kind"], "blocked");
+    let message = first["blockers"][0]["message"].as_str().unwrap();
+    assert!(message.starts_with("`state`, `way_back` were assessed as \"unready\""), "{message}");
     let second = run.send(json!({ "artifacts": [unready] }));
     assert_eq!((&second["kind"], &second["run"]["stepId"]), (&json!("ok"), &json!("end")), "{}", run.text());
+}
+
+#[test]
+fn another_slip_before_it_takes_the_second_look_away_from_nobody() {
+    let mut run = judging();
+    assert_eq!(run.send(json!({ "notes": "Judged it, not ready." }))["kind"], "blocked");
+    let unready =
+        json!({ "kind": "wr.assessment", "dimensions": { "state": "unready", "way_back": "ready" } });
+    let asked = run.send(json!({ "artifacts": [unready] }));
+    assert_eq!(asked["blockers"][0]["code"], "ASSESSMENT_FOLLOWUP_REQUIRED", "{}", run.text());
+    assert_eq!(run.send(json!({ "artifacts": [unready] }))["run"]["stepId"], "end", "{}", run.text());
 }

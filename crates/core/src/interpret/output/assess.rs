@@ -210,26 +210,27 @@ pub(super) fn apply_consequences(step: &CompiledStep, check: &mut OutputCheck) {
     for consequence in &step.consequences {
         let scoped =
             |id: &AssessmentName| consequence.for_assessment.as_ref().is_none_or(|wanted| wanted == id);
-        let hit = check.assessments.iter().filter(|assessment| scoped(&assessment.assessment_id)).find_map(
-            |assessment| {
-                let wanted = &consequence.any_equals_level;
-                let dimension = assessment.dimensions.iter().find(|dimension| dimension.level == *wanted)?;
-                Some((assessment.assessment_id.clone(), dimension.dimension_id.clone()))
-            },
-        );
-        let Some((assessment_id, dimension_id)) = hit else { continue };
+        let own = check.assessments.iter().filter(|assessment| scoped(&assessment.assessment_id));
+        let hits: Vec<_> = own
+            .flat_map(|assessment| assessment.dimensions.iter().map(move |own| (assessment, own)))
+            .filter(|(_, dimension)| dimension.level == consequence.any_equals_level)
+            .map(|(assessment, own)| (assessment.assessment_id.clone(), own.dimension_id.clone()))
+            .collect();
+        let names: Vec<String> = hits.iter().map(|(_, dimension)| format!("`{dimension}`")).collect();
+        let Some((assessment_id, dimension_id)) = hits.into_iter().next() else { continue };
         let applied = AppliedConsequence {
             assessment_id,
             dimension_id,
             level: consequence.any_equals_level.clone(),
             effect: consequence.effect.clone(),
         };
-        check.findings.push(followup(&applied));
+        check.findings.push(followup(&applied, &names));
         check.consequences.push(applied);
     }
 }
 
-fn followup(applied: &AppliedConsequence) -> (Reason, Blocker) {
+/// Names every dimension that was given the level; the pointer has room for the first.
+fn followup(applied: &AppliedConsequence, names: &[String]) -> (Reason, Blocker) {
     let ConsequenceEffect::RequireFollowup { guidance } = &applied.effect;
     let blocker = Blocker {
         code: BlockerCode::AssessmentFollowupRequired,
@@ -238,8 +239,9 @@ fn followup(applied: &AppliedConsequence) -> (Reason, Blocker) {
             dimension_id: applied.dimension_id.clone(),
         },
         message: BoundedText::clip(&format!(
-            "`{}` was assessed as {:?}, so this step is not done yet.",
-            applied.dimension_id,
+            "{} {} assessed as {:?}, so this step is not done yet.",
+            names.join(", "),
+            if names.len() == 1 { "was" } else { "were" },
             applied.level.as_str()
         )),
         suggested_fix: Some(BoundedText::clip(&format!("{guidance} Then assess again and resubmit."))),
