@@ -3,9 +3,9 @@
 //! Unlike a redaction by keys this looks for the text itself, in events, notes, artifacts and stored replies. It changes
 //! nothing else, so that a session without the text is exported as it is.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use workrail_model::canonical::value_to_canonical;
-use workrail_model::event::Event;
+use workrail_model::event::{DedupeKey, Event};
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::strict_json;
 
@@ -76,11 +76,18 @@ impl Purge {
         }
         // What stands in its place may be longer than a limit allows: then the whole text goes.
         if *event != before && Event::from_value(event.clone()).is_err() {
-            *event = before;
+            *event = before.clone();
             if let Some(data) = event.get_mut("data") {
                 let whole = |text: &str| self.is_in(text.as_bytes()).then(|| REPLACEMENT.to_owned());
                 self.clean(data, &whole);
             }
+        }
+        // The key of some events is made of what they say.
+        if *event != before
+            && let Ok(cleaned) = Event::from_value(event.clone())
+            && let Some(key) = event.get_mut("dedupeKey")
+        {
+            *key = json!(DedupeKey::of(cleaned.session_id, cleaned.scope, &cleaned.data));
         }
     }
 
