@@ -112,7 +112,7 @@ fn changes_are_lines_of_json_when_asked_for() {
     watch.end();
 }
 
-/// A home whose desktop is a program that writes down what it is told.
+/// A home whose desktop is a program that writes each notification to a file.
 fn with_desktop(home: &Home) -> Home {
     let folder = home.root().join("bin");
     let program = folder.join("notify-send");

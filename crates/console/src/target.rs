@@ -294,7 +294,7 @@ impl Done {
             Self::Approved => "Approved. The agent can continue with the next call of its last reply.",
             Self::Rejected => "Rejected. The agent reads your reason with its next call.",
             Self::Answered => "Answered. The agent can continue with the next call of its last reply.",
-            Self::Closed => "Closed. If an agent goes on with the run, that opens it again.",
+            Self::Closed => "Closed. The next step that an agent completes opens the run again.",
             Self::Kept => "Kept. Clean-up will not delete this session.",
             Self::Unkept => "No longer kept. Clean-up may delete this session once it is old.",
             Self::Held => "The session will be deleted in a few seconds. Until then you can undo it below.",

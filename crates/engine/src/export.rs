@@ -129,7 +129,7 @@ impl<S: Store> Engine<S> {
         export.write(bundle, out, progress)
     }
 
-    /// The same without a text, whoever wrote it (G85).
+    /// The same without a text, no matter who wrote it (G85).
     pub fn export_without(
         &self,
         session: SessionId,

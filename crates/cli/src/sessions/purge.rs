@@ -96,7 +96,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
         )));
     }
     replace(&engine, &seen, new.session)?;
-    // The session is replaced: whatever fails from here on is told together with that.
+    // The session is replaced now, so a later failure is reported together with the name of the copy.
     // No session is as old as this: only content that nobody needs any more goes.
     let cleaned = engine.clean_up(Ttl::of_days(365_000), Mode::Real, &mut |_, _| {});
     let uncached = remove_caches(&root, &purge);

@@ -57,7 +57,7 @@ impl Purge {
         self.forms.iter().any(|form| find(bytes, form.as_bytes()).is_some())
     }
 
-    /// How many bytes the longest form has: whoever reads in pieces must overlap them by as much.
+    /// How many bytes the longest form has. Pieces of a file must overlap by as much.
     pub fn longest(&self) -> usize {
         self.forms.iter().map(String::len).max().unwrap_or_default()
     }

@@ -45,7 +45,7 @@ pub(super) fn reopened(facts: &SessionState, node: NodeId) -> Option<Warning> {
     Some(Warning { code: WarningCode::RunReopened, message: without_marks(&message) })
 }
 
-/// That a run is closed, told to whoever looks at it.
+/// The warning that a run is closed, for replies that only show it.
 pub fn is_closed(run: &RunState) -> Option<Warning> {
     let closed = run.closed.as_ref()?;
     let message = format!(
