@@ -5,6 +5,7 @@
 //! which an advisory is also shown as a warning.
 
 use workrail_model::blocker::BlockerCode;
+use workrail_model::compiled::RecommendedPreferences;
 use workrail_model::gap::Severity;
 use workrail_model::preferences::{Autonomy, Preferences, RiskPolicy};
 use workrail_model::reason::{Advisory, CapabilityMissing, ContractViolation, Reason, Unexpected};
@@ -174,15 +175,15 @@ pub(crate) fn warns(policy: RiskPolicy, advisory: Advisory) -> bool {
     policy <= boldest_still_warned
 }
 
-/// Whether a person chose more automation or boldness than the workflow recommends. Disclosed, never
-/// refused.
-pub(crate) fn exceeds_recommendation(
+/// The recommendations of a workflow that a run goes beyond, in automation or boldness. Disclosed, never refused.
+pub(crate) fn exceeded(
     effective: Preferences,
-    recommended_autonomy: Option<Autonomy>,
-    recommended_risk_policy: Option<RiskPolicy>,
-) -> bool {
-    recommended_autonomy.is_some_and(|recommended| effective.autonomy > recommended)
-        || recommended_risk_policy.is_some_and(|recommended| effective.risk_policy > recommended)
+    recommended: RecommendedPreferences,
+) -> RecommendedPreferences {
+    RecommendedPreferences {
+        autonomy: recommended.autonomy.filter(|most| effective.autonomy > *most),
+        risk_policy: recommended.risk_policy.filter(|most| effective.risk_policy > *most),
+    }
 }
 
 #[cfg(test)]
@@ -382,14 +383,14 @@ mod tests {
         for autonomy in AUTONOMIES {
             for risk_policy in RISK_POLICIES {
                 let effective = Preferences { autonomy, risk_policy };
-                assert!(!exceeds_recommendation(effective, None, None));
-                for recommended in AUTONOMIES {
-                    let exceeds = exceeds_recommendation(effective, Some(recommended), None);
-                    assert_eq!(exceeds, autonomy > recommended);
-                }
-                for recommended in RISK_POLICIES {
-                    let exceeds = exceeds_recommendation(effective, None, Some(recommended));
-                    assert_eq!(exceeds, risk_policy > recommended);
+                let nothing = RecommendedPreferences::default();
+                assert_eq!(exceeded(effective, nothing), nothing);
+                for (most, boldest) in AUTONOMIES.into_iter().zip(RISK_POLICIES) {
+                    let recommended =
+                        RecommendedPreferences { autonomy: Some(most), risk_policy: Some(boldest) };
+                    let exceeded = exceeded(effective, recommended);
+                    assert_eq!(exceeded.autonomy, (autonomy > most).then_some(most));
+                    assert_eq!(exceeded.risk_policy, (risk_policy > boldest).then_some(boldest));
                 }
             }
         }

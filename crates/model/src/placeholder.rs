@@ -41,9 +41,10 @@ const FIXED: [&str; 12] = [
     AN_ITEM,
     USERS_ANSWER,
 ];
+const WHOLE_NUMBER_START: &str = "<a whole number";
 const ONE_OF_START: &str = "<one of: ";
 const TEXT_LIKE_START: &str = "<text like ";
-const TEXT_OF_START: &str = "<your text, at least ";
+const TEXT_OF_START: &str = "<your text, ";
 /// No longer printed; replies that were stored before still show them.
 const FORMER: [&str; 2] = ["<id>", "<how>"];
 const LONG_TEXT_START: &str = "<your text of ";
@@ -62,9 +63,35 @@ pub fn one_of<T: AsRef<str>>(values: &[T]) -> String {
     format!("{ONE_OF_START}{}>", values.join(" | "))
 }
 
-/// Stands for a text of at least so many characters.
-pub fn text_of(characters: u64) -> String {
-    format!("{TEXT_OF_START}{characters} characters>")
+/// Stands for a number without a fraction, within these limits.
+pub fn whole_number(least: Option<i64>, most: Option<i64>) -> String {
+    match (least, most) {
+        (Some(least), Some(most)) => format!("{WHOLE_NUMBER_START} from {least} to {most}>"),
+        (Some(least), None) => format!("{WHOLE_NUMBER_START}, at least {least}>"),
+        (None, Some(most)) => format!("{WHOLE_NUMBER_START}, at most {most}>"),
+        (None, None) => format!("{WHOLE_NUMBER_START}>"),
+    }
+}
+
+/// Stands for a text of at least and at most so many characters; a single one goes without saying.
+pub fn text_of(least: Option<u64>, most: Option<u64>) -> String {
+    match (least.filter(|least| *least > 1), most) {
+        (None, None) => YOUR_TEXT.to_owned(),
+        (Some(least), None) => format!("{TEXT_OF_START}at least {least} characters>"),
+        (None, Some(most)) => format!("{TEXT_OF_START}at most {most} characters>"),
+        (Some(least), Some(most)) => format!("{TEXT_OF_START}{least} to {most} characters>"),
+    }
+}
+
+/// The placeholder without its limits.
+pub fn without_limits(placeholder: &str) -> &str {
+    if placeholder.starts_with(TEXT_OF_START) {
+        YOUR_TEXT
+    } else if placeholder.starts_with(WHOLE_NUMBER_START) {
+        A_NUMBER
+    } else {
+        placeholder
+    }
 }
 
 /// Stands for a text of this pattern.
@@ -83,7 +110,9 @@ pub fn is_placeholder(text: &str) -> bool {
         let bytes = bare.strip_prefix(LONG_TEXT_START)?.strip_suffix(LONG_TEXT_END)?;
         Some(!bytes.is_empty() && bytes.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let begins = [ONE_OF_START, TEXT_LIKE_START, TEXT_OF_START].iter().any(|start| bare.starts_with(start));
+    let begins = [ONE_OF_START, TEXT_LIKE_START, TEXT_OF_START, WHOLE_NUMBER_START]
+        .iter()
+        .any(|start| bare.starts_with(start));
     let is_choice = begins && bare.ends_with('>') && bare.matches('<').count() == 1;
     is_choice
         || FIXED.contains(&bare.as_str())
@@ -138,7 +167,13 @@ mod tests {
             long_text(9005),
             one_of(&["small", "large"]),
             text_like("^[0-9]+$"),
-            text_of(20),
+            text_of(Some(20), None),
+            text_of(Some(1), Some(200)),
+            text_of(Some(20), Some(200)),
+            whole_number(None, None),
+            whole_number(Some(0), Some(100)),
+            whole_number(Some(1), None),
+            whole_number(None, Some(9)),
         ]) {
             assert!(is_placeholder(&text), "{text}");
             let escaped = text.replace('<', "&lt;").replace('>', "&gt;");

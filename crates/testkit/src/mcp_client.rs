@@ -200,13 +200,14 @@ fn own_answer(placeholder: &str) -> Value {
     match placeholder {
         A_NUMBER => Value::from(1),
         TRUE_OR_FALSE => Value::from(false),
+        text if text.starts_with("<a whole number") => Value::from(1),
         text if text.starts_with("<text like ") && text.contains("{4}-") && text.contains('T') => {
             Value::from("2026-01-31T09:00:00Z")
         }
         text if text.starts_with("<text like ") => Value::from("5f0c1a52-6a3d-4a43-9f4e-0d8a3f1b2c4d"),
         text => match text.strip_prefix("<one of: ").and_then(|text| text.strip_suffix('>')) {
             Some(values) => Value::from(values.rsplit(" | ").next().unwrap_or(values)),
-            None if text.starts_with("<your text, at least ") => {
+            None if text.starts_with("<your text, ") && !text.starts_with("<your text, at most ") => {
                 Value::from("Words of my own, more of them than usual, because so many were asked for.")
             }
             None => Value::from("Words of my own."),

@@ -98,7 +98,7 @@ pub fn advance(command: Advance<'_>) -> Result<Decision, DecideError> {
         return Ok(replay);
     }
     let digest = command.request.digest()?;
-    let (request, adjusted) = fit::fitted(command.request, pending_step(&command))?;
+    let (request, adjusted) = fit::fitted(command.request, command.workflow, pending_step(&command))?;
     let reopened = close::reopened(command.facts, command.node);
     let notices = reopened.into_iter().chain(adjusted).chain(command.notices.iter().cloned()).collect();
     let case = Case::open(Advance { request: &request, notices, ..command }, digest)?;
@@ -140,7 +140,7 @@ pub(crate) fn submitted(command: &Advance<'_>) -> Result<Sha256, DecideError> {
     let pending = command.snapshot.state().pending_step().ok_or(DecideError::NothingPending)?;
     let retried = command.facts.retry_chain(command.node, command.attempt);
     let digest = command.request.digest()?;
-    let (request, _) = fit::fitted(command.request, pending_step(command))?;
+    let (request, _) = fit::fitted(command.request, command.workflow, pending_step(command))?;
     let Advance { kept, notices, minting, .. } = command;
     let command = Advance {
         request: &request,

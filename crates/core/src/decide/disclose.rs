@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::capability::{Capability, CapabilityStatus};
-use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::compiled::{CompiledWorkflow, RecommendedPreferences};
 use workrail_model::event::{EdgeCauseKind, GapRecorded, TraceEntry, TraceKind};
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId, RunId};
@@ -23,7 +23,7 @@ use crate::derive;
 use crate::interpret::{Finding, OutputCheck, capability_name};
 use crate::label::RunLabel;
 use crate::project::{GapState, SessionState};
-use crate::reason::{GapCloser, exceeds_recommendation, gap_closer, warns};
+use crate::reason::{GapCloser, exceeded, gap_closer, warns};
 use crate::reply::{OpenGap, look_call};
 
 /// Preferred capabilities that this attempt found missing, each with what to record about it.
@@ -90,20 +90,19 @@ pub(crate) fn advisory_code(advisory: Advisory) -> WarningCode {
 
 /// What to say when a mode goes beyond what the workflow recommends.
 pub(super) fn above_recommendation(workflow: &CompiledWorkflow, effective: Preferences) -> Option<String> {
-    let recommended = workflow.recommended;
-    if !exceeds_recommendation(effective, recommended.autonomy, recommended.risk_policy) {
-        return None;
-    }
-    let advised = [
-        recommended.autonomy.map(|value| format!("`{}`", value.as_str())),
-        recommended.risk_policy.map(|value| format!("the risk policy `{}`", value.as_str())),
+    let RecommendedPreferences { autonomy, risk_policy } = exceeded(effective, workflow.recommended);
+    let told = |what: &str, now: &str, most: &str| format!("{what} is `{now}`, at most `{most}` is advised");
+    let above = [
+        autonomy.map(|most| told("the mode", effective.autonomy.as_str(), most.as_str())),
+        risk_policy.map(|most| told("the risk policy", effective.risk_policy.as_str(), most.as_str())),
     ];
-    let advised: Vec<String> = advised.into_iter().flatten().collect();
-    Some(format!(
-        "The mode of this run goes further than the workflow recommends: at most {}. It was chosen and holds; there is \
-         nothing to do.",
-        advised.join(" and ")
-    ))
+    let above: Vec<String> = above.into_iter().flatten().collect();
+    (!above.is_empty()).then(|| {
+        format!(
+            "The settings of this run go further than the workflow recommends: {}. They hold; there is nothing to do.",
+            above.join("; ")
+        )
+    })
 }
 
 /// The run's critical gaps that nothing has resolved, oldest first, each by its id.

@@ -1,8 +1,8 @@
-//! Takes what is unmistakable: the value of a declared key in another spelling (G47).
+//! Takes what is unmistakable: the value of a declared key or of an artifact's field in another spelling (G47).
 
 use serde_json::{Map, Number, Value};
 use workrail_model::canonical::value_to_canonical;
-use workrail_model::compiled::{AcceptedValues, CompiledStep};
+use workrail_model::compiled::{AcceptedValues, CompiledContract, CompiledStep, CompiledWorkflow};
 use workrail_model::event::Context;
 use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::strict_json;
@@ -11,43 +11,91 @@ use workrail_model::text::truncate_with_marker;
 
 use super::DecideError;
 use super::request::AdvanceRequest;
+use crate::contract::kind_of;
 use crate::routing;
 use crate::secrets::is_secret;
 
 /// A value may be long; its beginning is enough to recognise it.
 const VALUE_SHOWN_BYTES: usize = 60;
 
-/// The request with declared context values as their step accepts them, and a warning for each that was changed.
+/// The request with declared context values and the owed artifact's fields as the step accepts them, and a warning for
+/// each that was changed.
 pub(super) fn fitted(
     request: &AdvanceRequest,
+    workflow: &CompiledWorkflow,
     step: Option<&CompiledStep>,
 ) -> Result<(AdvanceRequest, Vec<Warning>), DecideError> {
     let mut fitted = request.clone();
     let mut warnings = Vec::new();
     let mut context: Map<String, Value> = request.context.as_map().clone();
     for (key, duty) in step.into_iter().flat_map(|step| &step.sets) {
-        let Some(value) = context.get_mut(key.as_str()) else { continue };
-        let Some(meant) = value.as_str().and_then(|text| meant(text.trim(), &duty.accepts)) else { continue };
-        if *value == meant {
-            continue;
+        if let Some(value) = context.get_mut(key.as_str()) {
+            warnings.extend(fit(value, &duty.accepts, key.as_str(), &format!("context.{key}")));
         }
-        let message = match is_secret(key.as_str()) {
-            true => format!("`context.{key}` was sent in another spelling and adjusted."),
-            false => {
-                let sent = value.to_string();
-                let shown = truncate_with_marker(&sent, VALUE_SHOWN_BYTES);
-                let recorded = meant.to_string();
-                let recorded = truncate_with_marker(&recorded, VALUE_SHOWN_BYTES);
-                format!("`context.{key}` was sent as {shown} and recorded as {recorded}.")
-            }
-        };
-        warnings.push(Warning { code: WarningCode::ArgumentsAdjusted, message });
-        *value = meant;
     }
     if !warnings.is_empty() {
         fitted.context = Context::new(context)?;
     }
+    let owed = step.and_then(|step| workflow.contract(&step.output.as_ref()?.contract_ref));
+    if let Some(CompiledContract { artifact_kind, schema, .. }) = owed {
+        for artifact in fitted.artifacts.iter_mut().filter(|own| kind_of(own) == artifact_kind) {
+            fit_fields(artifact, schema, artifact_kind, &mut warnings);
+        }
+    }
     Ok((fitted, warnings))
+}
+
+/// Puts what a text means in its place. `name` is the key or field, `place` where it stands.
+fn fit(value: &mut Value, accepts: &AcceptedValues, name: &str, place: &str) -> Option<Warning> {
+    let meant = meant(value.as_str()?.trim(), accepts).filter(|meant| meant != value)?;
+    let message = match is_secret(name) {
+        true => format!("`{place}` was sent in another spelling and adjusted."),
+        false => {
+            let sent = value.to_string();
+            let shown = truncate_with_marker(&sent, VALUE_SHOWN_BYTES);
+            let recorded = meant.to_string();
+            let recorded = truncate_with_marker(&recorded, VALUE_SHOWN_BYTES);
+            format!("`{place}` was sent as {shown} and recorded as {recorded}.")
+        }
+    };
+    *value = meant;
+    Some(Warning { code: WarningCode::ArgumentsAdjusted, message })
+}
+
+fn fit_fields(value: &mut Value, schema: &Value, place: &str, warnings: &mut Vec<Warning>) {
+    if let Some(accepts) = accepted_by(schema) {
+        let name = place.rsplit('.').next().unwrap_or(place);
+        warnings.extend(fit(value, &accepts, name, place));
+    }
+    match value {
+        Value::Object(members) => {
+            for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+                if let Some(member) = members.get_mut(name) {
+                    fit_fields(member, field, &format!("{place}.{name}"), warnings);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (position, item) in items.iter_mut().enumerate() {
+                fit_fields(item, &schema["items"], &format!("{place}[{position}]"), warnings);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// What a field takes beside free text.
+fn accepted_by(schema: &Value) -> Option<AcceptedValues> {
+    if let Some(options) = schema["enum"].as_array() {
+        let values = options.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        return Some(AcceptedValues::OneOf { values });
+    }
+    match schema["type"].as_str()? {
+        "boolean" => Some(AcceptedValues::Boolean),
+        "integer" | "number" => Some(AcceptedValues::Number),
+        "array" => Some(AcceptedValues::List { members: Vec::new() }),
+        _ => None,
+    }
 }
 
 /// A value as a declared key takes it; `None` for one that it does not take.
@@ -87,6 +135,32 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_artifact_in_another_spelling_is_taken_with_a_warning_for_each_field() {
+        let schema = json!({ "type": "object", "properties": {
+            "decision": { "enum": ["continue", "stop"] },
+            "metadata": { "type": "object", "properties": {
+                "confidence": { "type": "integer" }, "reason": { "type": "string" },
+            } },
+            "checks": { "type": "array", "items": { "type": "object", "properties": {
+                "passed": { "type": "boolean" },
+            } } },
+        } });
+        let mut artifact = json!({
+            "decision": "Stop", "metadata": { "confidence": "95", "reason": "95" },
+            "checks": [{ "passed": "true" }, { "passed": "perhaps" }], "other": "5",
+        });
+        let mut warnings = Vec::new();
+        fit_fields(&mut artifact, &schema, "wr.x", &mut warnings);
+        let messages: Vec<&str> = warnings.iter().map(|warning| warning.message.as_str()).collect();
+        insta::assert_snapshot!(format!("{artifact}\n{}", messages.join("\n")), @r#"
+        {"checks":[{"passed":true},{"passed":"perhaps"}],"decision":"stop","metadata":{"confidence":95,"reason":"95"},"other":"5"}
+        `wr.x.checks[0].passed` was sent as "true" and recorded as true.
+        `wr.x.decision` was sent as "Stop" and recorded as "stop".
+        `wr.x.metadata.confidence` was sent as "95" and recorded as 95.
+        "#);
+    }
 
     #[test]
     fn a_text_means_the_one_value_that_it_spells() {

@@ -104,9 +104,8 @@ impl Filter {
         self.tags.is_empty() && self.query.as_deref().is_none_or(|query| query.trim().is_empty())
     }
 
-    fn admits(&self, summary: &Summary, words: &BTreeSet<String>) -> bool {
-        let by_tag = self.tags.iter().all(|wanted| summary.tags.contains(&wanted.trim().to_lowercase()));
-        by_tag && search::matches(&summary.words, words)
+    fn admits_tags(&self, summary: &Summary) -> bool {
+        self.tags.iter().all(|wanted| summary.tags.contains(&wanted.trim().to_lowercase()))
     }
 }
 
@@ -191,11 +190,29 @@ fn matched<'s>(summaries: &[&'s Summary], filter: &Filter) -> Vec<&'s Summary> {
     let query = filter.query.as_deref().unwrap_or_default();
     let words = search::tokens(query);
     // A query in another script has no words to compare, and must not match everything.
-    let has_no_words = words.is_empty() && !query.trim().is_empty();
-    let admitted = summaries.iter().copied().filter(|own| !has_no_words && filter.admits(own, &words));
-    let mut matched: Vec<&Summary> = admitted.collect();
+    if words.is_empty() && !query.trim().is_empty() {
+        return Vec::new();
+    }
+    let tagged: Vec<&Summary> = summaries.iter().copied().filter(|own| filter.admits_tags(own)).collect();
+    let exact = tagged.iter().copied().filter(|own| search::matches(&own.words, &words));
+    let mut matched: Vec<&Summary> = exact.collect();
+    if matched.is_empty() {
+        matched = nearest(&tagged, query);
+    }
     matched.sort_by(|a, b| a.order().cmp(&b.order()));
     matched
+}
+
+/// Where not every word is found as it was written: those that share most of the telling words, whatever their ending
+/// is (`docs` finds documentation, `shape an idea` finds shaping).
+fn nearest<'s>(summaries: &[&'s Summary], query: &str) -> Vec<&'s Summary> {
+    let words = search::query_words(query);
+    let shared = |own: &Summary| {
+        let has = |stem: &String| search::matches(&own.words, &BTreeSet::from([stem.clone()]));
+        words.iter().filter(|(_, stems)| stems.iter().all(has)).count()
+    };
+    let most = summaries.iter().map(|own| shared(own)).max().unwrap_or(0);
+    summaries.iter().copied().filter(|own| most > 0 && shared(own) == most).collect()
 }
 
 fn listed(summary: &Summary, is_taken: impl Fn(&str) -> bool) -> ListedWorkflow {
@@ -235,8 +252,8 @@ fn head(matched: &[&Summary], total: usize, filter: &Filter) -> String {
                 .to_owned()
         } else {
             format!(
-                "No workflow matches. There are {total} in all: call list_workflows without `tags` and `query`, or \
-                 with fewer words.\n"
+                "No workflow matches. There are {total} in all: call list_workflows without `tags` and `query` to see \
+                 them.\n"
             )
         };
     }

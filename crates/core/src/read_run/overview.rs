@@ -99,8 +99,17 @@ impl RunRecord<'_> {
         format!("- {} ({}), {}{at}{notes}", RunLabel::of(run.run_id), run.workflow_id, status_words(status))
     }
 
+    /// Those that the completion counts, and below them what was only disclosed.
     fn open_gaps(&self) -> Option<String> {
-        let open: Vec<_> = self.facts.gaps(self.run.run_id).filter(|gap| gap.is_open()).collect();
+        let critical = self.gaps("Open gaps", |severity| severity == Severity::Critical);
+        let disclosed = self.gaps("Also recorded", |severity| severity != Severity::Critical);
+        let parts: Vec<String> = critical.into_iter().chain(disclosed).collect();
+        (!parts.is_empty()).then(|| parts.join("\n\n"))
+    }
+
+    fn gaps(&self, heading: &str, is_listed: impl Fn(Severity) -> bool) -> Option<String> {
+        let all = self.facts.gaps(self.run.run_id);
+        let open: Vec<_> = all.filter(|gap| gap.is_open() && is_listed(gap.severity)).collect();
         if open.is_empty() {
             return None;
         }
@@ -112,7 +121,7 @@ impl RunRecord<'_> {
         if open.len() > GAPS_MAX {
             lines.push(format!("- and {} more", open.len() - GAPS_MAX));
         }
-        Some(format!("## Open gaps\n{}", lines.join("\n")))
+        Some(format!("## {heading}\n{}", lines.join("\n")))
     }
 
     /// Every open end of the run beside the one where it continues.

@@ -436,7 +436,7 @@ fn closing(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     if !body.blockers.is_empty() {
         return match waits {
             true => "What you submitted is kept. When the user has decided, call",
-            false => "Everything else that you submitted is kept. Send only what is missing: call",
+            false => "Everything else that you submitted is kept. Send only this, each artifact whole: call",
         }
         .to_owned();
     }

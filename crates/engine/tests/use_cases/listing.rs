@@ -234,3 +234,15 @@ fn arguments_out_of_bounds_are_refused() {
     let relative = ListWorkflows { workspace_path: Some("work".to_owned()), ..ListWorkflows::default() };
     assert_eq!(refused(relative), ErrorCode::ValidationError);
 }
+
+#[test]
+fn words_with_other_endings_and_beside_fillers_still_find_a_workflow() {
+    let scene = Scene::new();
+    for id in ["wr.documentation", "wr.shaping", "wr.small_change"] {
+        scene.shelf.put(Precedence::Bundled, &format!("{id}.json"), &workflow(id));
+    }
+    assert_eq!(ids(&scene.search(&[], "docs")), ["wr.documentation"]);
+    assert_eq!(ids(&scene.search(&[], "please shape a small zzz")), ["wr.shaping", "wr.small_change"]);
+    assert_eq!(ids(&scene.search(&[], "names of shapes, small")), ["wr.shaping", "wr.small_change"]);
+    assert!(scene.search(&[], "zzz").workflows.is_empty());
+}

@@ -122,7 +122,8 @@ fn the_next_call_is_the_whole_skeleton_and_nothing_in_it_passes_as_it_is() {
     assert_eq!(
         arguments["output"]["artifacts"],
         json!([{ "kind": "wr.changed_files", "changedFiles": [
-            { "path": "<your text>", "summary": "<your text>", "risk": "<one of: L | M | H>" }] }])
+            { "path": "<your text, at most 300 characters>", "summary": "<your text, at most 300 characters>",
+                "risk": "<one of: L | M | H>" }] }])
     );
     assert_eq!(arguments["context"], json!({ "size": "<one of: small | large>" }));
     let sent =
@@ -686,7 +687,7 @@ fn the_call_of_every_step_has_a_place_for_notes_and_for_fields_that_the_step_nam
     let run = Played::start(json!([looped]), Mode::Guided);
     let output = &run.at["nextCall"]["arguments"]["output"];
     assert_eq!(output["notesMarkdown"], "<what you did in this step>");
-    assert_eq!(output["artifacts"][0]["summary"], "<your text>");
+    assert_eq!(output["artifacts"][0]["summary"], "<your text, at most 1024 characters>");
 }
 
 #[test]
@@ -788,7 +789,7 @@ fn a_missing_capability_is_disclosed_although_its_report_was_kept_from_a_refused
 fn a_correction_shows_the_shape_of_an_optional_field_that_was_sent() {
     let owes = json!({ "outputContract": { "contractRef": "wr.contracts.coding_handoff" } });
     let mut run = Played::start(json!([step("hand", owes)]), Mode::Guided);
-    let shape = r#"[{"actual":"<your text>","assumed":"<your text>"}]"#;
+    let shape = r#"[{"actual":"<your text, at most 200 characters>","assumed":"<your text, at most 200 characters>"}]"#;
     assert!(
         run.text().contains(&format!("`correctedAssumptions` as `{shape}`, at most 6")),
         "{}",

@@ -239,7 +239,7 @@ fn followup(applied: &AppliedConsequence, names: &[String]) -> (Reason, Blocker)
             dimension_id: applied.dimension_id.clone(),
         },
         message: BoundedText::clip(&format!(
-            "{} {} assessed as {:?}, so this step is not done yet.",
+            "{} {} assessed as {:?}, which asks for more work in this step.",
             names.join(", "),
             if names.len() == 1 { "was" } else { "were" },
             applied.level.as_str()

@@ -393,8 +393,8 @@ fn metrics(step: &CompiledStep) -> Option<&'static str> {
         MetricsDuty::None => None,
         MetricsDuty::Accumulate if !may_commit(step) => None,
         MetricsDuty::Accumulate => Some(
-            "**Metrics:** if you made commits in this step, send `context.metrics_commit_shas` with the whole list \
-             of the run's commits so far.",
+            "**Metrics:** if you made commits in this step, send `context.metrics_commit_shas`, a list with the \
+             hashes of all commits of the run so far.",
         ),
         MetricsDuty::Outcome => Some(
             "**Metrics:** this is the last step. Send `context.metrics_outcome`: one of success, partial, \

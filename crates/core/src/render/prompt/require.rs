@@ -187,15 +187,23 @@ fn contract(
     };
     let mut lines =
         vec![format!("{must} an artifact of kind `{}`: {}", contract.artifact_kind, contract.purpose)];
-    let may = optional_fields(&contract.schema);
+    let in_the_call = skeleton::artifact(step, contract);
+    let mut may = optional_fields(&contract.schema);
+    may.retain(|(name, _)| in_the_call.get(name).is_none());
+    let may: Vec<String> = may.into_iter().map(|(_, shown)| shown).collect();
     if !may.is_empty() {
         lines.push(format!("Optional fields: {}", may.join("; ")));
+    }
+    let limits = list_limits(&contract.schema, "");
+    if !limits.is_empty() {
+        lines.push(format!("At most so many items: {}", limits.join(", ")));
     }
     if contract.artifact_kind == "wr.loop_control"
         && let Some(frame) = pending.loop_path.last()
     {
         lines.push(format!(
-            "`continue` repeats the loop, `stop` ends it; this is pass {} of at most {}",
+            "`continue` repeats the loop `{}`, `stop` ends it; this is pass {} of at most {}",
+            frame.loop_id,
             u64::from(frame.iteration) + 1,
             workflow.loop_of(&frame.loop_id).map_or(0, |owner| owner.max_iterations)
         ));
@@ -210,19 +218,37 @@ fn contract(
     plain(heading, &lines, out)
 }
 
+/// How many items each required list takes, also inside other required fields: the call shows one item of each.
+fn list_limits(schema: &Value, inside: &str) -> Vec<String> {
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let of_field = |name: &str| {
+        let field = &schema["properties"][name];
+        let path = format!("{inside}{name}");
+        let own = field["maxItems"].as_u64().map(|most| format!("`{path}` {most}"));
+        let (inner, place) = match field["type"] == "array" {
+            true => (&field["items"], format!("{path}[].")),
+            false => (field, format!("{path}.")),
+        };
+        own.into_iter().chain(list_limits(inner, &place)).collect::<Vec<_>>()
+    };
+    required.flat_map(of_field).collect()
+}
+
 /// Also those inside required lists and objects, as `checks[].command`; each with its shape, unless it is any text.
-fn optional_fields(schema: &Value) -> Vec<String> {
+fn optional_fields(schema: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     collect_optional(schema, "", &mut found);
     found
 }
 
-fn collect_optional(schema: &Value, inside: &str, found: &mut Vec<String>) {
+fn collect_optional(schema: &Value, inside: &str, found: &mut Vec<(String, String)>) {
     let required = schema["required"].as_array();
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|own| own == name));
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         if !is_required(name) {
-            found.push(format!("`{inside}{name}`{}", optional_shape(field)));
+            let path = format!("{inside}{name}");
+            let shown = format!("`{path}`{}", optional_shape(field));
+            found.push((path, shown));
         } else if field["type"] == "array" {
             collect_optional(&field["items"], &format!("{inside}{name}[]."), found);
         } else {
@@ -267,7 +293,9 @@ fn assessment(
 
 fn notes(step: &CompiledStep, lifecycle: Lifecycle) -> Option<&'static str> {
     if !step.requires_notes() {
-        return None;
+        let owes_artifacts = step.output.is_some() || !step.assessment_refs.is_empty();
+        return (owes_artifacts && step.criteria.is_none())
+            .then_some("**Notes:** optional; what this step asks for beside the artifact goes there.");
     }
     Some(match lifecycle {
         Lifecycle::Start | Lifecycle::Rehydrate => {
