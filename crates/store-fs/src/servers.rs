@@ -146,8 +146,11 @@ impl<F: FileSystem> LocalStore<F> {
             .map(|entry| entry.name.as_str())
             .collect();
         for name in names.iter().take((names.len() + 2).saturating_sub(LOGS_MAX)) {
-            if let Some(path) = layout::logs().child(name) {
-                self.fs().remove_file(&path)?;
+            let Some(path) = layout::logs().child(name) else { continue };
+            match self.fs().remove_file(&path) {
+                // Another server that starts now removes the same ones.
+                Err(error) if error.kind != FsErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
             }
         }
         Ok(())
