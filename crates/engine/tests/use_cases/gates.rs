@@ -1,0 +1,216 @@
+//! What only a person can give: approvals for exactly what was shown, answers, rejections.
+
+use crate::played::{ORIGIN, Played, files, object, step};
+use serde_json::{Value, json};
+use workrail_engine::request::StartWorkflow;
+use workrail_model::approval::ApprovalDecision;
+use workrail_model::error::ErrorCode;
+use workrail_model::event::Context;
+use workrail_model::preferences::Mode;
+
+pub(crate) fn gated() -> Value {
+    json!([
+        step("gate", json!({ "requireConfirmation": { "kind": "human_approval" } })),
+        step("act", json!({}))
+    ])
+}
+
+#[test]
+fn an_approval_is_for_what_was_shown_and_for_nothing_else() {
+    let mut run = Played::start(gated(), Mode::Guided);
+    assert_eq!(run.scene.engine.waiting(&run.label()).unwrap_err().code, ErrorCode::ValidationError);
+    run.send(json!({ "notes": "Will run: git branch -d perf" }));
+    let shown = run.scene.engine.waiting(&run.label()).unwrap();
+    assert_eq!(shown.notes.as_deref(), Some("Will run: git branch -d perf"));
+    run.decide(ApprovalDecision::Approved, None);
+    let swapped = run.send(json!({ "notes": "Will run: dropdb production" }));
+    assert_eq!(swapped["kind"], "blocked");
+    assert!(swapped["text"].as_str().unwrap().contains("was about something else"), "{}", swapped["text"]);
+    for context in
+        [json!({ "target": "production" }), json!({ "artifacts": [{ "kind": "own.plan", "drop": true }] })]
+    {
+        assert_eq!(run.send(context)["kind"], "blocked");
+    }
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(
+        run.send(json!({}))["run"]["stepId"],
+        "act",
+        "what was submitted is kept, and only that is approved"
+    );
+}
+
+#[test]
+fn what_was_approved_goes_through_from_a_new_chat() {
+    let mut run = Played::start(gated(), Mode::Guided);
+    run.send(json!({ "notes": "Will tag 1.2.0." }));
+    run.decide(ApprovalDecision::Approved, None);
+    let again = run.look();
+    assert_eq!(again["nextCall"]["arguments"].get("output"), None, "{}", again["nextCall"]);
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "act");
+}
+
+#[test]
+fn a_decision_that_was_made_while_the_agent_changed_its_mind_is_refused() {
+    let mut run = Played::start(gated(), Mode::Guided);
+    run.send(json!({ "notes": "Will tag 1.2.0." }));
+    let seen = run.scene.engine.waiting(&run.label()).unwrap();
+    run.send(json!({ "notes": "Will tag 2.0.0." }));
+    let approved = (ApprovalDecision::Approved, None);
+    let refused = run.scene.engine.approve(&run.label(), &seen, approved, ORIGIN).unwrap_err();
+    assert!(refused.message.contains("has changed since it was shown"), "{refused:?}");
+    assert_eq!(run.send(json!({}))["kind"], "blocked");
+}
+
+#[test]
+fn a_rejection_reaches_the_agent_with_its_reason_and_nobody_waits_any_more() {
+    let mut run = Played::start(gated(), Mode::Guided);
+    run.send(json!({ "notes": "Will tag 1.2.0." }));
+    assert_eq!(run.stage(), "waits for a person");
+    run.decide(ApprovalDecision::Rejected, Some("Not on a Friday."));
+    assert_eq!(run.stage(), "in progress");
+    let same = run.send(json!({}));
+    assert!(same["text"].as_str().unwrap().contains("Not on a Friday."), "{}", same["text"]);
+    let changed = run.send(json!({ "notes": "Will tag 1.2.0 on Monday." }));
+    assert_eq!((&changed["kind"], run.stage().as_str()), (&json!("blocked"), "waits for a person"));
+    let waiting = run.scene.engine.waiting(&run.label()).unwrap();
+    let earlier = waiting.earlier.unwrap();
+    assert_eq!((earlier.decision, earlier.is_for_this), (ApprovalDecision::Rejected, false));
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "act");
+}
+
+#[test]
+fn a_question_is_answered_and_not_approved() {
+    let asks = json!({ "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+        "description": "Which branch?", "contextKey": "branch" }] });
+    let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Asked." }));
+    let waiting = run.scene.engine.waiting(&run.label()).unwrap();
+    let approved = (ApprovalDecision::Approved, None);
+    let refused = run.scene.engine.approve(&run.label(), &waiting, approved, ORIGIN).unwrap_err();
+    assert!(refused.suggestion.contains("workrail answer"), "{refused:?}");
+    let values = |value: Value| Context::new(object(value)).unwrap();
+    let unknown =
+        run.scene.engine.give_answer(&run.label(), values(json!({ "brunch": "main" }))).unwrap_err();
+    assert!(unknown.suggestion.contains("branch=VALUE"), "{unknown:?}");
+    run.scene.engine.give_answer(&run.label(), values(json!({ "branch": "main" }))).unwrap();
+    assert_eq!(run.stage(), "in progress");
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "end");
+    let shown = run.look();
+    assert!(shown["text"].as_str().unwrap().contains("Asked."), "{}", shown["text"]);
+}
+
+#[test]
+fn a_later_run_joins_the_session_of_an_earlier_one_by_its_label_and_keeps_its_mode() {
+    let run = Played::start(json!([step("one", json!({}))]), Mode::FullAutoStopOnUserDeps);
+    for label in [run.label(), run.label().replace('-', " ").to_uppercase()] {
+        let request = StartWorkflow {
+            workflow_id: "team.run".to_owned(),
+            session_token: Some(label),
+            ..StartWorkflow::default()
+        };
+        let second = run.scene.engine.start_workflow(request).unwrap().into_structured();
+        assert_eq!(second["run"]["sessionId"], run.at["run"]["sessionId"]);
+        assert_eq!(second["preferences"]["autonomy"], "full_auto_stop_on_user_deps");
+        assert!(second.get("returnTo").is_none());
+    }
+    let request = StartWorkflow {
+        workflow_id: "team.run".to_owned(),
+        session_token: Some("amber-falcon".to_owned()),
+        ..StartWorkflow::default()
+    };
+    assert_eq!(run.scene.engine.start_workflow(request).unwrap_err().code, ErrorCode::SessionNotFound);
+}
+
+#[test]
+fn a_person_is_asked_once_everything_else_is_there() {
+    let mut run = Played::start(gated(), Mode::Guided);
+    let blocked = run.send(json!({ "target": "staging" }));
+    assert_eq!(blocked["blockers"][0]["code"], "MISSING_REQUIRED_NOTES");
+    assert!(run.scene.engine.waiting(&run.label()).is_err(), "nothing complete was submitted yet");
+    run.send(json!({ "notes": "Will deploy.", "apiToken": "sk-live" }));
+    let waiting = run.scene.engine.waiting(&run.label()).unwrap();
+    assert_eq!(Value::Object(waiting.context), json!({ "target": "staging", "apiToken": "[withheld]" }));
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "act");
+}
+
+#[test]
+fn an_approval_is_never_given_through_a_value() {
+    let asks = json!({ "userDependencies": [{ "reason": "needs_user_approval", "description": "Deploy?", "contextKey": "ok" }] });
+    let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
+    assert_eq!(run.send(json!({ "notes": "Ready.", "ok": true }))["kind"], "blocked");
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "end");
+}
+
+#[test]
+fn an_answer_holds_over_what_was_sent_before_it() {
+    let asks = json!({ "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+        "description": "Which branch?", "contextKey": "branch" }], "requireConfirmation": { "kind": "human_approval" } });
+    let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Asked.", "branch": null }));
+    let waiting = run.scene.engine.waiting(&run.label()).unwrap();
+    let approved = (ApprovalDecision::Approved, None);
+    assert!(
+        run.scene.engine.approve(&run.label(), &waiting, approved, ORIGIN).is_err(),
+        "the answer comes first"
+    );
+    let values = |value: Value| Context::new(object(value)).unwrap();
+    assert!(run.scene.engine.give_answer(&run.label(), values(json!({ "branch": null }))).is_err());
+    run.scene.engine.give_answer(&run.label(), values(json!({ "branch": "main" }))).unwrap();
+    assert_eq!(run.send(json!({}))["blockers"][0]["pointer"]["kind"], "workflow_step", "{}", run.text());
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "end");
+}
+
+#[test]
+fn an_answer_in_a_loop_satisfies_a_key_that_the_step_also_declares() {
+    let asks = step(
+        "ask",
+        json!({
+            "sets": { "branch": { "values": ["main", "next"] } },
+            "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+                "description": "Which branch?", "contextKey": "branch" }],
+        }),
+    );
+    let looped = json!({ "id": "twice", "type": "loop", "title": "Twice", "body": [asks],
+        "loop": { "type": "for", "count": 2, "maxIterations": 2 } });
+    let mut run = Played::start(json!([looped, step("end", json!({}))]), Mode::Guided);
+    assert_eq!(run.send(json!({ "notes": "Asked." }))["kind"], "blocked");
+    let answer = Context::new(object(json!({ "branch": "next" }))).unwrap();
+    run.scene.engine.give_answer(&run.label(), answer).unwrap();
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "ask");
+    let again = run.send(json!({ "notes": "The second pass." }));
+    assert_eq!(again["kind"], "blocked", "the answer of an earlier pass is not this pass's");
+    assert_eq!(run.send(json!({ "branch": "main" }))["run"]["stepId"], "end");
+}
+
+#[test]
+fn a_question_does_not_replace_the_notes_beside_it() {
+    let asks = json!({ "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+        "description": "Which branch?", "contextKey": "branch" }] });
+    let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Compared both branches." }));
+    run.send(json!({ "notes": "The user chose main.", "branch": "main" }));
+    let shown = run.look();
+    let text = shown["text"].as_str().unwrap();
+    assert!(text.contains("Compared both branches.") && text.contains("The user chose main."), "{text}");
+}
+
+#[test]
+fn what_was_approved_can_be_sent_again_as_it_was() {
+    let gate = step(
+        "list",
+        json!({
+            "output": { "contractRef": "wr.contracts.changed_files" },
+            "requireConfirmation": { "kind": "human_approval" },
+        }),
+    );
+    let mut run = Played::start(json!([gate, step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Looked." }));
+    let whole = json!({ "notes": "Listed.", "artifacts": [files("L")] });
+    assert_eq!(run.send(whole.clone())["kind"], "blocked");
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(run.send(whole)["run"]["stepId"], "end");
+}
