@@ -47,14 +47,29 @@ pub(crate) fn artifact(step: &CompiledStep, contract: &CompiledContract) -> Valu
 /// The same with the optional fields that were sent, so that a correction shows their shapes too.
 pub(crate) fn artifact_like(step: &CompiledStep, contract: &CompiledContract, sent: Option<&Value>) -> Value {
     let mut value = artifact(step, contract);
-    let fields = contract.schema["properties"].as_object().into_iter().flatten();
-    let sent = |name: &str| sent.is_some_and(|sent| sent.get(name).is_some());
-    if let Some(members) = value.as_object_mut() {
-        for (name, field) in fields.filter(|(name, _)| sent(name)) {
-            members.entry(name.clone()).or_insert_with(|| at_depth(field, DEPTH_MAX - 1));
-        }
-    }
+    add_sent(&mut value, &contract.schema, &sent.into_iter().collect::<Vec<_>>(), DEPTH_MAX);
     value
+}
+
+/// Adds to a shape the fields that any of these values has, also inside its lists and objects.
+fn add_sent(shape: &mut Value, schema: &Value, sent: &[&Value], depth: usize) {
+    let Some(inner) = depth.checked_sub(1) else { return };
+    match shape {
+        Value::Object(members) => {
+            for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+                let of_field: Vec<&Value> = sent.iter().filter_map(|own| own.get(name)).collect();
+                if !of_field.is_empty() {
+                    let member = members.entry(name.clone()).or_insert_with(|| at_depth(field, inner));
+                    add_sent(member, field, &of_field, inner);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let sent: Vec<&Value> = sent.iter().filter_map(|own| own.as_array()).flatten().collect();
+            items.iter_mut().for_each(|item| add_sent(item, &schema["items"], &sent, inner));
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Optional texts that the step's own words ask for.

@@ -69,6 +69,7 @@ fn fit_fields(value: &mut Value, schema: &Value, place: &str, warnings: &mut Vec
     }
     match value {
         Value::Object(members) => {
+            leave_out_empty(members, schema, place, warnings);
             for (name, field) in schema["properties"].as_object().into_iter().flatten() {
                 if let Some(member) = members.get_mut(name) {
                     fit_fields(member, field, &format!("{place}.{name}"), warnings);
@@ -81,6 +82,25 @@ fn fit_fields(value: &mut Value, schema: &Value, place: &str, warnings: &mut Vec
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// An optional text that is sent empty says the same as one that is not sent.
+fn leave_out_empty(
+    members: &mut Map<String, Value>,
+    schema: &Value,
+    place: &str,
+    warnings: &mut Vec<Warning>,
+) {
+    let required = schema["required"].as_array();
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|own| own == name));
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let needs_words = field["minLength"].as_u64().is_some_and(|least| least > 0);
+        if needs_words && !is_required(name) && members.get(name).is_some_and(|value| value == "") {
+            members.remove(name);
+            let message = format!("`{place}.{name}` was sent empty and left out.");
+            warnings.push(Warning { code: WarningCode::ArgumentsAdjusted, message });
+        }
     }
 }
 
@@ -144,18 +164,19 @@ mod tests {
                 "confidence": { "type": "integer" }, "reason": { "type": "string" },
             } },
             "checks": { "type": "array", "items": { "type": "object", "properties": {
-                "passed": { "type": "boolean" },
+                "passed": { "type": "boolean" }, "command": { "type": "string", "minLength": 1 },
             } } },
         } });
         let mut artifact = json!({
             "decision": "Stop", "metadata": { "confidence": "95", "reason": "95" },
-            "checks": [{ "passed": "true" }, { "passed": "perhaps" }], "other": "5",
+            "checks": [{ "passed": "true", "command": "" }, { "passed": "perhaps" }], "other": "5",
         });
         let mut warnings = Vec::new();
         fit_fields(&mut artifact, &schema, "wr.x", &mut warnings);
         let messages: Vec<&str> = warnings.iter().map(|warning| warning.message.as_str()).collect();
         insta::assert_snapshot!(format!("{artifact}\n{}", messages.join("\n")), @r#"
         {"checks":[{"passed":true},{"passed":"perhaps"}],"decision":"stop","metadata":{"confidence":95,"reason":"95"},"other":"5"}
+        `wr.x.checks[0].command` was sent empty and left out.
         `wr.x.checks[0].passed` was sent as "true" and recorded as true.
         `wr.x.decision` was sent as "Stop" and recorded as "stop".
         `wr.x.metadata.confidence` was sent as "95" and recorded as 95.

@@ -19,7 +19,7 @@ struct Found {
 impl RunRecord<'_> {
     /// What holds most of the words first, then the newest; `None` when the query has no word.
     pub fn find(&self, query: &str) -> Option<String> {
-        let wanted = search::tokens(query);
+        let wanted = search::query_words(query);
         if wanted.is_empty() {
             return None;
         }
@@ -65,18 +65,22 @@ impl RunRecord<'_> {
     }
 }
 
-/// How many of the words a text holds; a word may be the beginning of one of the text's.
-fn matching(text: &str, wanted: &BTreeSet<String>) -> usize {
-    let words = search::tokens(text);
-    wanted.iter().filter(|word| search::matches(&words, &BTreeSet::from([(*word).clone()]))).count()
+/// How many of the words a text holds; a word may be the beginning of one of the text's, or another form of it.
+fn matching(text: &str, wanted: &[(String, Vec<String>)]) -> usize {
+    let (words, stems) = (search::tokens(text), search::stems(text));
+    let begins = |word: &String| search::matches(&words, &BTreeSet::from([word.clone()]));
+    wanted.iter().filter(|(word, own)| begins(word) || own.iter().all(|stem| stems.contains(stem))).count()
 }
 
 /// The text around the first of the words, on one line.
-fn excerpt(text: &str, wanted: &BTreeSet<String>) -> String {
+fn excerpt(text: &str, wanted: &[(String, Vec<String>)]) -> String {
     let line = gist(text, usize::MAX);
     let lower = line.to_lowercase();
+    let place = |(word, stems): &(String, Vec<String>)| {
+        lower.find(word.as_str()).or_else(|| lower.find(stems.first()?.as_str()))
+    };
     // Lowercasing may move places: then the beginning is shown.
-    let first = wanted.iter().filter_map(|word| lower.find(word.as_str())).min();
+    let first = wanted.iter().filter_map(place).min();
     let first = first.filter(|_| lower.len() == line.len()).unwrap_or(0);
     let start = line.floor_char_boundary(first.saturating_sub(AROUND_BYTES / 2));
     let end = line.floor_char_boundary((first + AROUND_BYTES).min(line.len()));

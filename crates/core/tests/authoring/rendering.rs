@@ -102,7 +102,7 @@ fn loops_say_which_pass_it_is_and_what_the_decision_means() {
     let second = advance(&workflow, &first, &empty, &[]).unwrap().state;
     let text = render_step(&workflow, second.pending_step().unwrap(), &empty, Lifecycle::Advance).unwrap();
     assert!(!text.contains("> again") && text.contains("this is pass 1 of at most 3"), "{text}");
-    assert!(text.contains("`continue` repeats the loop `again`, `stop` ends it"), "{text}");
+    assert!(text.contains("`continue` repeats the loop (its `loopId` is `again`), `stop` ends it"), "{text}");
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn contract(
     may.retain(|(name, _)| in_the_call.get(name).is_none());
     let may: Vec<String> = may.into_iter().map(|(_, shown)| shown).collect();
     if !may.is_empty() {
-        lines.push(format!("Optional fields: {}", may.join("; ")));
+        lines.push(format!("Optional fields, left out where you have nothing: {}", may.join("; ")));
     }
     let limits = list_limits(&contract.schema, "");
     if !limits.is_empty() {
@@ -202,7 +202,7 @@ fn contract(
         && let Some(frame) = pending.loop_path.last()
     {
         lines.push(format!(
-            "`continue` repeats the loop `{}`, `stop` ends it; this is pass {} of at most {}",
+            "`continue` repeats the loop (its `loopId` is `{}`), `stop` ends it; this is pass {} of at most {}",
             frame.loop_id,
             u64::from(frame.iteration) + 1,
             workflow.loop_of(&frame.loop_id).map_or(0, |owner| owner.max_iterations)
@@ -234,7 +234,7 @@ fn list_limits(schema: &Value, inside: &str) -> Vec<String> {
     required.flat_map(of_field).collect()
 }
 
-/// Also those inside required lists and objects, as `checks[].command`; each with its shape, unless it is any text.
+/// Also those inside required lists and objects, as `checks[].command`; each with its shape.
 fn optional_fields(schema: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     collect_optional(schema, "", &mut found);
@@ -258,8 +258,12 @@ fn collect_optional(schema: &Value, inside: &str, found: &mut Vec<(String, Strin
 }
 
 fn optional_shape(field: &Value) -> String {
-    let is_any_text = field["type"] == "string" && field.get("enum").is_none();
-    let shape = if is_any_text { String::new() } else { format!(" as `{}`", skeleton::of_schema(field)) };
+    let is_text = field["type"] == "string" && field.get("enum").is_none();
+    let shape = match field["maxLength"].as_u64() {
+        Some(most) if is_text => format!(" (text, at most {most} characters)"),
+        None if is_text => " (text)".to_owned(),
+        Some(_) | None => format!(" as `{}`", skeleton::of_schema(field)),
+    };
     match field["maxItems"].as_u64() {
         Some(most) => format!("{shape}, at most {most}"),
         None => shape,
@@ -283,7 +287,10 @@ fn assessment(
         // Said before it is assessed: a refusal that explains it would come too late.
         lines.push(format!("With `{}` the step is not complete: {guidance}", consequence.any_equals_level));
     }
-    lines.push("A level may also be {\"level\", \"rationale\"}".to_owned());
+    lines.push(
+        "A level may also be {\"level\": ..., \"rationale\": ...}; a rationale has at most 512 characters"
+            .to_owned(),
+    );
     plain(
         &format!("**Assessment required ({}; its shape is in the call below):**", definition.id),
         &lines,
