@@ -1,12 +1,13 @@
 //! What only a person can give: approvals for exactly what was shown, answers, rejections.
 
-use crate::played::{ORIGIN, Played, files, object, step};
 use serde_json::{Value, json};
 use workrail_engine::request::StartWorkflow;
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::error::ErrorCode;
 use workrail_model::event::Context;
 use workrail_model::preferences::Mode;
+
+use crate::played::{ORIGIN, Played, files, object, step};
 
 pub(crate) fn gated() -> Value {
     json!([

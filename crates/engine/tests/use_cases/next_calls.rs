@@ -1,12 +1,13 @@
 //! The call that a reply shows: everything that a step owes, what each value may be, what was adjusted.
 
-use crate::played::{Played, delivering, files, object, step};
-use crate::scene::{Scene, authored};
 use serde_json::{Value, json};
 use workrail_engine::request::StartWorkflow;
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorCode;
 use workrail_model::preferences::Mode;
+
+use crate::played::{Played, delivering, files, object, step};
+use crate::scene::{Scene, authored};
 
 #[test]
 fn the_next_call_is_the_whole_skeleton_and_nothing_in_it_passes_as_it_is() {

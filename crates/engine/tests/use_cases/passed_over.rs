@@ -1,13 +1,14 @@
 //! What is passed over and disclosed: modes that wait for nobody, loops that end, gaps and what closes them.
 
-use crate::gates::gated;
-use crate::played::{Played, delivering, files, step};
-use crate::scene::{Scene, authored};
 use serde_json::{Value, json};
 use workrail_engine::request::StartWorkflow;
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorCode;
 use workrail_model::preferences::Mode;
+
+use crate::gates::gated;
+use crate::played::{Played, delivering, files, step};
+use crate::scene::{Scene, authored};
 
 #[test]
 fn never_stop_gives_a_slip_back_twice_and_then_records_one_gap() {

@@ -1,6 +1,5 @@
 //! A run that a test plays step by step, and the steps it is made of.
 
-use crate::scene::{Scene, authored};
 use serde_json::{Map, Value, json};
 use workrail_core::report::{ContextValues, GapStanding};
 use workrail_engine::request::{ContinueWorkflow, Output, StartWorkflow};
@@ -8,6 +7,8 @@ use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::preferences::Mode;
+
+use crate::scene::{Scene, authored};
 
 pub(crate) const ORIGIN: ApprovalOrigin =
     ApprovalOrigin { channel: ApprovalChannel::Terminal, descends_from_server: Descent::Unknown };

@@ -1,7 +1,5 @@
 //! A fix is a delta: what a refused attempt sent is kept, and the retry sends only what was wrong.
 
-use crate::played::{Played, delivering, files, step};
-use crate::scene::{Scene, authored};
 use serde_json::json;
 use workrail_core::report::ContextValues;
 use workrail_engine::request::{ReadRun, StartWorkflow};
@@ -9,6 +7,9 @@ use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorCode;
 use workrail_model::limits::NOTES_BYTES_MAX;
 use workrail_model::preferences::Mode;
+
+use crate::played::{Played, delivering, files, step};
+use crate::scene::{Scene, authored};
 
 #[test]
 fn a_fix_sends_only_what_was_wrong() {

@@ -1,0 +1,134 @@
+//! How each place of workflows is: the list, and the health with what to do.
+
+use serde_json::{Value as Json, json};
+use workrail_engine::catalog::{Catalog, SourceCount};
+use workrail_host::sources::{SourceReport, Sources};
+use workrail_host::workspace::default_workspace;
+use workrail_model::discovery::Precedence;
+
+use crate::outcome::{Failure, Format};
+use crate::output::{self, Tone};
+use crate::settings::{self};
+
+/// Every source with how many of its files can be used.
+pub(crate) fn looked_at() -> Result<Vec<(SourceReport, SourceCount)>, Failure> {
+    settings::sources().map(looked_at_in)
+}
+
+pub(crate) fn looked_at_in(sources: Sources) -> Vec<(SourceReport, SourceCount)> {
+    let workspace = default_workspace();
+    let reports = sources.reports(workspace.as_ref());
+    let counts = Catalog::new(std::sync::Arc::new(sources)).by_source(workspace.as_ref());
+    let counted = reports.into_iter().map(|report| {
+        let count = counts.get(&(report.precedence, report.folder)).copied().unwrap_or_default();
+        (report, count)
+    });
+    counted.collect()
+}
+
+/// What a source is called in commands and tables.
+pub(crate) fn kind(precedence: Precedence) -> &'static str {
+    match precedence {
+        Precedence::Bundled => "bundled",
+        Precedence::Plugin => "plugin",
+        Precedence::User => "user",
+        Precedence::Custom => "folder",
+        Precedence::Git => "git",
+        Precedence::Project => "project",
+    }
+}
+
+fn shown((report, count): &(SourceReport, SourceCount)) -> Json {
+    let problems: Vec<Json> = report
+        .problems
+        .iter()
+        .map(|own| json!({ "reference": own.reference, "problem": own.problem, "fix": own.fix }))
+        .collect();
+    json!({
+        "kind": kind(report.precedence), "sourceKind": report.precedence.source_kind(), "name": report.name,
+        "place": report.place, "state": report.state, "files": report.files, "usable": count.usable,
+        "git": report.git, "problems": problems,
+    })
+}
+
+fn row((report, count): &(SourceReport, SourceCount)) -> Vec<String> {
+    let place = match &report.git {
+        Some(git) => {
+            let commit =
+                git.commit.as_deref().map_or(String::new(), |commit| format!(" at {}", &commit[..8]));
+            format!("{} {}{commit}", report.place, git.r#ref)
+        }
+        None => report.place.clone(),
+    };
+    let name = if report.git.is_some() { report.name.clone() } else { String::new() };
+    let usable = format!("{} of {}", count.usable, report.files);
+    vec![kind(report.precedence).to_owned(), name, place, report.state.as_str().to_owned(), usable]
+}
+
+const HEADING: [&str; 5] = ["source", "name", "where", "state", "usable"];
+
+pub(super) fn list(format: Format) -> Result<(), Failure> {
+    let sources = looked_at()?;
+    match format {
+        Format::Json => {
+            let sources: Vec<Json> = sources.iter().map(shown).collect();
+            output::json(&json!({ "sources": sources }));
+        }
+        Format::Text => {
+            output::table(&HEADING, sources.iter().map(row));
+            let unwell = sources.iter().filter(|(report, _)| !report.state.is_well()).count();
+            if unwell > 0 {
+                output::toned(
+                    Tone::Warning,
+                    &format!("{unwell} need attention: workrail workflow sources health"),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn health(format: Format) -> Result<(), Failure> {
+    let sources = looked_at()?;
+    let is_well =
+        |(report, _): &(SourceReport, SourceCount)| report.state.is_well() && report.problems.is_empty();
+    let well = sources.iter().all(is_well);
+    if format == Format::Json {
+        let sources: Vec<Json> = sources.iter().map(shown).collect();
+        output::json(&json!({ "healthy": well, "sources": sources }));
+    } else {
+        for own in &sources {
+            let (report, count) = own;
+            let tone = if is_well(own) { Tone::Good } else { Tone::Bad };
+            let name = if report.git.is_some() { format!("{} ", report.name) } else { String::new() };
+            let files = format!("{} of {} files usable", count.usable, report.files);
+            let state = report.state.as_str();
+            output::toned(
+                tone,
+                &format!("{state:<14} {} {name}{} ({files})", kind(report.precedence), report.place),
+            );
+            if let Some(git) = &report.git {
+                let when = git.fetched_at_ms.map_or("never".to_owned(), ago);
+                let commit = git.commit.as_deref().unwrap_or("no commit");
+                output::line(&format!("               {} {commit}, last fetched {when}", git.r#ref));
+            }
+            for problem in &report.problems {
+                output::line(&format!("               {}: {}", problem.reference, problem.problem));
+                output::line(&format!("               fix: {}", problem.fix));
+            }
+        }
+    }
+    if well { Ok(()) } else { Err(Failure::Problems) }
+}
+
+/// How long ago a moment was, roughly.
+fn ago(at_ms: u64) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let minutes = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).saturating_sub(at_ms) / 60_000;
+    match minutes {
+        0 => "just now".to_owned(),
+        1..60 => format!("{minutes} minutes ago"),
+        60..2_880 => format!("{} hours ago", minutes / 60),
+        2_880.. => format!("{} days ago", minutes / 1_440),
+    }
+}

@@ -1,0 +1,201 @@
+//! Adding and removing places of workflows: folders, plugins and git repositories in the settings file.
+
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use serde_json::json;
+use workrail_host::config::{self, ConfigPath, variable};
+use workrail_host::sources::{Mirror, Sources, plugin_name};
+use workrail_model::config::{GitSource, Key, Value, is_source_name};
+
+use super::AddGit;
+use crate::config::{behind, warn};
+use crate::outcome::{Failure, Format};
+use crate::output::{self, Tone};
+use crate::settings::{self, unusable};
+
+fn place() -> Result<ConfigPath, Failure> {
+    settings::place().map_err(|error| unusable(&error))
+}
+
+/// A folder as it is registered: absolute, whatever it was called here.
+fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
+    let full = std::path::absolute(path).ok().and_then(|full| Utf8PathBuf::from_path_buf(full).ok());
+    // `..` means what the file system says, which only a folder that is there can tell.
+    let upward = |full: &Utf8PathBuf| full.components().any(|part| part == Utf8Component::ParentDir);
+    let full = full.map(|full| match upward(&full) {
+        true => full.canonicalize_utf8().unwrap_or(full),
+        false => full,
+    });
+    full.ok_or_else(|| Failure::Call(format!("`{path}` cannot be made an absolute path.")))
+}
+
+pub(super) fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<(), Failure> {
+    let Registered { place, source, done } = register_folder(path, key)?;
+    written(&place, key, &source, done, format)
+}
+
+/// What registering or removing a source did.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    place: ConfigPath,
+    source: String,
+    done: &'static str,
+}
+
+/// Registers a folder or a plugin in the settings file.
+pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<Registered, Failure> {
+    let full = absolute(path)?;
+    if !full.is_dir() {
+        return Err(Failure::Call(format!(
+            "`{full}` is not a folder that can be read. Nothing was written."
+        )));
+    }
+    if full.as_str().contains(':') {
+        return Err(Failure::Call("A folder whose path contains a colon cannot be registered.".to_owned()));
+    }
+    if key == Key::SourcePlugins {
+        plugin_name(&full).map_err(|wrong| {
+            Failure::Call(format!("`{full}`: {wrong}; {}. Nothing was written.", wrong.fix))
+        })?;
+    }
+    let place = place()?;
+    let mut folders = desired(&place)?.list(key).to_vec();
+    let source = full.to_string();
+    if folders.contains(&source) {
+        return Ok(Registered { place, source, done: "Already registered:" });
+    }
+    folders.push(source.clone());
+    config::set(&place, key, &Value::List(folders)).map_err(|error| unusable(&error))?;
+    Ok(Registered { place, source, done: "Registered" })
+}
+
+fn desired(place: &ConfigPath) -> Result<workrail_model::config::Settings, Failure> {
+    // The file need not be there yet.
+    let place = ConfigPath { named: false, ..place.clone() };
+    config::load_file(&place).map_err(|error| unusable(&error))
+}
+
+pub(super) fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
+    let AddGit { name, url, pin, folder, sync_hours, allow_local, .. } = git;
+    let git = NewGit { name, url, pin, folder, sync_hours, allow_local };
+    let Registered { place, source, done } = register_git(git)?;
+    written(&place, Key::SourceGit, &source, done, format)?;
+    if format == Format::Text {
+        output::line(&format!("Fetch it now: workrail workflow sources sync {source}"));
+    }
+    Ok(())
+}
+
+/// A git source to be registered.
+#[derive(Debug)]
+pub(crate) struct NewGit {
+    pub(crate) name: String,
+    pub(crate) url: String,
+    pub(crate) pin: Option<String>,
+    pub(crate) folder: Option<String>,
+    pub(crate) sync_hours: u32,
+    pub(crate) allow_local: bool,
+}
+
+/// Registers a git repository in the settings file; it is not fetched yet.
+pub(crate) fn register_git(git: NewGit) -> Result<Registered, Failure> {
+    if !is_source_name(&git.name) {
+        let rule = "lower-case letters, digits, `-` and `_`, a letter first";
+        return Err(Failure::Call(format!(
+            "`{}` cannot name a source: {rule}. Nothing was written.",
+            git.name
+        )));
+    }
+    let place = place()?;
+    if desired(&place)?.git_sources().contains_key(&git.name) {
+        let name = &git.name;
+        let text = format!(
+            "Source `{name}` already exists. Remove it first: workrail workflow sources remove {name}"
+        );
+        return Err(Failure::Call(text));
+    }
+    let source = GitSource {
+        r#ref: git.pin,
+        folder: git.folder,
+        sync_hours: git.sync_hours,
+        allow_local: git.allow_local,
+        ..GitSource::new(&git.url)
+    };
+    if let Err(refused) = source.checked() {
+        return Err(Failure::Call(format!(
+            "`{}`: {refused}; {}. Nothing was written.",
+            source.url,
+            refused.fix()
+        )));
+    }
+    config::add_git(&place, &git.name, &source).map_err(|error| unusable(&error))?;
+    Ok(Registered { place, source: git.name, done: "Registered" })
+}
+
+/// What was done, what hides it here, and which servers do not know it yet.
+fn written(place: &ConfigPath, key: Key, source: &str, what: &str, format: Format) -> Result<(), Failure> {
+    let behind = behind(&desired(place)?)?;
+    let stale = || behind.iter().filter(|own| own.differences.iter().any(|one| one.key == key));
+    if format == Format::Json {
+        let servers: Vec<String> = stale().map(|own| own.server.server_id.to_string()).collect();
+        output::json(&json!({
+            "source": source, "key": key.as_str(), "path": place.path, "done": what, "serversToRestart": servers,
+        }));
+        return Ok(());
+    }
+    output::toned(Tone::Good, &format!("{what} {source} ({})", place.path));
+    if let Some((name, overriding)) = variable(key).and_then(|own| Some((own.name, own.get()?))) {
+        output::toned(
+            Tone::Warning,
+            &format!("The environment variable `{name}` is set to `{overriding}` and overrides the file."),
+        );
+    }
+    for behind in stale() {
+        warn(behind);
+    }
+    Ok(())
+}
+
+pub(super) fn remove(source: &str, format: Format) -> Result<(), Failure> {
+    let (Registered { place, source, done }, key) = forget(source)?;
+    written(&place, key, &source, done, format)
+}
+
+/// Removes a source from the settings file, and its fetched copy; also under which setting it was.
+pub(crate) fn forget(source: &str) -> Result<(Registered, Key), Failure> {
+    let place = place()?;
+    let desired = desired(&place)?;
+    if desired.git_sources().contains_key(source) {
+        let mirrors = Sources::from_settings(&settings::fresh()?.settings);
+        let mirror = mirrors.mirrors().iter().find(|mirror| mirror.name == source);
+        config::remove_git(&place, source).map_err(|error| unusable(&error))?;
+        if let Some(Err(error)) = mirror.map(Mirror::forget) {
+            output::notice(&format!("The fetched copy could not be deleted: {error}"));
+        }
+        let removed = Registered { place, source: source.to_owned(), done: "Removed source" };
+        return Ok((removed, Key::SourceGit));
+    }
+    let full = absolute(Utf8Path::new(source))?;
+    for key in [Key::SourcePaths, Key::SourcePlugins] {
+        let folders = desired.list(key);
+        let kept: Vec<String> = folders
+            .iter()
+            .filter(|folder| *folder != source && folder.as_str() != full.as_str())
+            .cloned()
+            .collect();
+        if kept.len() == folders.len() {
+            continue;
+        }
+        let done = match kept.is_empty() {
+            true => config::unset(&place, key),
+            false => config::set(&place, key, &Value::List(kept)),
+        };
+        done.map_err(|error| unusable(&error))?;
+        return Ok((Registered { place, source: source.to_owned(), done: "Removed source" }, key));
+    }
+    let known: Vec<String> = desired.git_sources().into_keys().collect();
+    let folders =
+        [Key::SourcePaths, Key::SourcePlugins].into_iter().flat_map(|key| desired.list(key).to_vec());
+    let known: Vec<String> = known.into_iter().chain(folders).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    Err(Failure::Call(format!("`{source}` is not registered in {}. Registered: {known}.", place.path)))
+}

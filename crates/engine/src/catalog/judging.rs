@@ -1,0 +1,267 @@
+//! Which files are usable: each is read, judged beside those that claim the same id, and compiled when it is needed.
+
+use std::sync::Arc;
+
+use workrail_core::compile::{
+    Bindings, CompileInput, Diagnostics, Origin, Severity, authored_id, bindings_for, check,
+};
+use workrail_core::discover::{Choice, Claim, Summary, select};
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::Sha256;
+use workrail_model::discovery::{LISTED_ERROR_BYTES_MAX, LISTED_ERRORS_MAX, Precedence, UnusableFile};
+use workrail_model::name::WorkflowId;
+use workrail_model::text::truncate_with_marker;
+use workrail_ports::workflow_source::{BindingsFile, Candidate, SourceError, SourceFile, SourceListing};
+
+use super::cache::{Compiled, FileUsability, Head};
+use super::{Catalog, Failure, Lasting, Listing};
+use crate::error;
+
+impl Catalog {
+    pub(super) fn listing(
+        &self,
+        survey: SourceListing,
+        bindings: Result<Option<BindingsFile>, SourceError>,
+    ) -> Listing {
+        let mut unusable: Vec<UnusableFile> = survey
+            .problems
+            .iter()
+            .map(|own| {
+                refused(own.precedence, &own.reference, None, &[format!("{}; {}", own.problem, own.fix)])
+            })
+            .collect();
+        let (bindings, broken_bindings) = match usable_bindings(bindings) {
+            Ok(bindings) => (bindings, None),
+            Err(error) => {
+                let why = error.message.clone();
+                unusable.push(refused(Precedence::Project, "bindings", None, &[why]));
+                (None, Some(error))
+            }
+        };
+        let mut lasting = Lasting::Yes;
+        let (mut claims, mut files) = (Vec::new(), Vec::new());
+        for file in survey.files {
+            match self.head(&file) {
+                Err(why) => {
+                    lasting = Lasting::No;
+                    unusable.push(refused(file.precedence, &file.reference, None, &[why]));
+                }
+                Ok(Head { digest, id: Some(id) }) => {
+                    let (precedence, folder) = (file.precedence, file.folder);
+                    claims.push(Claim { id, precedence, folder, reference: file.reference.clone(), digest });
+                    files.push(file);
+                }
+                // Without an id nobody can ask for it; what is wrong is the compiler's to say.
+                Ok(Head { digest, id: None }) => {
+                    let (usability, lasts) = self.judge(&file, digest, None, None);
+                    lasting = lasting.and(lasts);
+                    match usability {
+                        FileUsability::Unusable(why) => unusable.push((*why).clone()),
+                        FileUsability::Usable(_) => {}
+                    }
+                }
+            }
+        }
+        let selection = select(&claims);
+        for (claim, choice) in claims.iter().zip(&selection.choices) {
+            if let Some(why) = why_not(claim, *choice, &claims) {
+                let id = Some(&claim.id);
+                unusable.push(refused(claim.precedence, &claim.reference, id, &[why]));
+            }
+        }
+        Listing { claims, files, selection, unusable, bindings, broken_bindings, lasting }
+    }
+
+    /// What a file's bytes are, and whose it says it is.
+    fn head(&self, file: &Candidate) -> Result<Head, String> {
+        if let Some(head) = self.cache.head(file) {
+            return Ok(head);
+        }
+        let bytes = self.source.read(file).map_err(|cause| cause.to_string())?;
+        let digest = Sha256::of(&bytes);
+        let head = match self.cache.head_of(file, digest) {
+            Some(head) => head,
+            None => Head { digest, id: authored_id(&bytes) },
+        };
+        self.cache.keep_head(file, &head);
+        Ok(head)
+    }
+
+    pub(super) fn usability(&self, listing: &Listing, position: usize) -> (FileUsability, Lasting) {
+        let (file, claim) = (&listing.files[position], &listing.claims[position]);
+        self.judge(file, claim.digest, Some(&claim.id), listing.bindings.as_ref())
+    }
+
+    /// Whether a file can be used, remembered by what decides it.
+    fn judge(
+        &self,
+        file: &Candidate,
+        digest: Sha256,
+        id: Option<&WorkflowId>,
+        bindings: Option<&BindingsFile>,
+    ) -> (FileUsability, Lasting) {
+        let key = key(file, digest, bindings);
+        if let Some(usability) = self.cache.usability(&key) {
+            return (usability, Lasting::Yes);
+        }
+        let usability = match self.checked(file, digest, id, bindings) {
+            Ok((_, summary, _)) => FileUsability::Usable(summary),
+            Err(CompileFailure::Diagnostics(diagnostics)) => {
+                FileUsability::Unusable(Arc::new(wrong(file, id, &diagnostics)))
+            }
+            // Not a property of the bytes, so not worth remembering.
+            Err(CompileFailure::Outside(error)) => {
+                let why = error.message.clone();
+                let file = refused(file.precedence, &file.reference, id, &[why]);
+                return (FileUsability::Unusable(Arc::new(file)), Lasting::No);
+            }
+        };
+        self.cache.keep_usability(key, usability.clone());
+        (usability, Lasting::Yes)
+    }
+
+    pub(super) fn compile(
+        &self,
+        file: &Candidate,
+        key: &Sha256,
+        id: &WorkflowId,
+        bindings: Option<&BindingsFile>,
+    ) -> Result<Compiled, Failure> {
+        let digest =
+            self.head(file).map_err(|why| error::unusable_workflow(id, &file.reference, &why))?.digest;
+        let (workflow, summary, diagnostics) =
+            self.checked(file, digest, Some(id), bindings).map_err(|trouble| match trouble {
+                CompileFailure::Diagnostics(diagnostics) => error::diagnostics(&diagnostics),
+                CompileFailure::Outside(error) => error,
+            })?;
+        let compiled = Compiled { workflow: Arc::new(workflow), summary, diagnostics: Arc::new(diagnostics) };
+        self.cache.keep_compiled(*key, compiled.clone());
+        Ok(compiled)
+    }
+
+    fn checked(
+        &self,
+        file: &Candidate,
+        digest: Sha256,
+        id: Option<&WorkflowId>,
+        bindings: Option<&BindingsFile>,
+    ) -> Result<(CompiledWorkflow, Arc<Summary>, Diagnostics), CompileFailure> {
+        let bytes = self.source.read(file).map_err(|cause| CompileFailure::Outside(error::source(&cause)))?;
+        let outside = |why: &str| {
+            let own = id.cloned().or_else(|| authored_id(&bytes));
+            let error = own.map_or_else(
+                || error::internal(why),
+                |id| error::unusable_workflow(&id, &file.reference, why),
+            );
+            CompileFailure::Outside(error)
+        };
+        // The claim was made by other bytes: decided again on the next call.
+        if Sha256::of(&bytes) != digest {
+            return Err(outside("it changed while it was read; repeat the call"));
+        }
+        let chosen = match (bindings, id) {
+            (Some(bindings), Some(id)) => bindings_for(&bindings.bytes, id.as_str())
+                .map_err(|cause| CompileFailure::Outside(error::bindings(&bindings.reference, &cause)))?,
+            (None, _) | (_, None) => Bindings::new(),
+        };
+        let kind = file.precedence.source_kind();
+        let input = CompileInput {
+            origin: Origin::of(kind),
+            bindings: &chosen,
+            ..CompileInput::new(&bytes, &file.reference)
+        };
+        let checked = check(input);
+        let Some(workflow) = checked.workflow else {
+            return Err(CompileFailure::Diagnostics(checked.diagnostics));
+        };
+        let hash = workflow.hash().map_err(|cause| outside(&cause.to_string()))?;
+        let summary = Arc::new(Summary::new(&workflow, hash, kind, &file.reference, digest));
+        Ok((workflow, summary, checked.diagnostics))
+    }
+}
+
+/// Everything that decides what compiling gives.
+pub(super) fn key(file: &Candidate, digest: Sha256, bindings: Option<&BindingsFile>) -> Sha256 {
+    let kind = format!("{:?}", file.precedence);
+    let bindings: &[u8] = bindings.map_or(&[], |file| &file.bytes);
+    Sha256::of_parts(&[digest.as_bytes(), kind.as_bytes(), file.reference.as_bytes(), bindings])
+}
+
+pub(super) fn source_of(file: &Candidate) -> SourceFile {
+    SourceFile {
+        kind: file.precedence.source_kind(),
+        reference: file.reference.clone(),
+        package: file.package.clone(),
+    }
+}
+
+/// What is said about a claim that was not granted; nothing where precedence did its work.
+pub(super) fn why_not(claim: &Claim, choice: Choice, claims: &[Claim]) -> Option<String> {
+    match choice {
+        Choice::Chosen | Choice::Shadowed | Choice::BundledCopy => None,
+        Choice::Reserved => {
+            let name = claim.id.as_str().strip_prefix("wr.").unwrap_or(claim.id.as_str());
+            let namespace = match claim.precedence {
+                Precedence::Bundled => "wr",
+                Precedence::User | Precedence::Custom => "user",
+                Precedence::Project => "project",
+                Precedence::Plugin | Precedence::Git => "repo",
+            };
+            Some(format!(
+                "ids under `wr.` belong to the bundled workflows and no file may take one; rename it to \
+                 \"{namespace}.{name}\""
+            ))
+        }
+        Choice::Duplicate { winner } => {
+            let winner = claims.get(winner).map_or("another file", |claim| claim.reference.as_str());
+            Some(format!("{winner} has the same id and is used instead; give one of them another id"))
+        }
+    }
+}
+
+fn refused(
+    precedence: Precedence,
+    reference: &str,
+    id: Option<&WorkflowId>,
+    errors: &[String],
+) -> UnusableFile {
+    let shown = errors.iter().take(LISTED_ERRORS_MAX);
+    UnusableFile {
+        source_kind: precedence.source_kind(),
+        file: reference.to_owned(),
+        workflow_id: id.map(ToString::to_string),
+        errors: shown.map(|error| truncate_with_marker(error, LISTED_ERROR_BYTES_MAX).into_owned()).collect(),
+        errors_left_out: errors.len().saturating_sub(LISTED_ERRORS_MAX),
+    }
+}
+
+fn wrong(file: &Candidate, id: Option<&WorkflowId>, diagnostics: &Diagnostics) -> UnusableFile {
+    let errors = diagnostics.problems.iter().filter(|problem| problem.severity == Severity::Error);
+    let errors: Vec<String> = errors
+        .map(|problem| {
+            let at =
+                if problem.path.is_empty() { String::new() } else { format!(" (at `{}`)", problem.path) };
+            format!("{}:{} {}{at}; {}", problem.line, problem.column, problem.message, problem.fix)
+        })
+        .collect();
+    let mut file = refused(file.precedence, &file.reference, id, &errors);
+    file.errors_left_out += diagnostics.left_out;
+    file
+}
+
+/// Why a file could not be compiled.
+enum CompileFailure {
+    Diagnostics(Diagnostics),
+    Outside(Failure),
+}
+
+/// The workspace's bindings, when they are usable as a whole; a wrong section is its workflow's affair.
+fn usable_bindings(
+    found: Result<Option<BindingsFile>, SourceError>,
+) -> Result<Option<BindingsFile>, Failure> {
+    let file = found.map_err(|cause| error::source(&cause))?;
+    if let Some(file) = &file {
+        bindings_for(&file.bytes, "").map_err(|cause| error::bindings(&file.reference, &cause))?;
+    }
+    Ok(file)
+}
