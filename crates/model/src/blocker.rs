@@ -2,49 +2,31 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray};
 
 use crate::capability::Capability;
-use crate::closed_set::spelled;
+use crate::closed_set::closed_set;
 use crate::limits::{BLOCKER_FIX_BYTES_MAX, BLOCKER_MESSAGE_BYTES_MAX, BLOCKERS_MAX};
 use crate::name::{AssessmentName, ContextKey, ContractRef, StepId};
 use crate::text::BoundedText;
 
-/// Ordered by its wire spelling, which is how reports are sorted.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumCount,
-    VariantArray,
-    IntoStaticStr,
-    EnumString,
-)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-#[strum(serialize_all = "SCREAMING_SNAKE_CASE", const_into_str)]
-pub enum BlockerCode {
-    AssessmentFollowupRequired,
-    ContextBudgetExceeded,
-    InvalidRequiredOutput,
-    InvariantViolation,
-    LoopLimitReached,
-    MissingContextKey,
-    MissingRequiredNotes,
-    MissingRequiredOutput,
-    RequiredCapabilityUnavailable,
-    RequiredCapabilityUnknown,
-    StorageCorruptionDetected,
-    UserOnlyDependency,
+closed_set! {
+    "SCREAMING_SNAKE_CASE",
+    /// Ordered by its wire spelling, which is how reports are sorted.
+    pub enum BlockerCode {
+        AssessmentFollowupRequired,
+        ContextBudgetExceeded,
+        InvalidRequiredOutput,
+        InvariantViolation,
+        LoopLimitReached,
+        MissingContextKey,
+        MissingRequiredNotes,
+        MissingRequiredOutput,
+        RequiredCapabilityUnavailable,
+        RequiredCapabilityUnknown,
+        StorageCorruptionDetected,
+        UserOnlyDependency,
+    }
 }
-
-spelled!(BlockerCode);
 
 /// What a blocker is about. Variants are in the order of their wire spelling.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -152,9 +134,9 @@ mod tests {
 
     #[test]
     fn codes_are_declared_in_the_order_of_their_spelling() {
-        let spelled: Vec<String> =
+        let closed_set: Vec<String> =
             BlockerCode::ALL.iter().map(|code| serde_json::to_string(code).unwrap()).collect();
-        assert!(spelled.is_sorted());
+        assert!(closed_set.is_sorted());
         assert!(BlockerCode::ALL.is_sorted());
     }
 

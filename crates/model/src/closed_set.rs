@@ -1,9 +1,6 @@
-//! The plain methods of closed sets, over what strum derives: every value, its spelling, and the value of a
-//! spelling.
+//! Closed sets of words: every value, its spelling, and the value of a spelling, over what strum derives.
 //!
-//! An enum derives `EnumCount`, `VariantArray`, `IntoStaticStr` and `EnumString` with
-//! `#[strum(serialize_all = "...", const_into_str)]`, in the case that serde uses. Nothing lists the variants a
-//! second time, and a test below compares both spellings of every value.
+//! Nothing lists the variants a second time, and a test below compares serde's and strum's spelling of every value.
 
 /// `ALL`, in the order of declaration.
 macro_rules! all_values {
@@ -20,11 +17,25 @@ macro_rules! all_values {
     )+};
 }
 
-/// `ALL`, `as_str` and `parse`.
-macro_rules! spelled {
-    ($($name:ident),+ $(,)?) => {
-        $crate::closed_set::all_values!($($name),+);
-        $(impl $name {
+/// A closed set of words: the enum with what every such set derives, `ALL`, `as_str` and `parse`. The first word says how
+/// its values are spelled on the wire and on disk.
+macro_rules! closed_set {
+    ($case:tt, $(#[$about:meta])* $vis:vis enum $name:ident { $($(#[$of:meta])* $value:ident),+ $(,)? }) => {
+        $(#[$about])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+            schemars::JsonSchema, strum::EnumCount, strum::VariantArray, strum::VariantNames, strum::IntoStaticStr,
+            strum::EnumString,
+        )]
+        #[serde(rename_all = $case)]
+        #[strum(serialize_all = $case, const_into_str)]
+        $vis enum $name {
+            $($(#[$of])* $value),+
+        }
+
+        $crate::closed_set::all_values!($name);
+
+        impl $name {
             /// As it is spelled on the wire and on disk.
             pub const fn as_str(self) -> &'static str {
                 self.into_str()
@@ -34,11 +45,11 @@ macro_rules! spelled {
             pub fn parse(text: &str) -> Option<Self> {
                 text.parse().ok()
             }
-        })+
+        }
     };
 }
 
-pub(crate) use {all_values, spelled};
+pub(crate) use {all_values, closed_set};
 
 #[cfg(test)]
 mod tests {
@@ -72,6 +83,9 @@ mod tests {
         check_all!(
             crate::blocker::BlockerCode,
             crate::config::Origin,
+            crate::event::EdgeKind,
+            crate::event::EventKind,
+            crate::event::ObservationKey,
             crate::preferences::Autonomy,
             crate::preferences::Mode,
             crate::preferences::RiskPolicy,

@@ -2,62 +2,27 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
-use crate::closed_set::spelled;
+use crate::closed_set::closed_set;
 
-spelled!(Autonomy, RiskPolicy, Mode, RunStatus);
-
-/// Who decides when something only a person can give is missing. Ordered by automation.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumCount,
-    VariantArray,
-    VariantNames,
-    IntoStaticStr,
-    EnumString,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum Autonomy {
-    Guided,
-    FullAutoStopOnUserDeps,
-    FullAutoNeverStop,
+closed_set! {
+    "snake_case",
+    /// Who decides when something only a person can give is missing. Ordered by automation.
+    pub enum Autonomy {
+        Guided,
+        FullAutoStopOnUserDeps,
+        FullAutoNeverStop,
+    }
 }
 
-/// Moves warning thresholds only; never contracts, capabilities or disclosure. Ordered by boldness.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumCount,
-    VariantArray,
-    VariantNames,
-    IntoStaticStr,
-    EnumString,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum RiskPolicy {
-    Conservative,
-    Balanced,
-    Aggressive,
+closed_set! {
+    "snake_case",
+    /// Moves warning thresholds only; never contracts, capabilities or disclosure. Ordered by boldness.
+    pub enum RiskPolicy {
+        Conservative,
+        Balanced,
+        Aggressive,
+    }
 }
 
 /// The whole effective set at a node.
@@ -91,29 +56,14 @@ pub enum PreferenceChange {
     RiskPolicy(RiskPolicy),
 }
 
-/// Presets that people pick by name.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumCount,
-    VariantArray,
-    IntoStaticStr,
-    EnumString,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum Mode {
-    Guided,
-    FullAutoStopOnUserDeps,
-    FullAutoNeverStop,
+closed_set! {
+    "snake_case",
+    /// Presets that people pick by name.
+    pub enum Mode {
+        Guided,
+        FullAutoStopOnUserDeps,
+        FullAutoNeverStop,
+    }
 }
 
 impl Mode {
@@ -153,32 +103,17 @@ pub enum NextIntent {
     Complete,
 }
 
-/// Where a run is, seen from its preferred tip.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumCount,
-    VariantArray,
-    IntoStaticStr,
-    EnumString,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum RunStatus {
-    InProgress,
-    Blocked,
-    Complete,
-    CompleteWithGaps,
-    /// A person decided that nobody will finish it; the next record of the run reopens it (G65).
-    Closed,
+closed_set! {
+    "snake_case",
+    /// Where a run is, seen from its preferred tip.
+    pub enum RunStatus {
+        InProgress,
+        Blocked,
+        Complete,
+        CompleteWithGaps,
+        /// A person decided that nobody will finish it; the next record of the run reopens it (G65).
+        Closed,
+    }
 }
 
 impl RunStatus {

@@ -8,11 +8,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray};
 
 use crate::blocker::Blocker;
 use crate::canonical::{CanonicalError, to_canonical};
-use crate::closed_set::spelled;
+use crate::closed_set::closed_set;
 use crate::event::EventIndex;
 use crate::id::{RunId, SessionId};
 use crate::name::{StepId, WorkflowId};
@@ -56,28 +55,13 @@ pub fn without_marks(text: &str) -> String {
     text.replace('\u{0}', "\u{fffd}")
 }
 
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumCount,
-    VariantArray,
-    IntoStaticStr,
-    EnumString,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum ReplyKind {
-    Ok,
-    Blocked,
+closed_set! {
+    "snake_case",
+    pub enum ReplyKind {
+        Ok,
+        Blocked,
+    }
 }
-
-spelled!(ReplyKind);
 
 /// Which run this is about; shown first, so that several runs in one chat are not mixed up (G35).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

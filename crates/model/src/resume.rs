@@ -3,48 +3,30 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray};
 
-use crate::closed_set::spelled;
+use crate::closed_set::closed_set;
 use crate::id::{RunId, SessionId};
 use crate::name::{StepId, WorkflowId};
 use crate::preferences::RunStatus;
 use crate::reply::{LoopPlace, NextCall, OpenTip};
 
-/// Why a run is offered; ordered from the strongest reason to the weakest.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumCount,
-    VariantArray,
-    IntoStaticStr,
-    EnumString,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum MatchReason {
-    /// The session, the run or its label was named.
-    MatchedId,
-    MatchedHeadSha,
-    MatchedBranch,
-    MatchedNotes,
-    MatchedArtifacts,
-    MatchedGoal,
-    MatchedWorkflowId,
-    /// Some of the words, not all.
-    MatchedSomeWords,
-    RecencyFallback,
+closed_set! {
+    "snake_case",
+    /// Why a run is offered; ordered from the strongest reason to the weakest.
+    pub enum MatchReason {
+        /// The session, the run or its label was named.
+        MatchedId,
+        MatchedHeadSha,
+        MatchedBranch,
+        MatchedNotes,
+        MatchedArtifacts,
+        MatchedGoal,
+        MatchedWorkflowId,
+        /// Some of the words, not all.
+        MatchedSomeWords,
+        RecencyFallback,
+    }
 }
-
-spelled!(MatchReason);
 
 /// A run that may be the one that is looked for, at its preferred tip.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray};
+use strum::{EnumCount, VariantArray};
 
-use crate::closed_set::{all_values, spelled};
+use crate::closed_set::{all_values, closed_set};
 use crate::digest::WorkflowHash;
 use crate::event::EventIndex;
 use crate::id::{AttemptId, NodeId, RunId, SessionId};
@@ -89,28 +89,13 @@ pub struct ShortTarget {
     pub attempt: Option<AttemptId>,
 }
 
-/// Which encoding is minted; both are always accepted.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumCount,
-    VariantArray,
-    IntoStaticStr,
-    EnumString,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum TokenEncoding {
-    V1,
-    #[default]
-    V2,
+closed_set! {
+    "snake_case",
+    /// Which encoding is minted; both are always accepted.
+    #[derive(Default)]
+    pub enum TokenEncoding {
+        V1,
+        #[default]
+        V2,
+    }
 }
-
-spelled!(TokenEncoding);

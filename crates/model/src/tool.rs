@@ -1,42 +1,26 @@
 //! The tools that agents can call, by the names they have on the wire.
 
-use serde::{Deserialize, Serialize};
-use strum::{Display, EnumCount, EnumString, IntoStaticStr, VariantArray};
+use strum::Display;
 
-use crate::closed_set::spelled;
+use crate::closed_set::closed_set;
 
-/// The closed set of tools; no tool shows projections, those are the console's.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    Display,
-    EnumCount,
-    VariantArray,
-    IntoStaticStr,
-    EnumString,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum ToolName {
-    ListWorkflows,
-    InspectWorkflow,
-    StartWorkflow,
-    ContinueWorkflow,
-    CheckpointWorkflow,
-    ResumeSession,
-    ReadRun,
-    StartSession,
+closed_set! {
+    "snake_case",
+    /// The closed set of tools; no tool shows projections, those are the console's.
+    #[derive(Display)]
+    pub enum ToolName {
+        ListWorkflows,
+        InspectWorkflow,
+        StartWorkflow,
+        ContinueWorkflow,
+        CheckpointWorkflow,
+        ResumeSession,
+        ReadRun,
+        StartSession,
+    }
 }
 
 // `ALL` is in the order in which they are listed.
-spelled!(ToolName);
 
 impl ToolName {
     /// Whether the tool cannot change anything.

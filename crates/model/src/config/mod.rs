@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray, VariantNames};
+use strum::VariantNames;
 
 use crate::canonical::to_canonical;
-use crate::closed_set::spelled;
+use crate::closed_set::closed_set;
 use crate::digest::Sha256;
 use crate::preferences::{Autonomy, Preferences, RiskPolicy};
 use crate::token::TokenEncoding;
@@ -55,11 +55,11 @@ pub const SECRET_KEYS: [&str; 17] = [
 ];
 
 macro_rules! keys {
-    ($($(#[$doc:meta])* $name:ident = $spelled:literal),+ $(,)?) => {
+    ($($(#[$doc:meta])* $name:ident = $closed_set:literal),+ $(,)?) => {
         /// Every setting there is.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         pub enum Key {
-            $($(#[$doc])* #[serde(rename = $spelled)] $name,)+
+            $($(#[$doc])* #[serde(rename = $closed_set)] $name,)+
         }
 
         impl Key {
@@ -67,7 +67,7 @@ macro_rules! keys {
 
             /// As it is in the file: the table, a dot, the name.
             pub fn as_str(self) -> &'static str {
-                match self { $(Self::$name => $spelled),+ }
+                match self { $(Self::$name => $closed_set),+ }
             }
         }
     };
@@ -261,32 +261,15 @@ impl Key {
     }
 }
 
-/// Who set a value; later ones win.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumCount,
-    VariantArray,
-    IntoStaticStr,
-    EnumString,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum Origin {
-    Default,
-    File,
-    Environment,
+closed_set! {
+    "snake_case",
+    /// Who set a value; later ones win.
+    pub enum Origin {
+        Default,
+        File,
+        Environment,
+    }
 }
-
-spelled!(Origin);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

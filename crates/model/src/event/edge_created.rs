@@ -3,21 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::closed_set::closed_set;
 use crate::id::{EventId, NodeId};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EdgeKind {
-    AckedStep,
-    Checkpoint,
-}
-
-impl EdgeKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::AckedStep => "acked_step",
-            Self::Checkpoint => "checkpoint",
-        }
+closed_set! {
+    "snake_case",
+    pub enum EdgeKind {
+        AckedStep,
+        Checkpoint,
     }
 }
 

@@ -254,7 +254,7 @@ fn version_and_kind(value: &Value) -> Result<EventKind, EventError> {
     }
     let kind =
         value.get("kind").and_then(Value::as_str).ok_or_else(|| missing("kind", "must be a string"))?;
-    EventKind::ALL.into_iter().find(|known| known.as_str() == kind).ok_or_else(|| EventError::UnknownKind {
+    EventKind::parse(kind).ok_or_else(|| EventError::UnknownKind {
         kind: crate::text::truncate_with_marker(kind, 80).into_owned(),
     })
 }

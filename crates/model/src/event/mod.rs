@@ -46,8 +46,9 @@ pub use session_created::{ImportedFrom, SessionCreated};
 pub use validation_performed::{ValidationPerformed, ValidationResult};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use crate::closed_set::closed_set;
 use crate::digest::{BlobRef, SnapshotRef};
 
 /// The payload of each kind.
@@ -74,75 +75,32 @@ pub enum EventData {
     RunClosed(RunClosed),
 }
 
-/// The closed set of kinds, as spelled in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EventKind {
-    SessionCreated,
-    ObservationRecorded,
-    RunStarted,
-    NodeCreated,
-    EdgeCreated,
-    AdvanceRecorded,
-    NodeOutputAppended,
-    PreferencesChanged,
-    CapabilityObserved,
-    GapRecorded,
-    DivergenceRecorded,
-    DecisionTraceAppended,
-    ContextSet,
-    ValidationPerformed,
-    AssessmentRecorded,
-    AssessmentConsequenceApplied,
-    ApprovalRecorded,
-    RunClosed,
+closed_set! {
+    "snake_case",
+    /// The closed set of kinds, as spelled in the log.
+    pub enum EventKind {
+        SessionCreated,
+        ObservationRecorded,
+        RunStarted,
+        NodeCreated,
+        EdgeCreated,
+        AdvanceRecorded,
+        NodeOutputAppended,
+        PreferencesChanged,
+        CapabilityObserved,
+        GapRecorded,
+        DivergenceRecorded,
+        DecisionTraceAppended,
+        ContextSet,
+        ValidationPerformed,
+        AssessmentRecorded,
+        AssessmentConsequenceApplied,
+        ApprovalRecorded,
+        RunClosed,
+    }
 }
 
 impl EventKind {
-    pub const ALL: [Self; 18] = [
-        Self::SessionCreated,
-        Self::ObservationRecorded,
-        Self::RunStarted,
-        Self::NodeCreated,
-        Self::EdgeCreated,
-        Self::AdvanceRecorded,
-        Self::NodeOutputAppended,
-        Self::PreferencesChanged,
-        Self::CapabilityObserved,
-        Self::GapRecorded,
-        Self::DivergenceRecorded,
-        Self::DecisionTraceAppended,
-        Self::ContextSet,
-        Self::ValidationPerformed,
-        Self::AssessmentRecorded,
-        Self::AssessmentConsequenceApplied,
-        Self::ApprovalRecorded,
-        Self::RunClosed,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SessionCreated => "session_created",
-            Self::ObservationRecorded => "observation_recorded",
-            Self::RunStarted => "run_started",
-            Self::NodeCreated => "node_created",
-            Self::EdgeCreated => "edge_created",
-            Self::AdvanceRecorded => "advance_recorded",
-            Self::NodeOutputAppended => "node_output_appended",
-            Self::PreferencesChanged => "preferences_changed",
-            Self::CapabilityObserved => "capability_observed",
-            Self::GapRecorded => "gap_recorded",
-            Self::DivergenceRecorded => "divergence_recorded",
-            Self::DecisionTraceAppended => "decision_trace_appended",
-            Self::ContextSet => "context_set",
-            Self::ValidationPerformed => "validation_performed",
-            Self::AssessmentRecorded => "assessment_recorded",
-            Self::AssessmentConsequenceApplied => "assessment_consequence_applied",
-            Self::ApprovalRecorded => "approval_recorded",
-            Self::RunClosed => "run_closed",
-        }
-    }
-
     /// What the envelope's scope must hold for this kind.
     pub fn scope_rule(self) -> ScopeRule {
         match self {

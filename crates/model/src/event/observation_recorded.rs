@@ -3,25 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::closed_set::closed_set;
 use crate::digest::Sha256;
 use crate::limits::OBSERVATION_BYTES_MAX;
 use crate::text::BoundedText;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ObservationKey {
-    GitBranch,
-    GitHeadSha,
-    RepoRootHash,
-}
-
-impl ObservationKey {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::GitBranch => "git_branch",
-            Self::GitHeadSha => "git_head_sha",
-            Self::RepoRootHash => "repo_root_hash",
-        }
+closed_set! {
+    "snake_case",
+    pub enum ObservationKey {
+        GitBranch,
+        GitHeadSha,
+        RepoRootHash,
     }
 }
 
