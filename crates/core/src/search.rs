@@ -25,7 +25,23 @@ fn split(normalised: &str) -> impl Iterator<Item = &str> {
 /// The words of a text as resuming compares them: the parts of `retry-budget` and `max_retries` are words of their own,
 /// and the usual endings of English words are cut, so that `renamed` is `rename` and `timeouts` is `timeout`.
 pub(crate) fn stems(text: &str) -> BTreeSet<String> {
-    tokens(text).iter().flat_map(|token| parts(token)).map(stem).collect()
+    stems_of(&tokens(text))
+}
+
+/// The same of words that are known already.
+pub(crate) fn stems_of(tokens: &BTreeSet<String>) -> BTreeSet<String> {
+    tokens.iter().flat_map(|token| parts(token)).map(stem).collect()
+}
+
+/// Every word of a text, once, with its stems, in their order.
+pub(crate) fn words_with_stems(text: &str) -> Vec<(String, Vec<String>)> {
+    let mut seen = BTreeSet::new();
+    sequence(text).into_iter().filter(|word| seen.insert(word.clone())).filter_map(with_stems).collect()
+}
+
+fn with_stems(word: String) -> Option<(String, Vec<String>)> {
+    let stems: Vec<String> = parts(&word).map(stem).collect();
+    (!stems.is_empty()).then_some((word, stems))
 }
 
 /// The words of a query that say what is meant, as the caller wrote them, each with its stems, in their order. Filler
@@ -37,10 +53,6 @@ pub(crate) fn query_words(text: &str) -> Vec<(String, Vec<String>)> {
     let telling: Vec<String> =
         all.iter().filter(|word| FILLERS.binary_search(&word.as_str()).is_err()).cloned().collect();
     let meant = if telling.is_empty() { all } else { telling };
-    let with_stems = |word: String| {
-        let stems: Vec<String> = parts(&word).map(stem).collect();
-        (!stems.is_empty()).then_some((word, stems))
-    };
     meant.into_iter().filter_map(with_stems).collect()
 }
 

@@ -110,14 +110,29 @@ pub fn is_placeholder(text: &str) -> bool {
         let bytes = bare.strip_prefix(LONG_TEXT_START)?.strip_suffix(LONG_TEXT_END)?;
         Some(!bytes.is_empty() && bytes.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let begins = [ONE_OF_START, TEXT_LIKE_START, TEXT_OF_START, WHOLE_NUMBER_START]
-        .iter()
-        .any(|start| bare.starts_with(start));
+    let begins = [ONE_OF_START, TEXT_LIKE_START].iter().any(|start| bare.starts_with(start));
     let is_choice = begins && bare.ends_with('>') && bare.matches('<').count() == 1;
     is_choice
+        || is_limited(&bare)
         || FIXED.contains(&bare.as_str())
         || FORMER.contains(&bare.as_str())
         || is_long_text() == Some(true)
+}
+
+/// Whether it is the placeholder of a text or a whole number with limits: these words and numbers and nothing else.
+fn is_limited(bare: &str) -> bool {
+    let shape: String =
+        bare.split(|c: char| c.is_ascii_digit() || c == '-').filter(|part| !part.is_empty()).collect();
+    const SHAPES: [&str; 7] = [
+        "<your text, at least  characters>",
+        "<your text, at most  characters>",
+        "<your text,  to  characters>",
+        "<a whole number>",
+        "<a whole number from  to >",
+        "<a whole number, at least >",
+        "<a whole number, at most >",
+    ];
+    SHAPES.contains(&shape.as_str())
 }
 
 /// The text without escapes and without what was put around it, in lower case, with single spaces.
@@ -206,6 +221,9 @@ mod tests {
             "<p>Done.</p>",
             "Added <what is worth keeping> to the template",
             "Vec<id>",
+            "<Your text, translated>",
+            "<a whole number of seconds>",
+            "<your text, 3 lines>",
             "<>",
         ] {
             assert!(!is_placeholder(text), "{text}");

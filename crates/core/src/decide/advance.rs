@@ -100,7 +100,7 @@ pub fn advance(command: Advance<'_>) -> Result<Decision, DecideError> {
     let digest = command.request.digest()?;
     let (request, adjusted) = fit::fitted(command.request, command.workflow, pending_step(&command))?;
     let reopened = close::reopened(command.facts, command.node);
-    let notices = reopened.into_iter().chain(adjusted).chain(command.notices.iter().cloned()).collect();
+    let notices = reopened.into_iter().chain(command.notices.iter().cloned()).chain(adjusted).collect();
     let case = Case::open(Advance { request: &request, notices, ..command }, digest)?;
     let (check, verdict) = case.judge()?;
     let decided = match verdict {

@@ -88,6 +88,11 @@ pub(crate) fn advisory_code(advisory: Advisory) -> WarningCode {
     }
 }
 
+/// What the disclosure is about: other settings that go too far are told anew.
+pub(super) fn preferences_cause(effective: Preferences) -> String {
+    format!("preferences {} {}", effective.autonomy.as_str(), effective.risk_policy.as_str())
+}
+
 /// What to say when a mode goes beyond what the workflow recommends.
 pub(super) fn above_recommendation(workflow: &CompiledWorkflow, effective: Preferences) -> Option<String> {
     let RecommendedPreferences { autonomy, risk_policy } = exceeded(effective, workflow.recommended);

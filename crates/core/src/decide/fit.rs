@@ -29,79 +29,107 @@ pub(super) fn fitted(
     let mut warnings = Vec::new();
     let mut context: Map<String, Value> = request.context.as_map().clone();
     for (key, duty) in step.into_iter().flat_map(|step| &step.sets) {
-        if let Some(value) = context.get_mut(key.as_str()) {
-            warnings.extend(fit(value, &duty.accepts, key.as_str(), &format!("context.{key}")));
-        }
+        let Some(value) = context.get_mut(key.as_str()) else { continue };
+        let Some(meant) = other_than_sent(value, &duty.accepts) else { continue };
+        let message = told(value, &meant, key.as_str(), &format!("context.{key}"));
+        warnings.push(Warning { code: WarningCode::ArgumentsAdjusted, message });
+        *value = meant;
     }
     if !warnings.is_empty() {
         fitted.context = Context::new(context)?;
     }
     let owed = step.and_then(|step| workflow.contract(&step.output.as_ref()?.contract_ref));
     if let Some(CompiledContract { artifact_kind, schema, .. }) = owed {
+        let mut adjusted = Adjusted::default();
         for artifact in fitted.artifacts.iter_mut().filter(|own| kind_of(own) == artifact_kind) {
-            fit_fields(artifact, schema, artifact_kind, &mut warnings);
+            fit_fields(artifact, schema, artifact_kind, &mut adjusted);
         }
+        warnings.extend(adjusted.into_warnings());
     }
     Ok((fitted, warnings))
 }
 
-/// Puts what a text means in its place. `name` is the key or field, `place` where it stands.
-fn fit(value: &mut Value, accepts: &AcceptedValues, name: &str, place: &str) -> Option<Warning> {
-    let meant = meant(value.as_str()?.trim(), accepts).filter(|meant| meant != value)?;
-    let message = match is_secret(name) {
-        true => format!("`{place}` was sent in another spelling and adjusted."),
-        false => {
-            let sent = value.to_string();
-            let shown = truncate_with_marker(&sent, VALUE_SHOWN_BYTES);
-            let recorded = meant.to_string();
-            let recorded = truncate_with_marker(&recorded, VALUE_SHOWN_BYTES);
-            format!("`{place}` was sent as {shown} and recorded as {recorded}.")
-        }
-    };
-    *value = meant;
-    Some(Warning { code: WarningCode::ArgumentsAdjusted, message })
+/// An artifact may have thousands of fields: the first that were adjusted are told, the others counted.
+#[derive(Default)]
+struct Adjusted {
+    told: Vec<String>,
+    more: usize,
 }
 
-fn fit_fields(value: &mut Value, schema: &Value, place: &str, warnings: &mut Vec<Warning>) {
-    if let Some(accepts) = accepted_by(schema) {
+impl Adjusted {
+    const TOLD_MAX: usize = 5;
+
+    fn add(&mut self, told: impl FnOnce() -> String) {
+        match self.told.len() < Self::TOLD_MAX {
+            true => self.told.push(told()),
+            false => self.more += 1,
+        }
+    }
+
+    fn into_warnings(self) -> impl Iterator<Item = Warning> {
+        let more = (self.more > 0).then(|| format!("Adjusted in the same way: {} more.", self.more));
+        let messages = self.told.into_iter().chain(more);
+        messages.map(|message| Warning { code: WarningCode::ArgumentsAdjusted, message })
+    }
+}
+
+/// What the text of a value means, where that is another value.
+fn other_than_sent(value: &Value, accepts: &AcceptedValues) -> Option<Value> {
+    meant(value.as_str()?.trim(), accepts).filter(|meant| meant != value)
+}
+
+/// `name` is the key or field, `place` where it stands.
+fn told(sent: &Value, recorded: &Value, name: &str, place: &str) -> String {
+    if is_secret(name) {
+        return format!("`{place}` was sent in another spelling and adjusted.");
+    }
+    let (sent, recorded) = (sent.to_string(), recorded.to_string());
+    let shown = truncate_with_marker(&sent, VALUE_SHOWN_BYTES);
+    let recorded = truncate_with_marker(&recorded, VALUE_SHOWN_BYTES);
+    format!("`{place}` was sent as {shown} and recorded as {recorded}.")
+}
+
+fn fit_fields(value: &mut Value, schema: &Value, place: &str, adjusted: &mut Adjusted) {
+    if let Some(meant) = accepted_by(schema).and_then(|accepts| other_than_sent(value, &accepts)) {
         let name = place.rsplit('.').next().unwrap_or(place);
-        warnings.extend(fit(value, &accepts, name, place));
+        adjusted.add(|| told(value, &meant, name, place));
+        *value = meant;
     }
     match value {
         Value::Object(members) => {
-            leave_out_empty(members, schema, place, warnings);
+            leave_out_empty(members, schema, place, adjusted);
             for (name, field) in schema["properties"].as_object().into_iter().flatten() {
                 if let Some(member) = members.get_mut(name) {
-                    fit_fields(member, field, &format!("{place}.{name}"), warnings);
+                    fit_fields(member, field, &format!("{place}.{name}"), adjusted);
                 }
             }
         }
         Value::Array(items) => {
             for (position, item) in items.iter_mut().enumerate() {
-                fit_fields(item, &schema["items"], &format!("{place}[{position}]"), warnings);
+                fit_fields(item, &schema["items"], &format!("{place}[{position}]"), adjusted);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-/// An optional text that is sent empty says the same as one that is not sent.
-fn leave_out_empty(
-    members: &mut Map<String, Value>,
-    schema: &Value,
-    place: &str,
-    warnings: &mut Vec<Warning>,
-) {
+/// An optional text that is sent empty, where that is not allowed, says the same as one that is not sent.
+fn leave_out_empty(members: &mut Map<String, Value>, schema: &Value, place: &str, adjusted: &mut Adjusted) {
     let required = schema["required"].as_array();
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|own| own == name));
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        let needs_words = field["minLength"].as_u64().is_some_and(|least| least > 0);
-        if needs_words && !is_required(name) && members.get(name).is_some_and(|value| value == "") {
+        let is_empty = members.get(name).is_some_and(|value| value == "");
+        if is_empty && !is_required(name) && refuses_empty(field) {
             members.remove(name);
-            let message = format!("`{place}.{name}` was sent empty and left out.");
-            warnings.push(Warning { code: WarningCode::ArgumentsAdjusted, message });
+            adjusted.add(|| format!("`{place}.{name}` was sent empty and left out."));
         }
     }
+}
+
+fn refuses_empty(field: &Value) -> bool {
+    let has_words = field["minLength"].as_u64().is_some_and(|least| least > 0);
+    let is_closed = field["enum"].as_array().is_some_and(|values| values.iter().all(|value| value != ""));
+    has_words || is_closed || field["type"] == "string" && field["pattern"].is_string()
 }
 
 /// What a field takes beside free text.
@@ -166,20 +194,23 @@ mod tests {
             "checks": { "type": "array", "items": { "type": "object", "properties": {
                 "passed": { "type": "boolean" }, "command": { "type": "string", "minLength": 1 },
             } } },
+            "loopId": { "type": "string", "pattern": "^[a-z]+$" },
         } });
         let mut artifact = json!({
-            "decision": "Stop", "metadata": { "confidence": "95", "reason": "95" },
-            "checks": [{ "passed": "true", "command": "" }, { "passed": "perhaps" }], "other": "5",
+            "decision": "Stop", "loopId": "", "metadata": { "confidence": "95", "reason": "95" },
+            "checks": [{ "passed": "true", "command": "" }, { "passed": "perhaps" }, { "passed": "TRUE" }], "other": "5",
         });
-        let mut warnings = Vec::new();
-        fit_fields(&mut artifact, &schema, "wr.x", &mut warnings);
-        let messages: Vec<&str> = warnings.iter().map(|warning| warning.message.as_str()).collect();
+        let mut adjusted = Adjusted::default();
+        fit_fields(&mut artifact, &schema, "wr.x", &mut adjusted);
+        let messages: Vec<String> = adjusted.into_warnings().map(|warning| warning.message).collect();
         insta::assert_snapshot!(format!("{artifact}\n{}", messages.join("\n")), @r#"
-        {"checks":[{"passed":true},{"passed":"perhaps"}],"decision":"stop","metadata":{"confidence":95,"reason":"95"},"other":"5"}
+        {"checks":[{"passed":true},{"passed":"perhaps"},{"passed":true}],"decision":"stop","metadata":{"confidence":95,"reason":"95"},"other":"5"}
+        `wr.x.loopId` was sent empty and left out.
         `wr.x.checks[0].command` was sent empty and left out.
         `wr.x.checks[0].passed` was sent as "true" and recorded as true.
+        `wr.x.checks[2].passed` was sent as "TRUE" and recorded as true.
         `wr.x.decision` was sent as "Stop" and recorded as "stop".
-        `wr.x.metadata.confidence` was sent as "95" and recorded as 95.
+        Adjusted in the same way: 1 more.
         "#);
     }
 

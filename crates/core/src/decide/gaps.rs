@@ -44,7 +44,7 @@ impl Case<'_> {
             && let Some(summary) = disclose::above_recommendation(workflow, self.preferences)
         {
             let reason = Reason::Advisory(Advisory::PreferencesAboveRecommendation);
-            gaps.push(self.gap(reason, "preferences", &summary));
+            gaps.push(self.gap(reason, &disclose::preferences_cause(self.preferences), &summary));
         }
         for (subject, summary) in disclose::degraded(workflow, &self.reported_capabilities(check)) {
             gaps.push(self.gap(Reason::Advisory(Advisory::CapabilityDegraded), subject, &summary));

@@ -203,7 +203,8 @@ fn advisories(
     };
     let mut gaps = Vec::new();
     if let Some(summary) = disclose::above_recommendation(workflow, effective) {
-        gaps.push(gap(Advisory::PreferencesAboveRecommendation, "preferences", &summary));
+        let cause = disclose::preferences_cause(effective);
+        gaps.push(gap(Advisory::PreferencesAboveRecommendation, &cause, &summary));
     }
     for reference in references.iter().filter(|reference| !reference.resolved) {
         let summary = format!("Reference `{}` ({}) was not found.", reference.title, reference.path);

@@ -44,6 +44,8 @@ pub struct Summary {
     pub staleness: Option<Staleness>,
     /// What a query is compared with.
     words: BTreeSet<String>,
+    /// The same without the usual endings.
+    stems: BTreeSet<String>,
 }
 
 impl Summary {
@@ -68,6 +70,7 @@ impl Summary {
             description: one_line(&workflow.description, LISTED_DESCRIPTION_BYTES_MAX),
             tags,
             staleness: staleness(workflow, source_kind),
+            stems: search::stems(&text),
             words: search::tokens(&text),
         }
     }
@@ -118,17 +121,17 @@ pub fn list(
     tools: ToolSet,
     is_taken: impl Fn(&str) -> bool,
 ) -> WorkflowList {
-    let matched = matched(summaries, filter);
+    let Matched { of: matched, how } = matched(summaries, filter);
     let workflows: Vec<ListedWorkflow> = matched.iter().map(|summary| listed(summary, &is_taken)).collect();
     let warnings: Vec<DiscoveryWarning> = workflows.iter().filter_map(legacy_warning).collect();
     unusable.sort_by(|a, b| (a.source_kind, &a.file).cmp(&(b.source_kind, &b.file)));
 
     let lines: Vec<String> = workflows.iter().map(line).collect();
-    let head = head(&matched, summaries.len(), filter);
+    let head = head(&matched, how, summaries.len(), filter);
     let after = after(&workflows, &unusable);
     // With one workflow the text names the very call that `nextCall` holds (G72).
     let (start, id) = match workflows.as_slice() {
-        [only] => ("Start it", only.workflow_id.as_str()),
+        [only] if how == Matching::Exact => ("Start it", only.workflow_id.as_str()),
         _ => ("Start one", "ID"),
     };
     let preview = format!("inspect_workflow {{\"workflowId\":\"{id}\",\"mode\":\"preview\"}}.\n");
@@ -160,7 +163,7 @@ pub fn list(
         text.push('\n');
         text.push_str(&foot);
     }
-    let next_call = next_call(&workflows, &groups, filter, tools);
+    let next_call = next_call(&workflows, how, &groups, filter, tools);
     let unusable_left_out = unusable.len().saturating_sub(LISTED_PROBLEMS_MAX);
     unusable.truncate(LISTED_PROBLEMS_MAX);
     WorkflowList {
@@ -183,32 +186,55 @@ pub fn chosen(
     filter: &Filter,
     is_taken: impl Fn(&str) -> bool,
 ) -> Vec<ListedWorkflow> {
-    matched(summaries, filter).iter().map(|summary| listed(summary, &is_taken)).collect()
+    let Matched { of, how } = matched(summaries, filter);
+    match how {
+        Matching::Exact => of.iter().map(|summary| listed(summary, &is_taken)).collect(),
+        Matching::Nearest => Vec::new(),
+    }
 }
 
-fn matched<'s>(summaries: &[&'s Summary], filter: &Filter) -> Vec<&'s Summary> {
+/// Whether what is listed has every word of the query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Matching {
+    Exact,
+    /// Nothing has; these come closest.
+    Nearest,
+}
+
+struct Matched<'s> {
+    of: Vec<&'s Summary>,
+    how: Matching,
+}
+
+fn matched<'s>(summaries: &[&'s Summary], filter: &Filter) -> Matched<'s> {
     let query = filter.query.as_deref().unwrap_or_default();
     let words = search::tokens(query);
     // A query in another script has no words to compare, and must not match everything.
     if words.is_empty() && !query.trim().is_empty() {
-        return Vec::new();
+        return Matched { of: Vec::new(), how: Matching::Exact };
     }
     let tagged: Vec<&Summary> = summaries.iter().copied().filter(|own| filter.admits_tags(own)).collect();
     let exact = tagged.iter().copied().filter(|own| search::matches(&own.words, &words));
-    let mut matched: Vec<&Summary> = exact.collect();
-    if matched.is_empty() {
-        matched = nearest(&tagged, query);
+    let mut of: Vec<&Summary> = exact.collect();
+    let how = if of.is_empty() { Matching::Nearest } else { Matching::Exact };
+    if how == Matching::Nearest {
+        of = nearest(&tagged, query);
     }
-    matched.sort_by(|a, b| a.order().cmp(&b.order()));
-    matched
+    of.sort_by(|a, b| a.order().cmp(&b.order()));
+    Matched { of, how }
 }
 
 /// Where not every word is found as it was written: those that share most of the telling words, whatever their ending
 /// is (`docs` finds documentation, `shape an idea` finds shaping).
 fn nearest<'s>(summaries: &[&'s Summary], query: &str) -> Vec<&'s Summary> {
     let words = search::query_words(query);
+    // One word alone may be a short form; beside others it would find what merely begins alike.
+    let is_short_form = words.len() == 1;
     let shared = |own: &Summary| {
-        let has = |stem: &String| search::matches(&own.words, &BTreeSet::from([stem.clone()]));
+        let has = |stem: &String| {
+            own.stems.contains(stem)
+                || is_short_form && search::matches(&own.words, &BTreeSet::from([stem.clone()]))
+        };
         words.iter().filter(|(_, stems)| stems.iter().all(has)).count()
     };
     let most = summaries.iter().map(|own| shared(own)).max().unwrap_or(0);
@@ -244,7 +270,7 @@ fn legacy_warning(workflow: &ListedWorkflow) -> Option<DiscoveryWarning> {
     })
 }
 
-fn head(matched: &[&Summary], total: usize, filter: &Filter) -> String {
+fn head(matched: &[&Summary], how: Matching, total: usize, filter: &Filter) -> String {
     if matched.is_empty() {
         return if total == 0 {
             "No workflow can be started. Put workflow files into `workflows/` of the workspace or into \
@@ -265,7 +291,11 @@ fn head(matched: &[&Summary], total: usize, filter: &Filter) -> String {
             format!("{} and {}", counted(workflows, "workflow"), counted(routines, "routine"))
         }
     };
-    if filter.is_empty() {
+    if how == Matching::Nearest {
+        format!(
+            "None of the {total} has all of these words. {count} closest to them: id · name (source, version, hash): what it is for\n"
+        )
+    } else if filter.is_empty() {
         format!("{count}: id · name (source, version, hash): what it is for\n")
     } else {
         format!("{count} of {total} match: id · name (source, version, hash): what it is for\n")
@@ -373,12 +403,14 @@ fn group_line(group: &WorkflowGroup) -> String {
 /// The one call that is surely next, when there is one.
 fn next_call(
     workflows: &[ListedWorkflow],
+    how: Matching,
     groups: &[WorkflowGroup],
     filter: &Filter,
     tools: ToolSet,
 ) -> Option<NextCall> {
     let (tool, arguments) = match (workflows, groups) {
         (_, [group, ..]) => (ToolName::ListWorkflows, arguments_of(group)),
+        ([_, ..], []) if how == Matching::Nearest => (ToolName::ListWorkflows, json!({})),
         ([only], []) => (ToolName::StartWorkflow, json!({ "workflowId": only.workflow_id })),
         ([], []) if !filter.is_empty() => (ToolName::ListWorkflows, json!({})),
         (_, []) => return None,

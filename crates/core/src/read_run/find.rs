@@ -1,5 +1,6 @@
 //! A search in one run: notes, artifacts, context and the notes of its session.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 use workrail_model::reply::without_marks;
@@ -19,7 +20,7 @@ struct Found {
 impl RunRecord<'_> {
     /// What holds most of the words first, then the newest; `None` when the query has no word.
     pub fn find(&self, query: &str) -> Option<String> {
-        let wanted = search::query_words(query);
+        let wanted = search::words_with_stems(query);
         if wanted.is_empty() {
             return None;
         }
@@ -67,7 +68,8 @@ impl RunRecord<'_> {
 
 /// How many of the words a text holds; a word may be the beginning of one of the text's, or another form of it.
 fn matching(text: &str, wanted: &[(String, Vec<String>)]) -> usize {
-    let (words, stems) = (search::tokens(text), search::stems(text));
+    let words = search::tokens(text);
+    let stems = LazyCell::new(|| search::stems_of(&words));
     let begins = |word: &String| search::matches(&words, &BTreeSet::from([word.clone()]));
     wanted.iter().filter(|(word, own)| begins(word) || own.iter().all(|stem| stems.contains(stem))).count()
 }
@@ -76,12 +78,17 @@ fn matching(text: &str, wanted: &[(String, Vec<String>)]) -> usize {
 fn excerpt(text: &str, wanted: &[(String, Vec<String>)]) -> String {
     let line = gist(text, usize::MAX);
     let lower = line.to_lowercase();
-    let place = |(word, stems): &(String, Vec<String>)| {
-        lower.find(word.as_str()).or_else(|| lower.find(stems.first()?.as_str()))
+    let is_wanted = |word: &str| {
+        wanted.iter().any(|(own, stems)| {
+            word.starts_with(own.as_str()) || search::stems(word).iter().any(|stem| stems.contains(stem))
+        })
     };
     // Lowercasing may move places: then the beginning is shown.
-    let first = wanted.iter().filter_map(place).min();
-    let first = first.filter(|_| lower.len() == line.len()).unwrap_or(0);
+    let same_places = lower.len() == line.len();
+    let words =
+        lower.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'))).filter(|_| same_places);
+    let first = words.filter(|word| !word.is_empty()).find(|word| is_wanted(word));
+    let first = first.and_then(|word| lower.find(word)).unwrap_or(0);
     let start = line.floor_char_boundary(first.saturating_sub(AROUND_BYTES / 2));
     let end = line.floor_char_boundary((first + AROUND_BYTES).min(line.len()));
     let before = if start > 0 { "…" } else { "" };

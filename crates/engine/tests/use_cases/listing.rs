@@ -245,4 +245,12 @@ fn words_with_other_endings_and_beside_fillers_still_find_a_workflow() {
     assert_eq!(ids(&scene.search(&[], "please shape a small zzz")), ["wr.shaping", "wr.small_change"]);
     assert_eq!(ids(&scene.search(&[], "names of shapes, small")), ["wr.shaping", "wr.small_change"]);
     assert!(scene.search(&[], "zzz").workflows.is_empty());
+    let near = scene.search(&[], "please shape the teapot");
+    assert_eq!(ids(&near), ["wr.shaping"]);
+    assert_eq!(
+        near.next_call.map(|call| call.tool.as_str()),
+        Some("list_workflows"),
+        "a near match is no match"
+    );
+    assert!(scene.search(&[], "sha the docu").workflows.is_empty(), "beginnings are no words");
 }

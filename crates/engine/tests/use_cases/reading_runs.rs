@@ -124,6 +124,7 @@ fn words_are_found_in_notes_artifacts_and_context() {
     assert!(find("upload.rs").contains("artifact team.plan"));
     assert!(find("writer").contains("context slices"));
     assert!(find("the uploads").contains("artifact team.plan"), "another form of the word");
+    assert!(find("the last").contains("step 1 (Agree on criteria)"), "small words count inside a run");
     assert!(find("absent").contains("nothing holds these words"));
     let none =
         run.read(ReadRun { run: run.label.clone(), query: Some("!?".to_owned()), ..ReadRun::default() });

@@ -288,7 +288,7 @@ fn assessment(
         lines.push(format!("With `{}` the step is not complete: {guidance}", consequence.any_equals_level));
     }
     lines.push(
-        "A level may also be {\"level\": ..., \"rationale\": ...}; a rationale has at most 512 characters"
+        "A level may also be {\"level\": ..., \"rationale\": ...}; of a rationale, 512 bytes are kept"
             .to_owned(),
     );
     plain(
