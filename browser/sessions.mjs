@@ -114,7 +114,7 @@ export async function completes(client, workflow, goal) {
 }
 
 /// A run that went on twice from its first step.
-async function twoBranches(client, goal) {
+export async function twoBranches(client, goal) {
   const first = await client.begin('wr.small_change', goal);
   await client.next(await client.next(first));
   const again = await client.call('continue_workflow', { run: first.run.label, stateToken: first.stateToken });
@@ -122,7 +122,7 @@ async function twoBranches(client, goal) {
 }
 
 /// Text that does not break where a narrow window ends.
-async function wideText(client) {
+export async function wideText(client) {
   const word = 'https/'.repeat(40);
   const row = `| ${Array.from({ length: 12 }, (_, at) => `column ${at}`).join(' | ')} |`;
   const table = `${row}\n${row.replaceAll(/column \d+/g, '---')}\n${row}`;
