@@ -40,7 +40,7 @@ const LOOKING: [&str; 29] = [
 ];
 
 /// Commands that change something, ask for something that is not there, or go on until they are ended.
-const CHANGING: [&str; 31] = [
+const CHANGING: [&str; 32] = [
     "watch",
     "approve",
     "reject",
@@ -48,6 +48,7 @@ const CHANGING: [&str; 31] = [
     "close",
     "console",
     "workflow new",
+    "workflow copy",
     "workflow sources add folder",
     "workflow sources add plugin",
     "workflow sources add git",

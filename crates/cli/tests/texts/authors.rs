@@ -35,6 +35,30 @@ fn write_and_check() {
 }
 
 #[test]
+fn copy() {
+    let stage = Stage::new();
+    stage.say(&["workflow", "copy", "wr.small_change", "team.small_change"]);
+    stage.say(&["workflow", "validate", "workflows"]);
+    stage.say(&["workflow", "inspect", "team.small_change"]);
+    stage.say(&["workflow", "copy", "team.release", "team.notes", "--dir", "elsewhere", "--json"]);
+    // Nothing is overwritten, and nothing takes an id that another file has.
+    stage.say(&["workflow", "copy", "wr.small_change", "team.small_change"]);
+    stage.say(&["workflow", "copy", "wr.small_change", "team.release", "--json"]);
+    stage.project_file("elsewhere/team.other.json", "mine");
+    stage.say(&["workflow", "copy", "wr.small_change", "team.other", "--dir", "elsewhere"]);
+    assert_eq!(
+        std::fs::read_to_string(stage.home().project().join("elsewhere/team.other.json")).unwrap(),
+        "mine"
+    );
+    stage.say(&["workflow", "copy", "wr.small_change", "wr.mine"]);
+    stage.say(&["workflow", "copy", "wr.small_change", "mine"]);
+    stage.say_both(&["workflow", "copy", "wr.smal_change", "team.mine"]);
+    stage.say(&["workflow", "copy", "Small Change", "team.mine"]);
+    stage.say(&["workflow", "copy", "wr.small_change"]);
+    stage.compare("workflow_copy");
+}
+
+#[test]
 fn sources() {
     let stage = Stage::new();
     let folder = stage.home().root().join("home/flows");

@@ -1,8 +1,9 @@
-//! Commands for authors: validate, compile, preview, new, test.
+//! Commands for authors: validate, compile, preview, new, copy, test.
 //!
 //! Exit codes are the same everywhere: 0 all is well, 1 the workflow has problems, 2 the call does.
 
 mod compile;
+mod copy;
 mod files;
 mod new;
 mod preview;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 use camino::Utf8PathBuf;
 use clap::{Subcommand, ValueEnum};
 
-use crate::outcome::{self, Format};
+use crate::outcome::{self, EXIT_CODES, Format};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthorCommand {
@@ -62,6 +63,25 @@ pub(crate) enum AuthorCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Copy a workflow under an id of your own, to change it.
+    #[command(after_help = format!(
+        "The copy is the same file with another id. Other files are never overwritten.\n\n\
+         Example: workrail workflow copy wr.code_review team.code_review\n\n{EXIT_CODES}"
+    ))]
+    Copy {
+        /// The id of the workflow to copy.
+        #[arg(value_name = "SOURCE_ID")]
+        workflow: String,
+        /// The id of the copy: `namespace.name`, in lowercase.
+        #[arg(value_name = "NEW_ID")]
+        id: String,
+        /// The folder to write to.
+        #[arg(long, value_name = "FOLDER", default_value = "workflows")]
+        dir: Utf8PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Run a workflow with a scripted agent; report differences and uncovered steps.
     #[command(after_help = "The script is a TOML file. Default: FILE with the extension .test.toml.\n\n\
                             Example: workrail workflow test workflows/team.release_notes.json")]
@@ -91,7 +111,7 @@ impl AuthorCommand {
     pub(crate) fn is_long(&self) -> bool {
         match self {
             Self::Compile { .. } | Self::Preview { .. } => true,
-            Self::Validate { .. } | Self::New { .. } | Self::Test { .. } => false,
+            Self::Validate { .. } | Self::New { .. } | Self::Copy { .. } | Self::Test { .. } => false,
         }
     }
 }
@@ -104,6 +124,9 @@ pub(crate) fn run(command: AuthorCommand) -> ExitCode {
         }
         AuthorCommand::Preview { workflow, json } => (preview::run(&workflow, Format::json_if(json)), json),
         AuthorCommand::New { id, dir, json } => (new::run(&id, &dir, Format::json_if(json)), json),
+        AuthorCommand::Copy { workflow, id, dir, json } => {
+            (copy::run(&workflow, &id, &dir, Format::json_if(json)), json)
+        }
         AuthorCommand::Test { file, script, json } => (trial::run(&file, script.as_deref(), json), json),
     };
     outcome::finish(done, Format::json_if(json))

@@ -1,5 +1,8 @@
 //! `workrail workflow new`: a file to start from that validates, previews and passes its own test.
 
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
+
 use camino::Utf8Path;
 use serde_json::json;
 use workrail_model::name::WorkflowId;
@@ -16,8 +19,8 @@ pub(super) fn run(id: &str, dir: &Utf8Path, format: Format) -> Result<(), Failur
     let script = dir.join(format!("{id}.test.toml"));
     std::fs::create_dir_all(dir)
         .map_err(|error| Failure::Call(format!("`{dir}` cannot be made: {error}")))?;
-    write_new(&file, &WORKFLOW.replace("ID", id.as_str()).replace("NAME", &title(&id)))?;
-    write_new(&script, SCRIPT)?;
+    write_new(&file, WORKFLOW.replace("ID", id.as_str()).replace("NAME", &title(&id)).as_bytes())?;
+    write_new(&script, SCRIPT.as_bytes())?;
     if format == Format::Json {
         output::json(&json!({ "workflowId": id, "written": [file, script] }));
         return Ok(());
@@ -32,7 +35,8 @@ pub(super) fn run(id: &str, dir: &Utf8Path, format: Format) -> Result<(), Failur
     Ok(())
 }
 
-fn checked(text: &str) -> Result<WorkflowId, Failure> {
+/// An id in a namespace of the user's own.
+pub(super) fn checked(text: &str) -> Result<WorkflowId, Failure> {
     let id = WorkflowId::parse(text)
         .map_err(|error| Failure::Call(format!("{error}. Example: team.release_notes")))?;
     match id.namespace() {
@@ -56,10 +60,14 @@ fn title(id: &WorkflowId) -> String {
 }
 
 /// Never overwrites: an author's file is theirs.
-fn write_new(path: &Utf8Path, text: &str) -> Result<(), Failure> {
-    use std::io::Write as _;
-    let mut file = std::fs::File::create_new(path)
-        .map_err(|error| Failure::Call(format!("`{path}` is not written: {error}")))?;
-    file.write_all(text.as_bytes())
-        .map_err(|error| Failure::Call(format!("`{path}` is not written: {error}")))
+pub(super) fn write_new(path: &Utf8Path, bytes: &[u8]) -> Result<(), Failure> {
+    let mut file = File::create_new(path).map_err(|error| {
+        Failure::Call(match error.kind() {
+            ErrorKind::AlreadyExists => format!(
+                "`{path}` already exists and is not overwritten. Choose another id, or another folder with --dir."
+            ),
+            _ => format!("`{path}` is not written: {error}"),
+        })
+    })?;
+    file.write_all(bytes).map_err(|error| Failure::Call(format!("`{path}` is not written: {error}")))
 }
