@@ -9,6 +9,8 @@ use camino::Utf8Path;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::runtime::{self, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use workrail_host::pager::Pager;
 use workrail_host::terminal;
 use workrail_model::text::clean;
@@ -76,6 +78,14 @@ pub(crate) fn set_colours(when: Colours) {
     }
 }
 
+/// Whether standard output was a terminal before a pager took its place.
+static IS_TERMINAL: OnceLock<bool> = OnceLock::new();
+
+/// Whether somebody reads along, also through a pager.
+pub(crate) fn is_terminal() -> bool {
+    *IS_TERMINAL.get_or_init(|| io::stdout().is_terminal())
+}
+
 /// How wide the terminal was before a pager took its place.
 static COLUMNS: OnceLock<Option<usize>> = OnceLock::new();
 
@@ -84,17 +94,51 @@ pub(crate) fn columns() -> Option<usize> {
     *COLUMNS.get_or_init(terminal::columns)
 }
 
+/// The pager, and what keeps Ctrl-C from ending this process while it runs.
+pub(crate) struct Paged {
+    pager: Pager,
+    /// Never looked at: a handled signal does not end the process.
+    _interrupts: Option<Interrupts>,
+}
+
+impl Paged {
+    /// Waits until the reader has left the pager.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.pager.finish()
+    }
+}
+
+/// Takes the place of what Ctrl-C usually does. The terminal sends it to the pager as well, which knows what to do: `less`
+/// stops a search and stays. Without a command that feeds it, it would lose the keyboard to the shell.
+struct Interrupts {
+    _signals: Signal,
+    _runtime: Runtime,
+}
+
+impl Interrupts {
+    fn taken() -> io::Result<Self> {
+        let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+        let signals = {
+            let _entered = runtime.enter();
+            signal(SignalKind::interrupt())?
+        };
+        Ok(Self { _signals: signals, _runtime: runtime })
+    }
+}
+
 /// Sends what is printed through the user's pager, where standard output is a terminal. Width and colours stay those of
 /// the terminal.
-pub(crate) fn page() -> Option<Pager> {
+pub(crate) fn page() -> Option<Paged> {
     // Somebody must be there to turn pages.
     let can_page = std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb");
-    if !can_page || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+    if !can_page || !is_terminal() || !io::stdin().is_terminal() {
         return None;
     }
     columns();
     anstream::AutoStream::choice(&io::stdout()).write_global();
-    Pager::start()
+    // Before the pager runs: Ctrl-C may be typed at once. A process that was started has the usual handlers again.
+    let interrupts = Interrupts::taken().ok();
+    Some(Paged { pager: Pager::start()?, _interrupts: interrupts })
 }
 
 /// A line that names a file. Terminals that can do so open it with a click.

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::json;
 use workrail_testkit::home::Home;
 
@@ -68,6 +71,36 @@ fn a_pager_that_ends_early_ends_the_command_quietly() {
     let (home, run) = home();
     let shown = home.with("PAGER", "true").typed(&["show", &run], "");
     assert_eq!((shown.code, shown.out.as_str()), (0, ""), "{shown:?}");
+}
+
+/// Reads everything, then says that it is ready, answers each Ctrl-C, and ends when a line is typed.
+const STAYING_PAGER: &str = "#!/bin/sh
+cat > /dev/null
+trap 'echo interrupted' INT
+echo ready
+while ! read -r line < /dev/tty; do :; done
+echo left
+";
+
+#[test]
+fn an_interrupt_is_for_the_pager_while_it_runs() {
+    let (home, run) = home();
+    let pager = home.root().join("pager");
+    std::fs::write(&pager, STAYING_PAGER).unwrap();
+    std::fs::set_permissions(&pager, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut terminal = home.with("PAGER", &pager).at_a_terminal(&["show", &run]);
+    let mut keyboard = terminal.stdin.take().unwrap();
+    let mut lines = BufReader::new(terminal.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut until = |wanted: &str| lines.find(|line| line.trim_end().ends_with(wanted));
+    assert!(until("ready").is_some());
+    for _ in 0..2 {
+        // Ctrl-C, as the keyboard sends it.
+        keyboard.write_all(b"\x03").unwrap();
+        assert!(until("interrupted").is_some());
+    }
+    keyboard.write_all(b"\n").unwrap();
+    assert!(until("left").is_some());
+    assert_eq!(terminal.wait().unwrap().code(), Some(0), "the command outlives its pager");
 }
 
 #[test]

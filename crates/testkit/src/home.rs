@@ -13,7 +13,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -314,6 +314,15 @@ impl Home {
 
     /// Runs a command at a terminal and types a line into it; what the terminal showed is its output.
     pub fn typed(&self, arguments: &[&str], line: &str) -> Ran {
+        let mut terminal = self.at_a_terminal(arguments);
+        let mut keyboard = terminal.stdin.take().expect("stdin is piped");
+        writeln!(keyboard, "{line}").expect("the command reads");
+        drop(keyboard);
+        Ran::from_output(terminal.wait_with_output().expect("the command ends"))
+    }
+
+    /// Starts a command at a terminal: its keyboard is the child's standard input, its screen the standard output.
+    pub fn at_a_terminal(&self, arguments: &[&str]) -> Child {
         let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
         let program = self.program.to_str().expect("the program's path is UTF-8");
         let words: Vec<String> = [program].iter().chain(arguments).map(|word| quoted(word)).collect();
@@ -321,14 +330,12 @@ impl Home {
         // Without an echo: whether it comes before or after the question is chance.
         let options = ["script", "--quiet", "--return", "--echo", "never", "--command"];
         whole.extend(options.map(OsString::from));
-        whole.extend([words.join(" "), "/dev/null".to_owned()].map(OsString::from));
+        // In place of the shell, which would get every Ctrl-C as well.
+        let line = format!("exec {}", words.join(" "));
+        whole.extend([line, "/dev/null".to_owned()].map(OsString::from));
         let mut command = self.prepared(&whole);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut terminal = command.spawn().expect("`script` makes a terminal");
-        let mut keyboard = terminal.stdin.take().expect("stdin is piped");
-        writeln!(keyboard, "{line}").expect("the command reads");
-        drop(keyboard);
-        Ran::from_output(terminal.wait_with_output().expect("the command ends"))
+        command.spawn().expect("`script` makes a terminal")
     }
 
     /// A client of a new server, which must start.
