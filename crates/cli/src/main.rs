@@ -17,6 +17,7 @@ mod serve;
 mod sessions;
 mod settings;
 mod setup;
+mod times;
 mod tree;
 mod upkeep;
 mod version;

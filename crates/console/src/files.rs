@@ -1,7 +1,7 @@
 //! What can be taken along: a session's bundle, and reports. They are made on request and downloaded, never shown.
 
 use maud::{Markup, html};
-use workrail_engine::report::{render_html, render_markdown};
+use workrail_engine::report::{Times, render_html, render_markdown};
 use workrail_engine::{ExportFailure, SessionOrRun};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::id::{RunId, SessionId};
@@ -78,7 +78,9 @@ pub(crate) fn made(console: &Console, about: SessionOrRun, kind: FileKind) -> An
             bytes
         }
         FileKind::HtmlReport => render_html(&console.use_cases.report(about)?).into_bytes(),
-        FileKind::MarkdownReport => render_markdown(&console.use_cases.report(about)?).into_bytes(),
+        FileKind::MarkdownReport => {
+            render_markdown(&console.use_cases.report(about)?, Times::UTC).into_bytes()
+        }
         FileKind::JsonReport => {
             let report = console.use_cases.report(about)?;
             serde_json::to_vec_pretty(&report).map_err(|error| unwritten(&error.to_string()))?

@@ -8,6 +8,11 @@ pub fn local(at: &Timestamp) -> String {
     in_zone(at, TimeZone::system(), "%Y-%m-%d %H:%M")
 }
 
+/// `2026-01-31 23:59:08`, for a log.
+pub fn local_to_the_second(at: &Timestamp) -> String {
+    in_zone(at, TimeZone::system(), "%Y-%m-%d %H:%M:%S")
+}
+
 /// `23:59:08`, for what happens now.
 pub fn local_clock(at: &Timestamp) -> String {
     in_zone(at, TimeZone::system(), "%H:%M:%S")

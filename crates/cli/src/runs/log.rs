@@ -1,6 +1,7 @@
 //! `sessions log`: the event log, one event per line, or as it is recorded.
 
 use serde_json::{Value, json};
+use workrail_host::local_time::local_to_the_second;
 use workrail_model::event::Event;
 
 use crate::outcome::Failure;
@@ -23,12 +24,10 @@ pub(super) fn run(about: &str, limit: Option<usize>, json: bool) -> Result<(), F
         output::toned(Tone::Quiet, &format!("{} older events are not shown.", log.left_out));
     }
     for line in &log.lines {
-        let at = line.at.as_ref().map(|at| at.as_str()[..19].replace('T', " ")).unwrap_or_default();
-        let place = match (&line.run, &line.step) {
-            (Some(run), Some(step)) => format!("{run} {step}: "),
-            (Some(run), None) => format!("{run}: "),
-            (None, _) => String::new(),
-        };
+        let at = line.at.as_ref().map(local_to_the_second).unwrap_or_default();
+        let number = line.point.as_ref().map(|point| format!(" {point}.")).unwrap_or_default();
+        let step = line.step.as_ref().map(|step| format!(" {step}")).unwrap_or_default();
+        let place = line.run.as_ref().map(|run| format!("{run}{number}{step}: ")).unwrap_or_default();
         output::line(&format!("{:>5}  {at:19}  {:30}  {place}{}", line.event_index, line.kind, line.summary));
     }
     Ok(())

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use workrail_core::report::{ContextValues, Report, markdown, words};
+use workrail_core::report::{ContextValues, Report, Times, markdown, words};
 use workrail_engine::report::render_html;
 use workrail_host::browser::{self, Browser, BrowserError};
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::{name, wiring};
+use crate::{name, times, wiring};
 
 const EXAMPLES: &str = "Examples:
   workrail report amber-falcon                          print one run as Markdown
@@ -87,7 +87,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
         if command.json || command.format == ReportFormat::Json {
             output::json(&value(&report)?);
         } else {
-            output::line(text(&report, command.format)?.trim_end());
+            output::line(text(&report, command.format, times::of_standard_output())?.trim_end());
         }
         return Ok(());
     };
@@ -97,7 +97,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
             Browser::find().map_err(unusable)?.print(&render_html(&report)).map_err(unusable)?
         }
         ReportFormat::Md | ReportFormat::Html | ReportFormat::Json => {
-            text(&report, command.format)?.into_bytes()
+            text(&report, command.format, Times::UTC)?.into_bytes()
         }
     };
     write(path, &bytes)?;
@@ -160,9 +160,9 @@ fn kept(html: &str) -> Result<Utf8PathBuf, Failure> {
     Utf8PathBuf::from_path_buf(path).map_err(|path| failed(&path.display()))
 }
 
-fn text(report: &Report, format: ReportFormat) -> Result<String, Failure> {
+fn text(report: &Report, format: ReportFormat, times: Times) -> Result<String, Failure> {
     Ok(match format {
-        ReportFormat::Md => markdown::render(report),
+        ReportFormat::Md => markdown::render(report, times),
         ReportFormat::Html | ReportFormat::Pdf => render_html(report),
         ReportFormat::Json => format!("{:#}\n", value(report)?),
     })

@@ -5,11 +5,14 @@ use workrail_core::progress::rest_in_words;
 use workrail_core::report::words::one_line;
 use workrail_engine::Naming;
 use workrail_engine::request::ResumeSession;
+use workrail_host::clock::SystemClock;
 use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
+use workrail_model::time::Timestamp;
+use workrail_ports::environment::Clock as _;
 
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
-use crate::wiring;
+use crate::{times, wiring};
 
 pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
@@ -82,7 +85,9 @@ fn print_candidate(number: usize, candidate: &Candidate) {
     let step = candidate.step_number.zip(candidate.step_title.as_ref()).map(|(number, title)| {
         format!("{title} ({number}{})", rest_in_words(candidate.about_left, &candidate.loops))
     });
-    let facts = [("goal", &candidate.goal), ("step", &step), ("last used", &candidate.last_worked_on)];
+    let at = candidate.last_worked_on.as_deref().and_then(|at| Timestamp::parse(at).ok());
+    let last = at.map(|at| times::when(&at, &SystemClock.now()));
+    let facts = [("goal", &candidate.goal), ("step", &step), ("last used", &last)];
     for (what, text) in facts {
         if let Some(text) = text {
             output::line(&format!("   {what}: {}", one_line(text)));

@@ -9,10 +9,10 @@ use workrail_engine::sessions::RunContinuation;
 use workrail_model::preferences::RunStatus;
 
 use super::status::every_reason;
-use crate::name;
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
 use crate::wiring::{self, LocalEngine};
+use crate::{name, times};
 
 /// Points that are listed; `tree` and `report` have them all.
 const POINTS_SHOWN: usize = 12;
@@ -32,7 +32,7 @@ pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
     output::toned(Tone::Heading, &format!("Session {}", report.session_id));
     super::warn_of_damage(&report.health);
     report.remarks.iter().for_each(|remark| output::toned(Tone::Warning, remark));
-    fact("time", &words::span(&report.span));
+    fact("time", &words::span(&report.span, times::LOCAL));
     for observed in &report.workspace {
         fact(&observed.key.replace('_', " "), &observed.value);
     }
@@ -57,7 +57,7 @@ fn point(engine: &LocalEngine, link: NodeLink, json: bool) -> Result<(), Failure
         output::json(&json!({ "sessionId": report.session_id, "health": report.health, "node": node }));
         return Ok(());
     }
-    let text = render_node(&report, link.node).ok_or_else(absent)?;
+    let text = render_node(&report, link.node, times::LOCAL).ok_or_else(absent)?;
     if let Some(damage) = words::damage(&report) {
         output::toned(Tone::Warning, &damage);
     }
@@ -83,12 +83,12 @@ fn print(run: &RunReport, going_on: Option<&RunContinuation>) {
     output::toned(Tone::Heading, &format!("Run {} · {}", run.label, words::status(run)));
     fact("goal", run.goal.as_deref().unwrap_or_default());
     fact("workflow", run.workflow.workflow_id.as_str());
-    fact("closed", &words::closed(run).unwrap_or_default());
+    fact("closed", &words::closed(run, times::LOCAL).unwrap_or_default());
     fact("step", &run.progress.as_ref().map(ToString::to_string).unwrap_or_default());
     if let Some(parent) = &run.parent {
         fact("started inside", &parent.label);
     }
-    fact("time", &words::span(&run.span));
+    fact("time", &words::span(&run.span, times::LOCAL));
     fact("counts", &words::counts(run));
     if let Some(last) = run.preferences.last() {
         fact("preferences", &words::preferences(last.effective));

@@ -7,7 +7,7 @@ use workrail_core::report::words;
 
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
-use crate::{name, wiring};
+use crate::{name, times, wiring};
 
 pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
@@ -49,7 +49,7 @@ pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(),
             Tone::Heading,
             &format!("{} · {} · {}{goal}", run.label, run.workflow.workflow_id, words::status(run)),
         );
-        if let Some(closed) = words::closed(run) {
+        if let Some(closed) = words::closed(run, times::LOCAL) {
             output::toned(Tone::Quiet, &format!("closed: {}", words::one_line(&closed)));
         }
         for line in drawn(&rows(&run.nodes, extent), &run.nodes, strokes) {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use workrail_core::overview::{Finished, RowFilter, RunRow, SessionsList, Stage};
 use workrail_core::report::words::one_line;
 use workrail_host::clock::SystemClock;
-use workrail_host::local_time::{local, start_of_day_ms};
+use workrail_host::local_time::start_of_day_ms;
 use workrail_model::retention::Ttl;
 use workrail_model::time::Timestamp;
 use workrail_ports::environment::Clock as _;
@@ -14,7 +14,7 @@ use crate::layout::{self, Column, Fit};
 use crate::outcome::{EXIT_CODES, Failure};
 use crate::output::{self, Progress, Tone};
 use crate::wiring::{self, LocalEngine};
-use crate::{runs, sessions};
+use crate::{runs, sessions, times};
 
 const COLUMNS: [Column; 8] = [
     Column { title: "RUN", fit: Fit::Whole },
@@ -26,9 +26,6 @@ const COLUMNS: [Column; 8] = [
     Column { title: "INSIDE", fit: Fit::Drop(3) },
     Column { title: "SESSION", fit: Fit::Drop(1) },
 ];
-
-/// Older than this, a day says more than how long ago it was.
-const RELATIVE_MS_MAX: i64 = 14 * 24 * 60 * 60 * 1000;
 
 #[derive(Debug, Args)]
 #[command(after_help = format!(
@@ -189,19 +186,9 @@ fn cells(row: &RunRow, list: &SessionsList, engine: &LocalEngine, now: &Timestam
         status,
         runs::list::step(row),
         one_line(row.goal.as_deref().unwrap_or_default()),
-        row.last_at.as_ref().map(|at| when(at, now)).unwrap_or_default(),
+        row.last_at.as_ref().map(|at| times::when(at, now)).unwrap_or_default(),
         row.workflow_id.as_ref().map(ToString::to_string).unwrap_or_default(),
         parent.unwrap_or_default(),
         row.session_id.to_string(),
     ]
-}
-
-/// How long ago it was, or the day where that says more.
-fn when(at: &Timestamp, now: &Timestamp) -> String {
-    let age_ms = now.epoch_ms().zip(at.epoch_ms()).map(|(now, at)| now - at);
-    let recent = age_ms.is_some_and(|age| (0..RELATIVE_MS_MAX).contains(&age));
-    match runs::list::ago(at, now).filter(|_| recent) {
-        Some(ago) => ago,
-        None => local(at).chars().take(10).collect(),
-    }
 }

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use workrail_core::report::words::one_line;
 use workrail_engine::upkeep::Overview;
+use workrail_host::local_time::local;
 use workrail_model::health::SessionHealth;
 
 use crate::confirm::{self, AskFirst};
@@ -120,7 +121,7 @@ fn delete(named: &Named, asked: AskFirst) -> Result<(), Failure> {
 /// Enough to know whether it is the right one.
 pub(super) fn show(seen: &Overview) {
     output::toned(Tone::Heading, &format!("Session {}", seen.session_id));
-    let last = seen.last_worked_on.as_ref().map_or("never".to_owned(), ToString::to_string);
+    let last = seen.last_worked_on.as_ref().map_or("never".to_owned(), local);
     output::line(&format!("{} events, last worked on {last}", seen.events));
     match &seen.health {
         SessionHealth::Healthy => {}

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use workrail_engine::upkeep::{CleanupReport, FileTotals, Mode};
+use workrail_host::local_time::local;
 use workrail_model::retention::Ttl;
 
 use super::{GcArguments, Watched, bytes_shown};
@@ -40,8 +41,10 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
 fn show(cleaned: &CleanupReport) {
     let verb = if cleaned.dry_run { "would delete" } else { "deleted" };
     for session in cleaned.removed.iter().take(SHOWN_MAX) {
-        let last =
-            session.last_worked_on.as_ref().map_or_else(String::new, |at| format!(", last worked on {at}"));
+        let last = session
+            .last_worked_on
+            .as_ref()
+            .map_or_else(String::new, |at| format!(", last worked on {}", local(at)));
         output::line(&format!(
             "{verb}: {} (finished, {} days old{last}; {})",
             session.session_id,
@@ -66,7 +69,9 @@ fn show(cleaned: &CleanupReport) {
                 "Session {} has an event dated {}, which is in the future, so ages cannot be computed. Correct the clock \
                  of this machine. If the session came from another machine, you can delete it with \
                  `workrail session delete {}`.",
-                ahead.session_id, ahead.at, ahead.session_id
+                ahead.session_id,
+                local(&ahead.at),
+                ahead.session_id
             ),
         );
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use workrail_engine::html::{Links, badges, banner, facts, table};
-use workrail_engine::report::{NodeReport, PathAddresses, Report, RunReport, draw_path, render_node};
+use workrail_engine::report::{NodeReport, PathAddresses, Report, RunReport, Times, draw_path, render_node};
 use workrail_engine::sessions::{Attention, RunContinuation};
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::preferences::RunStatus;
@@ -13,6 +13,7 @@ use workrail_model::text::clean;
 
 use super::attention::needs;
 use super::layout::token;
+use super::session::manage;
 use super::{Page, Part, copyable};
 use crate::files::downloads;
 use crate::state::Console;
@@ -48,11 +49,14 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
     parts.push(Part::new("node", node));
     parts.push(Part::new("tables", tables(own, &links)));
     let continuation = view.going_on.iter().find(|continuation| continuation.run_id == asked.run);
-    if let Some(continuation) = continuation.filter(|_| !is_complete(own)) {
+    if let Some(continuation) = continuation.filter(|_| !is_complete(own) && !own.is_damaged) {
         parts.push(Part::new("continue", going_on(continuation)));
         if own.status != Some(RunStatus::Closed) {
             parts.push(Part::new("close", close(console, asked)));
         }
+    }
+    if let Ok(seen) = console.use_cases.overview(session) {
+        parts.push(Part::new("manage", manage(console, &seen)));
     }
     let goal = own.goal.as_deref().map(|goal| format!(": {goal}")).unwrap_or_default();
     Ok(Page { title: format!("{}{goal}", own.label), parts })
@@ -94,7 +98,7 @@ fn head(
     attention: &Answer<Option<Attention>>,
     links: &Links,
 ) -> Markup {
-    let own = run.facts();
+    let own = run.facts(Times::UTC);
     html! {
         @for own in report.banners() { (banner(&own)) }
         p { (badges(&own, links)) }
@@ -170,7 +174,7 @@ fn point(
             Err(error) => p.warn { (clean(&error.message)) },
         }
         (render_node(node, links, hidden))
-        @for section in run.sections_at(node) {
+        @for section in run.sections_at(node, Times::UTC) {
             h3 { (clean(&section.title)) }
             (table(&section, links))
         }
@@ -179,7 +183,7 @@ fn point(
 
 fn tables(run: &RunReport, links: &Links) -> Markup {
     html! {
-        @for section in run.sections() {
+        @for section in run.sections(Times::UTC) {
             h2 { (clean(&section.title)) }
             (table(&section, links))
         }

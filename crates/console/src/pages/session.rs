@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use workrail_engine::html::{Links, badges, banner, facts};
-use workrail_engine::report::{Report, RunReport, render_output};
+use workrail_engine::report::{Report, RunReport, Times, render_output};
 use workrail_engine::upkeep::Overview;
 use workrail_engine::{RunPreferences, SessionOrRun};
 use workrail_model::error::ErrorEnvelope;
@@ -33,7 +33,7 @@ pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
             "session",
             html! {
                 @for own in report.banners() { (banner(&own)) }
-                (facts(&report.facts(), &links))
+                (facts(&report.facts(Times::UTC), &links))
                 p { (downloads(session, None)) }
             },
         ),
@@ -93,11 +93,11 @@ fn preferences(console: &Console, session: SessionId, runs: &[RunPreferences]) -
 }
 
 /// Keeping and deleting, as the command line has them.
-fn manage(console: &Console, seen: &Overview) -> Markup {
+pub(super) fn manage(console: &Console, seen: &Overview) -> Markup {
     let session = seen.session_id;
     let (action, name) = if seen.is_kept { ("unkeep", "Stop keeping") } else { ("keep", "Keep") };
     html! {
-        h2 { "Keep or delete" }
+        h2 { "Keep or delete the session" }
         p { @if seen.is_kept { "Clean-up does not delete this session." } @else { "Clean-up may delete this session once it is finished and old." } }
         form method="post" action={ "/session/" (session) "/" (action) } {
             (token(console.guard.form_token()))
@@ -167,7 +167,7 @@ fn runs_of(report: &Report, links: &Links) -> Markup {
 }
 
 fn summary(run: &RunReport, links: &Links) -> Markup {
-    let own = run.facts();
+    let own = run.facts(Times::UTC);
     html! {
         article.card data-item {
             header { h3 { a href=(run_address(run.run_id)) { (run.label) } } (badges(&own, links)) }

@@ -106,6 +106,7 @@ pub(super) fn timeline(runs: &[RunReport]) -> Markup {
 /// Colours alone do not say it.
 fn status(run: &RunReport) -> &'static str {
     match run.status {
+        _ if run.is_damaged => "damaged",
         Some(RunStatus::Blocked) if run.waits_for_person => "waits for a person",
         Some(status) => status.in_words(),
         None => "unreadable",
@@ -130,6 +131,7 @@ fn ms(at: &Option<Timestamp>) -> Option<i64> {
 
 fn class(run: &RunReport) -> &'static str {
     match run.status {
+        _ if run.is_damaged => "bad",
         Some(RunStatus::Complete) => "good",
         Some(RunStatus::CompleteWithGaps) => "warn",
         Some(RunStatus::InProgress) => "running",

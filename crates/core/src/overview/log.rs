@@ -14,7 +14,7 @@ use workrail_model::id::NodeId;
 use workrail_model::time::Timestamp;
 
 use crate::label::RunLabel;
-use crate::report::words;
+use crate::report::{PointName, words};
 
 const SUMMARY_CHARS_MAX: usize = 120;
 
@@ -29,16 +29,35 @@ pub struct LogLine {
     pub run: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_id: Option<NodeId>,
+    /// The number of the node's step, as everywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub point: Option<PointName>,
     /// The step of the node, when it can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     pub summary: String,
 }
 
-/// The line of an event; `steps` holds the step of each node.
-pub fn line(event: &Event, steps: &BTreeMap<NodeId, String>) -> LogLine {
+/// What the lines of a log say about nodes.
+#[derive(Clone, Debug, Default)]
+pub struct LoggedNodes {
+    /// What each is called.
+    pub names: BTreeMap<NodeId, PointName>,
+    /// The step of each, when it can be read.
+    pub steps: BTreeMap<NodeId, String>,
+}
+
+impl LoggedNodes {
+    /// Its name; a node without one is told by its id.
+    fn named(&self, node: NodeId) -> String {
+        self.names.get(&node).map_or_else(|| node.to_string(), ToString::to_string)
+    }
+}
+
+/// The line of an event.
+pub fn line(event: &Event, nodes: &LoggedNodes) -> LogLine {
     let node = event.scope.node();
-    let summary = words::one_line(&summary(&event.data));
+    let summary = words::one_line(&summary(&event.data, nodes));
     let cut = summary.char_indices().nth(SUMMARY_CHARS_MAX).map(|(place, _)| place);
     LogLine {
         event_index: event.event_index.get(),
@@ -46,7 +65,8 @@ pub fn line(event: &Event, steps: &BTreeMap<NodeId, String>) -> LogLine {
         kind: event.kind().as_str().to_owned(),
         run: event.scope.run().map(|run| RunLabel::of(run).to_string()),
         node_id: node,
-        step: node.and_then(|node| steps.get(&node).cloned()),
+        point: node.and_then(|node| nodes.names.get(&node).cloned()),
+        step: node.and_then(|node| nodes.steps.get(&node).cloned()),
         summary: match cut {
             None => summary,
             Some(place) => format!("{}…", &summary[..place]),
@@ -54,7 +74,7 @@ pub fn line(event: &Event, steps: &BTreeMap<NodeId, String>) -> LogLine {
     }
 }
 
-fn summary(data: &EventData) -> String {
+fn summary(data: &EventData, nodes: &LoggedNodes) -> String {
     match data {
         EventData::SessionCreated(_) => "the session begins".to_owned(),
         EventData::ObservationRecorded(observed) => {
@@ -75,10 +95,13 @@ fn summary(data: &EventData) -> String {
             (NodeKind::Checkpoint, _) => "a checkpoint".to_owned(),
         },
         EventData::EdgeCreated(edge) => {
-            format!("{} to {}: {}", edge.from_node_id, edge.to_node_id, words::cause(edge.cause.kind))
+            let (from, to) = (nodes.named(edge.from_node_id), nodes.named(edge.to_node_id));
+            format!("{from} to {to}: {}", words::cause(edge.cause.kind))
         }
         EventData::AdvanceRecorded(advance) => match &advance.outcome {
-            AdvanceOutcome::Advanced { to_node_id } => format!("completed, on to {to_node_id}"),
+            AdvanceOutcome::Advanced { to_node_id } => {
+                format!("completed, on to {}", nodes.named(*to_node_id))
+            }
             AdvanceOutcome::Blocked { blockers } => {
                 let codes: Vec<&str> =
                     blockers.blockers().iter().map(|blocker| blocker.code.as_str()).collect();

@@ -11,5 +11,5 @@ pub(crate) use list::stage;
 pub use list::{
     DamagedRow, Finished, RowFilter, RunRow, SessionRows, SessionsList, Stage, StepAt, arrange, damaged, rows,
 };
-pub use log::{LogLine, line};
+pub use log::{LogLine, LoggedNodes, line};
 pub use notes::{FoundIn, Hit, SearchWords, hits, order};

@@ -168,6 +168,7 @@ impl<'a> Telling<'a> {
             },
             goal: tip.and_then(|tip| goal(facts, tip)),
             status: state.and_then(|state| facts.run_status(run.run_id, state.is_complete())),
+            is_damaged: !self.subject.health.is_healthy(),
             waits_for_person: tip.is_some_and(|tip| facts.waits_for_person(tip)),
             closed: run.closed.as_ref().map(|closed| ClosedRun {
                 reason: closed.reason.as_str().to_owned(),
@@ -392,6 +393,15 @@ fn goal(facts: &SessionState, node: NodeId) -> Option<String> {
 
 /// The branch of every node: 0 for the path to the tip, the others from 1 in the order in which they began. A
 /// checkpoint belongs to the branch of the step it was taken on.
+/// What every point of a session is called, in each of its runs.
+pub fn point_names(facts: &SessionState) -> BTreeMap<NodeId, PointName> {
+    let of_run = |run: &RunState| {
+        let branches = branch_numbers(facts, run, facts.preferred_tip(run.run_id));
+        point::names(facts, run.run_id, &branches)
+    };
+    facts.runs().flat_map(of_run).collect()
+}
+
 fn branch_numbers(facts: &SessionState, run: &RunState, tip: Option<NodeId>) -> BTreeMap<NodeId, u64> {
     let path: BTreeSet<NodeId> =
         tip.into_iter().flat_map(|tip| facts.ancestors(tip)).map(|node| node.node_id).collect();

@@ -10,15 +10,15 @@ use workrail_model::text::clean;
 use super::graph::{self, Extent, Strokes};
 use super::sections::{self, Fact, Section, Span};
 use super::{
-    Artifact, Attempt, Body, NodeReport, Output, Report, RunReport, Shown, Standing, StepReport, shown, words,
+    Artifact, Attempt, Body, NodeReport, Output, Report, RunReport, Shown, Standing, StepReport, Times, words,
 };
 
 /// Everything.
-pub fn render(report: &Report) -> String {
-    let mut page = Page::default();
+pub fn render(report: &Report, times: Times) -> String {
+    let mut page = Page { text: String::new(), times };
     page.heading(1, &words::title(report));
     page.banners(report);
-    page.facts(&report.facts());
+    page.facts(&report.facts(times));
     for run in &report.runs {
         page.run(run);
     }
@@ -30,19 +30,20 @@ pub fn render(report: &Report) -> String {
 }
 
 /// One point of a run, as `sessions show` prints it.
-pub fn render_node(report: &Report, node: NodeId) -> Option<String> {
+pub fn render_node(report: &Report, node: NodeId, times: Times) -> Option<String> {
     let mut found = report.runs.iter().flat_map(|run| run.nodes.iter().map(move |node| (run, node)));
     let (run, node) = found.find(|(_, own)| own.node_id == node)?;
-    let mut page = Page::default();
+    let mut page = Page { text: String::new(), times };
     page.heading(1, &format!("Run {} · {}", run.label, run.workflow.workflow_id));
     page.banners(report);
     page.node(node);
     Some(page.finish())
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Page {
     text: String,
+    times: Times,
 }
 
 impl Page {
@@ -117,13 +118,13 @@ impl Page {
 
     fn run(&mut self, run: &RunReport) {
         self.heading(2, &format!("Run {}", run.label));
-        self.facts(&run.facts());
+        self.facts(&run.facts(self.times));
         self.heading(3, sections::GRAPH);
         let rows = graph::rows(&run.nodes, Extent::Condensed);
         let lines = graph::drawn(&rows, &run.nodes, Strokes::Unicode);
         let lines: Vec<String> = lines.iter().map(|line| format!("{} {}", line.strokes, line.text)).collect();
         self.fence("text", &lines.join("\n"));
-        for section in run.sections() {
+        for section in run.sections(self.times) {
             self.heading(3, &section.title);
             self.table(&section);
         }
@@ -139,10 +140,10 @@ impl Page {
         if let StepReport::Pending { step_id, .. } = &node.step {
             self.fact("Step", &code(step_id.as_str()));
         }
-        self.fact("Reached", &reached(node));
+        self.fact("Reached", &reached(node, self.times));
         self.keys(sections::CONTEXT_SET, &node.context_keys);
         for approval in &node.approvals {
-            self.fact("Approval", &inline_text(&words::approval(approval)));
+            self.fact("Approval", &inline_text(&words::approval(approval, self.times)));
         }
         for attempt in &node.attempts {
             self.attempt(attempt);
@@ -172,7 +173,7 @@ impl Page {
     }
 
     fn attempt(&mut self, attempt: &Attempt) {
-        let head = attempt.head();
+        let head = attempt.head(self.times);
         self.blank();
         let spans: Vec<Span> = [Span::Strong(head.ending.to_owned())].into_iter().chain(head.rest).collect();
         self.line(&inline(&spans));
@@ -218,8 +219,8 @@ impl Page {
     }
 }
 
-fn reached(node: &NodeReport) -> String {
-    let at = node.at.as_ref().map(shown);
+fn reached(node: &NodeReport, times: Times) -> String {
+    let at = node.at.as_ref().map(|at| times.shown(at));
     let cause = node.reached_by.map(words::cause);
     match (at, cause) {
         (Some(at), Some(cause)) => format!("{at}, {cause}"),

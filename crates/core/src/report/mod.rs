@@ -50,10 +50,10 @@ use workrail_model::time::Timestamp;
 use crate::contract::kind_of;
 use crate::progress::Progress;
 
-pub use build::{Material, Subject, build};
+pub use build::{Material, Subject, build, point_names};
 pub use context::ContextValues;
 pub use point::{PointName, branch_letter};
-pub use timing::{ago, elapsed_text, shown};
+pub use timing::{Times, ago, elapsed_text, shown};
 
 /// The version of the report's shape; a reader of `--format json` looks at it first.
 pub const VERSION: u32 = 1;
@@ -119,6 +119,10 @@ pub struct RunReport {
     /// Absent when the content that says it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<RunStatus>,
+    /// Its session is damaged: what is told ends before the damage, and nothing can be done with it. The report's
+    /// `health` says more.
+    #[serde(skip)]
+    pub is_damaged: bool,
     /// The last attempt was refused for something that only a person can give.
     pub waits_for_person: bool,
     /// That a person closed it, while nothing was recorded of it since.

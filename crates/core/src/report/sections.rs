@@ -12,8 +12,8 @@ use workrail_model::preferences::RunStatus;
 
 use super::{
     Artifact, Attempt, Body, BranchReport, CapabilityReport, Covers, DivergenceReport, Field, GapReport,
-    GapStanding, NodeReport, Outcome, Output, PointName, PreferenceReport, Report, RunReport, Table,
-    branch_letter, shown, words,
+    GapStanding, NodeReport, Outcome, Output, PointName, PreferenceReport, Report, RunReport, Table, Times,
+    branch_letter, words,
 };
 
 /// What the run ended with, or came to so far.
@@ -111,7 +111,7 @@ impl Report {
         damage.into_iter().chain(remarks).collect()
     }
 
-    pub fn facts(&self) -> Vec<Fact> {
+    pub fn facts(&self, times: Times) -> Vec<Fact> {
         let covers = match self.covers {
             Covers::Session => Vec::new(),
             Covers::Run { run_id } => vec![text("run "), code(run_id), text(" alone")],
@@ -119,7 +119,7 @@ impl Report {
         let mut facts = vec![
             line("Session", vec![code(self.session_id)]),
             line("Covers", covers),
-            line("Time", plain(words::span(&self.span))),
+            line("Time", plain(words::span(&self.span, times))),
         ];
         let observed = |own: &super::Observed| line(&own.key.replace('_', " "), vec![code(&own.value)]);
         facts.extend(self.workspace.iter().map(observed));
@@ -129,7 +129,7 @@ impl Report {
 }
 
 impl RunReport {
-    pub fn facts(&self) -> Vec<Fact> {
+    pub fn facts(&self, times: Times) -> Vec<Fact> {
         let step = self.progress.as_ref().map(|progress| plain(progress.to_string())).unwrap_or_default();
         let parent = self.parent.as_ref().map(|parent| {
             vec![text("run "), Span::Run { label: parent.label.clone(), run_id: parent.run_id }]
@@ -142,10 +142,10 @@ impl RunReport {
                 value: plain(words::status(self)),
                 role: FactRole::Badge(self.status_tone()),
             },
-            line("Closed", words::closed(self).map(plain).unwrap_or_default()),
+            line("Closed", words::closed(self, times).map(plain).unwrap_or_default()),
             line("Step", step),
             line("Started inside", parent.unwrap_or_default()),
-            line("Time", plain(words::span(&self.span))),
+            line("Time", plain(words::span(&self.span, times))),
             line("Counts", plain(words::counts(self))),
             line("Run id", vec![code(self.run_id)]),
             line("Pinned as", vec![code(self.workflow.workflow_hash.digest())]),
@@ -174,6 +174,7 @@ impl RunReport {
 
     fn status_tone(&self) -> Tone {
         match self.status {
+            _ if self.is_damaged => Tone::Bad,
             Some(RunStatus::Complete) => Tone::Good,
             Some(RunStatus::InProgress | RunStatus::Closed) => Tone::Quiet,
             Some(RunStatus::CompleteWithGaps) => Tone::Warning,
@@ -183,13 +184,13 @@ impl RunReport {
 
     /// The tables that concern the run as a whole. Of those that the engine itself keeps, empty ones are left
     /// out; an artifact's table without rows says that there were none.
-    pub fn sections(&self) -> Vec<Section> {
+    pub fn sections(&self, times: Times) -> Vec<Section> {
         let mut sections: Vec<Section> = Vec::new();
         // One way through is not a branching.
         let branches = if self.branches.len() > 1 { self.branches.as_slice() } else { &[] };
         let columns = ["branch", "from", "steps", "did first", "now at", "why"];
         sections.push(Section::new("Branches", &columns, branches.iter().map(branch)));
-        sections.extend(records(&self.gaps, &self.divergences, &self.preferences, &self.capabilities));
+        sections.extend(records(&self.gaps, &self.divergences, &self.preferences, &self.capabilities, times));
         let rows = self
             .context
             .iter()
@@ -200,7 +201,7 @@ impl RunReport {
     }
 
     /// The tables that concern one point: what was recorded there, and the preferences that hold there.
-    pub fn sections_at(&self, node: &NodeReport) -> Vec<Section> {
+    pub fn sections_at(&self, node: &NodeReport, times: Times) -> Vec<Section> {
         let gaps: Vec<GapReport> = self.gaps.iter().filter(|own| own.point == node.point).cloned().collect();
         let divergences: Vec<DivergenceReport> =
             self.divergences.iter().filter(|own| own.point == node.point).cloned().collect();
@@ -209,7 +210,7 @@ impl RunReport {
         let above = self.above(node);
         let holds = self.preferences.iter().rev().find(|own| above.contains(&&own.point)).cloned();
         let preferences: Vec<PreferenceReport> = holds.into_iter().collect();
-        let mut sections = records(&gaps, &divergences, &preferences, &capabilities);
+        let mut sections = records(&gaps, &divergences, &preferences, &capabilities, times);
         for section in sections.iter_mut().filter(|section| section.title == PREFERENCES) {
             section.title = PREFERENCES_HERE.to_owned();
         }
@@ -236,6 +237,7 @@ fn records(
     divergences: &[DivergenceReport],
     preferences: &[PreferenceReport],
     capabilities: &[CapabilityReport],
+    times: Times,
 ) -> Vec<Section> {
     let rows = divergences.iter().map(|own| {
         let step = own.related_step_id.as_ref().map(code);
@@ -248,7 +250,7 @@ fn records(
     });
     let divergences = Section::new("Divergences", &["at", "reason", "what", "step"], rows);
     let rows = preferences.iter().map(|own| {
-        let time = own.at.as_ref().map(shown).unwrap_or_default();
+        let time = own.at.as_ref().map(|at| times.shown(at)).unwrap_or_default();
         let values = words::preferences(own.effective);
         vec![at(&own.point), plain(values), plain(words::actor(own.by)), plain(time)]
     });
@@ -287,7 +289,7 @@ impl From<&Table> for Section {
 }
 
 impl Attempt {
-    pub fn head(&self) -> AttemptHead {
+    pub fn head(&self, times: Times) -> AttemptHead {
         let by = words::actor(self.by);
         let (tone, ending, mut rest) = match &self.outcome {
             Outcome::Advanced { to_point: Some(point), .. } => (
@@ -298,7 +300,7 @@ impl Attempt {
             Outcome::Advanced { to_point: None, .. } => (Tone::Good, "Completed", plain(format!(" by {by}"))),
             Outcome::Blocked { .. } => (Tone::Bad, "Blocked attempt", plain(format!(" of {by}"))),
         };
-        rest.push(Span::Text(words::when(self)));
+        rest.push(Span::Text(words::when(self, times)));
         AttemptHead { tone, ending, rest }
     }
 

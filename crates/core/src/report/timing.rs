@@ -16,6 +16,23 @@ pub(super) fn elapsed(from: Option<&Timestamp>, to: Option<&Timestamp>) -> Optio
     u64::try_from(to?.epoch_ms()? - from?.epoch_ms()?).ok()
 }
 
+/// How clock times are written: recorded views write UTC, so that equal stores give equal bytes (G76); what a person
+/// reads at a terminal is in their own zone, which only the edge knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Times(fn(&Timestamp) -> String);
+
+impl Times {
+    pub const UTC: Self = Self(shown);
+
+    pub const fn written_by(write: fn(&Timestamp) -> String) -> Self {
+        Self(write)
+    }
+
+    pub(super) fn shown(self, at: &Timestamp) -> String {
+        (self.0)(at)
+    }
+}
+
 /// `2026-01-31 23:59 UTC`.
 pub fn shown(at: &Timestamp) -> String {
     let text = at.as_str();

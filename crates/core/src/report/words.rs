@@ -11,8 +11,8 @@ use workrail_model::text::clean;
 
 use super::sections::Tone;
 use super::{
-    Actor, Approval, Attempt, ContextValue, NodeReport, Report, RunReport, Span, Standing, StepReport,
-    elapsed_text, shown,
+    Actor, Approval, Attempt, ContextValue, NodeReport, Report, RunReport, Span, Standing, StepReport, Times,
+    elapsed_text,
 };
 
 /// A word of a closed set as people write it: `user_only_dependency` as `user only dependency`.
@@ -23,7 +23,15 @@ pub fn plain<T: Serialize>(word: &T) -> String {
     }
 }
 
+/// What a run is doing. Of one in a damaged session only what it did before is known.
 pub fn status(run: &RunReport) -> String {
+    match run.is_damaged {
+        true => format!("damaged (was {})", undamaged_status(run)),
+        false => undamaged_status(run),
+    }
+}
+
+fn undamaged_status(run: &RunReport) -> String {
     match run.status {
         None => "unreadable".to_owned(),
         Some(RunStatus::Blocked) if run.waits_for_person => "waits for a person".to_owned(),
@@ -32,9 +40,9 @@ pub fn status(run: &RunReport) -> String {
 }
 
 /// Why a closed run was closed, how and when; nothing for any other run.
-pub fn closed(run: &RunReport) -> Option<String> {
+pub fn closed(run: &RunReport, times: Times) -> Option<String> {
     let closed = run.closed.as_ref()?;
-    let at = closed.at.as_ref().map(|at| format!(", {}", shown(at))).unwrap_or_default();
+    let at = closed.at.as_ref().map(|at| format!(", {}", times.shown(at))).unwrap_or_default();
     Some(format!("{} (by {}{at})", closed.reason, actor(closed.by)))
 }
 
@@ -171,27 +179,27 @@ pub fn counts(run: &RunReport) -> String {
 }
 
 /// From when to when, and how long.
-pub fn span(span: &Span) -> String {
+pub fn span(span: &Span, times: Times) -> String {
     let elapsed = span.elapsed_ms.map(|ms| format!(" ({})", elapsed_text(ms))).unwrap_or_default();
     match (&span.from, &span.to) {
-        (Some(from), Some(to)) if from == to => shown(from),
-        (Some(from), Some(to)) => format!("{} to {}{elapsed}", shown(from), shown(to)),
-        (Some(one), None) | (None, Some(one)) => shown(one),
+        (Some(from), Some(to)) if from == to => times.shown(from),
+        (Some(from), Some(to)) => format!("{} to {}{elapsed}", times.shown(from), times.shown(to)),
+        (Some(one), None) | (None, Some(one)) => times.shown(one),
         (None, None) => String::new(),
     }
 }
 
 /// When an attempt was made, and how long after its point was reached.
-pub fn when(attempt: &Attempt) -> String {
-    let at = attempt.at.as_ref().map(|at| format!(", {}", shown(at))).unwrap_or_default();
+pub fn when(attempt: &Attempt, times: Times) -> String {
+    let at = attempt.at.as_ref().map(|at| format!(", {}", times.shown(at))).unwrap_or_default();
     let after = attempt.elapsed_ms.filter(|ms| *ms > 0).map(|ms| format!(" after {}", elapsed_text(ms)));
     format!("{at}{}", after.unwrap_or_default())
 }
 
 /// An approval or rejection in words.
-pub fn approval(approval: &Approval) -> String {
+pub fn approval(approval: &Approval, times: Times) -> String {
     let verb = if approval.approved { "approved" } else { "rejected" };
-    let at = approval.at.as_ref().map(|at| format!(", {}", shown(at))).unwrap_or_default();
+    let at = approval.at.as_ref().map(|at| format!(", {}", times.shown(at))).unwrap_or_default();
     let note = approval.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
     let warning = match approval.by {
         Actor::Chat => {

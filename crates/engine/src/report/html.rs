@@ -7,7 +7,7 @@ use maud::{Markup, PreEscaped, html};
 use workrail_core::report::sections::{self, Fact};
 use workrail_core::report::words;
 use workrail_core::report::{
-    Artifact, Attempt, Body, NodeReport, Output, Report, RunReport, Shown, Standing, StepReport,
+    Artifact, Attempt, Body, NodeReport, Output, Report, RunReport, Shown, Standing, StepReport, Times,
     branch_letter, shown,
 };
 use workrail_model::event::NodeKind;
@@ -28,7 +28,7 @@ pub fn render(report: &Report) -> String {
             @for own in &report.notes { (output(own, &links)) }
         }
         h2 { (sections::ABOUT) }
-        (facts(&report.facts(), &links))
+        (facts(&report.facts(Times::UTC), &links))
         footer { "Made by WorkRail from its event log; times are shown as they were recorded, in UTC." }
     };
     page(&words::title(report), &body).into_string()
@@ -37,7 +37,7 @@ pub fn render(report: &Report) -> String {
 fn run(run: &RunReport, is_first: bool, links: &Links) -> Markup {
     let addresses = run.nodes.iter().map(|node| (node.point.clone(), format!("#{}", node.node_id)));
     let links = &Links { points: addresses.collect(), ..links.clone() };
-    let own = run.facts();
+    let own = run.facts(Times::UTC);
     html! {
         h2 class=[is_first.then_some("first")] id=(run.run_id) {
             "Run " (clean(&run.label)) (badges(&own, links))
@@ -50,7 +50,7 @@ fn run(run: &RunReport, is_first: bool, links: &Links) -> Markup {
         (facts(&own, links))
         h3 { (sections::GRAPH) }
         div.scroll { (svg::draw(&run.nodes, &|node| format!("#{node}"), None)) }
-        @for section in run.sections() {
+        @for section in run.sections(Times::UTC) {
             h3 { (clean(&section.title)) }
             (table(&section, links))
         }
@@ -72,7 +72,7 @@ pub fn node(node: &NodeReport, links: &Links, elsewhere: Option<AttemptId>) -> M
             (meta(node))
             (keys(sections::CONTEXT_SET, &node.context_keys, links))
             @for own in &node.approvals {
-                p class=(if own.approved { "good" } else { "bad" }) { (clean(&words::approval(own))) }
+                p class=(if own.approved { "good" } else { "bad" }) { (clean(&words::approval(own, Times::UTC))) }
             }
             @for own in &node.attempts { (attempt(own, links, elsewhere == Some(own.attempt_id))) }
             @if !node.saved.is_empty() {
@@ -109,7 +109,7 @@ fn keys(name: &str, keys: &[String], links: &Links) -> Markup {
 }
 
 fn attempt(attempt: &Attempt, links: &Links, is_elsewhere: bool) -> Markup {
-    let head = attempt.head();
+    let head = attempt.head(Times::UTC);
     let findings = attempt.findings();
     html! {
         div.attempt {

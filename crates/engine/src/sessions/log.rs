@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use workrail_core::overview::{LogLine, line};
+use workrail_core::overview::{LogLine, LoggedNodes, line};
 use workrail_core::reply::recovery::Snapshots as _;
+use workrail_core::report::point_names;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::Event;
 use workrail_model::health::SessionHealth;
-use workrail_model::id::NodeId;
 
 use crate::find::SessionOrRun;
 use crate::{Engine, Store};
@@ -39,15 +39,15 @@ impl<S: Store> Engine<S> {
             .collect();
         let left_out = events.len().saturating_sub(limit.unwrap_or(usize::MAX));
         events.drain(..left_out);
-        let mut steps: BTreeMap<NodeId, String> = BTreeMap::new();
+        let mut nodes = LoggedNodes { names: point_names(&read.state), steps: BTreeMap::new() };
         for node in events.iter().filter_map(|event| read.state.node(event.scope.node()?)) {
-            if !steps.contains_key(&node.node_id) {
+            if !nodes.steps.contains_key(&node.node_id) {
                 let state = reading.content.state_at(node);
                 let step = state.as_ref().and_then(|state| state.pending_step());
-                steps.extend(step.map(|step| (node.node_id, step.step_id.to_string())));
+                nodes.steps.extend(step.map(|step| (node.node_id, step.step_id.to_string())));
             }
         }
-        let lines = events.iter().map(|event| line(event, &steps)).collect();
+        let lines = events.iter().map(|event| line(event, &nodes)).collect();
         Ok(SessionLog { health: read.health, events, lines, left_out: left_out as u64 })
     }
 }

@@ -2,7 +2,7 @@
 //! continued, resumed, shown or reported.
 
 use serde_json::{Value, json};
-use workrail_core::report::ContextValues;
+use workrail_core::report::{ContextValues, Times};
 use workrail_engine::request::{ContinueWorkflow, Output, ResumeSession, StartWorkflow};
 use workrail_model::discovery::Precedence;
 
@@ -30,7 +30,7 @@ fn told(scene: &Scene, started: &Value) -> [usize; 4] {
         count(looked["text"].as_str().unwrap()),
         count(found["text"].as_str().unwrap()),
         count(&shown.report.remarks.join("\n")),
-        count(&workrail_core::report::markdown::render(&report)),
+        count(&workrail_core::report::markdown::render(&report, Times::UTC)),
     ]
 }
 

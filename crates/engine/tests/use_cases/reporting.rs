@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use workrail_core::report::sections::FactRole;
-use workrail_core::report::{ContextValues, GapStanding, Report, markdown};
+use workrail_core::report::{ContextValues, GapStanding, Report, Times, markdown};
 use workrail_engine::report::render_html;
 use workrail_engine::request::{CheckpointWorkflow, Output, StartWorkflow};
 use workrail_model::discovery::Precedence;
@@ -18,7 +18,7 @@ fn report(rich: &Rich) -> Report {
 #[test]
 fn a_report_tells_everything_that_happened() {
     let rich = Rich::play("First plan: *everything* at once.");
-    insta::assert_snapshot!(markdown::render(&report(&rich)));
+    insta::assert_snapshot!(markdown::render(&report(&rich), Times::UTC));
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_report_on_a_run_covers_that_run_alone() {
     let report = rich.scene.engine.report(found, ContextValues::NotShown).unwrap();
     assert_eq!(report.runs.len(), 1);
     assert!(report.notes.is_empty());
-    insta::assert_snapshot!(markdown::render(&report));
+    insta::assert_snapshot!(markdown::render(&report, Times::UTC));
 }
 
 #[test]
@@ -44,14 +44,14 @@ fn the_page_is_recorded_whole() {
 fn the_page_and_the_text_show_the_same_facts_and_tables() {
     let rich = Rich::play("Plan.");
     let report = report(&rich);
-    let (text, html) = (markdown::render(&report), render_html(&report));
+    let (text, html) = (markdown::render(&report, Times::UTC), render_html(&report));
     for run in &report.runs {
-        for fact in run.facts() {
+        for fact in run.facts(Times::UTC) {
             assert!(text.contains(&format!("- {}: ", fact.name)), "{}", fact.name);
             let is_badge = fact.role != FactRole::Line;
             assert!(is_badge || html.contains(&format!("<dt>{}</dt>", fact.name)), "{}", fact.name);
         }
-        for section in run.sections() {
+        for section in run.sections(Times::UTC) {
             assert!(text.contains(&format!("### {}\n", section.title)), "{}", section.title);
             assert!(html.contains(&format!("<h3>{}</h3>", section.title)), "{}", section.title);
         }
@@ -64,7 +64,7 @@ fn equal_stores_give_equal_bytes() {
     let other = rich.scene.reopened();
     let again = other.report(rich.session, ContextValues::NotShown).unwrap();
     assert_eq!(serde_json::to_string(&report(&rich)).unwrap(), serde_json::to_string(&again).unwrap());
-    assert_eq!(markdown::render(&report(&rich)), markdown::render(&again));
+    assert_eq!(markdown::render(&report(&rich), Times::UTC), markdown::render(&again, Times::UTC));
     assert_eq!(render_html(&report(&rich)), render_html(&again));
     let replayed = Rich::play("Plan.");
     assert_eq!(render_html(&report(&rich)), render_html(&report(&replayed)));
@@ -74,7 +74,7 @@ fn equal_stores_give_equal_bytes() {
 fn long_notes_are_told_whole() {
     let whole = format!("{} the very end", "word ".repeat(4_000));
     let rich = Rich::play(&whole);
-    for text in [markdown::render(&report(&rich)), render_html(&report(&rich))] {
+    for text in [markdown::render(&report(&rich), Times::UTC), render_html(&report(&rich))] {
         assert!(text.contains("the very end") && !text.contains("[TRUNCATED]"));
     }
 }
@@ -83,11 +83,15 @@ fn long_notes_are_told_whole() {
 fn a_secret_never_reaches_a_report() {
     let rich = Rich::play("Plan.");
     let report = rich.scene.engine.report(rich.session, ContextValues::Short).unwrap();
-    let all = [markdown::render(&report), render_html(&report), serde_json::to_string(&report).unwrap()];
+    let all = [
+        markdown::render(&report, Times::UTC),
+        render_html(&report),
+        serde_json::to_string(&report).unwrap(),
+    ];
     for text in all {
         assert!(!text.contains("s3cr3t-value") && text.contains("the June release"));
     }
-    assert!(markdown::render(&report).contains("| api\\_token | (withheld) |"));
+    assert!(markdown::render(&report, Times::UTC).contains("| api\\_token | (withheld) |"));
 }
 
 #[test]
@@ -122,7 +126,7 @@ fn a_gap_that_was_closed_says_by_what() {
     assert!(
         matches!(&told.runs[0].gaps[0].state, GapStanding::Resolved { summary, .. } if summary == "Listed in the notes.")
     );
-    assert!(markdown::render(&told).contains("resolved at "));
+    assert!(markdown::render(&told, Times::UTC).contains("resolved at "));
 }
 
 /// Elements that stand alone in HTML.
@@ -188,7 +192,7 @@ fn whatever_is_noted_the_page_stays_whole_and_loads_nothing() {
                 assert!(target.starts_with('#'), "{tag}");
             }
         }
-        let text = markdown::render(&report(&rich));
+        let text = markdown::render(&report(&rich), Times::UTC);
         for text in [&html, &text] {
             assert!(!text.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
             assert!(!text.contains('\u{202e}'));
