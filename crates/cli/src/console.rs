@@ -14,7 +14,7 @@ use workrail_host::clock::SystemClock;
 use workrail_host::data_dir::data_dir;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::processes::{self, Process};
-use workrail_host::sources::Sources;
+use workrail_host::sources::{ExchangeableSources, Sources};
 use workrail_model::approval::{ApprovalChannel, ApprovalOrigin};
 use workrail_model::config::Settings;
 use workrail_model::keyring::HttpSecret;
@@ -74,10 +74,11 @@ impl From<Failure> for Unserved {
 
 fn serve(port: u16, browser: Browser) -> Result<(), Unserved> {
     let current = settings::current()?;
-    let sources = Sources::from_settings(&current.settings).watched();
-    let Opened { engine, .. } = wiring::open_with(current, sources)?;
+    let sources = Arc::new(ExchangeableSources::new(watched(&current.settings)));
+    let Opened { engine, .. } = wiring::open_with(current, Arc::clone(&sources) as _)?;
     let engine = Arc::new(engine);
-    let around = Arc::new(Around { engine: Arc::clone(&engine), started_below: processes::ancestors() });
+    let around =
+        Arc::new(Around { engine: Arc::clone(&engine), sources, started_below: processes::ancestors() });
     let secrets = Secrets { code: secret()?, cookie: secret()?, form_token: secret()? };
     let code = secrets.code.clone();
     // Removed when the console ends.
@@ -92,6 +93,10 @@ fn serve(port: u16, browser: Browser) -> Result<(), Unserved> {
         true => Unserved::PortTaken(error),
         false => Unserved::Other(Failure::Environment(error.to_string())),
     })
+}
+
+fn watched(settings: &Settings) -> Sources {
+    Sources::from_settings(settings).watched()
 }
 
 fn secret() -> Result<HttpSecret, Failure> {
@@ -137,6 +142,8 @@ fn redirecting(address: &str) -> io::Result<NamedTempFile> {
 /// What the console learns from this process.
 struct Around {
     engine: Arc<LocalEngine>,
+    /// Exchanged when a source is added or removed here.
+    sources: Arc<ExchangeableSources>,
     /// The processes that it was started below; `None` where they could not be found out.
     started_below: Option<Vec<Process>>,
 }

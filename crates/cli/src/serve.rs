@@ -203,7 +203,7 @@ fn served(transport: Transport) -> Result<(Served, Arc<LocalStore<Disk>>), Failu
     let current = settings::current()?;
     let sources = Sources::from_settings(&current.settings).watched();
     let mirrors = sources.mirrors().to_vec();
-    let Opened { engine, store } = wiring::open_with(current, sources)?;
+    let Opened { engine, store } = wiring::open_with(current, Arc::new(sources))?;
     let settings = current.settings.clone();
     refresh_in_background(mirrors, |mirror, done| match done {
         Ok(done) => tracing::info!("git source {}: {done:?}", mirror.name),

@@ -13,6 +13,7 @@ use workrail_host::sources::Sources;
 use workrail_host::workspace::{GitObserver, default_workspace};
 use workrail_model::config::Key;
 use workrail_ports::file_system::{FsError, FsErrorKind};
+use workrail_ports::workflow_source::WorkflowSource;
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
 
@@ -31,7 +32,7 @@ pub(crate) struct Opened {
 
 /// Opens the data directory that the settings name for writing, with the sources as the caller wants them. The
 /// directory is made when it does not exist.
-pub(crate) fn open_with(current: &Current, sources: Sources) -> Result<Opened, Failure> {
+pub(crate) fn open_with(current: &Current, sources: Arc<dyn WorkflowSource>) -> Result<Opened, Failure> {
     let disk = Disk::open(&root(current)?).map_err(|error| unusable(&error))?;
     let store = LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(|error| unusable(&error))?;
     Ok(opened(current, sources, store))
@@ -41,7 +42,11 @@ pub(crate) fn open_with(current: &Current, sources: Sources) -> Result<Opened, F
 pub(crate) fn look(current: &Current) -> Result<Opened, Failure> {
     let disk = Disk::look(&root(current)?).map_err(|error| unusable(&error))?;
     let store = LocalStore::look(disk, Box::new(OsEntropy), boot_id());
-    Ok(opened(current, Sources::from_settings(&current.settings), store))
+    Ok(opened(current, sources_of(current), store))
+}
+
+fn sources_of(current: &Current) -> Arc<dyn WorkflowSource> {
+    Arc::new(Sources::from_settings(&current.settings))
 }
 
 fn root(current: &Current) -> Result<Utf8PathBuf, Failure> {
@@ -56,12 +61,12 @@ fn unusable(error: &FsError) -> Failure {
     Failure::Environment(error.to_string())
 }
 
-fn opened(current: &Current, sources: Sources, store: LocalStore<Disk>) -> Opened {
+fn opened(current: &Current, sources: Arc<dyn WorkflowSource>, store: LocalStore<Disk>) -> Opened {
     let store = Arc::new(store);
     let around = Environment {
         clock: Box::new(SystemClock),
         entropy: Box::new(OsEntropy),
-        workflows: Arc::new(sources),
+        workflows: sources,
         observer: Box::new(GitObserver),
         workspace: default_workspace(),
         default_preferences: current.default_preferences(),
@@ -87,13 +92,13 @@ pub(crate) fn change_default() -> Result<LocalEngine, Failure> {
     if !root(current)?.exists() {
         return look_default();
     }
-    open_with(current, Sources::from_settings(&current.settings)).map(|opened| opened.engine)
+    open_with(current, sources_of(current)).map(|opened| opened.engine)
 }
 
 /// The same for commands that bring something in: the data directory is made when it does not exist.
 pub(crate) fn open_default() -> Result<Opened, Failure> {
     let current = settings::current()?;
-    open_with(current, Sources::from_settings(&current.settings))
+    open_with(current, sources_of(current))
 }
 
 /// A store in a folder, without keys and without an engine; of its folders none is made.

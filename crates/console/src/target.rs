@@ -304,8 +304,12 @@ impl Done {
             }
             Self::Imported => "Imported. Ask an agent to resume the run.",
             Self::Changed => "Saved in the settings file.",
-            Self::SourceAdded => "Added. Servers and this console use it after a restart.",
-            Self::SourceRemoved => "Removed. Servers and this console use it until they are restarted.",
+            Self::SourceAdded => {
+                "Added. This console uses it now. Restart your clients so that their agents can use it."
+            }
+            Self::SourceRemoved => {
+                "Removed. This console no longer uses it. Agents use it until their clients are restarted."
+            }
             Self::Fetched => "Fetched.",
             Self::CleanedUp => "Cleaned up. Below is what would be removed now.",
             Self::Rotated => "Rotated. Running servers take over the new key by themselves.",

@@ -61,6 +61,7 @@ pub trait UseCases: Send + Sync {
     fn search(&self, words: &str, limit: usize) -> Answer<NoteSearch>;
     fn report(&self, about: SessionOrRun) -> Answer<Report>;
     fn export(&self, session: SessionId, out: &mut dyn Write) -> Result<(), ExportFailure>;
+    fn is_kept(&self, session: SessionId) -> bool;
     fn overview(&self, session: SessionId) -> Answer<Overview>;
     fn keep(&self, session: SessionId) -> Answer<()>;
     fn unkeep(&self, session: SessionId) -> Answer<()>;
@@ -121,6 +122,10 @@ impl<S: ManagedStore> UseCases for Engine<S> {
 
     fn export(&self, session: SessionId, out: &mut dyn Write) -> Result<(), ExportFailure> {
         Self::export(self, session, None, out, &mut |_, _| {}).map(drop)
+    }
+
+    fn is_kept(&self, session: SessionId) -> bool {
+        Engine::is_kept(self, session)
     }
 
     fn overview(&self, session: SessionId) -> Answer<Overview> {

@@ -17,7 +17,7 @@ use workrail_model::discovery::Precedence;
 use workrail_model::name::WorkflowId;
 use workrail_model::time::Timestamp;
 
-use super::{Around, told};
+use super::{Around, told, watched};
 use crate::config::{change, needs_a_terminal};
 use crate::doctor;
 use crate::settings;
@@ -100,11 +100,13 @@ impl Administration for Around {
             })
             .map(drop),
         }
-        .map_err(told)
+        .map_err(told)?;
+        self.use_registered_sources()
     }
 
     fn remove_source(&self, registered_as: &str) -> Result<(), String> {
-        sources::forget(registered_as).map(drop).map_err(told)
+        sources::forget(registered_as).map(drop).map_err(told)?;
+        self.use_registered_sources()
     }
 
     fn sync_source(&self, name: &str) -> Result<(), String> {
@@ -168,5 +170,13 @@ impl Administration for Around {
         });
         written.map_err(|error| format!("`{file}` was not written: {error}."))?;
         Ok(file.to_string())
+    }
+}
+
+impl Around {
+    /// What was just registered or removed holds in this console from now on.
+    fn use_registered_sources(&self) -> Result<(), String> {
+        self.sources.exchange(watched(&settings::fresh().map_err(told)?.settings));
+        Ok(())
     }
 }

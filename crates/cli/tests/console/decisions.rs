@@ -133,6 +133,55 @@ fn an_answer_that_the_step_does_not_take_is_refused_and_can_be_given_again() {
 }
 
 #[test]
+fn a_console_in_the_background_stays_below_the_program_that_started_it() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    next(&mut client, &first);
+    let run = run_id(&first);
+    // The shell is below this process, which also started the server, and ends once the console runs.
+    let console = Console::open_behind_a_shell(&home);
+    home.write(&home.config(), "[approvals]\nrefuse_descendants = true\n");
+    let refused = console.page(&format!("/run/{run}")).body;
+    assert!(refused.contains("Deciding in this console is refused here"), "{refused}");
+    assert!(refused.contains("the program that runs an agent"), "{refused}");
+    assert!(!refused.contains("/approve"), "{refused}");
+    std::fs::remove_file(home.config()).unwrap();
+    assert_eq!(console.act(&run, "approve", "").status, 303);
+    let log = home.done(&["log", &run, "--json"]).json();
+    let decisions =
+        log["events"].as_array().unwrap().iter().filter(|event| event["kind"] == "approval_recorded");
+    let descent: Vec<_> = decisions.map(|event| event["data"]["descendsFromServer"].clone()).collect();
+    assert_eq!(descent, [true], "{log}");
+}
+
+#[test]
+fn an_answer_to_a_question_for_text_is_text_also_when_it_is_a_number() {
+    let home = home();
+    home.workflow(&json!({
+        "id": "team.named", "name": "Named", "description": "Asks for a name.", "version": "1.0.0",
+        "steps": [{
+            "id": "a", "title": "A", "prompt": "Do a.",
+            "sets": { "release": { "type": "string" } },
+            "userDependencies": [{
+                "reason": "needs_user_choice", "choiceKind": "scope_boundary", "description": "Which release?",
+                "contextKey": "release" }],
+        }],
+    }));
+    let mut client = home.client();
+    let first = start(&mut client, "team.named", "Release");
+    let blocked = next_without_answer(&mut client, &first);
+    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
+    let console = Console::open(&home);
+    let run = run_id(&first);
+    assert_eq!(console.act(&run, "answer", "&answer.release=1").status, 303);
+    let log = home.done(&["log", &run, "--json"]).json();
+    let events = log["events"].as_array().unwrap();
+    let answer = events.iter().find(|event| event["data"]["source"] == "console_answer").unwrap();
+    assert_eq!(answer["data"]["context"], json!({ "release": "1" }), "{answer}");
+}
+
+#[test]
 fn nothing_is_decided_that_the_page_cannot_show_in_full() {
     let home = home();
     let mut client = home.client();

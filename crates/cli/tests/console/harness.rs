@@ -1,8 +1,8 @@
 //! A started console and requests to it.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::json;
@@ -75,6 +75,8 @@ pub(crate) fn session_id(reply: &ToolReply) -> String {
 /// A started console. It ends with the test.
 pub(crate) struct Console {
     pub(crate) child: Child,
+    /// The process of a console that outlived the shell that started it.
+    left_behind: Option<String>,
     pub(crate) port: u16,
     pub(crate) code: String,
     pub(crate) cookie: String,
@@ -82,9 +84,18 @@ pub(crate) struct Console {
 
 impl Drop for Console {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        match &self.left_behind {
+            Some(process) => drop(Command::new("kill").arg(process).status()),
+            None => drop(self.child.kill()),
+        }
         let _ = self.child.wait();
     }
+}
+
+fn first_line(out: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    line
 }
 
 impl Console {
@@ -92,17 +103,38 @@ impl Console {
     pub(crate) fn start(home: &Home) -> Self {
         let mut command = home.command(&["console", "--port", "0", "--no-open"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let line = first_line(&mut BufReader::new(child.stdout.take().unwrap()));
+        Self::at(&line, child, None)
+    }
+
+    /// A console that a shell put into the background, let in once the shell has ended.
+    pub(crate) fn open_behind_a_shell(home: &Home) -> Self {
+        let script = "\"$0\" \"$@\" 2> /dev/null & echo $!; read -r line";
+        let mut command = home.command_in(&["sh", "-c", script], &["console", "--port", "0", "--no-open"]);
+        let mut shell = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(shell.stdout.take().unwrap());
+        let process = first_line(&mut out).trim().to_owned();
+        let line = first_line(&mut out);
+        writeln!(shell.stdin.take().unwrap()).unwrap();
+        shell.wait().unwrap();
+        Self::at(&line, shell, Some(process)).let_in()
+    }
+
+    fn at(line: &str, child: Child, left_behind: Option<String>) -> Self {
         let address =
             line.trim().strip_prefix("Console: http://localhost:").unwrap_or_else(|| panic!("{line}"));
         let (port, code) = address.split_once("/open?code=").unwrap();
-        Self { child, port: port.parse().unwrap(), code: code.to_owned(), cookie: String::new() }
+        let (port, code) = (port.parse().unwrap(), code.to_owned());
+        Self { child, left_behind, port, code, cookie: String::new() }
     }
 
     /// A console whose browser was let in.
     pub(crate) fn open(home: &Home) -> Self {
-        let mut console = Self::start(home);
+        Self::start(home).let_in()
+    }
+
+    fn let_in(self) -> Self {
+        let mut console = self;
         let opened = console.request("GET", &format!("/open?code={}", console.code), &[], "");
         assert_eq!(opened.status, 200, "{opened:?}");
         console.cookie = opened.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();

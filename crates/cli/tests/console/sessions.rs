@@ -33,6 +33,105 @@ fn damaged_sessions_are_shown_with_what_is_wrong() {
     assert_eq!(console.get(&format!("/run/{}", run_id(&head))).status, 404);
 }
 
+/// Where the forms of a page lead, apart from those that every page has.
+fn actions(page: &str) -> Vec<String> {
+    let forms = page.split("<form ").skip(1).filter(|form| form.contains("method=\"post\""));
+    let actions = forms.filter_map(|form| form.split("action=\"").nth(1)?.split('"').next());
+    actions.filter(|action| *action != "/theme").map(str::to_owned).collect()
+}
+
+/// The addresses that a page leads to, apart from points of itself.
+fn links(page: &str) -> Vec<String> {
+    let links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    links.filter(|link| link.starts_with('/')).map(|link| link.replace("&amp;", "&")).collect()
+}
+
+#[test]
+fn a_run_in_a_damaged_session_says_so_everywhere_and_offers_only_what_works() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Damaged later");
+    next(&mut client, &first);
+    let (session, run) = (session_id(&first), run_id(&first));
+    // A second run in the session, so that there is a timeline.
+    let inside = json!({ "workflowId": "team.plain", "goal": "Inner", "sessionToken": first.structured["run"]["label"] });
+    client.call("start_workflow", inside);
+    client.close();
+    let events = home.data().join("sessions").join(&session).join("events");
+    let mut segments: Vec<_> =
+        std::fs::read_dir(&events).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.sort();
+    std::fs::write(segments.last().unwrap(), "damaged\n").unwrap();
+    let console = Console::open(&home);
+    let badge = "<span class=\"chip bad\">damaged";
+    for path in ["/".to_owned(), format!("/session/{session}"), format!("/run/{run}")] {
+        let page = console.page(&path).body;
+        assert!(page.contains(badge), "{path}: {page}");
+        for state in ["waits for a person", "in progress", "blocked"] {
+            assert!(!page.contains(&format!("chip bad\">{state}<")), "{path}: {page}");
+            assert!(!page.contains(&format!("chip quiet\">{state}<")), "{path}: {page}");
+        }
+        for link in links(&page) {
+            assert_eq!(console.get(&link).status, 200, "{path} leads to {link}");
+        }
+    }
+    let kept_or_deleted =
+        ["keep", "delete", "delete-now"].map(|action| format!("/session/{session}/{action}"));
+    for path in [format!("/session/{session}"), format!("/run/{run}")] {
+        let page = console.page(&path);
+        assert_eq!(actions(&page.body), kept_or_deleted, "{path}");
+        assert!(!page.body.contains("Continue from here"), "{path}");
+        let token = page.field("token");
+        assert_eq!(console.post(&kept_or_deleted[0], &format!("token={token}")).status, 303, "{path}");
+        assert_eq!(
+            console.post(&format!("/session/{session}/unkeep"), &format!("token={token}")).status,
+            303
+        );
+    }
+}
+
+#[test]
+fn a_session_is_kept_and_deleted_whatever_its_runs_are_doing() {
+    let home = home();
+    let mut client = home.client();
+    let waiting = start(&mut client, "team.gated", "Waits");
+    next(&mut client, &waiting);
+    let running = start(&mut client, "team.plain", "Runs");
+    let closed = start(&mut client, "team.plain", "Closed");
+    home.done(&["close", closed.structured["run"]["label"].as_str().unwrap(), "--reason", "not needed"]);
+    let console = Console::open(&home);
+    let token = format!("token={}", console.page("/").field("token"));
+    for own in [&waiting, &running, &closed] {
+        let (session, run) = (session_id(own), run_id(own));
+        let of_session = |path: &str| {
+            let all = actions(&console.page(path).body);
+            let own = all
+                .into_iter()
+                .filter_map(|action| action.strip_prefix(&format!("/session/{session}/")).map(str::to_owned));
+            own.collect::<Vec<_>>()
+        };
+        for path in ["/".to_owned(), format!("/run/{run}")] {
+            let offered = of_session(&path);
+            assert!(offered.contains(&"keep".to_owned()), "{path}: {offered:?}");
+            assert!(offered.contains(&"delete".to_owned()), "{path}: {offered:?}");
+        }
+        assert_eq!(console.post(&format!("/session/{session}/keep"), &token).status, 303);
+        for path in ["/".to_owned(), format!("/run/{run}")] {
+            assert_eq!(of_session(&path), ["unkeep"], "{path}: what is kept is not deleted");
+        }
+    }
+}
+
+#[test]
+fn words_that_cannot_be_found_stay_in_the_search_field() {
+    let home = home();
+    let console = Console::open(&home);
+    let page = console.page("/search?q=.").body;
+    assert!(page.contains("name=\"q\" value=\".\""), "{page}");
+    assert!(page.contains("holds no word that could be found"), "{page}");
+    assert!(page.contains("Goals, notes, artifacts, labels and workflow names are searched"), "{page}");
+}
+
 #[test]
 fn reports_and_bundles_are_downloaded() {
     let home = home();

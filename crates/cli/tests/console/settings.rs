@@ -74,6 +74,29 @@ fn sources_are_registered_and_removed() {
 }
 
 #[test]
+fn a_source_is_used_as_soon_as_it_is_added_and_until_it_is_removed() {
+    // The variable would take the place of what is registered.
+    let home = home().without("WORKFLOW_STORAGE_PATH");
+    let console = Console::open(&home);
+    let folder = home.root().join("flows");
+    let flow = json!({
+        "id": "other.flow", "name": "Flow", "description": "From another folder.", "version": "1.0.0",
+        "steps": [{ "id": "a", "title": "A", "prompt": "Do a." }],
+    });
+    home.write(&folder.join("other.flow.json"), &flow.to_string());
+    let path = folder.to_str().unwrap();
+    assert_eq!(console.get("/workflows/other.flow").status, 404);
+    let added = post(&console, "/settings/sources/add", &format!("&kind=folder&path={path}"));
+    let said = console.page(added.header("location").unwrap()).body;
+    assert!(said.contains("This console uses it now. Restart your clients"), "{said}");
+    assert!(console.page("/workflows").body.contains("other.flow"));
+    assert_eq!(console.get("/workflows/other.flow").status, 200);
+    post(&console, "/settings/sources/remove", &format!("&source={path}"));
+    assert!(!console.page("/workflows").body.contains("other.flow"));
+    assert_eq!(console.get("/workflows/other.flow").status, 404);
+}
+
+#[test]
 fn clean_up_shows_what_goes_and_is_confirmed() {
     let home = home();
     let mut client = home.client();

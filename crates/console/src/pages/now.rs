@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use workrail_engine::catalog::Filter;
-use workrail_engine::html::chip_of;
+use workrail_engine::html::{chip, chip_of};
+use workrail_engine::report::Tone;
 use workrail_engine::sessions::{DamagedRow, RunRow, SessionsList, Stage};
 use workrail_model::digest::Sha256;
 use workrail_model::id::SessionId;
@@ -135,6 +136,17 @@ fn session_form(console: &Console, session: SessionId, action: &str, name: &str)
         form.inline method="post" action={ "/session/" (session) "/" (action) } {
             (token(console.guard.form_token()))
             button type="submit" { (name) }
+        }
+    }
+}
+
+/// Keeping and deleting, as the command line has them: for a session in any state, and a kept one is not deleted.
+fn keep_or_delete(console: &Console, session: SessionId) -> Markup {
+    html! {
+        @if console.use_cases.is_kept(session) { (session_form(console, session, "unkeep", "Stop keeping")) }
+        @else {
+            (session_form(console, session, "keep", "Keep"))
+            (session_form(console, session, "delete", "Delete"))
         }
     }
 }
@@ -380,6 +392,10 @@ fn card(console: &Console, row: &RunRow, filters: &Filters) -> Markup {
                 // Unreadable, or it moved on while this page was made.
                 Some((_, Ok(None))) | None => p { a href=(address(row)) { "Open the run" } },
             }
+            details.more data-key={ "more-" (row.session_id) "-" (name(row)) } {
+                summary { "Keep or delete" }
+                (keep_or_delete(console, row.session_id))
+            }
         }
     }
 }
@@ -415,12 +431,9 @@ fn row(console: &Console, row: &RunRow) -> Markup {
             }
             td { @if let Some(at) = &row.last_at { (time(at)) } }
             td.actions-of-row {
-                @if StatusFilter::of(row.stage) == StatusFilter::Finished {
-                    details data-key={ "more-" (row.session_id) "-" (name(row)) } {
-                        summary aria-label={ "Keep or delete " (name(row)) } { "…" }
-                        (session_form(console, row.session_id, "keep", "Keep"))
-                        (session_form(console, row.session_id, "delete", "Delete"))
-                    }
+                details data-key={ "more-" (row.session_id) "-" (name(row)) } {
+                    summary aria-label={ "Keep or delete " (name(row)) } { "…" }
+                    (keep_or_delete(console, row.session_id))
                 }
             }
         }
@@ -452,7 +465,7 @@ fn damaged(rows: &[&DamagedRow], all: usize, more: Option<Markup>) -> Markup {
                             tr data-item {
                                 td { a href=(Target::Session(row.session_id).address()) { code { (row.session_id) } } }
                                 td { (row.labels.join(", ")) }
-                                td { (clean(&row.health.damage().unwrap_or_default())) }
+                                td { (chip(Tone::Bad, "damaged")) " " (clean(&row.health.damage().unwrap_or_default())) }
                             }
                         }
                     }

@@ -1,10 +1,11 @@
-//! The notes of all sessions that hold some words.
+//! What was recorded in all sessions and holds some words.
 
 use maud::{Markup, html};
 use workrail_engine::sessions::{Hit, NoteSearch};
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::text::clean;
 
-use super::{Page, Part, counted, time};
+use super::{Page, Part, counted, ticked, time};
 use crate::state::Console;
 use crate::target::{RunPage, Target};
 use crate::use_cases::Answer;
@@ -15,16 +16,29 @@ pub(super) fn page(console: &Console, words: &str) -> Answer<Page> {
     let form = html! {
         form.filters method="get" action="/search" role="search" {
             label { span.hidden { "Words" }
-                input type="search" name="q" value=(words) placeholder="Search notes" data-search;
+                input type="search" name="q" value=(words) placeholder="Words from goals, notes, artifacts" data-search;
             }
             button type="submit" { "Search" }
         }
     };
     let mut parts = vec![Part::new("words", form)];
     if !words.is_empty() {
-        parts.push(Part::new("hits", hits(&console.use_cases.search(words, HITS_MAX)?)));
+        let found = match console.use_cases.search(words, HITS_MAX) {
+            Ok(found) => hits(&found),
+            // The words are at fault: whoever typed them gets them back, to be changed.
+            Err(error) if error.code == ErrorCode::ValidationError => refused(&error),
+            Err(error) => return Err(error),
+        };
+        parts.push(Part::new("hits", found));
     }
-    Ok(Page { title: "Search notes".to_owned(), parts })
+    Ok(Page { title: "Search".to_owned(), parts })
+}
+
+fn refused(error: &ErrorEnvelope) -> Markup {
+    html! {
+        p.warn { (ticked(&error.message)) }
+        p { "Goals, notes, artifacts, labels and workflow names are searched for whole words." }
+    }
 }
 
 fn hits(found: &NoteSearch) -> Markup {

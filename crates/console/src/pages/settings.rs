@@ -179,7 +179,7 @@ fn sources(console: &Console, found: &[SourceInfo]) -> Markup {
         setting.is_some_and(|setting| setting.origin == Origin::Environment)
     });
     html! {
-        p.quiet { "Lowest precedence first. A running console or server uses a new source after a restart." }
+        p.quiet { "Lowest precedence first. This console uses a new source at once, agents after a restart of their client." }
         @if is_overridden {
             p.warn { "An environment variable sets the folders here. A folder that is added is used where the variable is not set." }
         }

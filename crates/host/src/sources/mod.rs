@@ -4,6 +4,7 @@
 //! What is found is handed on as found. Whether it is valid, and who owns an id, is decided elsewhere.
 
 mod bundled;
+mod exchangeable;
 mod git;
 mod health;
 mod locate;
@@ -15,6 +16,7 @@ mod watch;
 use std::sync::Arc;
 
 pub use bundled::{bundled, is_bundled};
+pub use exchangeable::ExchangeableSources;
 pub use git::{Mirror, MirrorState, SyncError, Synced};
 pub use health::{GitReport, SourceReport, SourceState};
 pub use plugin::{ManifestProblem, plugin_name};

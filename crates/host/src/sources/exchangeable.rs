@@ -1,0 +1,78 @@
+//! Sources that can be exchanged while they are used: for a process that registers sources itself.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use workrail_model::compiled::ReferenceDeclaration;
+use workrail_ports::workflow_source::{
+    BindingsFile, Candidate, Located, Mark, SourceError, SourceFile, SourceListing, WorkflowSource,
+};
+use workrail_ports::workspace::WorkspacePath;
+
+use super::Sources;
+
+/// The bits of a mark that count the surveys of one generation.
+const SERIAL_BITS: u32 = 40;
+
+#[derive(Debug)]
+pub struct ExchangeableSources {
+    current: RwLock<Generation>,
+}
+
+#[derive(Clone, Debug)]
+struct Generation {
+    number: u64,
+    sources: Arc<Sources>,
+}
+
+impl Generation {
+    /// Different sources count their surveys alike: the generation keeps their marks apart.
+    fn own(&self, mark: Mark) -> Mark {
+        Mark((self.number << SERIAL_BITS) | mark.0)
+    }
+}
+
+impl ExchangeableSources {
+    pub fn new(sources: Sources) -> Self {
+        Self { current: RwLock::new(Generation { number: 0, sources: Arc::new(sources) }) }
+    }
+
+    /// From the next call on, these are used.
+    pub fn exchange(&self, sources: Sources) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Generation { number: current.number + 1, sources: Arc::new(sources) };
+    }
+
+    fn current(&self) -> Generation {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl WorkflowSource for ExchangeableSources {
+    fn survey(&self, workspace: Option<&WorkspacePath>) -> SourceListing {
+        let current = self.current();
+        let listing = current.sources.survey(workspace);
+        SourceListing { mark: listing.mark.map(|mark| current.own(mark)), ..listing }
+    }
+
+    fn mark(&self, workspace: Option<&WorkspacePath>) -> Option<Mark> {
+        let current = self.current();
+        current.sources.mark(workspace).map(|mark| current.own(mark))
+    }
+
+    fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {
+        self.current().sources.read(file)
+    }
+
+    fn bindings(&self, workspace: Option<&WorkspacePath>) -> Result<Option<BindingsFile>, SourceError> {
+        self.current().sources.bindings(workspace)
+    }
+
+    fn locate(
+        &self,
+        declaration: &ReferenceDeclaration,
+        source: &SourceFile,
+        workspace: Option<&WorkspacePath>,
+    ) -> Located {
+        self.current().sources.locate(declaration, source, workspace)
+    }
+}
