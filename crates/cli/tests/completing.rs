@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 #![expect(clippy::print_stdout, reason = "what was skipped is shown")]
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::json;
 use workrail_testkit::home::Home;
@@ -43,6 +45,8 @@ fn names_are_offered_where_a_command_takes_them() {
     }
     assert_eq!(offered(&home, &["workflow", "inspect", "team."]), ["team.change"]);
     assert_eq!(offered(&home, &["workflow", "preview", "team."]), ["team.change"]);
+    assert_eq!(offered(&home, &["workflow", "copy", "team."]), ["team.change"]);
+    assert_eq!(offered(&home, &["workflow", "copy", "team.change", "team."]), Vec::<String>::new());
     assert_eq!(offered(&home, &["config", "get", "approvals.refuse"]), ["approvals.refuse_descendants"]);
     assert_eq!(offered(&home, &["explain", "TOKEN_BAD"]), ["TOKEN_BAD_SIGNATURE"]);
     for nothing in [&["show", "--j"][..], &["report", "--format", "ht"], &["status", ""], &["sho"]] {
@@ -60,58 +64,143 @@ fn completing_creates_nothing() {
     assert!(!home.root().join("nowhere").exists());
 }
 
-/// A folder in which the program has its usual name.
+/// What a shell needs to offer names as soon as it is started, and how it is started.
+struct Shell {
+    name: &'static str,
+    /// Its settings, in a file of this name beneath the home directory.
+    settings: (&'static str, &'static str),
+    start: &'static str,
+}
+
+/// Shown when the shell waits for a line.
+const PROMPT: &str = "READY>";
+
+const SHELLS: [Shell; 4] = [
+    Shell {
+        name: "bash",
+        settings: (".rc", "PS1='READY>'\neval \"$(workrail setup completions bash)\"\n"),
+        start: "bash --noprofile --rcfile \"$HOME/.rc\" -i",
+    },
+    Shell {
+        name: "zsh",
+        settings: (
+            ".zshrc",
+            "PS1='READY>'\nautoload -U compinit && compinit -u\neval \"$(workrail setup completions zsh)\"\n",
+        ),
+        start: "zsh -d -i",
+    },
+    // As a file among the functions of the shell, which reads it at the first completion.
+    Shell {
+        name: "zsh",
+        settings: (
+            ".zshrc",
+            "PS1='READY>'\nmkdir -p ~/functions && workrail setup completions zsh > ~/functions/_workrail\n\
+             fpath=(~/functions $fpath)\nautoload -U compinit && compinit -u\n",
+        ),
+        start: "zsh -d -i",
+    },
+    Shell {
+        name: "fish",
+        settings: (
+            ".config/fish/config.fish",
+            "function fish_prompt; echo -n 'READY>'; end\nworkrail setup completions fish | source\n",
+        ),
+        start: "fish -i",
+    },
+];
+
+/// A folder with a `workrail` that completes as the real one does, and otherwise says how it was called.
 fn folder(home: &Home) -> String {
     let folder = home.root().join("bin");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::os::unix::fs::symlink(PROGRAM, folder.join("workrail")).unwrap();
+    let script = format!(
+        "#!/bin/sh\ncase \"$1\" in\ncomplete | setup) exec '{PROGRAM}' \"$@\" ;;\n*) echo \"called with [$*]\" ;;\nesac\n"
+    );
+    home.write(&folder.join("workrail"), &script);
+    std::fs::set_permissions(folder.join("workrail"), std::fs::Permissions::from_mode(0o755)).unwrap();
     format!("{}:/usr/bin:/bin", folder.display())
 }
 
-/// What a shell prints for a script, or `None` where the shell is not installed.
-fn printed(home: &Home, shell: &str, script: &str) -> Option<String> {
-    let program =
-        ["/usr/bin", "/bin"].iter().map(|folder| Path::new(folder).join(shell)).find(|path| path.exists());
-    let Some(program) = program else {
-        println!("skipped: {shell} is not installed");
-        return None;
-    };
-    let mut command = Command::new(program);
-    command.arg("-c").arg(script).env_clear().envs(home.variables()).current_dir(home.project());
-    let output = command.env("PATH", folder(home)).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    Some(String::from_utf8(output.stdout).unwrap())
+/// A shell at a terminal.
+struct Typing {
+    terminal: Child,
+    screen: ChildStdout,
 }
 
-#[test]
-fn bash_offers_labels_and_still_offers_commands() {
-    let (home, label) = home();
-    let script = format!(
-        "eval \"$(workrail setup completions bash)\"\n\
-         COMP_WORDS=(workrail show {0}); COMP_CWORD=2; _workrail_names workrail {0} show; echo \"${{COMPREPLY[@]}}\"\n\
-         COMP_WORDS=(workrail sho); COMP_CWORD=1; _workrail_names workrail sho workrail; echo \"${{COMPREPLY[@]}}\"",
-        &label[..2]
-    );
-    if let Some(printed) = printed(&home, "bash", &script) {
-        assert_eq!(printed, format!("{label}\nshow\n"));
+impl Typing {
+    fn start(home: &Home, shell: &Shell) -> Self {
+        let (file, settings) = shell.settings;
+        home.write(&home.home().join(file), settings);
+        let mut command = Command::new("script");
+        // Without a size, shells do not know where a line ends.
+        let line = format!("stty cols 100 rows 30; exec {}", shell.start);
+        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+        command.env_clear().envs(home.variables()).env("PATH", folder(home)).env("TERM", "xterm");
+        command
+            .current_dir(home.project())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut terminal = command.spawn().unwrap();
+        let screen = terminal.stdout.take().unwrap();
+        Self { terminal, screen }
+    }
+
+    /// Reads on until this is shown.
+    fn until(&mut self, wanted: &str) -> String {
+        let mut shown = Vec::new();
+        while !String::from_utf8_lossy(&shown).contains(wanted) {
+            let mut byte = [0];
+            let read = self.screen.read(&mut byte).unwrap();
+            assert_ne!(read, 0, "`{wanted}` is not shown: {}", String::from_utf8_lossy(&shown));
+            shown.push(byte[0]);
+        }
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.terminal.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// How the program is called when a line is completed with the tabulator and sent.
+    fn called_with(&mut self, typed: &str, completed: &str) -> String {
+        self.until(PROMPT);
+        self.press(typed);
+        self.press("\t");
+        let rest = completed.strip_prefix(typed).unwrap();
+        self.until(rest);
+        self.press("\r");
+        self.until("called with [");
+        self.until("]").trim_end_matches(']').trim_end().to_owned()
+    }
+}
+
+impl Drop for Typing {
+    fn drop(&mut self) {
+        let _ = self.terminal.kill();
+        let _ = self.terminal.wait();
     }
 }
 
 #[test]
-fn fish_offers_labels() {
+fn shells_complete_labels_workflows_and_commands() {
     let (home, label) = home();
-    let script =
-        format!("workrail setup completions fish | source; complete -C 'workrail show {}'", &label[..2]);
-    if let Some(printed) = printed(&home, "fish", &script) {
-        assert!(printed.lines().any(|line| line == label), "{printed}");
-    }
-}
-
-#[test]
-fn the_zsh_script_is_one_that_zsh_reads() {
-    let (home, _) = home();
-    let script = "workrail setup completions zsh > script.zsh && zsh -n script.zsh && echo read";
-    if let Some(printed) = printed(&home, "zsh", script) {
-        assert_eq!(printed, "read\n");
+    for shell in SHELLS {
+        if !["/usr/bin", "/bin"].iter().any(|folder| Path::new(folder).join(shell.name).exists()) {
+            println!("skipped: {} is not installed", shell.name);
+            continue;
+        }
+        let mut typing = Typing::start(&home, &shell);
+        for (typed, completed) in [
+            (format!("workrail show {}", &label[..2]), format!("workrail show {label}")),
+            (
+                "workrail workflow inspect team.".to_owned(),
+                "workrail workflow inspect team.change".to_owned(),
+            ),
+            ("workrail statu".to_owned(), "workrail status".to_owned()),
+            ("workrail show --js".to_owned(), "workrail show --json".to_owned()),
+        ] {
+            let called = typing.called_with(&typed, &completed);
+            assert_eq!(format!("workrail {called}"), completed, "{}", shell.name);
+        }
     }
 }

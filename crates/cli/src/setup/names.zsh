@@ -10,3 +10,7 @@ _workrail_names() {
     fi
 }
 compdef _workrail_names workrail
+# As a file among the shell's functions it is read at the first completion, which it then has to answer.
+if [ "$funcstack[1]" = "_workrail" ]; then
+    _workrail_names "$@"
+fi

@@ -33,6 +33,9 @@ pub(crate) fn run(command: ShellCommand, mut program: Command) -> ExitCode {
         ShellCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut program, "workrail", &mut script);
+            if shell == Shell::Zsh {
+                without_registration(&mut script);
+            }
             script.extend_from_slice(names_in(shell).as_bytes());
             output::bytes(&script);
             ExitCode::SUCCESS
@@ -41,6 +44,14 @@ pub(crate) fn run(command: ShellCommand, mut program: Command) -> ExitCode {
             let format = Format::json_if(json);
             outcome::finish(pages(&folder, program, format), format)
         }
+    }
+}
+
+/// Leaves out the end of a generated script for zsh, which registers what completes without names.
+fn without_registration(script: &mut Vec<u8>) {
+    const REGISTRATION: &[u8] = b"if [ \"$funcstack[1]\" = \"_workrail\" ]; then";
+    if let Some(at) = script.windows(REGISTRATION.len()).rposition(|part| part == REGISTRATION) {
+        script.truncate(at);
     }
 }
 
