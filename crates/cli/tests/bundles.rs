@@ -103,6 +103,29 @@ fn a_run_goes_on_where_another_machine_left_it() {
 }
 
 #[test]
+fn a_dry_run_names_what_the_import_makes() {
+    let (laptop, reply) = halfway();
+    let bundle = laptop.project().join("work.json");
+    let bundle = bundle.to_str().unwrap();
+    laptop.done(&["session", "export", &label_of(&reply), "-o", bundle]);
+    let named = |own: &Value| (own["sessionId"].clone(), own["runs"].clone(), own["events"].clone());
+
+    let desktop = new_machine();
+    let planned = desktop.done(&["session", "import", bundle, "--dry-run", "--json"]).json();
+    let made = desktop.done(&["session", "import", bundle, "--json"]).json();
+    assert_eq!(named(&planned), named(&made));
+    assert_eq!(made["runs"][0]["label"], json!(label_of(&reply)));
+    let listed = desktop.done(&["session", "list", "--json"]).json();
+    assert_eq!(listed["runs"][0]["sessionId"], planned["sessionId"], "{listed}");
+    assert_eq!(listed["runs"][0]["label"], planned["runs"][0]["label"], "{listed}");
+
+    // The id is in use now: the copy gets another one, and the dry run knows which.
+    let planned_again = desktop.done(&["session", "import", bundle, "--dry-run", "--json"]).json();
+    assert_ne!(planned_again["sessionId"], planned["sessionId"]);
+    assert_eq!(named(&planned_again), named(&desktop.done(&["session", "import", bundle, "--json"]).json()));
+}
+
+#[test]
 fn a_copy_beside_the_original_is_a_session_of_its_own() {
     let (machine, reply) = halfway();
     let session = session_of(&reply);

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
@@ -153,4 +155,82 @@ fn a_damaged_session_is_not_replaced_by_a_copy_of_its_beginning() {
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.err.contains("damaged"), "{refused:?}");
     assert_eq!(holding(&home.data()), before, "nothing was changed");
+}
+
+#[test]
+fn a_session_that_is_written_to_meanwhile_is_not_replaced() {
+    let home = home();
+    let mut client = home.client();
+    let second = leaking(&mut client);
+    let run = label(&second);
+    home.done(&["session", "keep", &run]);
+    let mut terminal = home.at_a_terminal(&["session", "purge", &run, "--text", SECRET]);
+    let (mut keyboard, mut screen) = (terminal.stdin.take().unwrap(), terminal.stdout.take().unwrap());
+    let mut shown = Vec::new();
+    while !String::from_utf8_lossy(&shown).contains("to replace it by a copy") {
+        let mut byte = [0];
+        screen.read_exact(&mut byte).unwrap();
+        shown.push(byte[0]);
+    }
+    // The copy is made. Now an agent completes a step.
+    let arguments =
+        json!({ "ackToken": second.string("ackToken"), "output": { "notesMarkdown": "finished b" } });
+    let last = client.call("continue_workflow", arguments);
+    assert_eq!(last.structured["isComplete"], true, "{}", last.text);
+    writeln!(keyboard, "{run}").unwrap();
+    let mut rest = String::new();
+    screen.read_to_string(&mut rest).unwrap();
+    assert_ne!(terminal.wait().unwrap().code(), Some(0), "{rest}");
+
+    let list = home.done(&["session", "list", "--all", "--json"]).json();
+    let runs = list["runs"].as_array().unwrap();
+    assert_eq!((runs.len(), &runs[0]["label"]), (1, &json!(run)), "no copy is left: {list}");
+    assert_eq!(runs[0]["isKept"], true, "it is kept as it was");
+    assert!(home.done(&["report", &run]).out.contains("finished b"), "what was written is there");
+    home.done(&["store", "verify"]);
+    purge(&home, &run);
+    assert_eq!(holding(&home.data()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_text_in_the_name_of_a_branch_or_in_a_path_is_removed() {
+    const HIDDEN: &str = "acme-merger";
+    let home = home();
+    let flow = json!({
+        "id": "team.hidden", "name": "Hidden", "description": "In a folder.", "version": "1.0.0",
+        "steps": [{ "id": "a", "title": "A", "prompt": "Do a." }],
+    });
+    home.write(&home.project().join(format!("workflows/{HIDDEN}/team.hidden.json")), &flow.to_string());
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(words);
+        let ran = git.current_dir(home.project()).env("HOME", home.home()).output().unwrap();
+        assert!(ran.status.success(), "{words:?}: {ran:?}");
+    };
+    git(&["init", "--quiet", "--initial-branch", &format!("prepare-{HIDDEN}")]);
+    git(&["commit", "--quiet", "--allow-empty", "--message", "first"]);
+    let mut client = home.client();
+    let started = client
+        .call("start_workflow", json!({ "workflowId": "team.hidden", "workspacePath": home.project() }));
+    let run = label(&started);
+    let session = started.structured["run"]["sessionId"].as_str().unwrap().to_owned();
+    client.close();
+    let files = |folder: &Path| -> Vec<String> {
+        let mut command = Command::new("grep");
+        let found =
+            command.args(["--recursive", "--files-with-matches", HIDDEN]).arg(folder).output().unwrap();
+        String::from_utf8(found.stdout).unwrap().lines().map(str::to_owned).collect()
+    };
+    let log = home.done(&["log", &session, "--json"]).out;
+    assert!(log.contains(&format!("prepare-{HIDDEN}")), "the branch was recorded: {log}");
+    assert!(log.contains(&format!("{HIDDEN}/team.hidden.json")), "the path was recorded: {log}");
+    let done = home.run(&["session", "purge", &run, "--text", HIDDEN, "--yes", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(files(&home.data()), Vec::<String>::new());
+    home.done(&["store", "verify"]);
+    let new = done.json()["runs"][0].as_str().unwrap().to_owned();
+    assert_eq!(
+        home.client().call("resume_session", json!({ "run": new })).structured["candidates"][0]["stepId"],
+        "a"
+    );
 }

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
@@ -106,6 +108,48 @@ fn a_pdf_is_printed_by_the_users_browser_or_says_what_is_missing() {
     assert_eq!(printed.code, 0, "{printed:?}");
     let bytes = fs::read(&file).unwrap();
     assert!(bytes.starts_with(b"%PDF-") && bytes.len() > 5_000, "{} bytes", bytes.len());
+}
+
+/// An `xdg-open` that writes down what it was given, to a pipe that the test reads.
+fn opener(home: &Home) -> (Home, PathBuf) {
+    let (folder, told) = (home.root().join("bin"), home.root().join("opened"));
+    home.write(&folder.join("xdg-open"), &format!("#!/bin/sh\nprintf '%s' \"$1\" > '{}'\n", told.display()));
+    fs::set_permissions(folder.join("xdg-open"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(Command::new("mkfifo").arg(&told).status().unwrap().success());
+    let temporary = home.root().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    (home.with("PATH", format!("{}:/usr/bin:/bin", folder.display())).with("TMPDIR", temporary), told)
+}
+
+#[test]
+fn a_report_is_opened_in_the_users_browser() {
+    let home = home();
+    let (label, _) = named(&started(&home, "Raised the budget to 5."));
+    let (with_opener, told) = opener(&home);
+    let shown = with_opener.done(&["report", &label, "--open", "--json"]).json();
+    let opened = PathBuf::from(fs::read_to_string(&told).unwrap());
+    assert_eq!(
+        (shown["written"].as_str(), shown["opened"].as_bool()),
+        (opened.to_str(), Some(true)),
+        "{shown}"
+    );
+    assert!(opened.starts_with(home.root().join("tmp")), "a temporary file: {opened:?}");
+    assert_eq!(fs::metadata(&opened).unwrap().permissions().mode() & 0o777, 0o600, "for this user alone");
+    let html = fs::read_to_string(&opened).unwrap();
+    assert!(html.starts_with("<!DOCTYPE html>") && html.contains("Raised the budget to 5."), "{html}");
+
+    with_opener.done(&["report", &label, "--open", "-o", "own.html"]);
+    assert_eq!(fs::read_to_string(&told).unwrap(), "own.html");
+    assert_eq!(fs::read_to_string(home.project().join("own.html")).unwrap(), html, "the file that was named");
+    assert_eq!(
+        with_opener.run(&["report", &label, "--open", "-o", "own.html"]).code,
+        2,
+        "it is not overwritten"
+    );
+
+    let nobody = home.with("PATH", "/nonexistent").run(&["report", &label, "--open", "-o", "unopened.html"]);
+    assert_ne!(nobody.code, 0, "{nobody:?}");
+    assert!(nobody.err.contains("The report is in `unopened.html`; open it yourself"), "{nobody:?}");
 }
 
 #[test]

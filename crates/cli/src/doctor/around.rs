@@ -7,6 +7,7 @@ use workrail_host::env_vars;
 use workrail_host::machine::{program, version_of};
 use workrail_host::sources::SourceState;
 use workrail_host::workspace::default_workspace;
+use workrail_model::event::WorkflowSourceKind;
 
 use super::Findings;
 use crate::{settings, setup, version};
@@ -160,7 +161,14 @@ fn workflows(findings: &mut Findings) {
         findings.warning(
             WORKFLOWS,
             format!("{} cannot be used: {first}", file.file),
-            format!("workrail workflow validate {}", file.file),
+            match file.source_kind {
+                WorkflowSourceKind::Project => format!("workrail workflow validate {}", file.file),
+                // Its name is relative to a folder that is not this one.
+                WorkflowSourceKind::Bundled
+                | WorkflowSourceKind::User
+                | WorkflowSourceKind::Remote
+                | WorkflowSourceKind::Plugin => "workrail workflow list --problems".to_owned(),
+            },
         );
     }
 }

@@ -1,0 +1,25 @@
+//! How `workrail demo` ends: with what to do next, and nothing left behind.
+
+use workrail_testkit::home::Home;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+
+#[test]
+fn the_demo_ends_with_what_to_do_next_and_leaves_nothing() {
+    let home = Home::new(PROGRAM);
+    let folder = home.root().join("tmp");
+    std::fs::create_dir(&folder).expect("the folder can be made");
+    let shown = home.with("TMPDIR", &folder).done(&["demo"]).out;
+    let ending = shown.split_once("\nWhat to do next\n").expect("it says what to do next").1;
+    let expected = [
+        "    Set up your client:    workrail setup install --list",
+        "    See the workflows:     workrail workflow list",
+        "    Tell your agent:       Use WorkRail. Start the workflow wr.coding_task; the goal is ...",
+        "    See what needs you:    workrail",
+        "    See it in a browser:   workrail console",
+        "    Everything above happened in a temporary directory, which is gone now.",
+    ];
+    assert_eq!(ending.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(std::fs::read_dir(&folder).expect("it can be read").count(), 0, "nothing is left");
+    assert_eq!(std::fs::read_dir(home.data()).expect("it can be read").count(), 0, "no session was made");
+}
