@@ -5,6 +5,7 @@ use std::process::{Command, ExitCode};
 use clap::Subcommand;
 use serde_json::{Value as Json, json};
 use workrail_host::config::{self, ConfigPath, variable};
+use workrail_model::approval::RequiredProof;
 use workrail_model::config::{Applies, Difference, Key, Settings, Value, differences};
 use workrail_model::preferences::Autonomy;
 use workrail_model::server::ServerRecord;
@@ -221,9 +222,14 @@ fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
 /// A change that lets agents go further on their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Raise {
-    Autonomy { before: Autonomy, after: Autonomy },
+    Autonomy {
+        before: Autonomy,
+        after: Autonomy,
+    },
     AllowChat,
     AllowDescendants,
+    /// A passkey would no longer be asked for.
+    AllowLabels,
 }
 
 fn raises(before: &Settings, key: Key, wanted: Option<&Value>) -> Option<Raise> {
@@ -239,6 +245,12 @@ fn raises(before: &Settings, key: Key, wanted: Option<&Value>) -> Option<Raise> 
         Some(Value::Switch(true)) if key == Key::ApprovalsChat && !is_on => Some(Raise::AllowChat),
         Some(Value::Switch(false)) if key == Key::ApprovalsRefuseDescendants && is_on => {
             Some(Raise::AllowDescendants)
+        }
+        Some(Value::Text(text))
+            if key == Key::ApprovalsRequire
+                && RequiredProof::parse(text).is_some_and(|after| after < before.required_proof()) =>
+        {
+            Some(Raise::AllowLabels)
         }
         Some(_) | None => None,
     }
@@ -257,7 +269,18 @@ fn allow(place: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Fai
         Some(Raise::Autonomy { before, after }) => prefs::allow_default(before, after),
         Some(Raise::AllowChat) => asked("Allowing approvals in the chat", "on"),
         Some(Raise::AllowDescendants) => asked("Switching this protection off", "off"),
+        Some(Raise::AllowLabels) if has_passkeys()? => Err(Failure::Call(format!(
+            "Weakening `{}` needs a passkey. Open the console with `workrail console` and change it under Settings. Nothing \
+             was changed.",
+            key.as_str()
+        ))),
+        Some(Raise::AllowLabels) => asked("Switching this protection off", "off"),
     }
+}
+
+/// Whether a passkey is enrolled; a log that cannot be believed may have had one.
+fn has_passkeys() -> Result<bool, Failure> {
+    Ok(wiring::look_default()?.passkeys()?.map_or(true, |keys| keys.has_any()))
 }
 
 fn path(format: Format) -> Result<(), Failure> {

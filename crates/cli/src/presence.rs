@@ -105,6 +105,18 @@ fn is_parent(server: &ServerRecord, process: &Process) -> bool {
     }
 }
 
+/// Refuses what a typed label no longer allows: the settings ask for a passkey (G97).
+pub(crate) fn label_counts(engine: &LocalEngine, what: &str) -> Result<(), Failure> {
+    if !engine.raising_needs_passkey()? {
+        return Ok(());
+    }
+    Err(Failure::Call(format!(
+        "{what} needs a passkey: `{}` asks for one. Open the console with `workrail console` and do it there. Nothing was \
+         recorded.",
+        Key::ApprovalsRequire.as_str()
+    )))
+}
+
 /// Goes on only when exactly `answer` is typed.
 pub(crate) fn typed(prompt: &str, answer: &str) -> Result<(), Failure> {
     output::notice(prompt);

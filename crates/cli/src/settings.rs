@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_host::config::{self, ConfigError, ConfigPath, LiveConfig};
 use workrail_host::sources::Sources;
+use workrail_model::approval::RequiredProof;
 use workrail_model::config::{Key, Settings};
-use workrail_ports::environment::DefaultPreferences;
+use workrail_ports::environment::{ApprovalSettings, DefaultPreferences};
 
 use crate::outcome::Failure;
 
@@ -68,6 +69,22 @@ pub(crate) fn is_on_anywhere(key: Key) -> Result<bool, Failure> {
         return Ok(true);
     }
     Ok(own()?.is_some_and(|own| own.is_on(key)))
+}
+
+/// What approvals need as the settings are now: the stricter one of those in effect and the user's own file. Settings that
+/// cannot be read ask for the most.
+#[derive(Debug)]
+pub(crate) struct LiveApprovals;
+
+impl ApprovalSettings for LiveApprovals {
+    fn required_proof(&self) -> RequiredProof {
+        let in_effect = fresh().map(|current| current.settings.required_proof());
+        let own = own().map(|own| own.map_or(RequiredProof::default(), |own| own.required_proof()));
+        match (in_effect, own) {
+            (Ok(in_effect), Ok(own)) => in_effect.max(own),
+            (Err(_), _) | (_, Err(_)) => RequiredProof::Passkey,
+        }
+    }
 }
 
 /// What the user's own file says now, whatever `--config`, `WORKRAIL_CONFIG` and other variables say; nothing for a user

@@ -70,6 +70,7 @@ fn opened(current: &Current, sources: Arc<dyn WorkflowSource>, store: LocalStore
         observer: Box::new(GitObserver),
         workspace: default_workspace(),
         default_preferences: current.default_preferences(),
+        approvals: Arc::new(settings::LiveApprovals),
         token_encoding: current.settings.token_encoding(),
         tools: flags::offered(&current.settings),
         producer: Producer {

@@ -29,6 +29,7 @@ fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
         observer: Box::new(GitObserver),
         workspace: None,
         default_preferences: Arc::new(Preferences::default()),
+        approvals: Arc::new(workrail_model::approval::RequiredProof::Terminal),
         token_encoding: TokenEncoding::V2,
         tools: workrail_model::tool::ToolSet::ALL,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },

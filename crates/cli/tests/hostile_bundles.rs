@@ -36,6 +36,7 @@ fn open(root: &Path, seed: u64) -> TestEngine {
         observer: Box::new(GitObserver),
         workspace: None,
         default_preferences: Arc::new(Preferences::default()),
+        approvals: Arc::new(workrail_model::approval::RequiredProof::Terminal),
         token_encoding: TokenEncoding::V2,
         tools: workrail_model::tool::ToolSet::ALL,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },

@@ -84,6 +84,10 @@ pub trait Administration: Send + Sync {
     fn wanted(&self) -> Result<Settings, String>;
     /// Changes a setting in the file; without a value it is reset. What needs a person at a terminal is refused.
     fn change(&self, key: Key, value: Option<&str>) -> Result<(), String>;
+    /// Whether a change weakens what passkeys protect, so that one must agree.
+    fn needs_passkey(&self, key: Key, value: Option<&str>) -> Result<bool, String>;
+    /// The same as `change`, once a passkey has agreed.
+    fn change_agreed(&self, key: Key, value: Option<&str>) -> Result<(), String>;
     fn sources(&self) -> Result<Vec<SourceInfo>, String>;
     fn add_source(&self, new: &NewSource) -> Result<(), String>;
     fn remove_source(&self, registered_as: &str) -> Result<(), String>;

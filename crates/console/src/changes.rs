@@ -10,6 +10,7 @@ use workrail_model::name::WorkflowId;
 use workrail_model::preferences::{Mode as PreferenceMode, PreferenceChange};
 
 use crate::administration::NewSource;
+use crate::passkeys;
 use crate::state::Console;
 use crate::target::{Done, Query, SettingsPage, Target, WorkflowPage};
 use crate::use_cases::{Answer, refusal};
@@ -23,6 +24,8 @@ pub(crate) enum Change {
     SyncSource,
     CleanUp,
     RotateKeys,
+    Enrol,
+    RemovePasskey,
     Copy(WorkflowId),
     Prefer(SessionId),
 }
@@ -43,6 +46,8 @@ impl Change {
             ["settings", "sources", "sync"] => Self::SyncSource,
             ["settings", "cleanup"] => Self::CleanUp,
             ["settings", "keys", "rotate"] => Self::RotateKeys,
+            ["settings", "passkeys", "enrol"] => Self::Enrol,
+            ["settings", "passkeys", "remove"] => Self::RemovePasskey,
             ["workflows", id, "copy"] => Self::Copy(WorkflowId::parse(id).ok()?),
             ["session", id, "prefer"] => Self::Prefer(SessionId::parse(id).ok()?),
             _ => return None,
@@ -58,6 +63,7 @@ impl Change {
             }
             Self::CleanUp => SettingsPage::CleanUp.address().to_owned(),
             Self::RotateKeys => SettingsPage::Keys.address().to_owned(),
+            Self::Enrol | Self::RemovePasskey => SettingsPage::Passkeys.address().to_owned(),
             Self::Copy(id) => Target::Workflow(WorkflowPage { id: id.clone(), pinned: None }).address(),
             Self::Prefer(session) => Target::Session(*session).address(),
         }
@@ -79,10 +85,16 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
     let administration = &console.administration;
     let done = match change {
         Change::Set => {
-            let key =
-                Key::parse(text("key")).ok_or_else(|| refused("Unknown setting. Nothing was changed."))?;
-            let value = (form.get("reset").is_none()).then(|| text("value"));
-            said(administration.change(key, value))?;
+            let (key, value) = chosen_setting(form)?;
+            if said(administration.needs_passkey(key, value))? {
+                let signed = passkeys::signed(console, form)?.ok_or_else(|| {
+                    refused("This weakens a protection, so a passkey must agree to it. Nothing was changed.")
+                })?;
+                console.use_cases.agree_to_setting(key, value, &signed)?;
+                said(administration.change_agreed(key, value))?;
+            } else {
+                said(administration.change(key, value))?;
+            }
             Done::Changed
         }
         Change::AddSource => {
@@ -125,6 +137,14 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
             console.use_cases.rotate_keys()?;
             Done::Rotated
         }
+        Change::Enrol => {
+            passkeys::enrol(console, form)?;
+            Done::Enrolled
+        }
+        Change::RemovePasskey => {
+            passkeys::remove(console, form)?;
+            Done::KeyRemoved
+        }
         Change::Copy(id) => {
             let copy = own_id(text("id"))?;
             let bytes = console.use_cases.copy(id, &copy)?;
@@ -132,7 +152,7 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
             Done::Copied
         }
         Change::Prefer(session) => {
-            prefer(console, *session, text("mode"))?;
+            prefer(console, *session, form)?;
             Done::Preferred
         }
     };
@@ -166,22 +186,38 @@ fn own_id(text: &str) -> Answer<WorkflowId> {
     }
 }
 
-/// Raising how far a run goes on its own needs a person at a terminal, as approving does (G63).
-fn prefer(console: &Console, session: SessionId, mode: &str) -> Answer<()> {
+/// The setting that a form changes; without a value it is reset.
+pub(crate) fn chosen_setting(form: &Query) -> Answer<(Key, Option<&str>)> {
+    let text = |name: &str| form.get(name).unwrap_or_default().trim();
+    let key = Key::parse(text("key")).ok_or_else(|| refused("Unknown setting. Nothing was changed."))?;
+    Ok((key, form.get("reset").is_none().then(|| text("value"))))
+}
+
+/// The mode that a form asks for.
+pub(crate) fn chosen_mode(form: &Query) -> Answer<[PreferenceChange; 2]> {
+    let mode = form.get("mode").unwrap_or_default().trim();
     let chosen = PreferenceMode::parse(mode).ok_or_else(|| refused("Unknown mode. Nothing was changed."))?;
     let preferences = chosen.preferences();
-    let changes = [
+    Ok([
         PreferenceChange::Autonomy(preferences.autonomy),
         PreferenceChange::RiskPolicy(preferences.risk_policy),
-    ];
+    ])
+}
+
+/// Raising how far a run goes on its own needs a passkey, or a person at a terminal, as approving does (G63).
+fn prefer(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
+    let changes = chosen_mode(form)?;
+    if let Some(signed) = passkeys::signed(console, form)? {
+        return console.use_cases.prefer_signed(session, &changes, &signed);
+    }
     let raised = console.use_cases.prefer(SessionOrRun { session, run: None }, &changes)?;
     match raised.first() {
         None => Ok(()),
         Some(run) => Err(refused(&format!(
-            "This would let run {} go further on its own, so it is asked for at a terminal: `workrail session prefs set \
-             {} --session {}`. Nothing was changed.",
+            "This would let run {} go further on its own, so it needs a passkey here, or a terminal: `workrail session prefs \
+             set {} --session {}`. Nothing was changed.",
             run.label,
-            chosen.as_str(),
+            form.get("mode").unwrap_or_default().trim(),
             run.label
         ))),
     }

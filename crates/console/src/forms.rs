@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value};
 use workrail_engine::{Waiting, typed_answer};
-use workrail_model::approval::ApprovalDecision;
+use workrail_model::approval::{ApprovalDecision, Descent};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::Context;
 use workrail_model::id::{RunId, SessionId};
 
 use crate::pages::is_shown_whole;
+use crate::passkeys;
 use crate::state::Console;
 use crate::target::{Done, Query};
 use crate::use_cases::{Answer, Decision, refusal};
@@ -155,15 +156,26 @@ fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Quer
             &format!("Decide at a terminal: `workrail approve {}`.", waiting.label),
         ));
     }
-    let origin = console.environment.decision_origin().map_err(|reason| {
+    let origin = console.environment.decision_origin();
+    let reason = reason(form);
+    if let Some(signed) = passkeys::signed(console, form)? {
+        // What a passkey signed is a person's, whoever started the console.
+        let descends = origin.map_or(Descent::Yes, |origin| origin.descends_from_server);
+        return console.use_cases.decide_signed(run, &waiting, (decision, reason), &signed, descends);
+    }
+    let origin = origin.map_err(|reason| {
         refused(&reason, "Start the console from a terminal of your own. Nothing was recorded.")
     })?;
-    let reason = form.get("reason").map(str::trim).filter(|reason| !reason.is_empty());
     console.use_cases.decide(run, &waiting, Decision { decision, reason, origin })
 }
 
+/// A person's words about a decision.
+pub(crate) fn reason(form: &Query) -> Option<&str> {
+    form.get("reason").map(str::trim).filter(|reason| !reason.is_empty())
+}
+
 /// What waits, if it is what the form showed: the page may be old.
-fn shown(console: &Console, run: RunId, form: &Query) -> Answer<Waiting> {
+pub(crate) fn shown(console: &Console, run: RunId, form: &Query) -> Answer<Waiting> {
     let waiting = console.use_cases.waiting(run)?;
     if form.get("seen") == Some(waiting.fingerprint().to_string().as_str()) {
         return Ok(waiting);
@@ -176,18 +188,24 @@ fn shown(console: &Console, run: RunId, form: &Query) -> Answer<Waiting> {
 
 fn answer(console: &Console, run: RunId, form: &Query) -> Answer<()> {
     let waiting = shown(console, run, form)?;
+    let values = answers(form)?;
+    if values.is_empty() {
+        return Err(refused("The answer is empty. Nothing was recorded.", "Go back and write an answer."));
+    }
+    let signed = passkeys::signed(console, form)?;
+    console.use_cases.answer(run, &waiting, values, signed.as_ref())
+}
+
+/// What was written into the fields of a form.
+pub(crate) fn answers(form: &Query) -> Answer<Context> {
     let given = form.iter().filter_map(|(name, value)| {
         let key = name.strip_prefix(ANSWER_PREFIX)?;
         let value = value.trim();
         (!value.is_empty()).then(|| (key.to_owned(), typed_answer(value)))
     });
     let values: Map<String, Value> = given.collect();
-    if values.is_empty() {
-        return Err(refused("The answer is empty. Nothing was recorded.", "Go back and write an answer."));
-    }
-    let context = Context::new(values)
-        .map_err(|error| refused(&format!("The answer: {error}."), "Go back and write another answer."))?;
-    console.use_cases.answer(run, &waiting, context)
+    Context::new(values)
+        .map_err(|error| refused(&format!("The answer: {error}."), "Go back and write another answer."))
 }
 
 fn refused(message: &str, next: &str) -> Box<ErrorEnvelope> {

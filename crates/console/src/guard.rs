@@ -29,6 +29,7 @@ pub struct Secrets {
 #[derive(Debug)]
 pub(crate) struct Guard {
     names: ListenerNames,
+    origin: String,
     cookie_name: String,
     theme_cookie_name: String,
     cookie: HttpSecret,
@@ -80,12 +81,18 @@ impl Guard {
         let Secrets { code, cookie, form_token } = secrets;
         Self {
             names: ListenerNames::of(bound),
+            origin: origin_of(bound.port()),
             cookie_name: format!("workrail-console-{}", bound.port()),
             theme_cookie_name: format!("workrail-theme-{}", bound.port()),
             cookie,
             form_token,
             code: Mutex::new(code),
         }
+    }
+
+    /// The origin that passkeys are used under, as browsers write it.
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
     }
 
     pub(crate) fn form_token(&self) -> &str {
@@ -205,6 +212,14 @@ pub(crate) const HEADERS: [(HeaderName, HeaderValue); 7] = [
     (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
 ];
+
+/// Browsers leave the usual port out.
+fn origin_of(port: u16) -> String {
+    match port {
+        80 => "http://localhost".to_owned(),
+        port => format!("http://localhost:{port}"),
+    }
+}
 
 fn sent(headers: &HeaderMap, name: HeaderName) -> SentHeader<'_> {
     SentHeader::of(headers.get_all(name).iter().map(|value| value.to_str().ok()))

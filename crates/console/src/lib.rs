@@ -15,6 +15,7 @@ mod guard;
 mod held;
 mod live;
 mod pages;
+mod passkeys;
 mod routes;
 mod state;
 mod target;

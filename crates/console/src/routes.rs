@@ -27,6 +27,7 @@ use crate::guard::{Guard, HEADERS, OPEN_PATH, Refusal, Secrets, Theme};
 use crate::held::HELD_FOR;
 use crate::live::{Changes, Ending};
 use crate::pages::{self, Viewer};
+use crate::passkeys::{self, Signing};
 use crate::state::Console;
 use crate::target::{Done, Query, RunPage, Target};
 use crate::use_cases::{Answer, Environment, UseCases, refusal};
@@ -59,6 +60,7 @@ fn asset_named(name: &str) -> Option<(&'static str, String)> {
         "decide.js" => script(include_str!("assets/decide.js")),
         "prepare.js" => script(include_str!("assets/prepare.js")),
         "pan.js" => script(include_str!("assets/pan.js")),
+        "passkey.js" => script(include_str!("assets/passkey.js")),
         "notify.js" => script(include_str!("assets/notify.js")),
         "icon.svg" => ("image/svg+xml", include_str!("assets/icon.svg").to_owned()),
         _ => return None,
@@ -242,6 +244,10 @@ impl Served {
             return self.change(change, form, &headers).await;
         }
         match parts.as_slice() {
+            ["passkeys", signing @ ..] => match Signing::parse(signing) {
+                Some(signing) => self.challenge(signing, form).await,
+                None => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
+            },
             ["theme"] => self.set_theme(&form),
             ["session", session, action] => match (SessionId::parse(session), SessionAction::parse(action)) {
                 (Ok(session), Some(action)) => self.manage(session, action, form, &headers).await,
@@ -271,6 +277,17 @@ impl Served {
         match blocking(move || forms::act(&console, run, action, &asked)).await {
             Ok(done) => see_other(&back.address_after(done)),
             Err(error) => self.failed_form(&error, &back.address(), &form, headers),
+        }
+    }
+
+    /// What the script is to have signed; a refusal is a sentence for the person.
+    async fn challenge(self, signing: Signing, form: Query) -> Response {
+        let console = Arc::clone(&self.console);
+        match blocking(move || passkeys::challenge(&console, signing, &form)).await {
+            Ok(challenge) => {
+                ([(header::CONTENT_TYPE, "application/json")], challenge.to_string()).into_response()
+            }
+            Err(error) => (status(&error), format!("{} {}", error.message, error.suggestion)).into_response(),
         }
     }
 

@@ -9,6 +9,7 @@ use workrail_engine::sessions::SessionsList;
 use crate::administration::Administration;
 use crate::guard::Guard;
 use crate::held::HeldDeletions;
+use crate::passkeys::Nonces;
 use crate::use_cases::{Answer, Environment, UseCases};
 
 /// A write changes the mark before it is committed, so a list is kept only if the mark was quiet for this long before.
@@ -25,6 +26,7 @@ pub(crate) struct Console {
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) administration: Arc<dyn Administration>,
     pub(crate) held: HeldDeletions,
+    pub(crate) nonces: Nonces,
     list: Mutex<CachedList>,
 }
 
@@ -55,6 +57,7 @@ impl Console {
             environment,
             administration,
             held: HeldDeletions::default(),
+            nonces: Nonces::default(),
             list: Mutex::default(),
         }
     }

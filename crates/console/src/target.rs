@@ -48,13 +48,14 @@ pub(crate) enum SettingsPage {
     Sources,
     CleanUp,
     Keys,
+    Passkeys,
     Clients,
     Health,
 }
 
 impl SettingsPage {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Values, Self::Sources, Self::CleanUp, Self::Keys, Self::Clients, Self::Health];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Values, Self::Passkeys, Self::Sources, Self::CleanUp, Self::Keys, Self::Clients, Self::Health];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -62,6 +63,7 @@ impl SettingsPage {
             Self::Sources => "Sources",
             Self::CleanUp => "Clean-up",
             Self::Keys => "Keys",
+            Self::Passkeys => "Passkeys",
             Self::Clients => "Clients",
             Self::Health => "Health",
         }
@@ -73,6 +75,7 @@ impl SettingsPage {
             Self::Sources => "/settings/sources",
             Self::CleanUp => "/settings/cleanup",
             Self::Keys => "/settings/keys",
+            Self::Passkeys => "/settings/passkeys",
             Self::Clients => "/settings/clients",
             Self::Health => "/settings/health",
         }
@@ -242,10 +245,12 @@ pub(crate) enum Done {
     Rotated,
     Copied,
     Preferred,
+    Enrolled,
+    KeyRemoved,
 }
 
 impl Done {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 20] = [
         Self::Approved,
         Self::Rejected,
         Self::Answered,
@@ -264,6 +269,8 @@ impl Done {
         Self::Rotated,
         Self::Copied,
         Self::Preferred,
+        Self::Enrolled,
+        Self::KeyRemoved,
     ];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -286,6 +293,8 @@ impl Done {
             Self::Rotated => "rotated",
             Self::Copied => "copied",
             Self::Preferred => "preferred",
+            Self::Enrolled => "enrolled",
+            Self::KeyRemoved => "key-removed",
         }
     }
 
@@ -315,6 +324,8 @@ impl Done {
             Self::Rotated => "Rotated. Running servers take over the new key by themselves.",
             Self::Copied => "Copied to your own folder for workflows.",
             Self::Preferred => "Saved. The next completed step applies it.",
+            Self::Enrolled => "Enrolled. Decisions can be signed with this passkey from now on.",
+            Self::KeyRemoved => "Removed. What it signed before stays proven.",
         }
     }
 }
@@ -508,7 +519,7 @@ impl Target {
             Self::Now(_) | Self::Session(_) | Self::Run(_) | Self::Logs => true,
             // It reads every session.
             Self::Search { .. } => false,
-            Self::Settings(SettingsPage::Values | SettingsPage::Keys) => true,
+            Self::Settings(SettingsPage::Values | SettingsPage::Keys | SettingsPage::Passkeys) => true,
             Self::Workflows(_) | Self::Workflow(_) => true,
             Self::Settings(
                 SettingsPage::Sources | SettingsPage::CleanUp | SettingsPage::Clients | SettingsPage::Health,

@@ -4,6 +4,9 @@ use std::io::{Cursor, Write};
 use std::sync::Arc;
 
 use workrail_engine::catalog::Filter;
+use workrail_engine::passkeys::{
+    Asking, Challenge, KeyToEnrol, LogDamage, NewKey, Passkeys, Registration, SignedAct,
+};
 use workrail_engine::report::{ContextValues, Report, SubmittedArtifact};
 use workrail_engine::request::InspectWorkflow;
 use workrail_engine::sessions::{Attention, Finished, NoteSearch, SessionView, SessionsList};
@@ -12,9 +15,9 @@ use workrail_engine::versions::WorkflowVersions;
 use workrail_engine::{
     Engine, ExportFailure, ImportMode, ManagedStore, RunPreferences, SessionOrRun, Waiting,
 };
-use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
+use workrail_model::approval::{ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::config::Settings;
+use workrail_model::config::{Key, Settings};
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{InspectMode, ListedWorkflow, UnusableFile, WorkflowInspection};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
@@ -22,6 +25,7 @@ use workrail_model::event::{CloseChannel, Context};
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::keyring::HttpSecret;
 use workrail_model::name::WorkflowId;
+use workrail_model::passkey::{CredentialId, SignedChallenge};
 use workrail_model::preferences::PreferenceChange;
 use workrail_model::retention::Ttl;
 use workrail_model::server::{LoggedCall, ServerRecord};
@@ -71,7 +75,49 @@ pub trait UseCases: Send + Sync {
     fn waiting(&self, run: RunId) -> Answer<Waiting>;
     fn submitted(&self, waiting: &Waiting, run: RunId) -> Answer<Vec<SubmittedArtifact>>;
     fn decide(&self, run: RunId, seen: &Waiting, decision: Decision<'_>) -> Answer<()>;
-    fn answer(&self, run: RunId, seen: &Waiting, values: Context) -> Answer<()>;
+    fn decide_signed(
+        &self,
+        run: RunId,
+        seen: &Waiting,
+        decided: (ApprovalDecision, Option<&str>),
+        signed: &SignedChallenge,
+        descends_from_server: Descent,
+    ) -> Answer<()>;
+    fn answer(
+        &self,
+        run: RunId,
+        seen: &Waiting,
+        values: Context,
+        signed: Option<&SignedChallenge>,
+    ) -> Answer<()>;
+    fn passkeys(&self) -> Answer<Result<Passkeys, LogDamage>>;
+    fn challenge_for_run(
+        &self,
+        run: RunId,
+        seen: &Waiting,
+        act: SignedAct<'_>,
+        asking: Asking<'_>,
+    ) -> Answer<Challenge>;
+    fn challenge_for_new_key(&self, asking: Asking<'_>) -> Sha256;
+    fn new_key(&self, registration: Registration<'_>, asking: Asking<'_>) -> Answer<NewKey>;
+    fn challenge_to_enrol(&self, wanted: &KeyToEnrol, asking: Asking<'_>) -> Answer<Option<Challenge>>;
+    fn enrol(&self, wanted: &KeyToEnrol, agreed: Option<&SignedChallenge>) -> Answer<()>;
+    fn challenge_to_remove(&self, key: &CredentialId, asking: Asking<'_>) -> Answer<Challenge>;
+    fn challenge_for_preferences(
+        &self,
+        session: SessionId,
+        changes: &[PreferenceChange],
+        asking: Asking<'_>,
+    ) -> Answer<Challenge>;
+    fn prefer_signed(
+        &self,
+        session: SessionId,
+        changes: &[PreferenceChange],
+        signed: &SignedChallenge,
+    ) -> Answer<()>;
+    fn challenge_for_setting(&self, key: Key, value: Option<&str>, asking: Asking<'_>) -> Answer<Challenge>;
+    fn agree_to_setting(&self, key: Key, value: Option<&str>, signed: &SignedChallenge) -> Answer<()>;
+    fn remove_passkey(&self, key: &CredentialId, agreed: &SignedChallenge) -> Answer<()>;
     fn close(&self, run: RunId, reason: &str) -> Answer<()>;
     fn workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>);
     fn workflow(&self, id: &str) -> Answer<WorkflowInspection>;
@@ -162,8 +208,89 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         self.approve(&run.to_string(), seen, (decision, reason), origin)
     }
 
-    fn answer(&self, run: RunId, seen: &Waiting, values: Context) -> Answer<()> {
-        self.answer_in_console(run, seen, values)
+    fn decide_signed(
+        &self,
+        run: RunId,
+        seen: &Waiting,
+        decided: (ApprovalDecision, Option<&str>),
+        signed: &SignedChallenge,
+        descends_from_server: Descent,
+    ) -> Answer<()> {
+        self.approve_with_passkey(run, seen, decided, signed, descends_from_server)
+    }
+
+    fn answer(
+        &self,
+        run: RunId,
+        seen: &Waiting,
+        values: Context,
+        signed: Option<&SignedChallenge>,
+    ) -> Answer<()> {
+        self.answer_in_console(run, seen, values, signed)
+    }
+
+    fn passkeys(&self) -> Answer<Result<Passkeys, LogDamage>> {
+        Self::passkeys(self)
+    }
+
+    fn challenge_for_run(
+        &self,
+        run: RunId,
+        seen: &Waiting,
+        act: SignedAct<'_>,
+        asking: Asking<'_>,
+    ) -> Answer<Challenge> {
+        Self::challenge_for_run(self, run, seen, act, asking)
+    }
+
+    fn challenge_for_new_key(&self, asking: Asking<'_>) -> Sha256 {
+        Self::challenge_for_new_key(self, asking)
+    }
+
+    fn new_key(&self, registration: Registration<'_>, asking: Asking<'_>) -> Answer<NewKey> {
+        Self::new_key(self, registration, asking)
+    }
+
+    fn challenge_to_enrol(&self, wanted: &KeyToEnrol, asking: Asking<'_>) -> Answer<Option<Challenge>> {
+        Self::challenge_to_enrol(self, wanted, asking)
+    }
+
+    fn enrol(&self, wanted: &KeyToEnrol, agreed: Option<&SignedChallenge>) -> Answer<()> {
+        Self::enrol(self, wanted, agreed)
+    }
+
+    fn challenge_for_preferences(
+        &self,
+        session: SessionId,
+        changes: &[PreferenceChange],
+        asking: Asking<'_>,
+    ) -> Answer<Challenge> {
+        Self::challenge_for_preferences(self, session, changes, asking)
+    }
+
+    fn prefer_signed(
+        &self,
+        session: SessionId,
+        changes: &[PreferenceChange],
+        signed: &SignedChallenge,
+    ) -> Answer<()> {
+        self.prefer_with_passkey(session, changes, signed)
+    }
+
+    fn challenge_for_setting(&self, key: Key, value: Option<&str>, asking: Asking<'_>) -> Answer<Challenge> {
+        Self::challenge_for_setting(self, key.as_str(), value, asking)
+    }
+
+    fn agree_to_setting(&self, key: Key, value: Option<&str>, signed: &SignedChallenge) -> Answer<()> {
+        Self::agree_to_setting(self, key.as_str(), value, signed)
+    }
+
+    fn challenge_to_remove(&self, key: &CredentialId, asking: Asking<'_>) -> Answer<Challenge> {
+        Self::challenge_to_remove(self, key, asking)
+    }
+
+    fn remove_passkey(&self, key: &CredentialId, agreed: &SignedChallenge) -> Answer<()> {
+        Self::remove_passkey(self, key, agreed)
     }
 
     fn close(&self, run: RunId, reason: &str) -> Answer<()> {

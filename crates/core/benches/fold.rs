@@ -296,6 +296,7 @@ impl Log {
             source: ContextSource::AgentDelta,
             node_id: to,
             attempt_id: None,
+            proof: None,
         };
         self.push(Scope::Run(self.run), EventData::ContextSet(set));
         let entry = TraceEntry {

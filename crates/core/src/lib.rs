@@ -15,6 +15,7 @@ pub mod interpret;
 pub mod label;
 pub mod link;
 pub mod overview;
+pub mod passkey;
 pub mod progress;
 pub mod project;
 pub mod read_run;

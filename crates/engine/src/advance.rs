@@ -20,6 +20,7 @@ use workrail_model::token::TokenKind;
 
 use crate::ask::AskedUser;
 use crate::drift::drift_from;
+use crate::passkeys::ApprovalKeys;
 use crate::reply::{OfferedTokens, Reply, Tokens, sign, sign_stored};
 use crate::request::{ContinueWorkflow, Echo, Output};
 use crate::token::Attempts;
@@ -63,6 +64,11 @@ impl<S: Store> Engine<S> {
             let workflow = content.workflow(at.workflow)?;
             let wish = self.store.wished_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
             let drift = facts.run(at.run).and_then(|run| drift_from(run, &sources));
+            let pending = snapshot.state().pending_step();
+            let approvals = match pending {
+                Some(pending) => self.approval_keys(facts, at.node, &workflow, pending)?,
+                None => ApprovalKeys::default(),
+            };
             let decision = advance(Advance {
                 facts,
                 node: at.node,
@@ -72,6 +78,7 @@ impl<S: Store> Engine<S> {
                 request: &sent,
                 kept: self.kept(facts, at.node, attempt),
                 preferences: wish,
+                approvals: approvals.rule(),
                 observed: &observed,
                 workflow_changed: drift.is_some(),
                 notices: drift.filter(|_| !reading.drift_was_told(facts, at.node)).into_iter().collect(),

@@ -1,21 +1,23 @@
 //! What a person decides about a step that waits for them; no argument of an agent's tool leads here (G63).
 
 use serde_json::{Map, Value, json};
-use workrail_core::decide::approve::{AnswerChannel, Approve, GiveAnswer, answer, approve};
+use workrail_core::decide::approve::{AnswerChannel, Approve, GiveAnswer, answer, approve, recorded_reason};
 use workrail_core::decide::fit::accepted;
-use workrail_core::interpret::{AskedConfirmation, asked_confirmation, question_key};
+use workrail_core::interpret::{AskedConfirmation, AskedProof, asked_confirmation, question_key};
 use workrail_core::label::RunLabel;
+use workrail_core::passkey::Statement;
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::render_title;
 use workrail_core::resume::RunPlace;
 use workrail_core::secrets::is_secret;
-use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
+use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::compiled::AcceptedValues;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::Context;
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::name::{ContextKey, StepId};
+use workrail_model::passkey::SignedChallenge;
 use workrail_model::reason::UserOnlyDependencyReason;
 use workrail_model::strict_json;
 
@@ -41,6 +43,8 @@ pub struct Waiting {
     /// Whether an approval is asked for. Otherwise there are only questions.
     pub asks_approval: bool,
     pub questions: Vec<Question>,
+    /// How a decision must be given to count.
+    pub proof: AskedProof,
     /// The decision that this one takes the place of.
     pub earlier: Option<EarlierDecision>,
 }
@@ -67,7 +71,7 @@ pub fn typed_answer(text: &str) -> Value {
 }
 
 /// The answers as the step takes them; one that it does not take is refused before it is recorded.
-fn taken(questions: &[Question], values: Context) -> Result<Context, Box<ErrorEnvelope>> {
+pub(crate) fn taken(questions: &[Question], values: Context) -> Result<Context, Box<ErrorEnvelope>> {
     let mut taken = values.as_map().clone();
     for question in questions {
         let (Some(accepts), Some(value)) = (&question.accepts, taken.get_mut(question.key.as_str())) else {
@@ -93,7 +97,29 @@ pub struct EarlierDecision {
     pub is_for_this: bool,
 }
 
+/// How a decision was given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Given<'a> {
+    /// By something that an agent with a shell can do, too.
+    Unproven(ApprovalOrigin),
+    Passkey {
+        signed: &'a SignedChallenge,
+        descends_from_server: Descent,
+    },
+}
+
 impl Waiting {
+    /// What a passkey signs about this; the reason as it is recorded.
+    pub(crate) fn statement<'a>(
+        &'a self,
+        run: RunId,
+        decision: ApprovalDecision,
+        reason: Option<&'a str>,
+    ) -> Statement<'a> {
+        let submitted = Some(self.submitted);
+        Statement::Decision { run, node: self.node, step: &self.step, submitted, decision, reason }
+    }
+
     /// A digest of everything that a person is shown: a form carries it, so that what is decided is what was shown.
     pub fn fingerprint(&self) -> Sha256 {
         // Every member is named, so that a new one is not forgotten.
@@ -111,12 +137,14 @@ impl Waiting {
             context,
             asks_approval,
             questions,
+            proof,
             earlier,
         } = self;
         let questions: Vec<_> = questions.iter().map(|own| (own.key.as_str(), &own.description)).collect();
         let earlier = earlier.as_ref().map(|own| (own.decision, own.is_for_this));
         let place = json!([session, node, label, workflow, goal, step, title, submitted]);
         let shown = json!([place, notes, artifacts, context, asks_approval, questions, earlier]);
+        let shown = json!([shown, format!("{proof:?}")]);
         Sha256::of_parts(&[b"workrail/waiting", shown.to_string().as_bytes()])
     }
 }
@@ -128,6 +156,8 @@ pub(crate) enum AnswerTo<'a> {
     WhateverWaits,
     /// The questions that a form showed, and no others.
     Shown { seen: &'a Waiting, through: AnswerChannel },
+    /// The same, in the console, signed by a passkey.
+    Signed { seen: &'a Waiting, signed: &'a SignedChallenge },
 }
 
 /// Which run a decision is about.
@@ -183,6 +213,7 @@ impl<S: Store> Engine<S> {
             Some(Question { key, description: own.description.clone(), accepts, is_secret })
         });
         let gate = asked_confirmation(&workflow, pending, &context) == AskedConfirmation::Approval;
+        let proof = self.approval_keys(facts, node.node_id, &workflow, pending)?.asked(&workflow, pending);
         let earlier = facts.approval(node.node_id, &pending.step_id).map(|found| EarlierDecision {
             decision: found.data.decision,
             is_for_this: found.data.submitted == Some(submitted),
@@ -201,8 +232,19 @@ impl<S: Store> Engine<S> {
             context: facts.shown_context_of(node.node_id, last.attempt),
             asks_approval: gate || step.user_dependencies.iter().any(|own| question_key(own).is_none()),
             questions: questions.collect(),
+            proof,
             earlier,
         })
+    }
+
+    /// Refuses a decision by label where only a passkey counts, before anybody is asked for it.
+    pub fn check_label_counts(&self, waiting: &Waiting) -> Result<(), Box<ErrorEnvelope>> {
+        match waiting.proof {
+            AskedProof::Any => Ok(()),
+            asked @ (AskedProof::Passkey | AskedProof::PasskeyToEnrol) => {
+                Err(error::passkey_needed(&waiting.label, asked))
+            }
+        }
     }
 
     /// Records the decision on what the person was shown.
@@ -214,7 +256,22 @@ impl<S: Store> Engine<S> {
         origin: ApprovalOrigin,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let place = self.run_by_label(label)?;
-        self.approve_in(place, &RunLabel::of(place.run).to_string(), seen, (decision, reason), origin)
+        let given = Given::Unproven(origin);
+        self.approve_in(place, &RunLabel::of(place.run).to_string(), seen, (decision, reason), given)
+    }
+
+    /// Records the decision that a passkey signed, about exactly what the person was shown (G97).
+    pub fn approve_with_passkey(
+        &self,
+        run: RunId,
+        seen: &Waiting,
+        (decision, reason): (ApprovalDecision, Option<&str>),
+        signed: &SignedChallenge,
+        descends_from_server: Descent,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        let place = self.run_by_label(&run.to_string())?;
+        let given = Given::Passkey { signed, descends_from_server };
+        self.approve_in(place, &RunLabel::of(place.run).to_string(), seen, (decision, reason), given)
     }
 
     pub(crate) fn approve_in(
@@ -223,7 +280,7 @@ impl<S: Store> Engine<S> {
         label: &str,
         seen: &Waiting,
         (decision, reason): (ApprovalDecision, Option<&str>),
-        origin: ApprovalOrigin,
+        given: Given<'_>,
     ) -> Result<(), Box<ErrorEnvelope>> {
         // An answer changes what is decided on, so it comes first.
         if !seen.asks_approval || !seen.questions.is_empty() {
@@ -237,9 +294,23 @@ impl<S: Store> Engine<S> {
             }
             let (node, step) = (seen.node, seen.step.clone());
             let submitted = seen.submitted;
+            let (origin, proof) = match given {
+                Given::Unproven(_) if seen.proof != AskedProof::Any => {
+                    return Err(error::passkey_needed(label, seen.proof));
+                }
+                Given::Unproven(origin) => (origin, None),
+                Given::Passkey { signed, descends_from_server } => {
+                    let reason = reason.map(recorded_reason);
+                    let reason = reason.as_ref().map(|reason| reason.as_str());
+                    let statement = seen.statement(place.run, decision, reason);
+                    let proof = self.use_passkey(&statement, signed, place.run)?;
+                    (ApprovalOrigin { channel: ApprovalChannel::Passkey, descends_from_server }, Some(proof))
+                }
+            };
             let minting = self.minting()?;
-            let plan = approve(Approve { facts, node, step, decision, submitted, reason, origin, minting })
-                .map_err(|cause| error::decide(&cause))?;
+            let plan =
+                approve(Approve { facts, node, step, decision, submitted, reason, origin, proof, minting })
+                    .map_err(|cause| error::decide(&cause))?;
             held.append(plan)
         });
         recorded.map_err(|refused| error::locked_for_command(place.session, refused))
@@ -257,9 +328,13 @@ impl<S: Store> Engine<S> {
         run: RunId,
         seen: &Waiting,
         values: Context,
+        signed: Option<&SignedChallenge>,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let label = run.to_string();
-        let to = AnswerTo::Shown { seen, through: AnswerChannel::Console };
+        let to = match signed {
+            Some(signed) => AnswerTo::Signed { seen, signed },
+            None => AnswerTo::Shown { seen, through: AnswerChannel::Console },
+        };
         self.answer_in(self.run_by_label(&label)?, &label, to, values).map(drop)
     }
 
@@ -276,7 +351,10 @@ impl<S: Store> Engine<S> {
             let channel = match to {
                 AnswerTo::WhateverWaits => AnswerChannel::CommandLine,
                 AnswerTo::Shown { seen, through } if *seen == waiting => through,
-                AnswerTo::Shown { .. } => return Err(error::changed_since_shown(label)),
+                AnswerTo::Signed { seen, .. } if *seen == waiting => AnswerChannel::Console,
+                AnswerTo::Shown { .. } | AnswerTo::Signed { .. } => {
+                    return Err(error::changed_since_shown(label));
+                }
             };
             let asked = |key: &str| waiting.questions.iter().any(|own| own.key.as_str() == key);
             if let Some((key, _)) = values.as_map().iter().find(|(_, value)| value.is_null()) {
@@ -286,8 +364,16 @@ impl<S: Store> Engine<S> {
                 return Err(error::not_a_question(label, unknown, &waiting.questions));
             }
             let values = taken(&waiting.questions, values)?;
+            let proof = match to {
+                AnswerTo::WhateverWaits | AnswerTo::Shown { .. } => None,
+                AnswerTo::Signed { signed, .. } => {
+                    let (run, values) = (place.run, values.as_map());
+                    let statement = Statement::Answer { run, node: waiting.node, values };
+                    Some(self.use_passkey(&statement, signed, run)?)
+                }
+            };
             let minting = self.minting()?;
-            let plan = answer(GiveAnswer { facts, node: waiting.node, values, channel, minting })
+            let plan = answer(GiveAnswer { facts, node: waiting.node, values, channel, proof, minting })
                 .map_err(|cause| error::decide(&cause))?;
             held.append(plan)?;
             Ok(waiting)

@@ -4,6 +4,7 @@
 //! recorded. Such an answer is recorded as one from the chat, since hooks of that program can give it, too.
 
 use workrail_core::decide::approve::AnswerChannel;
+use workrail_core::interpret::AskedProof;
 use workrail_core::label::RunLabel;
 use workrail_core::project::AdvanceRecord;
 use workrail_core::reply::answered::UserReply;
@@ -14,7 +15,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{AdvanceOutcome, Context};
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 
-use crate::approve::{AnswerTo, RunRef, Waiting};
+use crate::approve::{AnswerTo, Given, RunRef, Waiting};
 use crate::{Engine, Store, error};
 
 /// An attempt that was refused for nothing but what the user alone can give.
@@ -64,7 +65,9 @@ impl<S: Store> Engine<S> {
             }
             let waiting = self.waiting_in(facts, asked.run(), &asked.label())?;
             let is_decided = waiting.earlier.as_ref().is_some_and(|earlier| earlier.is_for_this);
-            Ok(Some(waiting).filter(|waiting| waiting.node == asked.node() && !is_decided))
+            // What only a passkey can decide is not asked for in the chat (G97).
+            let is_askable = !waiting.asks_approval || waiting.proof == AskedProof::Any;
+            Ok(Some(waiting).filter(|waiting| waiting.node == asked.node() && !is_decided && is_askable))
         })
     }
 
@@ -89,6 +92,6 @@ impl<S: Store> Engine<S> {
         // Which process answered is not known, and the channel already says that it proves nothing.
         let origin =
             ApprovalOrigin { channel: ApprovalChannel::Chat, descends_from_server: Descent::Unknown };
-        self.approve_in(run, &label, seen, decided, origin)
+        self.approve_in(run, &label, seen, decided, Given::Unproven(origin))
     }
 }

@@ -23,6 +23,7 @@ mod inspect;
 mod list;
 mod mint;
 pub mod next_call;
+pub mod passkeys;
 mod preferences;
 mod read_run;
 mod references;
@@ -53,8 +54,9 @@ use workrail_ports::archive::{SessionArchive, SessionImport};
 use workrail_ports::cache::{ProjectionCache, SessionIndex};
 use workrail_ports::content::ContentStore;
 use workrail_ports::control::SessionControl;
-use workrail_ports::environment::{ActivityCounter, Clock, DefaultPreferences, Entropy};
+use workrail_ports::environment::{ActivityCounter, ApprovalSettings, Clock, DefaultPreferences, Entropy};
 use workrail_ports::keyring::KeyringStore;
+use workrail_ports::passkeys::PasskeyLog;
 use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::{SessionReader, SessionStore};
 use workrail_ports::upkeep::Upkeep;
@@ -87,6 +89,7 @@ pub trait Store:
     SessionStore
     + ContentStore
     + KeyringStore
+    + PasskeyLog
     + ActivityCounter
     + ProjectionCache
     + SessionIndex
@@ -102,6 +105,7 @@ impl<S> Store for S where
     S: SessionStore
         + ContentStore
         + KeyringStore
+        + PasskeyLog
         + ActivityCounter
         + ProjectionCache
         + SessionIndex
@@ -128,6 +132,8 @@ pub struct Environment {
     pub workspace: Option<WorkspacePath>,
     /// What holds for runs whose caller chooses no mode.
     pub default_preferences: Arc<dyn DefaultPreferences>,
+    /// What decisions need to count.
+    pub approvals: Arc<dyn ApprovalSettings>,
     /// Which token encoding agents see; both are always accepted.
     pub token_encoding: TokenEncoding,
     /// Which tools agents can call; replies name no others.

@@ -2,6 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray, VariantNames};
+
+use crate::closed_set::spelled;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -23,7 +26,41 @@ pub enum ApprovalChannel {
     /// A form of the console was sent. The console answers only a browser that was opened with the code it printed,
     /// but an agent with a shell can read that code, so this proves no more than a typed label.
     Console,
+    /// A person confirmed exactly this with a passkey in the console, and the record holds the assertion. An agent with a
+    /// shell cannot make one for a key that is enrolled (G97).
+    Passkey,
 }
+
+/// What a decision needs to count, weakest first.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    EnumCount,
+    VariantNames,
+    VariantArray,
+    IntoStaticStr,
+    EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum RequiredProof {
+    /// A typed label is enough.
+    #[default]
+    Terminal,
+    /// Only a passkey that is enrolled in this store counts (G97).
+    Passkey,
+}
+
+spelled!(RequiredProof);
 
 /// Whether the process that gave a decision descends from the program that runs a server, as an agent's shell does.
 ///

@@ -25,6 +25,7 @@ pub mod loopback;
 pub mod manifest;
 pub mod name;
 pub mod nearest;
+pub mod passkey;
 pub mod placeholder;
 pub mod plan;
 pub mod preferences;

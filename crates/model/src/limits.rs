@@ -59,6 +59,10 @@ pub const INDEX_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// One session in that index; a larger summary is not kept, and the session is read instead.
 pub const INDEX_RECORD_BYTES_MAX: usize = 1024 * 1024;
 pub const KEYRING_BYTES_MAX: u64 = 4096;
+/// Every enrolment and every use of a passkey is a line of some hundred bytes.
+pub const PASSKEY_LOG_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// "MacBook, left finger".
+pub const PASSKEY_NAME_BYTES_MAX: usize = 64;
 /// What a person asked of a session: a few closed values.
 pub const CONTROL_BYTES_MAX: u64 = 4096;
 

@@ -1,5 +1,6 @@
 //! Time, randomness and the store-wide activity number: everything a pure core is given as arguments.
 
+use workrail_model::approval::RequiredProof;
 use workrail_model::event::Activity;
 use workrail_model::preferences::Preferences;
 use workrail_model::time::Timestamp;
@@ -28,6 +29,17 @@ pub trait DefaultPreferences: Send + Sync {
 
 impl DefaultPreferences for Preferences {
     fn default_preferences(&self) -> Preferences {
+        *self
+    }
+}
+
+/// What a decision needs to count; may change while a server runs.
+pub trait ApprovalSettings: Send + Sync {
+    fn required_proof(&self) -> RequiredProof;
+}
+
+impl ApprovalSettings for RequiredProof {
+    fn required_proof(&self) -> RequiredProof {
         *self
     }
 }

@@ -61,6 +61,14 @@ impl<F: FileSystem> LocalStore<F> {
 
     /// The bytes of a file that must be this user's alone; `None` when it does not exist.
     fn read_private(&self, path: &RelPath) -> Result<Option<Vec<u8>>, KeyringError> {
+        self.read_private_within(path, KEYRING_BYTES_MAX)
+    }
+
+    pub(crate) fn read_private_within(
+        &self,
+        path: &RelPath,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>, KeyringError> {
         let invalid = |problem: String| KeyringError::Invalid { path: path.to_string(), problem };
         let stat = match self.fs().stat(path) {
             Ok(stat) => stat,
@@ -71,7 +79,7 @@ impl<F: FileSystem> LocalStore<F> {
         // Who may write to the folder could put other keys in place of these.
         let folder = layout::keys_dir();
         only_ours(&folder, self.fs().stat(&folder)?)?;
-        let bytes = self.fs().read(path, 0, KEYRING_BYTES_MAX).map_err(|error| {
+        let bytes = self.fs().read(path, 0, bytes_max).map_err(|error| {
             if matches!(error.kind, FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. }) {
                 invalid(error.detail)
             } else {
@@ -126,7 +134,12 @@ impl<F: FileSystem> LocalStore<F> {
         self.write_private(&layout::keyring_temp(), &layout::keyring(), &bytes)
     }
 
-    fn write_private(&self, temp: &RelPath, path: &RelPath, bytes: &[u8]) -> Result<(), KeyringError> {
+    pub(crate) fn write_private(
+        &self,
+        temp: &RelPath,
+        path: &RelPath,
+        bytes: &[u8],
+    ) -> Result<(), KeyringError> {
         // Its name, too: another process may have made it a moment ago.
         suspect::make_folder(self.fs(), &layout::keys_dir())?;
         write_temp(self.fs(), temp, bytes)?;
@@ -212,7 +225,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(secret)
     }
 
-    fn lock_keyring(&self) -> Result<F::Lock, KeyringError> {
+    pub(crate) fn lock_keyring(&self) -> Result<F::Lock, KeyringError> {
         let folder = layout::keys_dir();
         if self.fs().stat(&folder).is_err_and(|error| error.kind == FsErrorKind::NotFound) {
             suspect::make_folder(self.fs(), &folder)?;

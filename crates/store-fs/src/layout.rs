@@ -304,6 +304,15 @@ pub(crate) fn keyring_temp() -> RelPath {
     path("keys/.tmp-keyring")
 }
 
+/// The passkey log.
+pub(crate) fn passkeys() -> RelPath {
+    path("keys/passkeys.jsonl")
+}
+
+pub(crate) fn passkeys_temp() -> RelPath {
+    path("keys/.tmp-passkeys")
+}
+
 pub(crate) fn keyring_lock() -> RelPath {
     path("keys/.lock")
 }

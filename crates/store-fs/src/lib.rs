@@ -21,6 +21,7 @@ mod marks;
 mod memo;
 mod obstacles;
 mod orphan;
+mod passkeys;
 mod rebuild;
 mod removal;
 mod repair;

@@ -34,7 +34,7 @@ const ROOT_NAMES: [&str; 16] = [
 const COUNTER_NAMES: [&str; 3] = ["activity", "activity.lock", "activity.reserved"];
 const SESSION_NAMES: [&str; 8] =
     [".lock", "manifest.jsonl", "manifest.torn", ".suspect", "control.json", "keep", "events", "cache"];
-const KEY_NAMES: [&str; 4] = ["keyring.json", "http-secret", ".lock", ".suspect"];
+const KEY_NAMES: [&str; 5] = ["keyring.json", "http-secret", "passkeys.jsonl", ".lock", ".suspect"];
 
 /// Collects what is found, up to a limit, and counts the rest.
 struct StrayList {

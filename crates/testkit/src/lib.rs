@@ -3,6 +3,7 @@
 //!
 //! A dev-dependency only: nothing here is shipped.
 
+pub mod authenticator;
 pub mod conformance;
 pub mod fixed;
 pub mod history;

@@ -25,6 +25,7 @@ use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
+use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError};
 use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::{
     Appended, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
@@ -46,6 +47,7 @@ struct Data {
     content: BTreeMap<(AttachmentKind, Sha256), Vec<u8>>,
     entropy: SeededEntropy,
     keyring: Option<Keyring>,
+    passkeys: Vec<u8>,
     activity: u64,
     cache: BTreeMap<SessionId, CachedProjection>,
     index: BTreeMap<(u32, SessionId), IndexRecord>,
@@ -75,6 +77,7 @@ impl MemoryStore {
             content: BTreeMap::new(),
             entropy: SeededEntropy::new(seed),
             keyring: None,
+            passkeys: Vec::new(),
             activity: 0,
             cache: BTreeMap::new(),
             index: BTreeMap::new(),
@@ -386,6 +389,21 @@ impl KeyringStore for MemoryStore {
         }
         let keyring = Keyring { current: SigningKey::new(data.entropy.bytes()), previous: None };
         Ok(ReplacedKeyring { keyring: data.keyring.insert(keyring).clone(), moved_to: None })
+    }
+}
+
+impl PasskeyLog for MemoryStore {
+    fn passkey_log(&self) -> Result<Vec<u8>, PasskeyLogError> {
+        Ok(self.data().passkeys.clone())
+    }
+
+    fn append_passkey(&self, seen_bytes: u64, line: &[u8]) -> Result<(), PasskeyLogError> {
+        let log = &mut self.data().passkeys;
+        if log.len() as u64 != seen_bytes {
+            return Err(PasskeyLogError::Changed);
+        }
+        log.extend_from_slice(line);
+        Ok(())
     }
 }
 

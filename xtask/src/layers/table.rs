@@ -95,6 +95,7 @@ pub(super) const LAYERS: &[Layer] = &[
                 "hmac",
                 "jsonc-parser",
                 "jsonschema",
+                "p256",
                 "schemars",
                 "serde",
                 "serde_json",

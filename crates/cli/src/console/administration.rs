@@ -42,6 +42,15 @@ impl Administration for Around {
         change(key, value).map(drop).map_err(told)
     }
 
+    fn needs_passkey(&self, key: Key, value: Option<&str>) -> Result<bool, String> {
+        let has_keys = self.engine.passkeys().is_ok_and(|keys| keys.is_ok_and(|keys| keys.has_any()));
+        Ok(key == Key::ApprovalsRequire && has_keys && needs_a_terminal(key, value).map_err(told)?)
+    }
+
+    fn change_agreed(&self, key: Key, value: Option<&str>) -> Result<(), String> {
+        change(key, value).map(drop).map_err(told)
+    }
+
     fn sources(&self) -> Result<Vec<SourceInfo>, String> {
         let settings = settings::fresh().map_err(told)?.settings;
         let looked_at = sources::looked_at_in(Sources::from_settings(&settings));

@@ -1,6 +1,7 @@
 //! The data directory: whether it can be used, what it holds, who uses it, and whether all of it is well.
 
 use camino::Utf8Path;
+use workrail_engine::report::shown_time;
 use workrail_host::data_dir::data_dir;
 use workrail_host::machine::{others_may_access, volume};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
@@ -34,6 +35,7 @@ pub(super) fn look(findings: &mut Findings) {
     match wiring::look(current) {
         Ok(opened) => {
             keys(findings, &opened);
+            passkeys(findings, &opened);
             locks(findings, &opened);
             sessions(findings, &opened);
             pending(findings, &opened);
@@ -65,6 +67,31 @@ fn keys(findings: &mut Findings, opened: &Opened) {
     if let Err(error) = opened.store.http_secret() {
         let what = format!("the HTTP secret in the folder `keys` cannot be used: {error}");
         findings.problem(DATA, what, "workrail store keys http-secret --new, then set up HTTP clients again");
+    }
+}
+
+fn passkeys(findings: &mut Findings, opened: &Opened) {
+    const FIX: &str = "restore keys/passkeys.jsonl from a backup; until then no passkey is accepted";
+    match opened.engine.passkeys() {
+        Ok(Ok(keys)) => {
+            let names: Vec<&str> = keys.enrolled().map(|own| own.name.as_str()).collect();
+            match names.is_empty() {
+                true => findings.good(DATA, "no passkey is enrolled"),
+                false => findings.good(DATA, format!("passkeys enrolled: {}", names.join(", "))),
+            }
+            for at in keys.resets() {
+                let what = format!("all passkeys were reset at a terminal on {}", shown_time(at));
+                findings.warning(
+                    DATA,
+                    what,
+                    "if that was not you, look at what was approved since: workrail store passkeys",
+                );
+            }
+        }
+        Ok(Err(damage)) => {
+            findings.problem(DATA, format!("the passkey log keys/passkeys.jsonl is damaged: {damage}"), FIX);
+        }
+        Err(error) => findings.problem(DATA, error.message.clone(), FIX),
     }
 }
 

@@ -119,6 +119,7 @@ fn decide(
     let run = name::run(&engine, label)?.1.to_string();
     let label = run.as_str();
     let waiting = engine.waiting(label)?;
+    engine.check_label_counts(&waiting)?;
     let requester = presence::requester(&engine, "Approving", Recorded::Descent)?;
     show(&engine, &waiting);
     let verb = match decision {

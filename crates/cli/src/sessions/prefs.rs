@@ -80,6 +80,7 @@ fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), 
     let found = name::session_or_run(&engine, text)?;
     let raised = engine.raised_by(found, &changes)?;
     if !raised.is_empty() {
+        presence::label_counts(&engine, "Raising a run's autonomy")?;
         presence::requester(&engine, "Raising a run's autonomy", Recorded::CommandLine)?;
     }
     for run in &raised {
@@ -119,7 +120,9 @@ pub(crate) fn allow_default(before: Autonomy, after: Autonomy) -> Result<(), Fai
     if after <= before {
         return Ok(());
     }
-    presence::requester(&wiring::look_default()?, "Raising the autonomy of new runs", Recorded::Nothing)?;
+    let engine = wiring::look_default()?;
+    presence::label_counts(&engine, "Raising the autonomy of new runs")?;
+    presence::requester(&engine, "Raising the autonomy of new runs", Recorded::Nothing)?;
     let prompt = format!(
         "New runs are {} now and would go further on their own. Type {} to allow it:",
         before.as_str(),

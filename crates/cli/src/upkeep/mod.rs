@@ -3,6 +3,7 @@
 mod backup;
 mod gc;
 mod keys;
+mod passkeys;
 mod repair;
 mod verify;
 
@@ -55,6 +56,9 @@ pub(crate) enum UpkeepCommand {
     /// Manage the keys that sign tokens, and the secret for HTTP.
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// List passkeys, or reset them when all are lost.
+    #[command(subcommand)]
+    Passkeys(PasskeysCommand),
 }
 
 #[derive(Debug, Args)]
@@ -134,6 +138,29 @@ pub(crate) struct RepairArguments {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum PasskeysCommand {
+    /// Show the passkeys that were ever enrolled, and every reset.
+    #[command(after_help = format!(
+        "Passkeys are enrolled, replaced and removed in the console.\n\nExamples:\n  workrail store passkeys show\n\n{EXIT_CODES}"
+    ))]
+    Show {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// End all passkeys when every one of them is lost. Needs a terminal; it stays visible for ever.
+    #[command(after_help = format!(
+        "The next passkey that is enrolled is trusted as the first one. The reset stays in the passkey log, in doctor, in \
+         verify, in the settings and in every later decision.\n\nExamples:\n  workrail store passkeys reset\n\n{EXIT_CODES}"
+    ))]
+    Reset {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
     /// Show the fingerprints of the accepted keys.
     #[command(after_help = format!("Examples:\n  workrail store keys show\n\n{EXIT_CODES}"))]
@@ -191,6 +218,12 @@ pub(crate) fn run(command: UpkeepCommand) -> ExitCode {
         UpkeepCommand::Restore(arguments) => (backup::restore(&arguments), arguments.json),
         UpkeepCommand::Gc(arguments) => (gc::run(&arguments), arguments.json),
         UpkeepCommand::Repair(arguments) => (repair::run(&arguments), arguments.json),
+        UpkeepCommand::Passkeys(PasskeysCommand::Show { json }) => {
+            (passkeys::show(Format::json_if(json)), json)
+        }
+        UpkeepCommand::Passkeys(PasskeysCommand::Reset { json }) => {
+            (passkeys::reset(Format::json_if(json)), json)
+        }
         UpkeepCommand::Keys(KeysCommand::Show { json }) => (keys::show(Format::json_if(json)), json),
         UpkeepCommand::Keys(KeysCommand::HttpSecret { new, yes, json }) => {
             let format = Format::json_if(json);

@@ -37,6 +37,8 @@ fn show(verified: &Verified) {
             row("blobs", counts.blobs),
             row("stored replies", counts.stored_replies),
             row("workflows", counts.workflows),
+            row("passkey decisions", counts.signed_decisions),
+            row("of other stores' keys", counts.foreign_decisions),
             row("problems", counts.problems),
             row("notes", counts.notes),
         ],

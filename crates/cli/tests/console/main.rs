@@ -1,10 +1,14 @@
-//! The console through the real binary, over HTTP: who is answered, what pages show, what forms change (G94 to G96).
+//! The console through the real binary, over HTTP: who is answered, what pages show, what forms change (G94 to G98).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod decisions;
+#[path = "../forge/mod.rs"]
+mod forge;
 mod guard;
 mod harness;
 mod live;
+mod passkey_attacks;
+mod passkeys;
 mod sessions;
 mod settings;

@@ -140,6 +140,7 @@ fn engine(data: &Path, clock: Box<dyn Clock>, seed: u64) -> Engine<LocalStore<Un
         observer: Box::new(GitObserver),
         workspace: None,
         default_preferences: Arc::new(Preferences::default()),
+        approvals: Arc::new(workrail_model::approval::RequiredProof::Terminal),
         token_encoding: TokenEncoding::V2,
         tools: workrail_model::tool::ToolSet::ALL,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },

@@ -4,6 +4,7 @@
 
 import "./keys.js";
 import "./pan.js";
+import "./passkey.js";
 import { listen } from "./live.js";
 import { prepare, showAge } from "./prepare.js";
 

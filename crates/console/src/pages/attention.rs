@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use workrail_engine::html::Links;
+use workrail_engine::passkeys::AskedProof;
 use workrail_engine::report::{Shown, render_artifact, render_notes};
 use workrail_engine::sessions::Attention;
 use workrail_engine::{EarlierDecision, Question, Waiting};
@@ -15,7 +16,7 @@ use super::layout::token;
 use super::ticked;
 use crate::forms::ANSWER_PREFIX;
 use crate::state::Console;
-use crate::target::run_address;
+use crate::target::{SettingsPage, run_address};
 
 /// What is shown of the notes, of each artifact and of each context value; the end says when there is more.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
@@ -32,7 +33,8 @@ fn person(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Marku
         p.step { "At step " strong { (clean(&waiting.title)) } }
         (submitted(console, run, waiting))
         @if waiting.questions.is_empty() && waiting.asks_approval {
-            @if let Err(reason) = console.environment.decision_origin() {
+            @if waiting.proof == AskedProof::PasskeyToEnrol { (enrol_first()) }
+            @else if let Some(reason) = refused_origin(console) {
                 p.warn { "It is not decided on here: " (ticked(&reason)) }
             } @else if is_shown_whole(waiting) { (decision(console, run, waiting, from)) }
             @else {
@@ -45,6 +47,11 @@ fn person(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Marku
             (questions(console, run, waiting, from))
         }
     }
+}
+
+/// Why nothing is decided here. A passkey proves a person whoever started the console.
+fn refused_origin(console: &Console) -> Option<String> {
+    console.environment.decision_origin().err().filter(|_| signing(console).is_none())
 }
 
 /// Whether the page shows all that a decision is about (G95).
@@ -126,29 +133,55 @@ fn hidden(console: &Console, waiting: &Waiting, from: &str) -> Markup {
 
 fn decision(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Markup {
     let reason = format!("reason-{run}");
+    let signs = signing(console);
     html! {
         div.actions {
-            form method="post" action={ "/run/" (run) "/approve" } {
+            form method="post" action={ "/run/" (run) "/approve" } data-passkey=[signs] {
                 (hidden(console, waiting, from))
-                button.primary type="submit" aria-label={ "Approve " (waiting.label) } { "Approve" }
+                button.primary type="submit" aria-label={ "Approve " (waiting.label) } {
+                    @if signs.is_some() { "Approve with a passkey" } @else { "Approve" }
+                }
             }
-            form.reject method="post" action={ "/run/" (run) "/reject" } {
+            form.reject method="post" action={ "/run/" (run) "/reject" } data-passkey=[signs] {
                 (hidden(console, waiting, from))
                 label for=(reason) { "Reason, for the agent" }
                 textarea id=(reason) name="reason" rows="2" {}
                 button type="submit" aria-label={ "Reject " (waiting.label) } { "Reject" }
             }
         }
-        p.meta {
-            "Recorded as decided in the console. This proves no more than a typed label: an agent with a shell could \
-             send the same form."
+        @if signs.is_some() {
+            p.meta {
+                "Your passkey signs exactly what is shown here. The record keeps the signature, and "
+                code { "workrail store verify" } " checks it."
+            }
+        } @else {
+            p.meta {
+                "Recorded as decided in the console. This proves no more than a typed label: an agent with a shell could \
+                 send the same form. " a href=(SettingsPage::Passkeys.address()) { "Enrol a passkey" } " to prove it."
+            }
+        }
+    }
+}
+
+/// Marks forms that a passkey signs: all of them, once one is enrolled.
+pub(super) fn signing(console: &Console) -> Option<&'static str> {
+    let keys = console.use_cases.passkeys().ok().and_then(Result::ok);
+    keys.is_some_and(|keys| keys.has_any()).then_some("sign")
+}
+
+/// What is said where only a passkey counts and there is none.
+fn enrol_first() -> Markup {
+    html! {
+        p.warn {
+            "Only a passkey counts here, and none is enrolled. "
+            a href=(SettingsPage::Passkeys.address()) { "Enrol one" } ", then decide here."
         }
     }
 }
 
 fn questions(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Markup {
     html! {
-        form.answer method="post" action={ "/run/" (run) "/answer" } {
+        form.answer method="post" action={ "/run/" (run) "/answer" } data-passkey=[signing(console)] {
             (hidden(console, waiting, from))
             @for question in &waiting.questions {
                 @let field = format!("answer-{run}-{}", question.key);

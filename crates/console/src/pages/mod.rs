@@ -5,6 +5,7 @@ mod failure;
 mod layout;
 mod logs;
 mod now;
+mod passkeys;
 mod plan_graph;
 mod run;
 mod search;

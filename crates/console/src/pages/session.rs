@@ -11,6 +11,7 @@ use workrail_model::id::SessionId;
 use workrail_model::preferences::{Mode, Preferences, RunStatus};
 use workrail_model::text::clean;
 
+use super::attention::signing;
 use super::layout::token;
 use super::timeline::timeline;
 use super::{Page, Part, table, ticked};
@@ -74,19 +75,23 @@ fn preferences(console: &Console, session: SessionId, runs: &[RunPreferences]) -
     };
     let is_open =
         |own: &RunPreferences| !matches!(own.status, Some(RunStatus::Complete | RunStatus::CompleteWithGaps));
+    let signs = signing(console);
     html! {
         @if !runs.is_empty() {
             h2 { "Preferences" }
             (table(&["Run", "Applied", "Pending"], runs.iter().map(row)))
         }
         @if runs.iter().any(is_open) {
-            form.filters method="post" action={ "/session/" (session) "/prefer" } {
+            form.filters method="post" action={ "/session/" (session) "/prefer" } data-passkey=[signs] {
                 (token(console.guard.form_token()))
                 label { span.hidden { "Mode of the open runs" }
                     select name="mode" { @for own in Mode::ALL { option value=(own.as_str()) { (own.as_str()) } } }
                 }
                 button type="submit" { "Ask for this mode" }
-                span.meta { "Going further on its own is allowed at a terminal only." }
+                span.meta {
+                    @if signs.is_some() { "Your passkey signs it." }
+                    @else { "Going further on its own needs a passkey, or a terminal." }
+                }
             }
         }
     }

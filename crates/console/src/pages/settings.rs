@@ -2,11 +2,13 @@
 
 use maud::{Markup, html};
 use workrail_engine::upkeep::{CleanupReport, Mode};
+use workrail_model::approval::RequiredProof;
 use workrail_model::config::{Applies, Difference, Key, Origin, Settings, Value, ValueKind, differences};
 use workrail_model::server::ServerRecord;
 use workrail_model::text::clean;
 
 use super::layout::token;
+use super::passkeys;
 use super::{Page, Part, counted, table, ticked, time};
 use crate::administration::{ClientInfo, ClientState, Finding, Level, SourceInfo};
 use crate::changes::{self, PLANNED};
@@ -20,6 +22,7 @@ pub(super) fn page(console: &Console, which: SettingsPage) -> Answer<Page> {
         SettingsPage::Sources => told(console.administration.sources(), |found| sources(console, &found)),
         SettingsPage::CleanUp => clean_up(console)?,
         SettingsPage::Keys => keys(console)?,
+        SettingsPage::Passkeys => passkeys::body(console)?,
         SettingsPage::Clients => told(console.administration.clients(), |found| clients(&found)),
         SettingsPage::Health => health(console, &console.administration.health()),
     };
@@ -77,7 +80,7 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
                 @if let Some(field) = field(key, own.map(|own| &own.value)) {
                     details data-key={ "set-" (key.as_str()) } {
                         summary { "Change" }
-                        form.filters method="post" action="/settings/set" {
+                        form.filters method="post" action="/settings/set" data-passkey=[signs(console, key, settings)] {
                             (token(console.guard.form_token()))
                             input type="hidden" name="key" value=(key.as_str());
                             label { span.hidden { "New value of " (key.as_str()) } (field) }
@@ -91,6 +94,13 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
             td { (applies(key.applies())) }
         }
     }
+}
+
+/// Marks the form of a setting that only a passkey weakens.
+fn signs(console: &Console, key: Key, settings: &Settings) -> Option<&'static str> {
+    let protects = key == Key::ApprovalsRequire && settings.required_proof() == RequiredProof::Passkey;
+    let has_keys = || console.use_cases.passkeys().is_ok_and(|keys| keys.is_ok_and(|keys| keys.has_any()));
+    (protects && has_keys()).then_some("sign")
 }
 
 /// The field that takes a new value; nothing for what has a page of its own.

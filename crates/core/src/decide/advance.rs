@@ -26,6 +26,7 @@ use super::draft::Draft;
 use super::kept::{self, EarlierNotes, Kept};
 use super::observe::{self, Observed};
 use super::outputs::{self, Outputs};
+use super::proof::ApprovalRule;
 use super::request::AdvanceRequest;
 use super::{DecideError, Minting, close, disclose, facts, fit};
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
@@ -51,6 +52,8 @@ pub struct Advance<'a> {
     pub kept: Kept,
     /// What a person asked for since; applied at this node before anything is judged.
     pub preferences: Option<Preferences>,
+    /// What a decision needs to count.
+    pub approvals: ApprovalRule<'a>,
     /// The workspace as it is now; only what changed is recorded.
     pub observed: &'a [Observed],
     /// What the reply says beside what follows from the session.
@@ -301,8 +304,13 @@ impl<'a> Case<'a> {
     /// What only a person or a proven capability can open.
     fn gate_findings(&self, pending: &PendingStep, check: &OutputCheck) -> Result<Vec<Finding>, DecideError> {
         let Advance { facts, node, workflow, .. } = self.command;
+        let asked = self.command.approvals.asked(workflow, pending);
         let approval = match facts.approval(node, &pending.step_id).map(|found| &found.data) {
             None => ApprovalState::None,
+            // Who could not have decided has not (G97).
+            Some(decided) if !self.command.approvals.counts(facts, node, decided, asked) => {
+                ApprovalState::Unproven
+            }
             // A decision is about what was submitted and shown, and about nothing else (G63).
             Some(decided) if decided.submitted != Some(kept::submitted(&self.delivered)?) => {
                 ApprovalState::ForOther
@@ -314,7 +322,7 @@ impl<'a> Case<'a> {
                 }
             },
         };
-        let mut findings = interpret::user_findings(workflow, pending, &self.context, approval);
+        let mut findings = interpret::user_findings(workflow, pending, &self.context, approval, asked);
         let mut observed = BTreeMap::new();
         for capability in [Capability::Delegation, Capability::WebBrowsing] {
             let recorded = facts.capability(node, capability);
@@ -462,6 +470,7 @@ impl<'a> Case<'a> {
             source: ContextSource::AgentDelta,
             node_id,
             attempt_id,
+            proof: None,
         }))
     }
 

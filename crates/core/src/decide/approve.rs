@@ -4,7 +4,9 @@ use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
 use workrail_model::digest::Sha256;
 use workrail_model::event::{ApprovalRecorded, Context, ContextSet, ContextSource, EventData, Scope};
 use workrail_model::id::NodeId;
+use workrail_model::limits::SUMMARY_BYTES_MAX;
 use workrail_model::name::StepId;
+use workrail_model::passkey::PasskeyProof;
 use workrail_model::plan::AppendPlan;
 use workrail_model::text::BoundedText;
 
@@ -25,7 +27,14 @@ pub struct Approve<'a> {
     /// Why, in the person's words.
     pub reason: Option<&'a str>,
     pub origin: ApprovalOrigin,
+    /// What a passkey signed of this; the channel says whether there is one.
+    pub proof: Option<PasskeyProof>,
     pub minting: Minting,
+}
+
+/// A person's words as they are recorded.
+pub fn recorded_reason(reason: &str) -> BoundedText<SUMMARY_BYTES_MAX> {
+    BoundedText::clip(reason)
 }
 
 pub fn approve(command: Approve<'_>) -> Result<AppendPlan, DecideError> {
@@ -43,7 +52,8 @@ pub fn approve(command: Approve<'_>) -> Result<AppendPlan, DecideError> {
             channel: command.origin.channel,
             descends_from_server: command.origin.descends_from_server,
             submitted: Some(command.submitted),
-            note: command.reason.map(BoundedText::clip),
+            note: command.reason.map(recorded_reason),
+            proof: command.proof,
         }),
     );
     Ok(draft.plan()?)
@@ -56,6 +66,8 @@ pub struct GiveAnswer<'a> {
     pub node: NodeId,
     pub values: Context,
     pub channel: AnswerChannel,
+    /// What a passkey signed of it.
+    pub proof: Option<PasskeyProof>,
     pub minting: Minting,
 }
 
@@ -89,6 +101,7 @@ pub fn answer(command: GiveAnswer<'_>) -> Result<AppendPlan, DecideError> {
             },
             node_id: node.node_id,
             attempt_id: None,
+            proof: command.proof,
         }),
     );
     Ok(draft.plan()?)

@@ -14,6 +14,7 @@ mod gaps;
 pub mod kept;
 pub mod observe;
 mod outputs;
+pub mod proof;
 pub mod request;
 pub mod start;
 

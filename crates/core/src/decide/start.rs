@@ -127,7 +127,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     if !context.is_empty() {
         let context_id = derive::context_id(root, derive::before_any_attempt());
         let source = ContextSource::Initial;
-        let set = ContextSet { context_id, context, source, node_id: root, attempt_id: None };
+        let set = ContextSet { context_id, context, source, node_id: root, attempt_id: None, proof: None };
         draft.push(on_run, EventData::ContextSet(set));
     }
     if let Some(trace) =

@@ -1,5 +1,6 @@
 //! A compiled plan in words: every step in order, its loop, its conditions and what it asks for.
 
+use workrail_model::approval::RequiredProof;
 use workrail_model::compiled::{
     CompiledLoop, CompiledStep, CompiledWorkflow, ConditionTest, Confirmation, Expr, ForCount, GateKind,
     LoopControl, OnLimit, PlanItem, Requiredness, StepKind,
@@ -136,10 +137,15 @@ fn confirmation_text(workflow: &CompiledWorkflow, confirmation: &Confirmation) -
         Confirmation::When { condition_id } => {
             Some(format!("the user confirms if {}", condition_text(workflow, condition_id)))
         }
-        Confirmation::Gate { gate, when } => {
-            let who = match gate {
-                GateKind::HumanApproval => "a person approves, not the agent",
-                GateKind::CoordinatorEval => "a coordinator evaluates",
+        Confirmation::Gate { gate, when, proof } => {
+            let who = match (gate, proof) {
+                (GateKind::HumanApproval, Some(RequiredProof::Passkey)) => {
+                    "a person approves with a passkey, not the agent"
+                }
+                (GateKind::HumanApproval, Some(RequiredProof::Terminal) | None) => {
+                    "a person approves, not the agent"
+                }
+                (GateKind::CoordinatorEval, _) => "a coordinator evaluates",
             };
             Some(match when {
                 None => who.to_owned(),

@@ -26,6 +26,19 @@ pub enum ApprovalState<'a> {
     },
     /// They decided on something else than what is submitted now.
     ForOther,
+    /// There is a decision, but not one that counts here.
+    Unproven,
+}
+
+/// How a decision on the pending step must be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedProof {
+    /// At a terminal, in the chat or in the console.
+    Any,
+    /// With a passkey in the console.
+    Passkey,
+    /// The same, and no key is enrolled yet.
+    PasskeyToEnrol,
 }
 
 /// What the pending step asks of a person before the run continues.
@@ -58,7 +71,7 @@ pub fn asked_confirmation(
         Confirmation::When { condition_id } if condition_holds(workflow, condition_id, &scope) => {
             AskedConfirmation::Confirmation
         }
-        Confirmation::Gate { gate, when } => {
+        Confirmation::Gate { gate, when, proof: _ } => {
             if when.as_ref().is_none_or(|id| condition_holds(workflow, id, &scope)) {
                 match gate {
                     GateKind::HumanApproval => AskedConfirmation::Approval,
@@ -83,6 +96,7 @@ pub fn user_findings(
     pending: &PendingStep,
     context: &Context,
     approval: ApprovalState<'_>,
+    asked: AskedProof,
 ) -> Vec<Finding> {
     let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
     let is_approved = approval == ApprovalState::Approved;
@@ -101,7 +115,7 @@ pub fn user_findings(
                 |key| BlockerPointer::ContextKey { key },
             );
             let fix = question_key(dependency).map_or_else(
-                || after_decision(approval),
+                || after_decision(approval, asked),
                 |key| format!("Ask the user, then send the call below with `context.{key}` set."),
             );
             user_finding(dependency.reason, pointer, &dependency.description, &fix)
@@ -110,9 +124,9 @@ pub fn user_findings(
     let listed = findings.iter().any(|(reason, _)| {
         *reason == Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserApproval)
     });
-    let asked = asked_confirmation(workflow, pending, context);
-    if !is_approved && asked == AskedConfirmation::Approval && !listed && gate_of(step).is_some() {
-        findings.push(approval_finding(step, approval));
+    let confirmation = asked_confirmation(workflow, pending, context);
+    if !is_approved && confirmation == AskedConfirmation::Approval && !listed && gate_of(step).is_some() {
+        findings.push(approval_finding(step, approval, asked));
     }
     findings
 }
@@ -136,7 +150,7 @@ fn gate_of(step: &CompiledStep) -> Option<GateKind> {
     }
 }
 
-fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>) -> Finding {
+fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>, asked: AskedProof) -> Finding {
     let message = match approval {
         ApprovalState::Rejected { reason: Some(reason) } => {
             format!("A person has rejected what this step submitted: {reason}")
@@ -148,16 +162,49 @@ fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>) -> Finding
             "The person's decision was about something else: what you send now is not what they were shown."
                 .to_owned()
         }
+        ApprovalState::Unproven => {
+            "There is a decision on this step, but it does not count: a passkey that is enrolled here must sign it.".to_owned()
+        }
         ApprovalState::None | ApprovalState::Approved => {
             "A person must approve what this step submitted before it can end.".to_owned()
         }
     };
     let pointer = BlockerPointer::WorkflowStep { step_id: step.step_id.clone() };
-    user_finding(UserOnlyDependencyReason::NeedsUserApproval, pointer, &message, &after_decision(approval))
+    user_finding(
+        UserOnlyDependencyReason::NeedsUserApproval,
+        pointer,
+        &message,
+        &after_decision(approval, asked),
+    )
 }
 
 /// What the agent does about a decision that is missing or does not fit.
-fn after_decision(approval: ApprovalState<'_>) -> String {
+fn after_decision(approval: ApprovalState<'_>, asked: AskedProof) -> String {
+    match (approval, asked) {
+        (ApprovalState::Rejected { .. }, _) => {
+            "Change the result as they say and send it with the call below; then ask them again."
+        }
+        (_, AskedProof::Passkey) => {
+            "Ask the user to open the console (`workrail console`) and approve this there with their passkey; nothing else \
+             counts. Wait until they have. Then send the call below as it is: what you submitted is kept, and only that is \
+             approved."
+        }
+        (_, AskedProof::PasskeyToEnrol) => {
+            "Only a passkey counts here, and none is enrolled. Ask the user to open the console (`workrail console`), enrol \
+             one under Settings, Passkeys, and approve this with it. Wait until they have. Then send the call below as it is: \
+             what you submitted is kept, and only that is approved."
+        }
+        (approval, AskedProof::Any) => return decided_anywhere(approval).to_owned(),
+    }
+    .to_owned()
+}
+
+/// Whether a person is asked to decide in the console, and nowhere else.
+pub(crate) fn asks_for_console(blocker: &Blocker) -> bool {
+    blocker.suggested_fix.as_ref().is_some_and(|fix| fix.as_str().contains("`workrail console`"))
+}
+
+fn decided_anywhere(approval: ApprovalState<'_>) -> &'static str {
     match approval {
         ApprovalState::Rejected { .. } => {
             "Change the result as they say and send it with the call below; then ask them again."
@@ -166,12 +213,11 @@ fn after_decision(approval: ApprovalState<'_>) -> String {
             "Ask the user to look at this and approve it (`workrail approve`), then send the call below as it is: what you \
              submitted is kept."
         }
-        ApprovalState::None | ApprovalState::Approved => {
+        ApprovalState::None | ApprovalState::Approved | ApprovalState::Unproven => {
             "Ask the user to approve (`workrail approve`) and wait until they have. Then send the call below as it is: what \
              you submitted is kept, and only that is approved."
         }
     }
-    .to_owned()
 }
 
 fn user_finding(

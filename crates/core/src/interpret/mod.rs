@@ -10,8 +10,10 @@ mod scope;
 mod trace;
 mod walk;
 
+pub(crate) use gate::asks_for_console;
 pub use gate::{
-    ApprovalState, AskedConfirmation, asked_confirmation, capability_findings, question_key, user_findings,
+    ApprovalState, AskedConfirmation, AskedProof, asked_confirmation, capability_findings, question_key,
+    user_findings,
 };
 pub(crate) use gate::{capability_name, condition_holds};
 pub use output::CapabilityFact;

@@ -159,7 +159,10 @@ fn summary(data: &EventData, nodes: &LoggedNodes) -> String {
             format!("{} at {} asks for more", applied.dimension_id, applied.level)
         }
         EventData::ApprovalRecorded(approval) => {
+            let key = approval.proof.as_ref().map(|proof| &proof.key);
+            let key = key.map(|key| format!(", key \"{}\"{}", key.name, after_resets(key.resets)));
             let proves = match (approval.channel, approval.descends_from_server) {
+                (ApprovalChannel::Passkey, _) => key.as_deref().unwrap_or_default(),
                 (ApprovalChannel::Chat, _) => {
                     ", through the program that runs the agent, which can answer by itself"
                 }
@@ -188,5 +191,14 @@ fn summary(data: &EventData, nodes: &LoggedNodes) -> String {
             };
             format!("closed {by}: {}", closed.reason)
         }
+    }
+}
+
+/// Nothing where the keys were never reset.
+fn after_resets(resets: u32) -> String {
+    match resets {
+        0 => String::new(),
+        1 => ", after the passkeys had been reset once".to_owned(),
+        count => format!(", after the passkeys had been reset {count} times"),
     }
 }

@@ -27,6 +27,7 @@ pub struct SessionState {
     next_index: EventIndex,
     last_activity: Option<Activity>,
     last_at: Option<Timestamp>,
+    is_imported: bool,
     pub(super) runs: Runs,
     pub(super) dag: Dag,
     pub(super) advances: Advances,
@@ -60,6 +61,7 @@ impl SessionState {
             next_index: EventIndex::ZERO,
             last_activity: None,
             last_at: None,
+            is_imported: false,
             runs: Runs::default(),
             dag: Dag::default(),
             advances: Advances::default(),
@@ -82,6 +84,11 @@ impl SessionState {
 
     pub fn session_id(&self) -> SessionId {
         self.session_id
+    }
+
+    /// Whether the session came into this store in a bundle.
+    pub fn is_imported(&self) -> bool {
+        self.is_imported
     }
 
     /// Whether every fact that was asked for could be read from the cache that the state came from. If not, answers
@@ -143,7 +150,10 @@ impl SessionState {
     fn fold(&mut self, event: &Event) -> Result<Option<NodeIx>, FoldError> {
         let index = event.event_index;
         match &event.data {
-            EventData::SessionCreated(_) => Ok(None),
+            EventData::SessionCreated(created) => {
+                self.is_imported = created.imported_from.is_some();
+                Ok(None)
+            }
             EventData::RunStarted(started) => self.start_run(event, started).map(|()| None),
             EventData::NodeCreated(created) => self.create_node(event, created).map(Some),
             EventData::EdgeCreated(edge) => {

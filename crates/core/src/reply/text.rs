@@ -13,7 +13,7 @@ use workrail_model::reply::{
 use workrail_model::text::truncate_with_marker;
 
 use super::{OpenGap, ReplyInput, ReplyMoment, children, tips};
-use crate::interpret::{AskedConfirmation, asked_confirmation};
+use crate::interpret::{AskedConfirmation, asked_confirmation, asks_for_console};
 use crate::progress::rest_in_words;
 use crate::reason::GapCloser;
 
@@ -219,10 +219,14 @@ fn blocked(opening: &str, label: &str, blockers: &[Blocker]) -> String {
         blocker.code == BlockerCode::UserOnlyDependency
             && !matches!(blocker.pointer, BlockerPointer::ContextKey { .. })
     };
-    if blockers.iter().any(is_approval) {
-        text.push_str(&format!(
+    match blockers.iter().find(|blocker| is_approval(blocker)) {
+        Some(own) if asks_for_console(own) => text.push_str(&format!(
+            " (What waits for approval, the user approves in the console: `workrail console`, run {label}.)"
+        )),
+        Some(_) => text.push_str(&format!(
             " (What waits for approval, the user approves with `workrail approve {label}`.)"
-        ));
+        )),
+        None => {}
     }
     for (position, blocker) in blockers.iter().enumerate() {
         let mut entry = format!("\n- {}: {}", blocker.code.as_str(), without_marks(blocker.message.as_str()));

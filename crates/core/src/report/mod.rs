@@ -288,6 +288,8 @@ pub enum Actor {
     Chat,
     /// Somebody who sent a form of the console.
     Console,
+    /// A person with a passkey.
+    Passkey,
     CommandLine,
     /// The call that started the run.
     User,
@@ -434,6 +436,12 @@ pub struct Approval {
     #[serde(skip_serializing_if = "Descent::is_unknown")]
     pub descends_from_server: Descent,
     pub approved: bool,
+    /// The passkey that signed it, by its name; `workrail store verify` checks the signature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// How often the passkeys of the store had been reset before that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resets: Option<u32>,
     pub step_id: StepId,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,

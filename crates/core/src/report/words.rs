@@ -52,6 +52,7 @@ pub fn actor(actor: Actor) -> &'static str {
         Actor::Terminal => "someone at a terminal",
         Actor::Chat => "the chat",
         Actor::Console => "someone in the console",
+        Actor::Passkey => "a person with a passkey",
         Actor::CommandLine => "the command line",
         Actor::User => "the call that started the run",
         Actor::Workflow => "the workflow's recommendation",
@@ -196,12 +197,28 @@ pub fn when(attempt: &Attempt, times: Times) -> String {
     format!("{at}{}", after.unwrap_or_default())
 }
 
+/// A decision that a passkey signed, as it is recorded. Whether the signature holds is for `workrail store verify` to say.
+fn signed(approval: &Approval, verb: &str, at: &str, note: &str) -> String {
+    let key = approval.key.as_deref().unwrap_or_default();
+    let resets = match approval.resets {
+        None => String::new(),
+        Some(1) => "; the passkeys of that store had been reset once before".to_owned(),
+        Some(count) => format!("; the passkeys of that store had been reset {count} times before"),
+    };
+    format!(
+        "{verb} with the passkey \"{key}\" for step {}{at}{note} — signed by a person; `workrail store verify` checks the \
+         signature{resets}",
+        approval.step_id
+    )
+}
+
 /// An approval or rejection in words.
 pub fn approval(approval: &Approval, times: Times) -> String {
     let verb = if approval.approved { "approved" } else { "rejected" };
     let at = approval.at.as_ref().map(|at| format!(", {}", times.shown(at))).unwrap_or_default();
     let note = approval.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
     let warning = match approval.by {
+        Actor::Passkey => return signed(approval, verb, &at, &note),
         Actor::Chat => {
             " — warning: given through the program that runs the agent, which can answer by itself; this does not prove \
              that a person decided"

@@ -21,6 +21,7 @@ use crate::decide::Minting;
 use crate::decide::advance::{Advance, Decision, advance, submitted};
 use crate::decide::approve::{Approve, approve};
 use crate::decide::kept::Kept;
+use crate::decide::proof::ApprovalRule;
 use crate::decide::request::AdvanceRequest;
 use crate::decide::start::{Start, start};
 use crate::derive;
@@ -198,6 +199,8 @@ impl<'a> Session<'a> {
             request,
             kept: kept.clone(),
             preferences: None,
+            // A script decides as a person would, so what its gates ask for is not asked of it.
+            approvals: ApprovalRule::of_scripts(),
             observed: &[],
             notices: Vec::new(),
             workflow_changed: false,
@@ -221,6 +224,7 @@ impl<'a> Session<'a> {
                 channel: ApprovalChannel::Terminal,
                 descends_from_server: Descent::Unknown,
             },
+            proof: None,
             minting: self.minting(),
         })
         .map_err(|error| told(&error))?;

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use test_case::test_case;
 use workrail_core::builtins::contracts;
 use workrail_core::interpret::{
-    ApprovalState, OutputCheck, Submitted, capability_findings, check_output, start, user_findings,
+    ApprovalState, AskedProof, OutputCheck, Submitted, capability_findings, check_output, start,
+    user_findings,
 };
 use workrail_model::blocker::{BlockerCode, BlockerReport};
 use workrail_model::capability::{Capability, CapabilityStatus, EnforcementGrade};
@@ -266,7 +267,8 @@ fn what_only_the_user_can_give_blocks_until_given_or_approved() {
     let empty = context(json!({}));
     let state = start(&workflow, &empty).unwrap().state;
     let pending = state.pending_step().unwrap();
-    let count = |context, approval| user_findings(&workflow, pending, context, approval).len();
+    let count =
+        |context, approval| user_findings(&workflow, pending, context, approval, AskedProof::Any).len();
     assert_eq!(count(&empty, ApprovalState::None), 2);
     let given = context(json!({ "chosenPart": "a" }));
     assert_eq!(count(&given, ApprovalState::None), 1);
@@ -275,6 +277,6 @@ fn what_only_the_user_can_give_blocks_until_given_or_approved() {
     assert_eq!(count(&empty, ApprovalState::Approved), 1, "a question is answered, not approved");
     assert_eq!(count(&given, ApprovalState::Approved), 0);
     let rejected = ApprovalState::Rejected { reason: Some("Not on a Friday.") };
-    let findings = user_findings(&workflow, pending, &given, rejected);
+    let findings = user_findings(&workflow, pending, &given, rejected, AskedProof::Any);
     assert!(findings[0].1.message.as_str().ends_with("Not on a Friday."), "{findings:?}");
 }

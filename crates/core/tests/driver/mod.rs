@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use workrail_core::interpret::{
-    self, Advisory, ApprovalState, Selection, Submitted, asked_confirmation, check_output, user_findings,
+    self, Advisory, ApprovalState, AskedProof, Selection, Submitted, asked_confirmation, check_output,
+    user_findings,
 };
 use workrail_core::render::prompt::{Lifecycle, render_step, render_title};
 use workrail_model::blocker::{Blocker, BlockerPointer};
@@ -110,7 +111,7 @@ pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usi
         assert_eq!(text, render_step(workflow, pending, context, lifecycle).unwrap());
         assert!(!text.trim().is_empty() && !render_title(workflow, pending, context).is_empty());
         asked_confirmation(workflow, pending, context);
-        let asked = user_findings(workflow, pending, context, ApprovalState::Approved);
+        let asked = user_findings(workflow, pending, context, ApprovalState::Approved, AskedProof::Any);
         let is_question = |blocker: &Blocker| matches!(blocker.pointer, BlockerPointer::ContextKey { .. });
         assert!(asked.iter().all(|(_, blocker)| is_question(blocker)), "{asked:?}");
         let artifacts = artifacts(workflow, pending, step);

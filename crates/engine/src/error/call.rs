@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use workrail_core::decide::DecideError;
+use workrail_core::interpret::AskedProof;
 use workrail_core::label::RunLabel;
+use workrail_core::passkey::{LogDamage, Refusal};
 use workrail_core::read_run::NoSuchStep;
 use workrail_model::compiled::AcceptedValues;
 use workrail_model::error::{ErrorCode, Retry};
@@ -13,6 +15,7 @@ use workrail_model::name::{ContextKey, WorkflowId};
 use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
+use workrail_ports::passkeys::PasskeyLogError;
 use workrail_ports::workspace::{WorkspacePath, WorkspacePathError};
 
 use super::{Advice, Boxed, advise, decide, envelope, invalid};
@@ -232,6 +235,63 @@ pub(crate) fn nothing_to_approve(label: &str) -> Boxed {
     invalid(
         format!("Run {label} has submitted nothing that a person is asked about."),
         "Run `workrail show` to see where the run is. A step is decided on once the agent has submitted it.",
+    )
+}
+
+/// A decision that would not count.
+pub(crate) fn passkey_needed(label: &str, asked: AskedProof) -> Boxed {
+    let next = match asked {
+        AskedProof::PasskeyToEnrol => {
+            "Open the console with `workrail console`, enrol a passkey under Settings, Passkeys, and decide there."
+        }
+        AskedProof::Passkey | AskedProof::Any => {
+            "Open the console with `workrail console` and decide there with a passkey."
+        }
+    };
+    invalid(format!("Run {label} asks for a passkey, so this would not count. Nothing was recorded."), next)
+}
+
+/// An assertion that proves nothing.
+pub(crate) fn passkey_refused(refusal: Refusal) -> Boxed {
+    invalid(
+        format!("The passkey was not accepted: {refusal}. Nothing was recorded."),
+        "Go back, load the page again and use a passkey that is listed under Settings, Passkeys.",
+    )
+}
+
+pub(crate) fn passkey_log(cause: PasskeyLogError) -> Boxed {
+    match cause {
+        PasskeyLogError::File(cause) => super::keyring(cause),
+        PasskeyLogError::Changed | PasskeyLogError::Full => {
+            invalid(format!("{}. Nothing was recorded.", super::sentence(&cause.to_string())), "Try again.")
+        }
+    }
+}
+
+pub(crate) fn key_not_enrolled(problem: &str) -> Boxed {
+    invalid(
+        format!("The passkey was not changed: {problem}. Nothing was recorded."),
+        "Go back, load the page again and try it again.",
+    )
+}
+
+/// A further key without the word of one that is enrolled.
+pub(crate) fn agreement_needed() -> Boxed {
+    invalid(
+        "A passkey is enrolled, so another one needs its agreement. Nothing was recorded.".to_owned(),
+        "Use the enrolled passkey when the browser asks for it. If all are lost: `workrail store passkeys reset` at a \
+         terminal, which stays visible for ever.",
+    )
+}
+
+/// A log that cannot be believed.
+pub(crate) fn passkey_log_damaged(damage: &LogDamage) -> Boxed {
+    invalid(
+        format!(
+            "The passkey log `keys/passkeys.jsonl` is damaged ({damage}), so no passkey can be believed. Nothing was \
+             recorded."
+        ),
+        "Restore `keys/passkeys.jsonl` from a backup. `workrail doctor` names the damage.",
     )
 }
 

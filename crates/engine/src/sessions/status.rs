@@ -1,6 +1,7 @@
 //! What needs a person now, why, and the command for it; then what is running.
 
 use serde::Serialize;
+use workrail_core::interpret::AskedProof;
 use workrail_core::label::RunLabel;
 use workrail_core::overview::Finished;
 use workrail_model::error::ErrorEnvelope;
@@ -123,7 +124,11 @@ fn unreadable(problem: &str) -> Need {
 fn asked(waiting: &Waiting, name: &str) -> Need {
     let step = waiting.title.clone();
     if waiting.questions.is_empty() {
-        return Need { why: Why::Approval { step }, command: format!("workrail approve {name}") };
+        let command = match waiting.proof {
+            AskedProof::Any => format!("workrail approve {name}"),
+            AskedProof::Passkey | AskedProof::PasskeyToEnrol => "workrail console".to_owned(),
+        };
+        return Need { why: Why::Approval { step }, command };
     }
     let keys: Vec<String> = waiting.questions.iter().map(|own| format!("{}=VALUE", own.key)).collect();
     let open = |own: &Question| OpenQuestion { key: own.key.to_string(), question: own.description.clone() };

@@ -7,12 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
+use workrail_core::decide::proof::standing;
 use workrail_core::interpret::Positions;
+use workrail_core::passkey::{Passkeys, ProofError, Standing, Statement, Surrounding, check_recorded};
 use workrail_core::project::SessionState;
+use workrail_core::report::shown;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::event::{Event, EventData, NodeCreated, OutputPayload};
+use workrail_model::event::{
+    ApprovalRecorded, ContextSet, Event, EventData, NodeCreated, OutputPayload, Scope as EventScope,
+};
 use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::plan::AttachmentKind;
@@ -59,6 +64,10 @@ pub struct Counts {
     pub blobs: u64,
     pub workflows: u64,
     pub stored_replies: u64,
+    /// Decisions whose passkey signature holds, by a key that was enrolled in this store.
+    pub signed_decisions: u64,
+    /// The same, by a key that came with an imported session.
+    pub foreign_decisions: u64,
     pub problems: u64,
     pub notes: u64,
 }
@@ -92,6 +101,13 @@ const UNREADABLE: &str = "Check the disk, and the owner and permissions of the s
 const DENIED: &str = "Give the user that runs WorkRail read permission (`chmod u+r` on a file, `chmod u+rwx` on a folder; \
                       `chown` if another user owns it). Nothing is lost, so no repair is needed.";
 
+const PASSKEY_LOG: &str = "keys/passkeys.jsonl";
+
+const RESTORE_LOG: &str = "Restore the file from a backup. Until then no passkey is accepted.";
+
+const UNPROVEN: &str = "Nobody proved this decision: the log or its copy was changed by hand. Where a passkey is required it \
+                        opens nothing. `workrail store restore BACKUP SESSION` restores the session from a backup.";
+
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 
 /// Works through the store and remembers what it has seen.
@@ -105,6 +121,10 @@ struct Check<'a> {
     damaged_in_order: Vec<(AttachmentKind, Sha256)>,
     workflows: BTreeMap<WorkflowHash, Arc<CompiledWorkflow>>,
     obstacles: Vec<Obstacle>,
+    /// `None` where the log is damaged, which is a problem of its own.
+    passkeys: Option<Passkeys>,
+    /// What passkeys signed in the session that is looked at.
+    challenges: BTreeSet<Sha256>,
 }
 
 /// A piece of content that is damaged, and the problem that tells of it.
@@ -125,8 +145,11 @@ impl<S: Store + Upkeep> Engine<S> {
             damaged_in_order: Vec::new(),
             workflows: BTreeMap::new(),
             obstacles: self.store.obstacles(),
+            passkeys: None,
+            challenges: BTreeSet::new(),
         };
         check.tell_obstacles(scope);
+        self.verify_passkeys(&mut check);
         let sessions = match (scope, self.store.sessions()) {
             (Scope::One(session), _) => vec![session],
             (Scope::All, Ok(sessions)) => sessions,
@@ -157,6 +180,22 @@ impl<S: Store + Upkeep> Engine<S> {
         }
         check.tell_damaged_content();
         Ok(check.report)
+    }
+
+    /// The log of the keys, line by line (G98).
+    fn verify_passkeys(&self, check: &mut Check<'_>) {
+        match self.passkeys() {
+            Ok(Ok(keys)) => {
+                for at in keys.resets() {
+                    check.report.counts.notes += 1;
+                    let note = format!("all passkeys were reset at a terminal on {}", shown(at));
+                    check.report.notes.push(Note { path: PASSKEY_LOG.to_owned(), note });
+                }
+                check.passkeys = Some(keys);
+            }
+            Ok(Err(damage)) => check.problem(PASSKEY_LOG.to_owned(), damage.to_string(), RESTORE_LOG),
+            Err(error) => check.problem(PASSKEY_LOG.to_owned(), error.message, RESTORE_LOG),
+        }
     }
 
     fn is_gone(&self, session: SessionId) -> bool {
@@ -204,6 +243,7 @@ impl<S: Store + Upkeep> Engine<S> {
             check.problem(what.clone(), told(&slice.health), fix);
         }
         let mut facts = SessionState::new(session);
+        check.challenges.clear();
         for event in &slice.events {
             if let Err(cause) = facts.apply(event) {
                 check.problem(
@@ -398,7 +438,6 @@ impl Check<'_> {
             EventData::SessionCreated(_)
             | EventData::ObservationRecorded(_)
             | EventData::EdgeCreated(_)
-            | EventData::ContextSet(_)
             | EventData::PreferencesChanged(_)
             | EventData::CapabilityObserved(_)
             | EventData::GapRecorded(_)
@@ -407,8 +446,50 @@ impl Check<'_> {
             | EventData::ValidationPerformed(_)
             | EventData::AssessmentRecorded(_)
             | EventData::AssessmentConsequenceApplied(_)
-            | EventData::ApprovalRecorded(_)
             | EventData::RunClosed(_) => {}
+            EventData::ApprovalRecorded(decided) => self.decision(session, facts, event, decided),
+            EventData::ContextSet(set) => self.answer(session, facts, event, set),
+        }
+    }
+
+    /// A passkey's signature holds for exactly what the event says (G97).
+    fn decision(&mut self, session: &str, facts: &SessionState, event: &Event, decided: &ApprovalRecorded) {
+        let (EventScope::Node(run, node), Some(keys)) = (event.scope, &self.passkeys) else { return };
+        let around = Surrounding { run, is_imported: facts.is_imported() };
+        let Some(standing) = standing(decided, node, around, keys) else { return };
+        self.count_proof(session, event, standing);
+    }
+
+    fn answer(&mut self, session: &str, facts: &SessionState, event: &Event, set: &ContextSet) {
+        let (Some(proof), Some(run), Some(keys)) = (&set.proof, event.scope.run(), &self.passkeys) else {
+            return;
+        };
+        let around = Surrounding { run, is_imported: facts.is_imported() };
+        let statement = Statement::Answer { run: proof.run, node: set.node_id, values: set.context.as_map() };
+        let standing = check_recorded(proof, &statement, around, keys);
+        self.count_proof(session, event, standing);
+    }
+
+    fn count_proof(
+        &mut self,
+        session: &str,
+        event: &Event,
+        standing: Result<(Sha256, Standing), ProofError>,
+    ) {
+        let standing = standing.and_then(|(challenge, standing)| match self.challenges.insert(challenge) {
+            true => Ok(standing),
+            false => Err(ProofError::Repeated),
+        });
+        match standing {
+            Ok(Standing::EnrolledHere) => self.report.counts.signed_decisions += 1,
+            Ok(Standing::Foreign) => self.report.counts.foreign_decisions += 1,
+            Err(problem) => {
+                let index = event.event_index.get();
+                let problem = format!(
+                    "what a passkey is said to have signed in event {index} is not proven: {problem}"
+                );
+                self.problem(session.to_owned(), problem, UNPROVEN);
+            }
         }
     }
 

@@ -192,6 +192,7 @@ pub(crate) fn around(seed: u64, shelf: &Arc<Shelf>) -> Environment {
         observer: Box::new(Blind),
         workspace: Some(WorkspacePath::parse("/work").unwrap()),
         default_preferences: Arc::new(workrail_model::preferences::Preferences::default()),
+        approvals: Arc::new(workrail_model::approval::RequiredProof::Terminal),
         token_encoding: TokenEncoding::V2,
         tools: workrail_model::tool::ToolSet::ALL,
         producer: Producer { app_version: "0.0.0-test".to_owned(), applied_config_hash: None },

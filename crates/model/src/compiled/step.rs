@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::part::{FunctionDefinition, InjectedRef, ModelTier};
+use crate::approval::RequiredProof;
 use crate::assessment::ConsequenceEffect;
 use crate::capability::Capability;
 use crate::name::{AssessmentName, ConditionId, ContextKey, ContractRef, StepId};
@@ -162,6 +163,9 @@ pub enum Confirmation {
         gate: GateKind,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         when: Option<ConditionId>,
+        /// What a decision needs to open the gate, whatever the settings say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proof: Option<RequiredProof>,
     },
 }
 

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::VariantNames;
 
+use crate::approval::RequiredProof;
 use crate::canonical::to_canonical;
 use crate::closed_set::closed_set;
 use crate::digest::Sha256;
@@ -78,6 +79,7 @@ keys! {
     ApprovalsChat = "approvals.chat",
     ApprovalsChatWait = "approvals.chat_wait_seconds",
     ApprovalsRefuseDescendants = "approvals.refuse_descendants",
+    ApprovalsRequire = "approvals.require",
     DataDir = "data_dir",
     ExportRedactKeys = "export.redact_keys",
     LogFilter = "log.filter",
@@ -151,6 +153,11 @@ impl Key {
                 "Whether `workrail approve`, and raising a run's autonomy, are refused in a terminal of the program that \
                  runs an agent, and approvals in its chat are not asked for. A hurdle, not a proof: an agent with a shell can get around it."
             }
+            Self::ApprovalsRequire => {
+                "What an approval needs to count, and what raising a run's autonomy asks for: a label typed at a terminal, or \
+                 a passkey in the console. The stricter one of the settings in effect and of the user's own settings file holds. \
+                 A workflow can ask for a passkey by itself."
+            }
             Self::DataDir => "Where sessions, content and keys are kept, as an absolute path.",
             Self::ExportRedactKeys => {
                 "Context keys whose values `workrail session export --redact` leaves out. `*` matches any characters; \
@@ -193,6 +200,7 @@ impl Key {
             Self::ExportRedactKeys | Self::SourcePaths | Self::SourcePlugins => ValueKind::List,
             Self::SourceGit => ValueKind::GitSources,
             Self::LogFilter => ValueKind::Text,
+            Self::ApprovalsRequire => ValueKind::Choice(<RequiredProof as VariantNames>::VARIANTS),
             Self::Autonomy => ValueKind::Choice(<Autonomy as VariantNames>::VARIANTS),
             Self::RiskPolicy => ValueKind::Choice(<RiskPolicy as VariantNames>::VARIANTS),
             Self::ApprovalsChatWait | Self::RetentionTtl => ValueKind::Count,
@@ -220,6 +228,7 @@ impl Key {
             Self::ExportRedactKeys => {
                 Some(Value::List(SECRET_KEYS.iter().map(|key| (*key).to_owned()).collect()))
             }
+            Self::ApprovalsRequire => text(RequiredProof::default().as_str()),
             Self::LogFilter => text("warn"),
             Self::Autonomy => text(Autonomy::Guided.as_str()),
             Self::RiskPolicy => text(RiskPolicy::Conservative.as_str()),
@@ -242,6 +251,7 @@ impl Key {
             Self::ApprovalsChat
             | Self::ApprovalsChatWait
             | Self::ApprovalsRefuseDescendants
+            | Self::ApprovalsRequire
             | Self::ExportRedactKeys
             | Self::Autonomy
             | Self::RiskPolicy
@@ -366,6 +376,11 @@ impl Settings {
             autonomy: autonomy.unwrap_or(unset.autonomy),
             risk_policy: risk_policy.unwrap_or(unset.risk_policy),
         }
+    }
+
+    /// What an approval needs to count.
+    pub fn required_proof(&self) -> RequiredProof {
+        self.text(Key::ApprovalsRequire).and_then(RequiredProof::parse).unwrap_or_default()
     }
 
     pub fn token_encoding(&self) -> TokenEncoding {

@@ -8,6 +8,7 @@ use crate::digest::Sha256;
 use crate::id::ApprovalId;
 use crate::limits::SUMMARY_BYTES_MAX;
 use crate::name::StepId;
+use crate::passkey::PasskeyProof;
 use crate::text::BoundedText;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,4 +28,20 @@ pub struct ApprovalRecorded {
     /// Why, in the person's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<BoundedText<SUMMARY_BYTES_MAX>>,
+    /// What the passkey signed; present exactly when the channel is `passkey`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<PasskeyProof>,
+}
+
+impl ApprovalRecorded {
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        match (self.channel, &self.proof) {
+            (ApprovalChannel::Passkey, Some(_)) => Ok(()),
+            (ApprovalChannel::Passkey, None) => Err("channel passkey needs a proof"),
+            (ApprovalChannel::Terminal | ApprovalChannel::Chat | ApprovalChannel::Console, None) => Ok(()),
+            (ApprovalChannel::Terminal | ApprovalChannel::Chat | ApprovalChannel::Console, Some(_)) => {
+                Err("a proof belongs to channel passkey")
+            }
+        }
+    }
 }

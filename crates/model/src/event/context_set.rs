@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::canonical::value_to_canonical;
 use crate::id::{AttemptId, ContextId, NodeId};
 use crate::limits::{CONTEXT_BYTES_MAX, CONTEXT_DEPTH_MAX};
+use crate::passkey::PasskeyProof;
 
 /// Keys no caller may set: the first three poison objects in other runtimes, the last is ours.
 pub(crate) const RESERVED_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
@@ -121,6 +122,9 @@ pub struct ContextSet {
     /// Present when the attempt was blocked: then only its retry chain sees the values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_id: Option<AttemptId>,
+    /// What a passkey signed of an answer that was given in the console (G97).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<PasskeyProof>,
 }
 
 impl ContextSet {

@@ -201,13 +201,13 @@ impl EventData {
             Self::DivergenceRecorded(divergence) => divergence.check().map_err(str::to_owned),
             Self::NodeOutputAppended(output) => output.check().map_err(str::to_owned),
             Self::NodeCreated(node) => node.check().map_err(str::to_owned),
+            Self::ApprovalRecorded(approval) => approval.check().map_err(str::to_owned),
             Self::SessionCreated(_)
             | Self::RunStarted(_)
             | Self::AdvanceRecorded(_)
             | Self::GapRecorded(_)
             | Self::ValidationPerformed(_)
             | Self::AssessmentConsequenceApplied(_)
-            | Self::ApprovalRecorded(_)
             | Self::RunClosed(_) => Ok(()),
         }
     }

@@ -12,7 +12,7 @@ mod log;
 pub(crate) use content::replace_content;
 
 use workrail_model::id::SessionId;
-use workrail_model::limits::KEYRING_BYTES_MAX;
+use workrail_model::limits::{KEYRING_BYTES_MAX, PASSKEY_LOG_BYTES_MAX};
 use workrail_ports::backup::{
     BackupOptions, CopyError, CopyReport, CopyWatch, KeysCopy, Replicate, RestoreOptions,
 };
@@ -95,6 +95,7 @@ impl<F: FileSystem> LocalStore<F> {
             Ok(Some(_)) => {}
             Err(_) => return Ok(KeysCopy::SourceUnusable),
         }
+        copy_passkeys(self.fs(), backup.fs())?;
         copy_keyring(self.fs(), backup.fs())
     }
 
@@ -107,11 +108,28 @@ impl<F: FileSystem> LocalStore<F> {
         };
         match self.peek() {
             Ok(None) if dry_run => Ok(KeysCopy::Copied),
-            Ok(None) => copy_keyring(backup.fs(), self.fs()),
+            Ok(None) => {
+                copy_passkeys(backup.fs(), self.fs())?;
+                copy_keyring(backup.fs(), self.fs())
+            }
             Ok(Some(ours)) if ours == theirs => Ok(KeysCopy::Unchanged),
             Ok(Some(_)) | Err(_) => Ok(KeysCopy::TargetHasOthers),
         }
     }
+}
+
+/// The passkey log, where the target has none or an older state of the same log: two histories are never mixed (G98).
+fn copy_passkeys<F: FileSystem>(from: &F, to: &F) -> Result<(), CopyError> {
+    let path = layout::passkeys();
+    let Ok(bytes) = from.read(&path, 0, PASSKEY_LOG_BYTES_MAX) else { return Ok(()) };
+    let known = to.read(&path, 0, PASSKEY_LOG_BYTES_MAX).unwrap_or_default();
+    if known == bytes || !bytes.starts_with(&known) {
+        return Ok(());
+    }
+    suspect::make_folder(to, &layout::keys_dir()).map_err(target)?;
+    let lock = to.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
+    let _lock = lock.ok_or(CopyError::Busy)?;
+    put(to, &layout::passkeys_temp(), &path, &bytes)
 }
 
 fn copy_keyring<F: FileSystem>(from: &F, to: &F) -> Result<KeysCopy, CopyError> {

@@ -356,6 +356,7 @@ impl History {
             source,
             node_id: node,
             attempt_id: None,
+            proof: None,
         };
         draft.push(Scope::Run(self.run), EventData::ContextSet(set));
     }

@@ -171,8 +171,8 @@ impl<'a> Builder<'a> {
                 Some(condition_id) => Confirmation::When { condition_id },
                 None => Confirmation::Always,
             },
-            Some(ConfirmationRequest::Gate { gate, when }) => {
-                Confirmation::Gate { gate: *gate, when: self.link(when.as_ref(), &name, &at) }
+            Some(ConfirmationRequest::Gate { gate, when, proof }) => {
+                Confirmation::Gate { gate: *gate, when: self.link(when.as_ref(), &name, &at), proof: *proof }
             }
         }
     }

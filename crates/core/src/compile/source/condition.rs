@@ -1,5 +1,6 @@
 //! Conditions become the closed expression that runs; in one object, the first operator decides.
 
+use workrail_model::approval::RequiredProof;
 use workrail_model::compiled::{Expr, GateKind};
 
 use super::super::diagnostic::Code;
@@ -246,7 +247,7 @@ impl Authored for NamedCondition {
 pub(crate) enum ConfirmationRequest {
     Flag(bool),
     When(Condition),
-    Gate { gate: GateKind, when: Option<Condition> },
+    Gate { gate: GateKind, when: Option<Condition>, proof: Option<RequiredProof> },
 }
 
 authored! {
@@ -257,6 +258,9 @@ authored! {
         kind "kind": Word<GateKind>, required;
         /// The gate exists only if this holds.
         condition "condition": Condition, optional;
+        /// What an approval needs to count. `passkey`: only a passkey in the console opens the gate. `terminal`, the default:
+        /// a typed label is enough, unless the setting `approvals.require` asks for more.
+        proof "proof": Word<RequiredProof>, optional;
     }
 }
 
@@ -279,7 +283,7 @@ impl Authored for ConfirmationRequest {
             None | Some(Some("condition_ref")) => Some(Self::When(Condition::decode(node, reader)?)),
             Some(_) => {
                 let gate = Gate::decode(node, reader)?;
-                Some(Self::Gate { gate: gate.kind, when: gate.condition })
+                Some(Self::Gate { gate: gate.kind, when: gate.condition, proof: gate.proof })
             }
         }
     }

@@ -266,7 +266,7 @@ impl Log {
     ) {
         let context_id = ContextId::from_bits(self.bits());
         let source = ContextSource::AgentDelta;
-        let set = ContextSet { context_id, context, source, node_id: node, attempt_id: attempt };
+        let set = ContextSet { context_id, context, source, node_id: node, attempt_id: attempt, proof: None };
         self.push(Scope::Run(run), EventData::ContextSet(set));
     }
 
@@ -352,6 +352,7 @@ impl Log {
             descends_from_server: Descent::Unknown,
             submitted: None,
             note: None,
+            proof: None,
         };
         self.push(Scope::Node(run, node), EventData::ApprovalRecorded(approval));
     }

@@ -2,8 +2,11 @@
 //! the call that the reply ends with.
 
 use serde_json::Value;
+use workrail_model::approval::RequiredProof;
 use workrail_model::assessment::ConsequenceEffect;
-use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkflow, Requiredness};
+use workrail_model::compiled::{
+    AssessmentDefinition, CompiledStep, CompiledWorkflow, Confirmation, Requiredness,
+};
 use workrail_model::event::Context;
 use workrail_model::limits::TITLE_BYTES_MAX;
 use workrail_model::name::AssessmentName;
@@ -48,8 +51,13 @@ pub(super) fn write(
             None => Ok(()),
         }
     })?;
-    match people(asked_confirmation(workflow, pending, context), telling.autonomy) {
+    let asked = asked_confirmation(workflow, pending, context);
+    let waits = telling.autonomy != Autonomy::FullAutoNeverStop;
+    match people(asked, telling.autonomy) {
         None => Ok(()),
+        Some(_) if waits && asked == AskedConfirmation::Approval && wants_passkey(step) => {
+            out.section(|out| out.push(WITH_PASSKEY))
+        }
         Some(text) => out.section(|out| out.push(text)),
     }
 }
@@ -77,6 +85,15 @@ fn held_back(workflow: &CompiledWorkflow, pending: &PendingStep, context: &Conte
 }
 
 /// What the step asks of people, in the words of the mode: none of them waits where the mode does not.
+const WITH_PASSKEY: &str = "**Approval:** submit this step's result; the user then approves exactly that with a passkey in \
+                            the console (`workrail console`). Nothing else counts. Do not carry out what is to be approved \
+                            before it is, and do not change the run's mode to get around it.";
+
+/// Whether the workflow itself asks for a passkey.
+fn wants_passkey(step: &CompiledStep) -> bool {
+    matches!(step.confirmation, Confirmation::Gate { proof: Some(RequiredProof::Passkey), .. })
+}
+
 fn people(asked: AskedConfirmation, autonomy: Autonomy) -> Option<&'static str> {
     match (asked, autonomy) {
         (AskedConfirmation::Nothing, _) => None,

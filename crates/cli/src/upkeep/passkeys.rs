@@ -1,0 +1,102 @@
+//! `workrail store passkeys`: which keys prove decisions, and the way back when all are lost (G98).
+
+use serde_json::{Value, json};
+use workrail_engine::passkeys::{Ended, Enrolment, LogDamage, Passkeys, Trust};
+use workrail_engine::report::shown_time;
+
+use crate::outcome::{Failure, Format};
+use crate::output::{self, Tone};
+use crate::presence::{self, Recorded};
+use crate::wiring;
+
+/// What is typed to end all passkeys.
+const TYPED: &str = "reset passkeys";
+
+pub(super) fn show(format: Format) -> Result<(), Failure> {
+    let keys = wiring::look_default()?.passkeys()?.map_err(|damage| damaged(&damage))?;
+    match format {
+        Format::Json => output::json(&json!({
+            "passkeys": keys.all().iter().map(described).collect::<Vec<_>>(),
+            "resets": keys.resets(),
+        })),
+        Format::Text => print(&keys),
+    }
+    Ok(())
+}
+
+fn damaged(damage: &LogDamage) -> Failure {
+    Failure::Environment(format!(
+        "The passkey log keys/passkeys.jsonl is damaged: {damage}. No passkey is accepted. Restore the file from a backup."
+    ))
+}
+
+fn described(own: &Enrolment) -> Value {
+    json!({
+        "name": own.name, "credentialId": own.credential, "publicKey": own.public_key, "entry": own.entry,
+        "enrolledAt": own.at, "trust": trust(own.trust), "state": state(own.ended),
+    })
+}
+
+fn print(keys: &Passkeys) {
+    if keys.all().is_empty() {
+        output::line(
+            "No passkey is enrolled. Enrol one in the console: `workrail console`, Settings, Passkeys.",
+        );
+    } else {
+        output::table(
+            &["name", "enrolled", "trusted", "state"],
+            keys.all().iter().map(|own| {
+                let (trust, state) = (trust(own.trust).to_owned(), state(own.ended).to_owned());
+                vec![own.name.to_string(), shown_time(&own.at), trust, state]
+            }),
+        );
+    }
+    for at in keys.resets() {
+        output::toned(
+            Tone::Warning,
+            &format!("All passkeys were reset at a terminal on {}.", shown_time(at)),
+        );
+    }
+}
+
+fn trust(trust: Trust) -> &'static str {
+    match trust {
+        Trust::FirstUse => "as the first one",
+        Trust::AfterReset => "as the first one after a reset",
+        Trust::Agreed => "by an enrolled passkey",
+    }
+}
+
+fn state(ended: Option<Ended>) -> &'static str {
+    match ended {
+        None => "enrolled",
+        Some(Ended::Removed) => "removed",
+        Some(Ended::Replaced) => "replaced",
+        Some(Ended::Reset) => "reset",
+    }
+}
+
+pub(super) fn reset(format: Format) -> Result<(), Failure> {
+    let engine = wiring::change_default()?;
+    let keys = engine.passkeys()?.map_err(|damage| damaged(&damage))?;
+    if !keys.has_any() {
+        return Err(Failure::Call("No passkey is enrolled, so there is nothing to reset.".to_owned()));
+    }
+    presence::requester(&engine, "Resetting passkeys", Recorded::Nothing)?;
+    output::notice(
+        "This ends all passkeys without any of them. It stays visible for ever: in doctor, in verify, in the settings and in \
+         every later decision. If one of them is at hand, remove the others in the console instead.",
+    );
+    presence::typed(&format!("Type {TYPED} to end them:"), TYPED)?;
+    engine.reset_passkeys()?;
+    match format {
+        Format::Json => output::json(&json!({ "reset": true, "ended": keys.enrolled().count() })),
+        Format::Text => {
+            output::toned(
+                Tone::Good,
+                "Reset. Enrol a new passkey in the console: `workrail console`, Settings, Passkeys.",
+            );
+        }
+    }
+    Ok(())
+}

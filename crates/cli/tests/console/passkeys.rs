@@ -1,0 +1,121 @@
+//! Decisions that a passkey signs: what is recorded, what it proves, and what does not count (G97, G98).
+
+use serde_json::Value;
+use workrail_testkit::authenticator::{Authenticator, Fields};
+use workrail_testkit::home::Home;
+
+use crate::harness::{Answer, Console, home, next, run_id, start};
+
+impl Console {
+    pub(crate) fn origin(&self) -> String {
+        format!("http://localhost:{}", self.port)
+    }
+
+    /// What the console wants signed for a form, and the answer to the form itself is for later.
+    pub(crate) fn asked(&self, path: &str, fields: &Fields) -> Value {
+        let answer = self.post(&format!("/passkeys{path}"), &encoded(fields));
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        serde_json::from_str(&answer.body).unwrap()
+    }
+
+    /// Enrols a key; one that is enrolled agrees, where there is one.
+    pub(crate) fn enrol(
+        &self,
+        name: &str,
+        new: &Authenticator,
+        enrolled: Option<&mut Authenticator>,
+    ) -> Answer {
+        self.enrol_in_place_of(name, new, enrolled, "")
+    }
+
+    pub(crate) fn enrol_in_place_of(
+        &self,
+        name: &str,
+        new: &Authenticator,
+        enrolled: Option<&mut Authenticator>,
+        replaces: &str,
+    ) -> Answer {
+        let token = self.page("/settings/passkeys").field("token");
+        let mut form: Fields =
+            vec![("token", token), ("name", name.to_owned()), ("replaces", replaces.to_owned())];
+        form.extend(new.make(&self.asked("/settings/passkeys/new", &form), &self.origin()));
+        let asked = self.asked("/settings/passkeys/enrol", &form);
+        if let Some(enrolled) = enrolled {
+            form.extend(enrolled.sign(&asked, &self.origin()));
+        }
+        self.post("/settings/passkeys/enrol", &encoded(&form))
+    }
+
+    /// The form of a run as its page has it.
+    pub(crate) fn run_form(&self, run: &str, more: &[(&'static str, &str)]) -> Fields {
+        let page = self.page(&format!("/run/{run}"));
+        let mut form: Fields = vec![
+            ("token", page.field("token")),
+            ("seen", page.field("seen")),
+            ("back", format!("/run/{run}")),
+        ];
+        form.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        form
+    }
+
+    /// Sends a form of a run that a passkey signs.
+    pub(crate) fn act_signed(
+        &self,
+        run: &str,
+        action: &str,
+        more: &[(&'static str, &str)],
+        key: &mut Authenticator,
+    ) -> Answer {
+        let mut form = self.run_form(run, more);
+        let path = format!("/run/{run}/{action}");
+        form.extend(key.sign(&self.asked(&path, &form), &self.origin()));
+        self.post(&path, &encoded(&form))
+    }
+}
+
+/// A form as a browser sends it.
+pub(crate) fn encoded(fields: &Fields) -> String {
+    let escape = |text: &str| {
+        let escaped = text.bytes().map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+            other => format!("%{other:02X}"),
+        });
+        escaped.collect::<String>()
+    };
+    let pairs = fields.iter().map(|(name, value)| format!("{name}={}", escape(value)));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+/// The decisions in a run's log.
+pub(crate) fn decisions(home: &Home, run: &str) -> Vec<Value> {
+    let log = home.done(&["log", run, "--json"]).json();
+    let events = log["events"].as_array().unwrap().iter();
+    events.filter(|event| event["kind"] == "approval_recorded").cloned().collect()
+}
+
+#[test]
+fn an_approval_with_a_passkey_keeps_its_assertion_and_is_verified_offline() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release the retry budget");
+    let blocked = next(&mut client, &first);
+    let run = run_id(&first);
+    let console = Console::open(&home);
+    let mut key = Authenticator::new(1);
+    assert!(console.page("/settings/passkeys").body.contains("No passkey is enrolled"));
+    let enrolled = console.enrol("Laptop", &key, None);
+    assert_eq!(enrolled.header("location"), Some("/settings/passkeys?done=enrolled"), "{enrolled:?}");
+    assert!(console.page(&format!("/run/{run}")).body.contains("Approve with a passkey"));
+
+    let approved = console.act_signed(&run, "approve", &[], &mut key);
+    assert_eq!(approved.status, 303, "{approved:?}");
+    let recorded = decisions(&home, &run);
+    assert_eq!(recorded[0]["data"]["channel"], "passkey");
+    assert_eq!(recorded[0]["data"]["proof"]["key"]["name"], "Laptop");
+    assert_eq!(recorded[0]["data"]["proof"]["signed"]["origin"], console.origin());
+    assert_eq!(next(&mut client, &blocked).step(), "b", "the agent goes on");
+
+    let verified = home.done(&["store", "verify", "--json"]).json();
+    assert_eq!(verified["counts"]["signedDecisions"], 1, "{verified}");
+    assert_eq!(verified["counts"]["problems"], 0, "{verified}");
+}

@@ -1,0 +1,126 @@
+//! The passkeys of the store: which are enrolled, why each was trusted, and forms that change them (G98).
+
+use maud::{Markup, html};
+use workrail_engine::passkeys::{Ended, Enrolment, Passkeys, Trust};
+use workrail_model::text::clean;
+
+use super::layout::token;
+use super::{counted, table, ticked, time};
+use crate::passkeys::fingerprint;
+use crate::state::Console;
+use crate::use_cases::Answer;
+
+pub(super) fn body(console: &Console) -> Answer<Markup> {
+    Ok(match console.use_cases.passkeys()? {
+        Ok(keys) => shown(console, &keys),
+        Err(damage) => html! {
+            div.banner {
+                strong { "The passkey log is damaged. " }
+                (ticked(&format!("`keys/passkeys.jsonl`, {damage}. No passkey is accepted until it is restored from a backup.")))
+            }
+        },
+    })
+}
+
+fn shown(console: &Console, keys: &Passkeys) -> Markup {
+    html! {
+        p {
+            "A passkey proves that a person decided: an agent with a shell can type a label, but not give a fingerprint. It \
+             signs exactly what is decided, and the record keeps the signature."
+        }
+        @for at in keys.resets() {
+            div.banner { strong { "All passkeys were reset" } " at a terminal, " (time(at)) ". This stays visible." }
+        }
+        @for own in keys.enrolled() { (enrolled(console, own)) }
+        @if !keys.has_any() { p.quiet { "No passkey is enrolled." } }
+        h2 { @if keys.has_any() { "Enrol another passkey" } @else { "Enrol a passkey" } }
+        (enrol(console, keys))
+        (ended(keys))
+        p.meta {
+            (ticked("All passkeys lost? `workrail store passkeys reset` at a terminal ends them. That stays in the log and in \
+                     every later decision."))
+        }
+    }
+}
+
+fn enrolled(console: &Console, own: &Enrolment) -> Markup {
+    html! {
+        article.card data-item {
+            header {
+                h3 { (clean(own.name.as_str())) }
+                span.chip.good { "enrolled" }
+                span.meta { (time(&own.at)) ", " (trust(own.trust)) }
+            }
+            p.meta { "Key " code { (fingerprint(&own.credential)) } }
+            div.actions {
+                form.inline method="post" action="/settings/passkeys/remove" data-passkey="sign" {
+                    (token(console.guard.form_token()))
+                    input type="hidden" name="credential" value=(own.credential);
+                    button type="submit" aria-label={ "Remove " (clean(own.name.as_str())) } { "Remove" }
+                }
+            }
+        }
+    }
+}
+
+fn enrol(console: &Console, keys: &Passkeys) -> Markup {
+    html! {
+        form.filters method="post" action="/settings/passkeys/enrol" data-passkey="new" {
+            (token(console.guard.form_token()))
+            label { span { "Name" } input type="text" name="name" required maxlength="60" placeholder="Laptop, fingerprint"; }
+            @if keys.has_any() {
+                label {
+                    span { "In place of" }
+                    select name="replaces" {
+                        option value="" { "none: add it" }
+                        @for own in keys.enrolled() {
+                            option value=(own.credential) { (clean(own.name.as_str())) }
+                        }
+                    }
+                }
+            }
+            button.primary type="submit" { "Enrol" }
+        }
+        p.meta {
+            @if keys.has_any() {
+                "Your browser asks twice: for the new passkey, and for one that is enrolled, which agrees to it."
+            } @else {
+                "The first passkey is trusted because nobody else is there to ask. Enrol it before you let an agent use this \
+                 machine."
+            }
+            " Passkeys need JavaScript and the address " code { (console.guard.origin()) } "."
+        }
+    }
+}
+
+fn ended(keys: &Passkeys) -> Markup {
+    let before: Vec<&Enrolment> = keys.all().iter().filter(|own| own.ended.is_some()).collect();
+    let row = |own: &&Enrolment| {
+        let how = match own.ended {
+            Some(Ended::Removed) => "removed",
+            Some(Ended::Replaced) => "replaced",
+            Some(Ended::Reset) => "reset at a terminal",
+            None => "enrolled",
+        };
+        vec![
+            html! { (clean(own.name.as_str())) },
+            html! { code { (fingerprint(&own.credential)) } },
+            html! { (time(&own.at)) ", " (trust(own.trust)) },
+            html! { (how) },
+        ]
+    };
+    html! {
+        @if !before.is_empty() {
+            h2 { "No longer accepted " span.count { (counted(before.len() as u64, "key", "keys")) } }
+            (table(&["Name", "Key", "Enrolled", "Now"], before.iter().map(row)))
+        }
+    }
+}
+
+fn trust(trust: Trust) -> &'static str {
+    match trust {
+        Trust::FirstUse => "trusted as the first one",
+        Trust::AfterReset => "trusted as the first one after a reset",
+        Trust::Agreed => "agreed to by an enrolled passkey",
+    }
+}

@@ -1,0 +1,247 @@
+//! Passkeys in the console: challenges that are used once, and what a browser sends back for them (G97, G98).
+//!
+//! A form that a passkey signs is sent twice. First to `/passkeys/...`, which answers with the challenge of exactly that form;
+//! then, with what the authenticator returned, to where it leads. Nothing is kept in between but which numbers were drawn.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use workrail_engine::passkeys::{Asking, Challenge, KeyToEnrol, Registration, SignedAct};
+use workrail_model::approval::ApprovalDecision;
+use workrail_model::digest::Sha256;
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
+use workrail_model::event::Context;
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::passkey::{
+    Assertion, Binary, CredentialId, KeyName, Nonce, OriginText, RELYING_PARTY, SignedChallenge,
+};
+
+use crate::changes::{chosen_mode, chosen_setting};
+use crate::forms::{Action, answers, reason, shown};
+use crate::state::Console;
+use crate::target::Query;
+use crate::use_cases::{Answer, refusal};
+
+/// How long somebody may take to find their key.
+const NONCE_LASTS: Duration = Duration::from_secs(600);
+/// Challenges that wait at once; the oldest goes first.
+const NONCES_MAX: usize = 256;
+
+/// What a passkey is asked to sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signing {
+    Run(RunId, Action),
+    NewKey,
+    Enrol,
+    Remove,
+    Prefer(SessionId),
+    Set,
+}
+
+impl Signing {
+    /// From the address beneath `/passkeys`, which is the one that the form leads to.
+    pub(crate) fn parse(parts: &[&str]) -> Option<Self> {
+        match parts {
+            ["run", run, action] => Some(Self::Run(RunId::parse(run).ok()?, Action::parse(action)?)),
+            ["settings", "passkeys", "new"] => Some(Self::NewKey),
+            ["settings", "passkeys", "enrol"] => Some(Self::Enrol),
+            ["settings", "passkeys", "remove"] => Some(Self::Remove),
+            ["session", session, "prefer"] => Some(Self::Prefer(SessionId::parse(session).ok()?)),
+            ["settings", "set"] => Some(Self::Set),
+            _ => None,
+        }
+    }
+}
+
+/// The numbers that were drawn and not used yet.
+#[derive(Debug, Default)]
+pub(crate) struct Nonces(Mutex<BTreeMap<Nonce, Instant>>);
+
+impl Nonces {
+    fn add(&self, nonce: Nonce, now: Instant) {
+        let mut drawn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drawn.retain(|_, at| now.duration_since(*at) < NONCE_LASTS);
+        while drawn.len() >= NONCES_MAX {
+            let oldest = drawn.iter().min_by_key(|(_, at)| **at).map(|(nonce, _)| nonce.clone());
+            let Some(oldest) = oldest else { break };
+            drawn.remove(&oldest);
+        }
+        drawn.insert(nonce, now);
+    }
+
+    /// Whether the number was drawn here lately and not used since. It is used up by this.
+    fn take(&self, nonce: &Nonce, now: Instant) -> bool {
+        let mut drawn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drawn.remove(nonce).is_some_and(|at| now.duration_since(at) < NONCE_LASTS)
+    }
+}
+
+/// The challenge for a form, as the script reads it.
+pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> Answer<Value> {
+    let nonce = console.environment.secret().and_then(|secret| Nonce::parse(secret.reveal()).ok());
+    let nonce = nonce.ok_or_else(|| refused("The system gave no randomness. Nothing was recorded."))?;
+    let asking = Asking { origin: console.guard.origin(), nonce: &nonce };
+    let use_cases = &console.use_cases;
+    let answer = match signing {
+        Signing::Run(run, action) => told(&use_cases.challenge_for_run(
+            run,
+            &shown(console, run, form)?,
+            act(action, form, &answers(form)?)?,
+            asking,
+        )?),
+        Signing::NewKey => {
+            let keys = use_cases.passkeys()?.map_err(|damage| refused(&damage.to_string()))?;
+            let known = keys.enrolled().map(|own| own.credential.clone()).collect();
+            told(&Challenge { challenge: use_cases.challenge_for_new_key(asking), credentials: known })
+        }
+        Signing::Enrol => match use_cases.challenge_to_enrol(&to_enrol(console, form)?, asking)? {
+            Some(challenge) => told(&challenge),
+            // The first key: nobody is there to ask.
+            None => json!({}),
+        },
+        Signing::Prefer(session) => {
+            told(&use_cases.challenge_for_preferences(session, &chosen_mode(form)?, asking)?)
+        }
+        Signing::Set => {
+            let (key, value) = chosen_setting(form)?;
+            told(&use_cases.challenge_for_setting(key, value, asking)?)
+        }
+        Signing::Remove => told(&use_cases.challenge_to_remove(&credential(form)?, asking)?),
+    };
+    console.nonces.add(nonce.clone(), Instant::now());
+    let mut answer = answer;
+    answer["nonce"] = json!(nonce);
+    answer["party"] = json!(RELYING_PARTY);
+    Ok(answer)
+}
+
+fn told(challenge: &Challenge) -> Value {
+    let bytes = Binary::<32>::new(*challenge.challenge.as_bytes()).ok();
+    json!({ "challenge": bytes, "credentials": challenge.credentials })
+}
+
+fn act<'a>(action: Action, form: &'a Query, values: &'a Context) -> Answer<SignedAct<'a>> {
+    match action {
+        Action::Approve => {
+            Ok(SignedAct::Decide { decision: ApprovalDecision::Approved, reason: reason(form) })
+        }
+        Action::Reject => {
+            Ok(SignedAct::Decide { decision: ApprovalDecision::Rejected, reason: reason(form) })
+        }
+        Action::Answer => Ok(SignedAct::Answer { values }),
+        Action::Close => Err(refused("Closing a run takes no passkey.")),
+    }
+}
+
+/// What an authenticator signed for this form; `None` for a form that no passkey signed.
+pub(crate) fn signed(console: &Console, form: &Query) -> Answer<Option<SignedChallenge>> {
+    let Some(signature) = form.get("passkey.signature") else { return Ok(None) };
+    let nonce = used(console, form, "passkey.nonce")?;
+    let unreadable = |_| refused("What the passkey returned cannot be read. Nothing was recorded.");
+    let text = |name: &str| form.get(name).unwrap_or_default();
+    let origin = OriginText::new(console.guard.origin());
+    Ok(Some(SignedChallenge {
+        assertion: Assertion {
+            credential_id: CredentialId::parse(text("passkey.credential")).map_err(unreadable)?,
+            authenticator_data: Binary::parse(text("passkey.authenticatorData")).map_err(unreadable)?,
+            client_data_json: Binary::parse(text("passkey.clientData")).map_err(unreadable)?,
+            signature: Binary::parse(signature).map_err(unreadable)?,
+        },
+        nonce,
+        origin: origin.map_err(|_| refused("The console's address is too long."))?,
+    }))
+}
+
+/// A number of a form that was drawn here; it cannot be used again.
+fn used(console: &Console, form: &Query, name: &str) -> Answer<Nonce> {
+    let nonce = form.get(name).and_then(|text| Nonce::parse(text).ok());
+    nonce.filter(|nonce| console.nonces.take(nonce, Instant::now())).ok_or_else(|| {
+        refused("This was signed before, too long ago, or for another console. Nothing was recorded.")
+    })
+}
+
+/// Enrols what the browser made, with the word of an enrolled key where there is one.
+pub(crate) fn enrol(console: &Console, form: &Query) -> Answer<()> {
+    let wanted = to_enrol(console, form)?;
+    used(console, form, "new.nonce")?;
+    let agreed = signed(console, form)?;
+    console.use_cases.enrol(&wanted, agreed.as_ref())
+}
+
+pub(crate) fn remove(console: &Console, form: &Query) -> Answer<()> {
+    let agreed = signed(console, form)?.ok_or_else(|| {
+        refused("Removing a passkey needs a passkey, and with it JavaScript. Nothing was recorded.")
+    })?;
+    console.use_cases.remove_passkey(&credential(form)?, &agreed)
+}
+
+fn to_enrol(console: &Console, form: &Query) -> Answer<KeyToEnrol> {
+    let text = |name: &str| form.get(name).unwrap_or_default();
+    let unreadable = "What the browser returned cannot be read. Nothing was recorded.";
+    let nonce = Nonce::parse(text("new.nonce")).map_err(|_| refused(unreadable))?;
+    let authenticator_data =
+        Binary::<4096>::parse(text("new.authenticatorData")).map_err(|_| refused(unreadable))?;
+    let client_data = Binary::<4096>::parse(text("new.clientData")).map_err(|_| refused(unreadable))?;
+    let registration = Registration {
+        authenticator_data: authenticator_data.bytes(),
+        client_data_json: client_data.bytes(),
+    };
+    let asking = Asking { origin: console.guard.origin(), nonce: &nonce };
+    let key = console.use_cases.new_key(registration, asking)?;
+    let name = text("name").trim();
+    if name.is_empty() {
+        return Err(refused("A passkey needs a name. Nothing was recorded."));
+    }
+    let name = KeyName::new(name).map_err(|_| refused("The name is too long. Nothing was recorded."))?;
+    let replaces = form.get("replaces").filter(|text| !text.is_empty()).map(CredentialId::parse);
+    let replaces = replaces.transpose().map_err(|_| refused(unreadable))?;
+    Ok(KeyToEnrol { name, key, replaces })
+}
+
+fn credential(form: &Query) -> Answer<CredentialId> {
+    CredentialId::parse(form.get("credential").unwrap_or_default())
+        .map_err(|_| refused("There is no such passkey. Nothing was recorded."))
+}
+
+/// A short name of a key for people: the beginning of a digest.
+pub(crate) fn fingerprint(credential: &CredentialId) -> String {
+    Sha256::of(credential.bytes()).hex()[..12].to_owned()
+}
+
+fn refused(message: &str) -> Box<ErrorEnvelope> {
+    refusal(ErrorCode::ValidationError, message, "Go back, load the page again and try it again.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nonce(byte: u8) -> Nonce {
+        Nonce::new([byte; 32]).unwrap()
+    }
+
+    #[test]
+    fn a_number_is_used_once_and_not_for_ever() {
+        let nonces = Nonces::default();
+        let now = Instant::now();
+        nonces.add(nonce(1), now);
+        nonces.add(nonce(2), now);
+        assert!(nonces.take(&nonce(1), now));
+        assert!(!nonces.take(&nonce(1), now), "used");
+        assert!(!nonces.take(&nonce(3), now), "never drawn");
+        assert!(!nonces.take(&nonce(2), now + NONCE_LASTS), "too old");
+    }
+
+    #[test]
+    fn numbers_do_not_pile_up() {
+        let nonces = Nonces::default();
+        let now = Instant::now();
+        for count in 0..=NONCES_MAX {
+            let bytes: Vec<u8> = (count as u64).to_be_bytes().repeat(4);
+            nonces.add(Nonce::new(bytes).unwrap(), now + Duration::from_millis(count as u64));
+        }
+        assert_eq!(nonces.0.lock().unwrap().len(), NONCES_MAX);
+    }
+}

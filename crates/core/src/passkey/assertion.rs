@@ -1,0 +1,192 @@
+//! What an authenticator returned: parsed, and checked against a challenge and a public key.
+//!
+//! The steps are those of WebAuthn level 3, sections 7.1 and 7.2, for the one case that consoles have: no attestation,
+//! ES256, user verification required. Keys are in CTAP2 canonical CBOR, so one of P-256 has exactly one form.
+
+use data_encoding::BASE64URL_NOPAD;
+use p256::ecdsa::signature::Verifier;
+use p256::ecdsa::{DerSignature, VerifyingKey};
+use serde_json::Value;
+use workrail_model::digest::Sha256;
+use workrail_model::passkey::{CredentialId, PublicKey, RELYING_PARTY, SignedChallenge};
+use workrail_model::strict_json;
+
+/// Why an assertion does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AssertionError {
+    #[error("the client data cannot be read")]
+    ClientData,
+    #[error("the client data is not of an assertion")]
+    OtherType,
+    #[error("it was made for another challenge")]
+    OtherChallenge,
+    #[error("it was made for another origin")]
+    OtherOrigin,
+    #[error("it was made in a frame of another origin")]
+    CrossOrigin,
+    #[error("the authenticator data cannot be read")]
+    AuthenticatorData,
+    #[error("it was made for another relying party")]
+    OtherRelyingParty,
+    #[error("the authenticator did not verify the user")]
+    UserNotVerified,
+    #[error("the public key is not a point of P-256")]
+    PublicKey,
+    #[error("the signature does not fit the key")]
+    Signature,
+}
+
+/// Why a new key cannot be enrolled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegistrationError {
+    #[error(transparent)]
+    Response(#[from] AssertionError),
+    #[error("the authenticator returned no ES256 key")]
+    NoKey,
+}
+
+const TYPE_GET: &str = "webauthn.get";
+const TYPE_CREATE: &str = "webauthn.create";
+
+const USER_PRESENT: u8 = 0x01;
+const USER_VERIFIED: u8 = 0x04;
+const HAS_KEY: u8 = 0x40;
+
+/// The fixed part of authenticator data: the relying party's digest, flags, counter.
+#[derive(Clone, Copy, Debug)]
+struct AuthenticatorData<'a> {
+    flags: u8,
+    counter: u32,
+    rest: &'a [u8],
+}
+
+impl<'a> AuthenticatorData<'a> {
+    fn parse(bytes: &'a [u8]) -> Result<Self, AssertionError> {
+        let (party, bytes) = bytes.split_first_chunk::<32>().ok_or(AssertionError::AuthenticatorData)?;
+        let (flags, bytes) = bytes.split_first().ok_or(AssertionError::AuthenticatorData)?;
+        let (counter, rest) = bytes.split_first_chunk::<4>().ok_or(AssertionError::AuthenticatorData)?;
+        if party != Sha256::of(RELYING_PARTY.as_bytes()).as_bytes() {
+            return Err(AssertionError::OtherRelyingParty);
+        }
+        let verified = USER_PRESENT | USER_VERIFIED;
+        if flags & verified != verified {
+            return Err(AssertionError::UserNotVerified);
+        }
+        Ok(Self { flags: *flags, counter: u32::from_be_bytes(*counter), rest })
+    }
+}
+
+fn check_client_data(
+    bytes: &[u8],
+    kind: &str,
+    challenge: Sha256,
+    origin: &str,
+) -> Result<(), AssertionError> {
+    let data = strict_json::parse(bytes).map_err(|_| AssertionError::ClientData)?;
+    let text = |name: &str| data.get(name).and_then(Value::as_str);
+    if text("type") != Some(kind) {
+        return Err(AssertionError::OtherType);
+    }
+    if text("challenge") != Some(BASE64URL_NOPAD.encode(challenge.as_bytes()).as_str()) {
+        return Err(AssertionError::OtherChallenge);
+    }
+    // Whole values are compared: `http://localhost:80` is not `http://localhost:8080`.
+    if text("origin") != Some(origin) || !is_console(origin) {
+        return Err(AssertionError::OtherOrigin);
+    }
+    match data.get("crossOrigin") {
+        None | Some(Value::Bool(false)) => Ok(()),
+        Some(_) => Err(AssertionError::CrossOrigin),
+    }
+}
+
+/// Whether an origin can be one of a console: `http://localhost:PORT`, or without the port where it is 80.
+fn is_console(origin: &str) -> bool {
+    match origin.strip_prefix("http://localhost") {
+        Some("") => true,
+        Some(rest) => rest.strip_prefix(':').is_some_and(|port| {
+            !port.starts_with('0') && !port.starts_with('+') && port.parse::<u16>().is_ok()
+        }),
+        None => false,
+    }
+}
+
+/// The counter of an assertion that holds for this challenge, origin and key.
+pub(super) fn check(
+    signed: &SignedChallenge,
+    challenge: Sha256,
+    key: &PublicKey,
+) -> Result<u32, AssertionError> {
+    let client_data = signed.assertion.client_data_json.bytes();
+    check_client_data(client_data, TYPE_GET, challenge, signed.origin.as_str())?;
+    let authenticator_data = signed.assertion.authenticator_data.bytes();
+    let data = AuthenticatorData::parse(authenticator_data)?;
+    let key = VerifyingKey::from_sec1_bytes(key.bytes()).map_err(|_| AssertionError::PublicKey)?;
+    let signature = DerSignature::from_bytes(signed.assertion.signature.bytes());
+    let signature = signature.map_err(|_| AssertionError::Signature)?;
+    let message = [authenticator_data, Sha256::of(client_data).as_bytes()].concat();
+    key.verify(&message, &signature).map_err(|_| AssertionError::Signature)?;
+    Ok(data.counter)
+}
+
+/// A key that an authenticator made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewKey {
+    pub credential: CredentialId,
+    pub public_key: PublicKey,
+}
+
+/// The key in what an authenticator returned for this challenge. Nothing attests its maker: none is asked for.
+pub fn registered(
+    authenticator_data: &[u8],
+    client_data_json: &[u8],
+    challenge: Sha256,
+    origin: &str,
+) -> Result<NewKey, RegistrationError> {
+    check_client_data(client_data_json, TYPE_CREATE, challenge, origin)?;
+    let data = AuthenticatorData::parse(authenticator_data)?;
+    if data.flags & HAS_KEY == 0 {
+        return Err(RegistrationError::NoKey);
+    }
+    attested(data.rest).ok_or(RegistrationError::NoKey)
+}
+
+/// The authenticator's model (16 bytes), the length of the credential id, the id, the key.
+fn attested(bytes: &[u8]) -> Option<NewKey> {
+    let (_model, bytes) = bytes.split_first_chunk::<16>()?;
+    let (length, bytes) = bytes.split_first_chunk::<2>()?;
+    let (credential, bytes) = bytes.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    // A map of five: kty 2 (EC2), alg -7 (ES256), crv 1 (P-256), then x and y of 32 bytes each.
+    let bytes = bytes.strip_prefix(&[0xa5, 0x01, 0x02, 0x03, 0x26, 0x20, 0x01, 0x21, 0x58, 0x20])?;
+    let (x, bytes) = bytes.split_first_chunk::<32>()?;
+    let (y, _extensions) = bytes.strip_prefix(&[0x22, 0x58, 0x20])?.split_first_chunk::<32>()?;
+    let point = [&[0x04][..], x, y].concat();
+    VerifyingKey::from_sec1_bytes(&point).ok()?;
+    Some(NewKey { credential: CredentialId::new(credential).ok()?, public_key: PublicKey::new(point).ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_localhost_with_a_plain_port_is_a_console() {
+        for own in ["http://localhost", "http://localhost:1", "http://localhost:65535"] {
+            assert!(is_console(own), "{own}");
+        }
+        for other in [
+            "https://localhost:4717",
+            "http://127.0.0.1:4717",
+            "http://localhost.evil.example",
+            "http://localhost:04717",
+            "http://localhost:+4717",
+            "http://localhost:",
+            "http://localhost:99999",
+            "http://localhost:4717/",
+            "http://LOCALHOST:4717",
+            "null",
+        ] {
+            assert!(!is_console(other), "{other}");
+        }
+    }
+}

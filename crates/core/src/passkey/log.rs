@@ -1,0 +1,293 @@
+//! The passkey log of a store: which keys are enrolled, who agreed to that, and which assertions were accepted (G98).
+//!
+//! Every line names the digest of the line before it, and every change after the first enrolment carries the assertion that
+//! allowed it, so the whole log is checked again whenever it is read.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use workrail_model::canonical::value_to_canonical;
+use workrail_model::digest::Sha256;
+use workrail_model::passkey::{
+    CredentialId, KeyName, KeyOrigin, PasskeyChange, PasskeyEntry, PublicKey, SignedChallenge,
+};
+use workrail_model::strict_json;
+use workrail_model::time::Timestamp;
+
+use super::assertion::{self, AssertionError};
+use super::statement::Statement;
+
+/// The version of an entry that this build writes and reads.
+const VERSION: u32 = 1;
+
+/// A line that does not follow from the lines before it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub struct LogDamage {
+    pub line: usize,
+    pub problem: String,
+}
+
+/// Why a key was trusted when it was enrolled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// No key was enrolled, so whoever opened the console was believed.
+    FirstUse,
+    /// Nobody could be asked because all keys had been reset at a terminal.
+    AfterReset,
+    /// A key that was enrolled agreed.
+    Agreed,
+}
+
+/// Why a key is no longer accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Removed,
+    Replaced,
+    Reset,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enrolment {
+    pub name: KeyName,
+    pub credential: CredentialId,
+    pub public_key: PublicKey,
+    /// The digest of the entry that enrolled it.
+    pub entry: Sha256,
+    pub at: Timestamp,
+    pub trust: Trust,
+    pub ended: Option<Ended>,
+    /// The last one that the authenticator sent; 0 from those that do not count.
+    counter: u32,
+}
+
+/// Why an assertion is not accepted now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("no such key is enrolled")]
+    UnknownKey,
+    #[error("the key was removed")]
+    RemovedKey,
+    #[error("this assertion was used before")]
+    Replayed,
+    #[error("the counter of the key went back, so there may be a copy of it")]
+    CounterWentBack,
+    #[error(transparent)]
+    Assertion(#[from] AssertionError),
+}
+
+/// An assertion that was accepted: what an event keeps of its key, and the line that records its use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    pub key: KeyOrigin,
+    pub used: PasskeyChange,
+}
+
+/// The keys of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passkeys {
+    enrolments: Vec<Enrolment>,
+    /// Accepted challenges, and the entry of the key that signed each.
+    used: BTreeMap<Sha256, Sha256>,
+    resets: Vec<Timestamp>,
+    last: Option<Sha256>,
+}
+
+impl Passkeys {
+    /// Reads the whole log, and checks every line of it.
+    pub fn fold(log: &[u8]) -> Result<Self, LogDamage> {
+        let mut keys = Self::default();
+        let lines = log.split_inclusive(|byte| *byte == b'\n');
+        for (place, line) in lines.enumerate() {
+            let damage = |problem: String| LogDamage { line: place + 1, problem };
+            let line = line.strip_suffix(b"\n").ok_or_else(|| damage("it has no end".to_owned()))?;
+            keys.apply(line).map_err(damage)?;
+        }
+        Ok(keys)
+    }
+
+    fn apply(&mut self, line: &[u8]) -> Result<(), String> {
+        let value = strict_json::parse(line).map_err(|error| error.to_string())?;
+        match value.get("v").and_then(serde_json::Value::as_u64) {
+            Some(version) if version == u64::from(VERSION) => {}
+            Some(version) => {
+                return Err(format!("it has version {version}, this build reads version {VERSION}"));
+            }
+            None => return Err("`v` must be a version number".to_owned()),
+        }
+        let entry: PasskeyEntry = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        if entry.previous != self.last {
+            return Err(
+                "it does not follow the line before it: lines were changed, left out or added".to_owned()
+            );
+        }
+        let digest = Sha256::of(line);
+        self.change(entry, digest)?;
+        self.last = Some(digest);
+        Ok(())
+    }
+
+    fn change(&mut self, entry: PasskeyEntry, digest: Sha256) -> Result<(), String> {
+        match entry.change {
+            PasskeyChange::Enrolled { name, credential_id, public_key, replaces, authorized_by } => {
+                if self.active(&credential_id).is_some() {
+                    return Err("the key is enrolled already".to_owned());
+                }
+                let statement = Statement::Enrol {
+                    name: name.as_str(),
+                    credential: &credential_id,
+                    public_key: &public_key,
+                    replaces: replaces.as_ref(),
+                };
+                let trust = self.agreed(&statement, authorized_by.as_ref())?;
+                if let Some(replaced) = &replaces {
+                    self.end(replaced, Ended::Replaced)?;
+                }
+                self.enrolments.push(Enrolment {
+                    name,
+                    credential: credential_id,
+                    public_key,
+                    entry: digest,
+                    at: entry.at,
+                    trust,
+                    ended: None,
+                    counter: 0,
+                });
+            }
+            PasskeyChange::Removed { credential_id, authorized_by } => {
+                self.agreed(&Statement::Remove { credential: &credential_id }, Some(&authorized_by))?;
+                self.end(&credential_id, Ended::Removed)?;
+            }
+            PasskeyChange::Used { credential_id, challenge, counter } => {
+                self.count(&credential_id, challenge, counter).map_err(|refusal| refusal.to_string())?;
+            }
+            PasskeyChange::Reset => {
+                for own in self.enrolments.iter_mut().filter(|own| own.ended.is_none()) {
+                    own.ended = Some(Ended::Reset);
+                }
+                self.resets.push(entry.at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a change of the keys was allowed: by a key, or because there was none to ask.
+    fn agreed(
+        &mut self,
+        statement: &Statement<'_>,
+        authorized_by: Option<&SignedChallenge>,
+    ) -> Result<Trust, String> {
+        let has_keys = self.enrolments.iter().any(|own| own.ended.is_none());
+        match authorized_by {
+            Some(signed) => {
+                let challenge = statement.challenge(signed.origin.as_str(), &signed.nonce);
+                let counter = self.check(signed, challenge).map_err(|refusal| refusal.to_string())?;
+                let credential = &signed.assertion.credential_id;
+                self.count(credential, challenge, counter).map_err(|refusal| refusal.to_string())?;
+                Ok(Trust::Agreed)
+            }
+            None if has_keys => Err("no enrolled key agreed to this change".to_owned()),
+            None if self.resets.is_empty() => Ok(Trust::FirstUse),
+            None => Ok(Trust::AfterReset),
+        }
+    }
+
+    fn end(&mut self, credential: &CredentialId, ended: Ended) -> Result<(), String> {
+        let own = self.enrolments.iter_mut().find(|own| own.ended.is_none() && own.credential == *credential);
+        own.ok_or("it ends a key that is not enrolled")?.ended = Some(ended);
+        Ok(())
+    }
+
+    fn active(&self, credential: &CredentialId) -> Option<&Enrolment> {
+        self.enrolments.iter().find(|own| own.ended.is_none() && own.credential == *credential)
+    }
+
+    /// The counter of an assertion that an enrolled key may use now.
+    fn check(&self, signed: &SignedChallenge, challenge: Sha256) -> Result<u32, Refusal> {
+        let credential = &signed.assertion.credential_id;
+        let is_known = self.enrolments.iter().any(|own| own.credential == *credential);
+        let own = self.active(credential).ok_or(match is_known {
+            true => Refusal::RemovedKey,
+            false => Refusal::UnknownKey,
+        })?;
+        let counter = assertion::check(signed, challenge, &own.public_key)?;
+        self.is_fresh(own, challenge, counter)?;
+        Ok(counter)
+    }
+
+    /// An authenticator that counts sends a larger number every time; one that does not always sends 0.
+    fn is_fresh(&self, own: &Enrolment, challenge: Sha256, counter: u32) -> Result<(), Refusal> {
+        if self.used.contains_key(&challenge) {
+            return Err(Refusal::Replayed);
+        }
+        match counter > own.counter || (counter == 0 && own.counter == 0) {
+            true => Ok(()),
+            false => Err(Refusal::CounterWentBack),
+        }
+    }
+
+    fn count(&mut self, credential: &CredentialId, challenge: Sha256, counter: u32) -> Result<(), Refusal> {
+        let own = self.active(credential).ok_or(Refusal::UnknownKey)?;
+        self.is_fresh(own, challenge, counter)?;
+        let entry = own.entry;
+        self.used.insert(challenge, entry);
+        let own = self.enrolments.iter_mut().find(|own| own.entry == entry);
+        if let Some(own) = own {
+            own.counter = counter;
+        }
+        Ok(())
+    }
+
+    /// Judges an assertion that a browser sent for a statement.
+    pub fn accept(&self, statement: &Statement<'_>, signed: &SignedChallenge) -> Result<Accepted, Refusal> {
+        let challenge = statement.challenge(signed.origin.as_str(), &signed.nonce);
+        let counter = self.check(signed, challenge)?;
+        let credential_id = signed.assertion.credential_id.clone();
+        let own = self.active(&credential_id).ok_or(Refusal::UnknownKey)?;
+        let key = KeyOrigin {
+            name: own.name.clone(),
+            public_key: own.public_key.clone(),
+            enrolment: own.entry,
+            resets: self.resets.len() as u32,
+        };
+        Ok(Accepted { key, used: PasskeyChange::Used { credential_id, challenge, counter } })
+    }
+
+    /// The line that appends a change, checked as every reader checks it.
+    pub fn line(&self, change: PasskeyChange, at: Timestamp) -> Result<Vec<u8>, LogDamage> {
+        let entry = PasskeyEntry { v: VERSION, previous: self.last, at, change };
+        let damage = |problem: String| LogDamage { line: 0, problem };
+        let mut line = value_to_canonical(&json!(entry)).map_err(|error| damage(error.to_string()))?;
+        self.clone().apply(&line).map_err(damage)?;
+        line.push(b'\n');
+        Ok(line)
+    }
+
+    /// Keys that are accepted now.
+    pub fn enrolled(&self) -> impl Iterator<Item = &Enrolment> {
+        self.enrolments.iter().filter(|own| own.ended.is_none())
+    }
+
+    /// Every key that was ever enrolled, oldest first.
+    pub fn all(&self) -> &[Enrolment] {
+        &self.enrolments
+    }
+
+    pub fn has_any(&self) -> bool {
+        self.enrolled().next().is_some()
+    }
+
+    /// When all keys were reset at a terminal.
+    pub fn resets(&self) -> &[Timestamp] {
+        &self.resets
+    }
+
+    pub(super) fn by_entry(&self, entry: Sha256) -> Option<&Enrolment> {
+        self.enrolments.iter().find(|own| own.entry == entry)
+    }
+
+    /// The entry of the key whose use of this challenge is in the log.
+    pub(super) fn used_by(&self, challenge: Sha256) -> Option<Sha256> {
+        self.used.get(&challenge).copied()
+    }
+}

@@ -1,0 +1,81 @@
+//! What a person signs: the digest of exactly what they decide, so that an assertion fits nothing else (G97).
+
+use serde_json::{Map, Value, json};
+use workrail_model::approval::ApprovalDecision;
+use workrail_model::canonical::value_to_canonical;
+use workrail_model::digest::Sha256;
+use workrail_model::id::{NodeId, RunId, SessionId};
+use workrail_model::name::StepId;
+use workrail_model::passkey::{CredentialId, Nonce, PublicKey};
+use workrail_model::preferences::PreferenceChange;
+
+/// Something that a person decides with a passkey.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statement<'a> {
+    /// A decision on what a step submitted.
+    Decision {
+        run: RunId,
+        node: NodeId,
+        step: &'a StepId,
+        submitted: Option<Sha256>,
+        decision: ApprovalDecision,
+        /// As it is recorded.
+        reason: Option<&'a str>,
+    },
+    /// Answers to the questions of a step.
+    Answer {
+        run: RunId,
+        node: NodeId,
+        values: &'a Map<String, Value>,
+    },
+    /// How far the open runs of a session may go on their own.
+    Preferences {
+        session: SessionId,
+        changes: &'a [PreferenceChange],
+    },
+    Enrol {
+        name: &'a str,
+        credential: &'a CredentialId,
+        public_key: &'a PublicKey,
+        replaces: Option<&'a CredentialId>,
+    },
+    Remove {
+        credential: &'a CredentialId,
+    },
+    /// A protection that the settings switch off.
+    Setting {
+        key: &'a str,
+        value: Option<&'a str>,
+    },
+}
+
+impl Statement<'_> {
+    /// The challenge that an authenticator signs. It is recomputed from the record, so every part is in the record.
+    pub fn challenge(&self, origin: &str, nonce: &Nonce) -> Sha256 {
+        let told = self.told();
+        // Values of an event are canonical JSON already; what is not has no canonical form and equals nothing.
+        let bytes = value_to_canonical(&told).unwrap_or_default();
+        Sha256::of_parts(&[b"workrail/passkey-challenge/1", &bytes, origin.as_bytes(), nonce.bytes()])
+    }
+
+    fn told(&self) -> Value {
+        match self {
+            Self::Decision { run, node, step, submitted, decision, reason } => json!({
+                "about": "decision", "run": run, "node": node, "step": step, "submitted": submitted,
+                "decision": decision, "reason": reason,
+            }),
+            Self::Answer { run, node, values } => {
+                json!({ "about": "answer", "run": run, "node": node, "values": values })
+            }
+            Self::Preferences { session, changes } => {
+                json!({ "about": "preferences", "session": session, "changes": changes })
+            }
+            Self::Enrol { name, credential, public_key, replaces } => json!({
+                "about": "enrol", "name": name, "credential": credential, "publicKey": public_key,
+                "replaces": replaces,
+            }),
+            Self::Remove { credential } => json!({ "about": "remove", "credential": credential }),
+            Self::Setting { key, value } => json!({ "about": "setting", "key": key, "value": value }),
+        }
+    }
+}

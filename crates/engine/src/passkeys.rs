@@ -1,0 +1,331 @@
+//! Passkeys: enrolling, removing and using them. The log of the store is read and checked again every time (G97, G98).
+
+use workrail_core::decide::approve::recorded_reason;
+use workrail_core::decide::proof::ApprovalRule;
+use workrail_core::passkey::{Statement, registered};
+use workrail_core::project::SessionState;
+use workrail_model::approval::{ApprovalDecision, RequiredProof};
+use workrail_model::compiled::{CompiledWorkflow, Confirmation};
+use workrail_model::digest::Sha256;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::Context;
+use workrail_model::id::{NodeId, RunId, SessionId};
+use workrail_model::passkey::{
+    CredentialId, KeyName, KeyOrigin, Nonce, PasskeyChange, PasskeyProof, SignedChallenge,
+};
+use workrail_model::preferences::PreferenceChange;
+use workrail_model::reason::UserOnlyDependencyReason;
+use workrail_model::snapshot::PendingStep;
+use workrail_ports::passkeys::PasskeyLogError;
+
+use crate::approve::{Waiting, taken};
+use crate::find::SessionOrRun;
+use crate::{Engine, Store, error};
+
+pub use workrail_core::interpret::AskedProof;
+pub use workrail_core::passkey::{Ended, Enrolment, LogDamage, NewKey, Passkeys, Trust};
+
+/// How often a change is tried again that another process was faster with.
+const APPEND_TRIES: usize = 3;
+
+/// The console that asks for a passkey, and the number that it drew for this one time.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking<'a> {
+    /// `http://localhost:PORT`.
+    pub origin: &'a str,
+    pub nonce: &'a Nonce,
+}
+
+/// What a browser is asked to have signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Challenge {
+    pub challenge: Sha256,
+    /// The keys that may sign it.
+    pub credentials: Vec<CredentialId>,
+}
+
+/// What a browser returned for a new key.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration<'a> {
+    pub authenticator_data: &'a [u8],
+    pub client_data_json: &'a [u8],
+}
+
+/// A key that is to be enrolled.
+#[derive(Clone, Debug)]
+pub struct KeyToEnrol {
+    pub name: KeyName,
+    pub key: NewKey,
+    pub replaces: Option<CredentialId>,
+}
+
+/// What is decided with a passkey about a run that waits.
+#[derive(Clone, Copy, Debug)]
+pub enum SignedAct<'a> {
+    Decide { decision: ApprovalDecision, reason: Option<&'a str> },
+    Answer { values: &'a Context },
+}
+
+/// The keys that a decision on one step is judged by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ApprovalKeys {
+    required: RequiredProof,
+    /// `None` where the log is damaged.
+    keys: Option<Passkeys>,
+}
+
+impl ApprovalKeys {
+    pub(crate) fn rule(&self) -> ApprovalRule<'_> {
+        ApprovalRule::new(self.required, self.keys.as_ref())
+    }
+
+    pub(crate) fn asked(&self, workflow: &CompiledWorkflow, pending: &PendingStep) -> AskedProof {
+        self.rule().asked(workflow, pending)
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// The store's passkeys, or what is wrong with its log.
+    pub fn passkeys(&self) -> Result<Result<Passkeys, LogDamage>, Box<ErrorEnvelope>> {
+        let log = self.store.passkey_log().map_err(error::passkey_log)?;
+        Ok(Passkeys::fold(&log))
+    }
+
+    fn sound_passkeys(&self) -> Result<Passkeys, Box<ErrorEnvelope>> {
+        self.passkeys()?.map_err(|damage| error::passkey_log_damaged(&damage))
+    }
+
+    /// What a decision at this node is judged by. The log is read only where a decision is asked for.
+    pub(crate) fn approval_keys(
+        &self,
+        facts: &SessionState,
+        node: NodeId,
+        workflow: &CompiledWorkflow,
+        pending: &PendingStep,
+    ) -> Result<ApprovalKeys, Box<ErrorEnvelope>> {
+        let asks = workflow.step(&pending.step_id).is_some_and(|step| {
+            let has_gate = matches!(step.confirmation, Confirmation::Gate { .. });
+            let needs_approval = |reason| reason == UserOnlyDependencyReason::NeedsUserApproval;
+            has_gate || step.user_dependencies.iter().any(|own| needs_approval(own.reason))
+        });
+        let is_decided = facts.approval(node, &pending.step_id).is_some();
+        if !asks && !is_decided {
+            return Ok(ApprovalKeys::default());
+        }
+        let required = self.around.approvals.required_proof();
+        Ok(ApprovalKeys { required, keys: self.passkeys()?.ok() })
+    }
+
+    /// The challenge for something about the step of a run that waits.
+    pub fn challenge_for_run(
+        &self,
+        run: RunId,
+        seen: &Waiting,
+        act: SignedAct<'_>,
+        asking: Asking<'_>,
+    ) -> Result<Challenge, Box<ErrorEnvelope>> {
+        match act {
+            SignedAct::Decide { decision, reason } => {
+                let reason = reason.map(recorded_reason);
+                let reason = reason.as_ref().map(|reason| reason.as_str());
+                self.challenge(&seen.statement(run, decision, reason), asking)
+            }
+            SignedAct::Answer { values } => {
+                // As they are recorded.
+                let values = taken(&seen.questions, values.clone())?;
+                let values = values.as_map();
+                self.challenge(&Statement::Answer { run, node: seen.node, values }, asking)
+            }
+        }
+    }
+
+    fn challenge(
+        &self,
+        statement: &Statement<'_>,
+        asking: Asking<'_>,
+    ) -> Result<Challenge, Box<ErrorEnvelope>> {
+        let credentials = self.sound_passkeys()?.enrolled().map(|own| own.credential.clone()).collect();
+        Ok(Challenge { challenge: statement.challenge(asking.origin, asking.nonce), credentials })
+    }
+
+    /// The challenge that a new key is made for. It stands for nothing but this enrolment.
+    pub fn challenge_for_new_key(&self, asking: Asking<'_>) -> Sha256 {
+        Sha256::of_parts(&[b"workrail/passkey-new/1", asking.origin.as_bytes(), asking.nonce.bytes()])
+    }
+
+    /// The key in what a browser returned for that challenge.
+    pub fn new_key(
+        &self,
+        registration: Registration<'_>,
+        asking: Asking<'_>,
+    ) -> Result<NewKey, Box<ErrorEnvelope>> {
+        let Registration { authenticator_data, client_data_json } = registration;
+        let challenge = self.challenge_for_new_key(asking);
+        registered(authenticator_data, client_data_json, challenge, asking.origin)
+            .map_err(|problem| error::key_not_enrolled(&problem.to_string()))
+    }
+
+    /// The challenge with which an enrolled key agrees to another one; `None` where there is none to ask.
+    pub fn challenge_to_enrol(
+        &self,
+        wanted: &KeyToEnrol,
+        asking: Asking<'_>,
+    ) -> Result<Option<Challenge>, Box<ErrorEnvelope>> {
+        let challenge = self.challenge(&wanted.statement(), asking)?;
+        Ok(Some(challenge).filter(|challenge| !challenge.credentials.is_empty()))
+    }
+
+    /// Enrols a key. Where one is enrolled already, it must have agreed.
+    pub fn enrol(
+        &self,
+        wanted: &KeyToEnrol,
+        agreed: Option<&SignedChallenge>,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        let KeyToEnrol { name, key, replaces } = wanted.clone();
+        self.append_change(|keys| {
+            match agreed {
+                Some(signed) => {
+                    keys.accept(&wanted.statement(), signed).map_err(error::passkey_refused)?;
+                }
+                None if keys.has_any() => return Err(error::agreement_needed()),
+                None => {}
+            }
+            if replaces.as_ref().is_some_and(|old| !keys.enrolled().any(|own| own.credential == *old)) {
+                return Err(error::key_not_enrolled("the key that it replaces is not enrolled"));
+            }
+            Ok(PasskeyChange::Enrolled {
+                name: name.clone(),
+                credential_id: key.credential.clone(),
+                public_key: key.public_key.clone(),
+                replaces: replaces.clone(),
+                authorized_by: agreed.cloned(),
+            })
+        })
+    }
+
+    /// The challenge with which an enrolled key agrees to the removal of one.
+    pub fn challenge_to_remove(
+        &self,
+        credential: &CredentialId,
+        asking: Asking<'_>,
+    ) -> Result<Challenge, Box<ErrorEnvelope>> {
+        self.challenge(&Statement::Remove { credential }, asking)
+    }
+
+    pub fn remove_passkey(
+        &self,
+        credential: &CredentialId,
+        agreed: &SignedChallenge,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        self.append_change(|keys| {
+            keys.accept(&Statement::Remove { credential }, agreed).map_err(error::passkey_refused)?;
+            Ok(PasskeyChange::Removed { credential_id: credential.clone(), authorized_by: agreed.clone() })
+        })
+    }
+
+    /// Ends all keys without any of them. That stays in the log, and in every later decision.
+    pub fn reset_passkeys(&self) -> Result<(), Box<ErrorEnvelope>> {
+        self.append_change(|_| Ok(PasskeyChange::Reset))
+    }
+
+    /// What raising a run's autonomy, or lowering a protection, asks for: a passkey once the settings want that.
+    pub fn raising_needs_passkey(&self) -> Result<bool, Box<ErrorEnvelope>> {
+        Ok(self.around.approvals.required_proof() == RequiredProof::Passkey)
+    }
+
+    pub fn challenge_for_preferences(
+        &self,
+        session: SessionId,
+        changes: &[PreferenceChange],
+        asking: Asking<'_>,
+    ) -> Result<Challenge, Box<ErrorEnvelope>> {
+        self.challenge(&Statement::Preferences { session, changes }, asking)
+    }
+
+    /// Lets the open runs of a session go further on their own, as a passkey signed. Its use is in the passkey log.
+    pub fn prefer_with_passkey(
+        &self,
+        session: SessionId,
+        changes: &[PreferenceChange],
+        signed: &SignedChallenge,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        self.record_use(&Statement::Preferences { session, changes }, signed)?;
+        self.ask_preferences(SessionOrRun { session, run: None }, changes).map(drop)
+    }
+
+    /// The challenge for a setting that lets agents go further.
+    pub fn challenge_for_setting(
+        &self,
+        key: &str,
+        value: Option<&str>,
+        asking: Asking<'_>,
+    ) -> Result<Challenge, Box<ErrorEnvelope>> {
+        self.challenge(&Statement::Setting { key, value }, asking)
+    }
+
+    /// Records that a passkey agreed to a setting.
+    pub fn agree_to_setting(
+        &self,
+        key: &str,
+        value: Option<&str>,
+        signed: &SignedChallenge,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        self.record_use(&Statement::Setting { key, value }, signed).map(drop)
+    }
+
+    /// Judges an assertion about a run, records its use, and returns what the event keeps of it.
+    pub(crate) fn use_passkey(
+        &self,
+        statement: &Statement<'_>,
+        signed: &SignedChallenge,
+        run: RunId,
+    ) -> Result<PasskeyProof, Box<ErrorEnvelope>> {
+        let key = self.record_use(statement, signed)?;
+        Ok(PasskeyProof { signed: signed.clone(), run, key })
+    }
+
+    fn record_use(
+        &self,
+        statement: &Statement<'_>,
+        signed: &SignedChallenge,
+    ) -> Result<KeyOrigin, Box<ErrorEnvelope>> {
+        let mut key = None;
+        self.append_change(|keys| {
+            let accepted = keys.accept(statement, signed).map_err(error::passkey_refused)?;
+            key = Some(accepted.key);
+            Ok(accepted.used)
+        })?;
+        key.ok_or_else(|| error::internal("an assertion that was accepted has a key"))
+    }
+
+    /// Appends what follows from the keys as they are; where another process was faster, it is decided again.
+    fn append_change(
+        &self,
+        mut change: impl FnMut(&Passkeys) -> Result<PasskeyChange, Box<ErrorEnvelope>>,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        let mut tries = APPEND_TRIES;
+        loop {
+            let log = self.store.passkey_log().map_err(error::passkey_log)?;
+            let keys = Passkeys::fold(&log).map_err(|damage| error::passkey_log_damaged(&damage))?;
+            let line = keys
+                .line(change(&keys)?, self.around.clock.now())
+                .map_err(|problem| error::key_not_enrolled(&problem.problem))?;
+            tries -= 1;
+            match self.store.append_passkey(log.len() as u64, &line) {
+                Err(PasskeyLogError::Changed) if tries > 0 => {}
+                appended => return appended.map_err(error::passkey_log),
+            }
+        }
+    }
+}
+
+impl KeyToEnrol {
+    fn statement(&self) -> Statement<'_> {
+        Statement::Enrol {
+            name: self.name.as_str(),
+            credential: &self.key.credential,
+            public_key: &self.key.public_key,
+            replaces: self.replaces.as_ref(),
+        }
+    }
+}

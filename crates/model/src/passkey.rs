@@ -1,0 +1,206 @@
+//! Passkeys: the keys that a person enrolled, and what a decision keeps of the one that signed it (G63, G97, G98).
+//!
+//! Everything that a later check needs is part of the record: the signed bytes, the nonce, and the public key with the
+//! digest of its enrolment. So a record is checked offline, also in another store.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use data_encoding::BASE64URL_NOPAD;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::digest::Sha256;
+use crate::id::RunId;
+use crate::limits::PASSKEY_NAME_BYTES_MAX;
+use crate::text::BoundedText;
+use crate::time::Timestamp;
+
+/// The name that a browser ties passkeys of a console to. It has no port, so the exact origin is checked as well.
+pub const RELYING_PARTY: &str = "localhost";
+
+/// Bytes as base64url without padding, between 1 and `MAX` of them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Binary<const MAX: usize>(Vec<u8>);
+
+/// Text or bytes that are not such bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be 1 to {max} bytes in base64url without padding")]
+pub struct BinaryError {
+    max: usize,
+}
+
+impl<const MAX: usize> Binary<MAX> {
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, BinaryError> {
+        let bytes = bytes.into();
+        match (1..=MAX).contains(&bytes.len()) {
+            true => Ok(Self(bytes)),
+            false => Err(BinaryError { max: MAX }),
+        }
+    }
+
+    pub fn parse(text: &str) -> Result<Self, BinaryError> {
+        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| BinaryError { max: MAX })?;
+        Self::new(bytes)
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<const MAX: usize> fmt::Display for Binary<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&BASE64URL_NOPAD.encode(&self.0))
+    }
+}
+
+impl<const MAX: usize> fmt::Debug for Binary<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl<const MAX: usize> Serialize for Binary<MAX> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de, const MAX: usize> Deserialize<'de> for Binary<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+impl<const MAX: usize> JsonSchema for Binary<MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Binary{MAX}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^[A-Za-z0-9_-]+$",
+            "description": format!("Base64url without padding, at most {MAX} bytes."),
+        })
+    }
+}
+
+/// What an authenticator calls a key. WebAuthn allows up to 1,023 bytes.
+pub type CredentialId = Binary<1023>;
+/// A point of P-256, uncompressed: 65 bytes.
+pub type PublicKey = Binary<65>;
+/// Drawn by the console for one decision and accepted once.
+pub type Nonce = Binary<32>;
+pub type KeyName = BoundedText<PASSKEY_NAME_BYTES_MAX>;
+/// `http://localhost:PORT`.
+pub type OriginText = BoundedText<64>;
+
+/// What an authenticator returned, byte for byte.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Assertion {
+    pub credential_id: CredentialId,
+    pub authenticator_data: Binary<1024>,
+    #[serde(rename = "clientDataJSON")]
+    pub client_data_json: Binary<4096>,
+    /// ECDSA over P-256 with SHA-256, in DER.
+    pub signature: Binary<80>,
+}
+
+/// An assertion with what its challenge was made of, beside what the person decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SignedChallenge {
+    pub assertion: Assertion,
+    pub nonce: Nonce,
+    /// The console that asked, with its port.
+    pub origin: OriginText,
+}
+
+/// The key that signed, as it was enrolled in the store where the decision was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeyOrigin {
+    pub name: KeyName,
+    pub public_key: PublicKey,
+    /// The entry of that store's passkey log that enrolled it.
+    pub enrolment: Sha256,
+    /// How often all keys of that store had been reset before the decision.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resets: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// What an event keeps of the passkey that signed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PasskeyProof {
+    pub signed: SignedChallenge,
+    /// The run as it was called when it was signed: an import may call it otherwise.
+    pub run: RunId,
+    pub key: KeyOrigin,
+}
+
+/// One line of a store's passkey log, which is only ever appended to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PasskeyEntry {
+    pub v: u32,
+    /// The digest of the line before this one; absent in the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Sha256>,
+    /// For display only (G6).
+    pub at: Timestamp,
+    #[serde(flatten)]
+    pub change: PasskeyChange,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum PasskeyChange {
+    /// A key was enrolled. The first one, and the first after a reset, is trusted because nobody else is there to ask.
+    #[serde(rename_all = "camelCase")]
+    Enrolled {
+        name: KeyName,
+        credential_id: CredentialId,
+        public_key: PublicKey,
+        /// The key that it takes the place of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replaces: Option<CredentialId>,
+        /// An enrolled key agreed; absent where none was enrolled.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        authorized_by: Option<SignedChallenge>,
+    },
+    #[serde(rename_all = "camelCase")]
+    Removed { credential_id: CredentialId, authorized_by: SignedChallenge },
+    /// An assertion was accepted for something that is recorded elsewhere.
+    #[serde(rename_all = "camelCase")]
+    Used { credential_id: CredentialId, challenge: Sha256, counter: u32 },
+    /// All keys were removed at a terminal, without any of them.
+    Reset,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_back_and_bounded() {
+        let bytes = Binary::<4>::new([0xff, 0, 1]).unwrap();
+        assert_eq!(serde_json::to_string(&bytes).unwrap(), "\"_wAB\"");
+        assert_eq!(Binary::<4>::parse("_wAB"), Ok(bytes));
+        for refused in ["", "_wAB_wAB", "_wA=", "+/AB", "_wAB\n"] {
+            assert!(Binary::<4>::parse(refused).is_err(), "{refused:?}");
+        }
+    }
+}

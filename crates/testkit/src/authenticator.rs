@@ -1,0 +1,108 @@
+//! An authenticator in software: makes a key and signs as a device does, or wrongly where a test asks for that.
+
+use data_encoding::BASE64URL_NOPAD;
+use p256::ecdsa::signature::Signer;
+use p256::ecdsa::{DerSignature, SigningKey};
+use serde_json::{Value, json};
+use workrail_model::digest::Sha256;
+
+const USER_PRESENT: u8 = 0x01;
+const USER_VERIFIED: u8 = 0x04;
+const HAS_KEY: u8 = 0x40;
+
+/// A device with one key.
+#[derive(Clone)]
+pub struct Authenticator {
+    key: SigningKey,
+    credential: Vec<u8>,
+    pub counter: u32,
+    /// Whether it asks for the finger; one that does not says so.
+    pub verifies_user: bool,
+    pub relying_party: String,
+}
+
+impl std::fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authenticator").field("counter", &self.counter).finish_non_exhaustive()
+    }
+}
+
+/// What it returned, as the fields of a form.
+pub type Fields = Vec<(&'static str, String)>;
+
+impl Authenticator {
+    /// Different seeds make different keys.
+    pub fn new(seed: u8) -> Self {
+        Self {
+            key: SigningKey::from_slice(&[seed; 32]).expect("a number below the order of the curve"),
+            credential: vec![seed; 20],
+            counter: 0,
+            verifies_user: true,
+            relying_party: "localhost".to_owned(),
+        }
+    }
+
+    /// A device with a key of its own that goes by the name of another one.
+    pub fn posing_as(seed: u8, other: &Self) -> Self {
+        Self { credential: other.credential.clone(), counter: other.counter, ..Self::new(seed) }
+    }
+
+    pub fn credential(&self) -> String {
+        BASE64URL_NOPAD.encode(&self.credential)
+    }
+
+    fn data(&self, flags: u8) -> Vec<u8> {
+        let verified = if self.verifies_user { USER_VERIFIED } else { 0 };
+        let mut data = Sha256::of(self.relying_party.as_bytes()).as_bytes().to_vec();
+        data.push(flags | USER_PRESENT | verified);
+        data.extend(self.counter.to_be_bytes());
+        data
+    }
+
+    /// A new key for the challenge of a console.
+    pub fn make(&self, asked: &Value, origin: &str) -> Fields {
+        let point = self.key.verifying_key().to_sec1_point(false);
+        let point = point.as_bytes();
+        let mut data = self.data(HAS_KEY);
+        data.extend([0; 16]);
+        data.extend((self.credential.len() as u16).to_be_bytes());
+        data.extend(&self.credential);
+        data.extend([0xa5, 0x01, 0x02, 0x03, 0x26, 0x20, 0x01, 0x21, 0x58, 0x20]);
+        data.extend(&point[1..33]);
+        data.extend([0x22, 0x58, 0x20]);
+        data.extend(&point[33..65]);
+        vec![
+            ("new.nonce", text(asked, "nonce")),
+            ("new.authenticatorData", BASE64URL_NOPAD.encode(&data)),
+            ("new.clientData", BASE64URL_NOPAD.encode(&client_data("webauthn.create", asked, origin))),
+        ]
+    }
+
+    /// Signs the challenge of a console.
+    pub fn sign(&mut self, asked: &Value, origin: &str) -> Fields {
+        self.counter += 1;
+        let data = self.data(0);
+        let client_data = client_data("webauthn.get", asked, origin);
+        let message = [&data[..], Sha256::of(&client_data).as_bytes()].concat();
+        let signature: DerSignature = self.key.sign(&message);
+        vec![
+            ("passkey.nonce", text(asked, "nonce")),
+            ("passkey.credential", self.credential()),
+            ("passkey.authenticatorData", BASE64URL_NOPAD.encode(&data)),
+            ("passkey.clientData", BASE64URL_NOPAD.encode(&client_data)),
+            ("passkey.signature", BASE64URL_NOPAD.encode(signature.as_bytes())),
+        ]
+    }
+}
+
+fn text(asked: &Value, name: &str) -> String {
+    asked[name].as_str().unwrap_or_else(|| panic!("no {name}: {asked}")).to_owned()
+}
+
+/// As a browser writes it.
+fn client_data(kind: &str, asked: &Value, origin: &str) -> Vec<u8> {
+    let data = json!({
+        "type": kind, "challenge": text(asked, "challenge"), "origin": origin, "crossOrigin": false,
+    });
+    data.to_string().into_bytes()
+}
