@@ -252,6 +252,12 @@ fn raises(before: &Settings, key: Key, wanted: Option<&Value>) -> Option<Raise> 
         {
             Some(Raise::AllowLabels)
         }
+        Some(Value::List(after))
+            if key == Key::ApprovalsRequireIn
+                && before.list(key).iter().any(|folder| !after.contains(folder)) =>
+        {
+            Some(Raise::AllowLabels)
+        }
         Some(_) | None => None,
     }
 }

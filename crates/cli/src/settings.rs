@@ -85,6 +85,13 @@ impl ApprovalSettings for LiveApprovals {
             (Err(_), _) | (_, Err(_)) => RequiredProof::Passkey,
         }
     }
+
+    fn passkey_folders(&self) -> Vec<String> {
+        let in_effect = fresh().map(|current| current.settings).ok();
+        let own = own().ok().flatten();
+        let lists = in_effect.iter().chain(&own).flat_map(|own| own.list(Key::ApprovalsRequireIn));
+        lists.cloned().collect()
+    }
 }
 
 /// What the user's own file says now, whatever `--config`, `WORKRAIL_CONFIG` and other variables say; nothing for a user

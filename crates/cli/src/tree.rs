@@ -90,7 +90,9 @@ fn wrong_command(error: &clap::Error, program: &Command, typed: &[String]) -> Ve
         return vec![format!("workrail show {name}")];
     }
     let rest = arguments_after(typed, name);
-    meant.iter().map(|path| format!("{path}{rest}")).collect()
+    // Ending all passkeys is nothing that a wrong word leads to (G71).
+    let is_harmless = |path: &&String| !path.ends_with("passkeys reset");
+    meant.iter().filter(is_harmless).map(|path| format!("{path}{rest}")).collect()
 }
 
 /// `workrail status amber-falcon`: the status is that of everything.

@@ -112,8 +112,18 @@ impl<S: Store> Engine<S> {
         if !asks && !is_decided {
             return Ok(ApprovalKeys::default());
         }
-        let required = self.around.approvals.required_proof();
+        let required = match self.is_in_passkey_folder(facts) {
+            true => RequiredProof::Passkey,
+            false => self.around.approvals.required_proof(),
+        };
         Ok(ApprovalKeys { required, keys: self.passkeys()?.ok() })
+    }
+
+    /// Whether the session belongs to a repository for which the settings ask for passkeys.
+    fn is_in_passkey_folder(&self, facts: &SessionState) -> bool {
+        let Some(own) = facts.repository() else { return false };
+        let folders = self.around.approvals.passkey_folders();
+        folders.iter().any(|folder| self.repository_of(folder).is_ok_and(|found| found == Some(own)))
     }
 
     /// The challenge for something about the step of a run that waits.

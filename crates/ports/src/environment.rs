@@ -36,11 +36,17 @@ impl DefaultPreferences for Preferences {
 /// What a decision needs to count; may change while a server runs.
 pub trait ApprovalSettings: Send + Sync {
     fn required_proof(&self) -> RequiredProof;
+    /// Folders in whose repositories only a passkey counts.
+    fn passkey_folders(&self) -> Vec<String>;
 }
 
 impl ApprovalSettings for RequiredProof {
     fn required_proof(&self) -> RequiredProof {
         *self
+    }
+
+    fn passkey_folders(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 

@@ -44,7 +44,8 @@ impl Administration for Around {
 
     fn needs_passkey(&self, key: Key, value: Option<&str>) -> Result<bool, String> {
         let has_keys = self.engine.passkeys().is_ok_and(|keys| keys.is_ok_and(|keys| keys.has_any()));
-        Ok(key == Key::ApprovalsRequire && has_keys && needs_a_terminal(key, value).map_err(told)?)
+        let protects = matches!(key, Key::ApprovalsRequire | Key::ApprovalsRequireIn);
+        Ok(protects && has_keys && needs_a_terminal(key, value).map_err(told)?)
     }
 
     fn change_agreed(&self, key: Key, value: Option<&str>) -> Result<(), String> {

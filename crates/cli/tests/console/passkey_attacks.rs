@@ -264,7 +264,7 @@ fn an_agent_with_a_shell_opens_no_gate_with_any_command() {
         (&["approve", &run, "--json"], &label),
         (&["reject", &label, "--reason", "no"], &label),
         (&["config", "set", "approvals.require", "terminal"], "approvals.require"),
-        (&["config", "reset", "approvals.require"], "approvals.require"),
+        (&["config", "set", "approvals.require"], "approvals.require"),
         (&["session", "prefs", "set", "full_auto_never_stop", "--session", &label], &label),
         (&["session", "prefs", "set", "full_auto_never_stop"], "full_auto_never_stop"),
     ];

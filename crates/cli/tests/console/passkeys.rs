@@ -4,7 +4,7 @@ use serde_json::Value;
 use workrail_testkit::authenticator::{Authenticator, Fields};
 use workrail_testkit::home::Home;
 
-use crate::harness::{Answer, Console, home, next, run_id, start};
+use crate::harness::{Answer, Console, home, next, next_without_answer, run_id, session_id, start};
 
 impl Console {
     pub(crate) fn origin(&self) -> String {
@@ -118,4 +118,118 @@ fn an_approval_with_a_passkey_keeps_its_assertion_and_is_verified_offline() {
     let verified = home.done(&["store", "verify", "--json"]).json();
     assert_eq!(verified["counts"]["signedDecisions"], 1, "{verified}");
     assert_eq!(verified["counts"]["problems"], 0, "{verified}");
+}
+
+#[test]
+fn a_rejection_and_an_answer_are_signed_as_well() {
+    let home = home();
+    let mut client = home.client();
+    let console = Console::open(&home);
+    let mut key = Authenticator::new(1);
+    assert_eq!(console.enrol("Laptop", &key, None).status, 303);
+
+    let gated = start(&mut client, "team.gated", "Release");
+    let blocked = next(&mut client, &gated);
+    let reason = [("reason", "Keep the old table until Monday")];
+    assert_eq!(console.act_signed(&run_id(&gated), "reject", &reason, &mut key).status, 303);
+    assert!(next(&mut client, &blocked).text.contains("Keep the old table until Monday"));
+
+    let asking = start(&mut client, "team.asking", "Release");
+    let blocked = next_without_answer(&mut client, &asking);
+    let answer = [("answer.targetBranch", "main")];
+    let answered = console.act_signed(&run_id(&asking), "answer", &answer, &mut key);
+    assert_eq!(answered.status, 303, "{answered:?}");
+    assert_eq!(next_without_answer(&mut client, &blocked).step(), "b");
+    let log = home.done(&["log", &run_id(&asking), "--json"]).json();
+    let events = log["events"].as_array().unwrap();
+    let set = events.iter().find(|event| event["data"]["source"] == "console_answer").unwrap();
+    assert_eq!(set["data"]["proof"]["key"]["name"], "Laptop");
+
+    let verified = home.done(&["store", "verify", "--json"]).json();
+    assert_eq!(
+        (&verified["counts"]["signedDecisions"], &verified["counts"]["problems"]),
+        (&2.into(), &0.into())
+    );
+}
+
+#[test]
+fn autonomy_is_raised_with_a_passkey() {
+    let home = home();
+    let mut client = home.client();
+    let gated = start(&mut client, "team.gated", "Release");
+    let session = session_id(&gated);
+    let console = Console::open(&home);
+    let mut key = Authenticator::new(1);
+    assert_eq!(console.enrol("Laptop", &key, None).status, 303);
+    let path = format!("/session/{session}/prefer");
+    let token = console.page(&format!("/session/{session}")).field("token");
+    let mut form: Fields = vec![("token", token), ("mode", "full_auto_never_stop".to_owned())];
+    let unsigned = console.post(&path, &encoded(&form));
+    assert_eq!(unsigned.status, 409, "{unsigned:?}");
+    let asked = console.asked(&path, &form);
+    form[1].1 = "guided".to_owned();
+    let other = console.asked(&path, &form);
+    let mut forged = form.clone();
+    forged[1].1 = "full_auto_never_stop".to_owned();
+    forged.extend(key.sign(&other, &console.origin()));
+    assert_eq!(console.post(&path, &encoded(&forged)).status, 409, "signed for another mode");
+    form[1].1 = "full_auto_never_stop".to_owned();
+    form.extend(key.sign(&asked, &console.origin()));
+    let raised = console.post(&path, &encoded(&form));
+    assert_eq!(raised.status, 303, "{raised:?}");
+    let shown = home.done(&["session", "prefs", "show", "--session", &session, "--json"]).json();
+    assert!(shown.to_string().contains("full_auto_never_stop"), "{shown}");
+}
+
+#[test]
+fn the_setting_is_weakened_only_with_a_passkey() {
+    let home = home();
+    let console = Console::open(&home);
+    let mut key = Authenticator::new(1);
+    assert_eq!(console.enrol("Laptop", &key, None).status, 303);
+    home.done(&["config", "set", "approvals.require", "passkey"]);
+    let token = console.page("/settings").field("token");
+    let mut form: Fields =
+        vec![("token", token), ("key", "approvals.require".to_owned()), ("value", "terminal".to_owned())];
+    assert_eq!(console.post("/settings/set", &encoded(&form)).status, 409);
+    assert_eq!(home.done(&["config", "get", "approvals.require"]).out.trim(), "passkey");
+    form.extend(key.sign(&console.asked("/settings/set", &form), &console.origin()));
+    let weakened = console.post("/settings/set", &encoded(&form));
+    assert_eq!(weakened.status, 303, "{weakened:?}");
+    assert_eq!(home.done(&["config", "get", "approvals.require"]).out.trim(), "terminal");
+}
+
+#[test]
+fn a_required_passkey_that_is_not_enrolled_leads_to_the_console() {
+    let home = home();
+    home.done(&["config", "set", "approvals.require", "passkey"]);
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    let blocked = next(&mut client, &first);
+    assert_eq!(blocked.structured["kind"], "blocked");
+    for said in ["workrail console", "none is enrolled", "Ask the user"] {
+        assert!(blocked.text.contains(said), "{said}: {}", blocked.text);
+    }
+    assert!(!blocked.text.contains("workrail approve"), "{}", blocked.text);
+    let status = home.done(&["status"]).out;
+    assert!(status.contains("workrail console"), "{status}");
+    let console = Console::open(&home);
+    let page = console.page(&format!("/run/{}", run_id(&first))).body;
+    assert!(page.contains("Enrol one") && !page.contains(">Approve<"), "{page}");
+}
+
+#[test]
+fn a_repository_can_ask_for_passkeys_by_itself() {
+    let home = home();
+    let git =
+        std::process::Command::new("git").args(["init", "--quiet"]).current_dir(home.project()).status();
+    assert!(git.unwrap().success());
+    home.done(&["config", "set", "approvals.require_in", home.project().to_str().unwrap()]);
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    let blocked = next(&mut client, &first);
+    assert!(blocked.text.contains("workrail console"), "{}", blocked.text);
+    let label = blocked.structured["run"]["label"].as_str().unwrap();
+    let approved = home.typed(&["approve", label], label);
+    assert_ne!(approved.code, 0, "{approved:?}");
 }

@@ -98,7 +98,8 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
 
 /// Marks the form of a setting that only a passkey weakens.
 fn signs(console: &Console, key: Key, settings: &Settings) -> Option<&'static str> {
-    let protects = key == Key::ApprovalsRequire && settings.required_proof() == RequiredProof::Passkey;
+    let protects = (key == Key::ApprovalsRequire && settings.required_proof() == RequiredProof::Passkey)
+        || (key == Key::ApprovalsRequireIn && !settings.list(key).is_empty());
     let has_keys = || console.use_cases.passkeys().is_ok_and(|keys| keys.is_ok_and(|keys| keys.has_any()));
     (protects && has_keys()).then_some("sign")
 }

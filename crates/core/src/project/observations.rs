@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use workrail_model::digest::Sha256;
 use workrail_model::event::{Confidence, EventIndex, ObservationKey, ObservationRecorded, ObservationValue};
 
 use super::SessionState;
@@ -38,6 +39,14 @@ impl SessionState {
     /// The latest observation of every key that was ever observed.
     pub(crate) fn observations(&self) -> impl Iterator<Item = (ObservationKey, &ObservationState)> {
         self.observations.0.iter().map(|(key, state)| (*key, state))
+    }
+
+    /// What names the repository that the session was last worked on in; `None` outside of one.
+    pub fn repository(&self) -> Option<Sha256> {
+        match &self.observation(ObservationKey::RepoRootHash)?.value {
+            ObservationValue::Sha256(root) => Some(*root),
+            ObservationValue::ShortString(_) | ObservationValue::GitSha1(_) => None,
+        }
     }
 
     pub(crate) fn observation(&self, key: ObservationKey) -> Option<&ObservationState> {

@@ -91,7 +91,10 @@ impl ConfigPath {
 pub fn variable(key: Key) -> Option<&'static EnvVar> {
     let variable = match key {
         // A process that is to be refused could set a variable for itself.
-        Key::ApprovalsRefuseDescendants | Key::ApprovalsRequire | Key::SourceGit => return None,
+        Key::ApprovalsRefuseDescendants
+        | Key::ApprovalsRequire
+        | Key::ApprovalsRequireIn
+        | Key::SourceGit => return None,
         // A project's file for an agent's program can set variables; whether forms are shown is the user's to say. The
         // server reads these from the user's own file for the same reason.
         Key::ApprovalsChat | Key::ApprovalsChatWait => return None,

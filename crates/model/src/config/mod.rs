@@ -80,6 +80,7 @@ keys! {
     ApprovalsChatWait = "approvals.chat_wait_seconds",
     ApprovalsRefuseDescendants = "approvals.refuse_descendants",
     ApprovalsRequire = "approvals.require",
+    ApprovalsRequireIn = "approvals.require_in",
     DataDir = "data_dir",
     ExportRedactKeys = "export.redact_keys",
     LogFilter = "log.filter",
@@ -158,6 +159,10 @@ impl Key {
                  a passkey in the console. The stricter one of the settings in effect and of the user's own settings file holds. \
                  A workflow can ask for a passkey by itself."
             }
+            Self::ApprovalsRequireIn => {
+                "Repositories, as absolute paths, in whose runs only a passkey counts, whatever `approvals.require` says. A run \
+                 belongs to the repository that it was last worked on in."
+            }
             Self::DataDir => "Where sessions, content and keys are kept, as an absolute path.",
             Self::ExportRedactKeys => {
                 "Context keys whose values `workrail session export --redact` leaves out. `*` matches any characters; \
@@ -197,7 +202,9 @@ impl Key {
     pub fn kind(self) -> ValueKind {
         match self {
             Self::DataDir => ValueKind::AbsolutePath,
-            Self::ExportRedactKeys | Self::SourcePaths | Self::SourcePlugins => ValueKind::List,
+            Self::ApprovalsRequireIn | Self::ExportRedactKeys | Self::SourcePaths | Self::SourcePlugins => {
+                ValueKind::List
+            }
             Self::SourceGit => ValueKind::GitSources,
             Self::LogFilter => ValueKind::Text,
             Self::ApprovalsRequire => ValueKind::Choice(<RequiredProof as VariantNames>::VARIANTS),
@@ -234,7 +241,9 @@ impl Key {
             Self::RiskPolicy => text(RiskPolicy::Conservative.as_str()),
             Self::RetentionTtl => Some(Value::Count(RETENTION_DAYS_DEFAULT)),
             Self::SourceGit => Some(Value::Git(GitSources::new())),
-            Self::SourcePaths | Self::SourcePlugins => Some(Value::List(Vec::new())),
+            Self::ApprovalsRequireIn | Self::SourcePaths | Self::SourcePlugins => {
+                Some(Value::List(Vec::new()))
+            }
             Self::TokenEncoding => text(TokenEncoding::default().as_str()),
             Self::RepliesTextInData | Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume => {
                 Some(Value::Switch(true))
@@ -252,6 +261,7 @@ impl Key {
             | Self::ApprovalsChatWait
             | Self::ApprovalsRefuseDescendants
             | Self::ApprovalsRequire
+            | Self::ApprovalsRequireIn
             | Self::ExportRedactKeys
             | Self::Autonomy
             | Self::RiskPolicy

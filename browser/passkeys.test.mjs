@@ -1,0 +1,194 @@
+// Passkeys in Chromium, with its virtual authenticator: enrolling, deciding, replacing, and what does not count.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { createServer } from 'node:http';
+import { test } from 'node:test';
+import { openLive, withConsole } from './chromium.mjs';
+
+const SIGNED = {
+  id: 'team.signed',
+  name: 'Signed release',
+  description: 'Release a service; a person approves the plan with a passkey.',
+  version: '1.0.0',
+  steps: [
+    {
+      id: 'plan', title: 'Plan the release', prompt: 'Plan the release.',
+      requireConfirmation: { kind: 'human_approval', proof: 'passkey' },
+    },
+    { id: 'deploy', title: 'Deploy', prompt: 'Deploy what was approved.' },
+  ],
+};
+
+async function prepare(home) {
+  home.workflow(SIGNED);
+  return home.client();
+}
+
+async function waits(client, goal) {
+  const first = await client.begin(SIGNED.id, goal);
+  return client.next(first, (args) => { args.output = { notesMarkdown: `The plan: ${goal}` }; });
+}
+
+/// An authenticator in the browser; `verifies` says whether its user gives a finger.
+async function authenticator(page, { verifies = true } = {}) {
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('WebAuthn.enable');
+  const { authenticatorId } = await devtools.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2', transport: 'internal', hasResidentKey: true, hasUserVerification: true,
+      isUserVerified: verifies, automaticPresenceSimulation: true,
+    },
+  });
+  return { devtools, authenticatorId };
+}
+
+/// Moves the keys of one page's authenticator to another page's.
+async function withKeys(page, credentials) {
+  const made = await authenticator(page);
+  for (const credential of credentials) {
+    await made.devtools.send('WebAuthn.addCredential', { authenticatorId: made.authenticatorId, credential });
+  }
+  return made;
+}
+
+async function keysOf({ devtools, authenticatorId }) {
+  return (await devtools.send('WebAuthn.getCredentials', { authenticatorId })).credentials;
+}
+
+async function enrol(page, name) {
+  await openLive(page, '/settings/passkeys');
+  await page.getByLabel('Name').fill(name);
+  await page.getByRole('button', { name: 'Enrol' }).click();
+  await page.locator('.said', { hasText: 'Enrolled.' }).waitFor();
+}
+
+const approve = (page) => page.getByRole('button', { name: /^Approve/ }).first();
+
+function run(home, args) {
+  const options = { env: home.variables, encoding: 'utf8' };
+  return JSON.parse(execFileSync(process.env.WORKRAIL_PROGRAM, args, options));
+}
+
+function decisions(home, waiting) {
+  const { events } = run(home, ['log', waiting.run.runId, '--json']);
+  return events.filter((event) => event.kind === 'approval_recorded');
+}
+
+test('passkeys', async (t) => {
+  await withConsole(prepare, async ({ home, prepared: client, visit }) => {
+    let credentials = [];
+
+    await t.test('a person enrols a key, approves on a narrow screen, and an auditor verifies it', async () => {
+      const waiting = await waits(client, 'Raise the retry budget');
+      await visit({ viewport: { width: 390, height: 800 } }, async (page) => {
+        const device = await authenticator(page);
+        await openLive(page, `/run/${waiting.run.runId}`);
+        await page.getByText('Only a passkey counts here, and none is enrolled.').waitFor();
+        await enrol(page, 'Laptop, fingerprint');
+        const fits = () => document.documentElement.scrollWidth <= document.documentElement.clientWidth;
+        assert.ok(await page.evaluate(fits), 'the settings fit');
+        await openLive(page, `/run/${waiting.run.runId}`);
+        assert.ok(await page.evaluate(fits), 'the decision fits');
+        await approve(page).click();
+        await page.locator('.said', { hasText: 'Approved.' }).waitFor();
+        await page.getByText('with the passkey "Laptop, fingerprint"').first().waitFor();
+        credentials = await keysOf(device);
+      });
+      assert.equal(decisions(home, waiting)[0].data.channel, 'passkey');
+      const moved = await client.next(waiting);
+      assert.notEqual(moved.kind, 'blocked', moved.text);
+      const { counts } = run(home, ['store', 'verify', '--json']);
+      assert.deepEqual([counts.signedDecisions, counts.problems], [1, 0]);
+    });
+
+    await t.test('a further key is agreed to by an enrolled one, and takes its place', async () => {
+      await visit({}, async (page) => {
+        const first = await withKeys(page, credentials);
+        await openLive(page, '/settings/passkeys');
+        await page.getByLabel('Name').fill('Phone');
+        await page.getByLabel('In place of').selectOption({ label: 'Laptop, fingerprint' });
+        // The authenticator that holds the old key makes no second one, so the new one is another device.
+        const second = await first.devtools.send('WebAuthn.addVirtualAuthenticator', {
+          options: {
+            protocol: 'ctap2', transport: 'usb', hasResidentKey: true, hasUserVerification: true,
+            isUserVerified: true, automaticPresenceSimulation: true,
+          },
+        });
+        await page.getByRole('button', { name: 'Enrol' }).click();
+        await page.locator('.said', { hasText: 'Enrolled.' }).waitFor();
+        const { passkeys } = run(home, ['store', 'passkeys', 'show', '--json']);
+        assert.deepEqual(passkeys.map((own) => [own.name, own.state]), [['Laptop, fingerprint', 'replaced'], ['Phone', 'enrolled']]);
+        credentials = await keysOf({ devtools: first.devtools, authenticatorId: second.authenticatorId });
+      });
+    });
+
+    await t.test('an authenticator that verifies nobody signs nothing', async () => {
+      const waiting = await waits(client, 'Without a finger');
+      await visit({}, async (page) => {
+        const { devtools, authenticatorId } = await withKeys(page, credentials);
+        await devtools.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false });
+        await openLive(page, `/run/${waiting.run.runId}`);
+        await approve(page).click();
+        await page.locator('[data-passkey-said]', { hasText: 'Nothing was recorded.' }).waitFor();
+      });
+      assert.deepEqual(decisions(home, waiting), []);
+    });
+
+    await t.test('a form without script records nothing', async () => {
+      const waiting = await waits(client, 'Without script');
+      await assert.rejects(visit({ javaScriptEnabled: false }, async (page) => {
+        await page.goto(`/run/${waiting.run.runId}`);
+        await approve(page).click();
+        await page.getByText('asks for a passkey').waitFor();
+      }), /409/);
+      assert.deepEqual(decisions(home, waiting), []);
+    });
+
+    await t.test('a fake console on another port gets a signature that is worth nothing', async () => {
+      const waiting = await waits(client, 'Phished');
+      const fake = createServer((_, answer) => answer.setHeader('content-type', 'text/html').end('<title>WorkRail</title>'));
+      await new Promise((resolve) => fake.listen(0, 'localhost', resolve));
+      try {
+        await assert.rejects(visit({}, async (page) => {
+          await withKeys(page, credentials);
+          await openLive(page, `/run/${waiting.run.runId}`);
+          // The true challenge, as a program of the user can ask for it.
+          const asked = await page.evaluate(async (path) => {
+            const form = document.querySelector(`form[action="${path}"]`);
+            const fields = [...new FormData(form)];
+            const answer = await fetch(`/passkeys${path}`, { method: 'POST', body: new URLSearchParams(fields) });
+            return { fields, asked: await answer.json() };
+          }, `/run/${waiting.run.runId}/approve`);
+          const own = page.url();
+          await page.goto(`http://localhost:${fake.address().port}/`);
+          const signed = await page.evaluate(async ({ challenge, credentials: known, party }) => {
+            const decode = (text) => Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0));
+            const encode = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes)))
+              .replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+            const allowCredentials = known.map((id) => ({ type: 'public-key', id: decode(id) }));
+            const got = await navigator.credentials.get({
+              publicKey: { challenge: decode(challenge), rpId: party, allowCredentials, userVerification: 'required' },
+            });
+            return [
+              ['passkey.credential', encode(got.rawId)],
+              ['passkey.authenticatorData', encode(got.response.authenticatorData)],
+              ['passkey.clientData', encode(got.response.clientDataJSON)],
+              ['passkey.signature', encode(got.response.signature)],
+            ];
+          }, asked.asked);
+          await page.goto(own);
+          const fields = [...asked.fields, ['passkey.nonce', asked.asked.nonce], ...signed];
+          const answer = await page.evaluate(async ({ path, fields: sent }) => {
+            const response = await fetch(path, { method: 'POST', body: new URLSearchParams(sent) });
+            return response.text();
+          }, { path: `/run/${waiting.run.runId}/approve`, fields });
+          assert.match(answer, /made for another origin/);
+        }), /409/);
+      } finally {
+        fake.close();
+      }
+      assert.deepEqual(decisions(home, waiting), []);
+    });
+  });
+});

@@ -1,0 +1,282 @@
+//! What a proof in a log is worth: recorded decisions that were forged, copied or moved prove nothing (G97, G98).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use serde_json::json;
+use workrail_core::passkey::{
+    NewKey, Passkeys, ProofError, Refusal, Standing, Statement, Surrounding, Trust, check_recorded,
+    registered,
+};
+use workrail_model::approval::ApprovalDecision;
+use workrail_model::digest::Sha256;
+use workrail_model::id::{NodeId, RunId};
+use workrail_model::name::StepId;
+use workrail_model::passkey::{
+    Assertion, Binary, KeyName, Nonce, OriginText, PasskeyChange, PasskeyProof, SignedChallenge,
+};
+use workrail_model::time::Timestamp;
+use workrail_testkit::authenticator::{Authenticator, Fields};
+
+const ORIGIN: &str = "http://localhost:4717";
+
+fn now() -> Timestamp {
+    serde_json::from_value(json!("2026-01-31T23:59:00.000Z")).unwrap()
+}
+
+fn field(fields: &Fields, name: &str) -> String {
+    fields.iter().find(|(own, _)| *own == name).unwrap().1.clone()
+}
+
+fn nonce(byte: u8) -> Nonce {
+    Nonce::new([byte; 32]).unwrap()
+}
+
+fn new_key(device: &Authenticator) -> NewKey {
+    let challenge = Sha256::of(b"any");
+    let asked = json!({ "nonce": nonce(0), "challenge": Binary::<32>::new(*challenge.as_bytes()).unwrap() });
+    let made = device.make(&asked, ORIGIN);
+    let bytes = |name: &str| Binary::<4096>::parse(&field(&made, name)).unwrap();
+    registered(bytes("new.authenticatorData").bytes(), bytes("new.clientData").bytes(), challenge, ORIGIN)
+        .unwrap()
+}
+
+fn sign(device: &mut Authenticator, statement: &Statement<'_>, nonce: Nonce) -> SignedChallenge {
+    let challenge = statement.challenge(ORIGIN, &nonce);
+    let asked = json!({ "nonce": nonce, "challenge": Binary::<32>::new(*challenge.as_bytes()).unwrap() });
+    let signed = device.sign(&asked, ORIGIN);
+    SignedChallenge {
+        assertion: Assertion {
+            credential_id: Binary::parse(&field(&signed, "passkey.credential")).unwrap(),
+            authenticator_data: Binary::parse(&field(&signed, "passkey.authenticatorData")).unwrap(),
+            client_data_json: Binary::parse(&field(&signed, "passkey.clientData")).unwrap(),
+            signature: Binary::parse(&field(&signed, "passkey.signature")).unwrap(),
+        },
+        nonce,
+        origin: OriginText::new(ORIGIN).unwrap(),
+    }
+}
+
+/// A log and what it says.
+#[derive(Clone, Default)]
+struct Log {
+    bytes: Vec<u8>,
+}
+
+impl Log {
+    fn keys(&self) -> Passkeys {
+        Passkeys::fold(&self.bytes).unwrap()
+    }
+
+    fn append(&mut self, change: PasskeyChange) {
+        let line = self.keys().line(change, now()).unwrap();
+        self.bytes.extend(line);
+    }
+
+    fn enrol(&mut self, name: &str, key: NewKey, agreed: Option<SignedChallenge>) {
+        self.append(enrolled(name, key, agreed));
+    }
+}
+
+fn enrolled(name: &str, key: NewKey, authorized_by: Option<SignedChallenge>) -> PasskeyChange {
+    PasskeyChange::Enrolled {
+        name: KeyName::new(name).unwrap(),
+        credential_id: key.credential,
+        public_key: key.public_key,
+        replaces: None,
+        authorized_by,
+    }
+}
+
+struct Decided {
+    run: RunId,
+    node: NodeId,
+    step: StepId,
+    decision: ApprovalDecision,
+    submitted: Sha256,
+    note: Option<&'static str>,
+}
+
+impl Decided {
+    fn new() -> Self {
+        Self {
+            run: RunId::from_bits([1; 10]),
+            node: NodeId::from_bits([2; 10]),
+            step: StepId::parse("plan").unwrap(),
+            decision: ApprovalDecision::Approved,
+            submitted: Sha256::of(b"the plan"),
+            note: None,
+        }
+    }
+
+    fn statement(&self) -> Statement<'_> {
+        Statement::Decision {
+            run: self.run,
+            node: self.node,
+            step: &self.step,
+            submitted: Some(self.submitted),
+            decision: self.decision,
+            reason: self.note,
+        }
+    }
+}
+
+/// A decision as it is recorded in a store with one key.
+fn recorded() -> (Log, Authenticator, PasskeyProof) {
+    let mut device = Authenticator::new(1);
+    let mut log = Log::default();
+    log.enrol("Laptop", new_key(&device), None);
+    let decided = Decided::new();
+    let signed = sign(&mut device, &decided.statement(), nonce(7));
+    let accepted = log.keys().accept(&decided.statement(), &signed).unwrap();
+    log.append(accepted.used);
+    (log, device, PasskeyProof { signed, run: decided.run, key: accepted.key })
+}
+
+fn here() -> Surrounding {
+    Surrounding { run: RunId::from_bits([1; 10]), is_imported: false }
+}
+
+fn judged(
+    proof: &PasskeyProof,
+    decided: &Decided,
+    around: Surrounding,
+    log: &Log,
+) -> Result<Standing, ProofError> {
+    check_recorded(proof, &decided.statement(), around, &log.keys()).map(|(_, standing)| standing)
+}
+
+#[test]
+fn a_decision_that_was_recorded_is_proven() {
+    let (log, _, proof) = recorded();
+    assert_eq!(judged(&proof, &Decided::new(), here(), &log), Ok(Standing::EnrolledHere));
+}
+
+#[test]
+fn a_forged_event_in_the_log_is_not_proven() {
+    let (log, _, proof) = recorded();
+    let altered: Vec<(&str, Decided)> = vec![
+        ("another node", Decided { node: NodeId::from_bits([9; 10]), ..Decided::new() }),
+        ("another step", Decided { step: StepId::parse("deploy").unwrap(), ..Decided::new() }),
+        ("another decision", Decided { decision: ApprovalDecision::Rejected, ..Decided::new() }),
+        ("other outputs", Decided { submitted: Sha256::of(b"another plan"), ..Decided::new() }),
+        ("another reason", Decided { note: Some("and more"), ..Decided::new() }),
+        ("another run in the statement", Decided { run: RunId::from_bits([9; 10]), ..Decided::new() }),
+    ];
+    for (forgery, decided) in altered {
+        assert!(matches!(judged(&proof, &decided, here(), &log), Err(ProofError::Assertion(_))), "{forgery}");
+    }
+    let moved = Surrounding { run: RunId::from_bits([9; 10]), is_imported: false };
+    assert_eq!(
+        judged(&proof, &Decided::new(), moved, &log),
+        Err(ProofError::OtherRun),
+        "moved to another run"
+    );
+}
+
+#[test]
+fn a_key_that_the_store_does_not_have_proves_nothing_here() {
+    let (log, _, _) = recorded();
+    // The attacker's own store, key and signature, all of it consistent.
+    let mut own = Authenticator::new(9);
+    let mut own_log = Log::default();
+    own_log.enrol("Laptop", new_key(&own), None);
+    let decided = Decided::new();
+    let signed = sign(&mut own, &decided.statement(), nonce(7));
+    let key = own_log.keys().accept(&decided.statement(), &signed).unwrap().key;
+    let proof = PasskeyProof { signed, run: decided.run, key };
+    assert_eq!(judged(&proof, &decided, here(), &log), Err(ProofError::UnknownKey));
+    let imported = Surrounding { is_imported: true, ..here() };
+    assert_eq!(judged(&proof, &decided, imported, &log), Ok(Standing::Foreign), "and it opens no gate");
+    // It says that it is the enrolled key.
+    let genuine = log.keys();
+    let mut posing = proof.clone();
+    posing.key.enrolment = genuine.all()[0].entry;
+    assert_eq!(judged(&posing, &decided, here(), &log), Err(ProofError::OtherKey));
+    assert_eq!(judged(&posing, &decided, imported, &log), Err(ProofError::OtherKey));
+}
+
+#[test]
+fn a_signature_that_the_console_never_accepted_is_not_proven() {
+    let (log, mut device, proof) = recorded();
+    // A fake console had it signed; the true one never saw it.
+    let decided = Decided { note: Some("phished"), ..Decided::new() };
+    let signed = sign(&mut device, &decided.statement(), nonce(8));
+    let phished = PasskeyProof { signed, ..proof };
+    assert_eq!(judged(&phished, &decided, here(), &log), Err(ProofError::NotInLog));
+}
+
+#[test]
+fn keys_change_only_with_the_word_of_a_key() {
+    let (log, mut device, _) = recorded();
+    let mut other = Authenticator::new(2);
+    let refused = log.keys().line(enrolled("Agent", new_key(&other), None), now());
+    assert!(refused.is_err(), "nobody agreed");
+    let key = new_key(&other);
+    let statement = Statement::Enrol {
+        name: "Agent",
+        credential: &key.credential,
+        public_key: &key.public_key,
+        replaces: None,
+    };
+    let own_word = sign(&mut other, &statement, nonce(3));
+    assert!(log.keys().line(enrolled("Agent", key.clone(), Some(own_word)), now()).is_err(), "its own word");
+    let word = sign(&mut device, &statement, nonce(4));
+    assert!(
+        log.keys().line(enrolled("Other name", key.clone(), Some(word.clone())), now()).is_err(),
+        "another name"
+    );
+    let mut log = log;
+    log.enrol("Agent", key.clone(), Some(word.clone()));
+    assert_eq!(log.keys().all()[1].trust, Trust::Agreed);
+    // Removed, and back again with the same word.
+    let removal = sign(&mut device, &Statement::Remove { credential: &key.credential }, nonce(5));
+    log.append(PasskeyChange::Removed { credential_id: key.credential.clone(), authorized_by: removal });
+    assert!(log.keys().line(enrolled("Agent", key, Some(word)), now()).is_err(), "a word is used once");
+    let decided = Decided::new();
+    let late = sign(&mut other, &decided.statement(), nonce(6));
+    assert_eq!(log.keys().accept(&decided.statement(), &late), Err(Refusal::RemovedKey));
+}
+
+#[test]
+fn a_line_that_was_changed_left_out_added_or_moved_is_damage() {
+    let (mut log, mut device, _) = recorded();
+    for place in 0..3 {
+        let decided = Decided::new();
+        let signed = sign(&mut device, &decided.statement(), nonce(20 + place));
+        let used = log.keys().accept(&decided.statement(), &signed).unwrap().used;
+        log.append(used);
+    }
+    let text = String::from_utf8(log.bytes).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let joined = |lines: &[&str]| format!("{}\n", lines.join("\n"));
+    let mut swapped = lines.clone();
+    swapped.swap(1, 2);
+    let damages = [
+        ("changed", text.replacen("Laptop", "Laptoq", 1)),
+        ("left out", joined(&[&lines[..1], &lines[2..]].concat())),
+        ("twice", joined(&[&lines[..2], &lines[1..]].concat())),
+        ("moved", joined(&swapped)),
+        ("without its end", text.trim_end().to_owned()),
+        ("a later version", text.replacen("\"v\":1", "\"v\":2", 1)),
+        ("no JSON", format!("{text}hello\n")),
+    ];
+    for (damage, log) in damages {
+        assert_ne!(log, text, "{damage}");
+        assert!(Passkeys::fold(log.as_bytes()).is_err(), "{damage}");
+    }
+    assert!(Passkeys::fold(text.as_bytes()).is_ok());
+}
+
+#[test]
+fn counters_go_up_and_a_reset_is_remembered() {
+    let (mut log, mut device, _) = recorded();
+    device.counter = 0;
+    let decided = Decided { note: Some("again"), ..Decided::new() };
+    let signed = sign(&mut device, &decided.statement(), nonce(9));
+    assert_eq!(log.keys().accept(&decided.statement(), &signed), Err(Refusal::CounterWentBack));
+    log.append(PasskeyChange::Reset);
+    assert!(!log.keys().has_any());
+    log.enrol("Agent", new_key(&Authenticator::new(9)), None);
+    let keys = log.keys();
+    assert_eq!((keys.all()[1].trust, keys.resets().len()), (Trust::AfterReset, 1));
+}
