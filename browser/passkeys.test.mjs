@@ -104,22 +104,34 @@ test('passkeys', async (t) => {
 
     await t.test('a further key is agreed to by an enrolled one, and takes its place', async () => {
       await visit({}, async (page) => {
-        const first = await withKeys(page, credentials);
+        const old = credentials;
+        const fresh = await authenticator(page);
         await openLive(page, '/settings/passkeys');
         await page.getByLabel('Name').fill('Phone');
         await page.getByLabel('In place of').selectOption({ label: 'Laptop, fingerprint' });
-        // The authenticator that holds the old key makes no second one, so the new one is another device.
-        const second = await first.devtools.send('WebAuthn.addVirtualAuthenticator', {
-          options: {
-            protocol: 'ctap2', transport: 'usb', hasResidentKey: true, hasUserVerification: true,
-            isUserVerified: true, automaticPresenceSimulation: true,
-          },
+        // The person uses the new device first, then the old one.
+        await page.exposeFunction('takeOldDevice', async () => {
+          credentials = await keysOf(fresh);
+          const { devtools, authenticatorId } = fresh;
+          for (const { credentialId } of credentials) {
+            await devtools.send('WebAuthn.removeCredential', { authenticatorId, credentialId });
+          }
+          for (const credential of old) {
+            await devtools.send('WebAuthn.addCredential', { authenticatorId, credential });
+          }
+        });
+        await page.evaluate(() => {
+          const get = navigator.credentials.get.bind(navigator.credentials);
+          navigator.credentials.get = async (options) => {
+            await window.takeOldDevice();
+            return get(options);
+          };
         });
         await page.getByRole('button', { name: 'Enrol' }).click();
         await page.locator('.said', { hasText: 'Enrolled.' }).waitFor();
         const { passkeys } = run(home, ['store', 'passkeys', 'show', '--json']);
-        assert.deepEqual(passkeys.map((own) => [own.name, own.state]), [['Laptop, fingerprint', 'replaced'], ['Phone', 'enrolled']]);
-        credentials = await keysOf({ devtools: first.devtools, authenticatorId: second.authenticatorId });
+        const states = passkeys.map((own) => [own.name, own.state]);
+        assert.deepEqual(states, [['Laptop, fingerprint', 'replaced'], ['Phone', 'enrolled']]);
       });
     });
 
