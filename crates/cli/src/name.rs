@@ -1,5 +1,6 @@
 //! From what somebody types to the session or run that is meant, saying so where it was typed differently.
 
+use workrail_engine::compare::PartOfRun;
 use workrail_engine::{NamedRun, Naming, SessionOrRun};
 use workrail_model::id::{RunId, SessionId};
 
@@ -19,6 +20,19 @@ pub(crate) fn run(engine: &LocalEngine, text: &str) -> Result<(SessionId, RunId)
     let (session, run, named) = engine.find_run(text)?;
     told(text, &named);
     Ok((session, run))
+}
+
+/// The part of a run that is named; without a run, a part of the run of `beside`.
+pub(crate) fn part(
+    engine: &LocalEngine,
+    text: &str,
+    beside: Option<&PartOfRun>,
+) -> Result<PartOfRun, Failure> {
+    let (part, named) = engine.find_part(text, beside)?;
+    if let Some(named) = &named {
+        told(text.split('@').next().unwrap_or_default(), named);
+    }
+    Ok(part)
 }
 
 /// For what cannot be undone: only what is named exactly.

@@ -13,8 +13,8 @@ const GROUPS: [Group; 3] = [
     Group {
         heading: "Runs",
         commands: &[
-            "status", "watch", "show", "log", "tree", "search", "resume", "approve", "reject", "answer",
-            "close", "report", "console",
+            "status", "watch", "show", "log", "tree", "compare", "search", "resume", "approve", "reject",
+            "answer", "close", "report", "console",
         ],
     },
     Group { heading: "Manage", commands: &["workflow", "session", "store", "setup", "config", "doctor"] },
@@ -46,12 +46,13 @@ fn groups(program: &Command) -> String {
 }
 
 /// What people type when they mean another command.
-const GUESSES: [(&[&str], &str); 16] = [
+const GUESSES: [(&[&str], &str); 17] = [
     (&["runs", "ls", "list", "ps", "sessions-list"], "session list"),
     (&["continue", "pick-up"], "resume"),
     (&["info", "view", "inspect", "details", "describe"], "show"),
     (&["history", "logs", "events"], "log"),
     (&["graph", "branches"], "tree"),
+    (&["diff", "versus", "vs"], "compare"),
     (&["find", "grep"], "search"),
     (&["stop", "cancel", "abort", "abandon", "kill", "end", "finish"], "close"),
     (&["accept", "confirm", "ok", "yes"], "approve"),

@@ -37,6 +37,8 @@ fn names_are_offered_where_a_command_takes_them() {
         &["show", first][..],
         &["approve", first],
         &["close", first],
+        &["compare", first],
+        &["compare", "blue-otter", first],
         &["session", "delete", first],
         &["session", "prefs", "show", "--session", first],
         &["report", "--format", "html", first],

@@ -7,11 +7,12 @@ use workrail_testkit::home::Home;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
 /// Commands that look, as they are called. They may find nothing, and must leave nothing.
-const LOOKING: [&str; 29] = [
+const LOOKING: [&str; 30] = [
     "status",
     "show amber-falcon",
     "log amber-falcon",
     "tree amber-falcon",
+    "compare amber-falcon @b",
     "search retry",
     "resume",
     "report amber-falcon",

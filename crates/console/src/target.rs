@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use form_urlencoded::Serializer;
+use workrail_engine::compare::{ComparedPart, Extent, Place};
 use workrail_engine::report::OpenedParts;
 use workrail_engine::sessions::Stage;
 use workrail_model::digest::{Sha256, WorkflowHash};
@@ -21,11 +22,55 @@ pub(crate) enum Target {
     Now(Filters),
     Session(SessionId),
     Run(RunPage),
+    Compare(ComparePage),
     Search { words: String },
     Workflows(CatalogPage),
     Workflow(WorkflowPage),
     Settings(SettingsPage),
     Logs,
+}
+
+/// What is compared; without `b`, what `a` can be compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ComparePage {
+    pub(crate) a: ComparedRef,
+    pub(crate) b: Option<ComparedRef>,
+}
+
+/// A part of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ComparedRef {
+    pub(crate) run: RunId,
+    pub(crate) part: ComparedPart,
+}
+
+impl ComparedRef {
+    pub(crate) fn whole(run: RunId) -> Self {
+        Self { run, part: ComparedPart::WHOLE }
+    }
+
+    pub(crate) fn up_to(run: RunId, node: NodeId) -> Self {
+        Self { run, part: ComparedPart { extent: Extent::Path, place: Place::Node(node) } }
+    }
+
+    /// Counted from 1.
+    pub(crate) fn attempt(run: RunId, node: NodeId, number: u32) -> Self {
+        Self { run, part: ComparedPart { extent: Extent::Attempt { number }, place: Place::Node(node) } }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (run, part) = ComparedPart::split(text).ok()?;
+        Some(Self { run: RunId::parse(run).ok()?, part })
+    }
+}
+
+impl fmt::Display for ComparedRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part == ComparedPart::WHOLE {
+            true => write!(f, "{}", self.run),
+            false => write!(f, "{}@{}", self.run, self.part),
+        }
+    }
 }
 
 /// Which workflows are listed.
@@ -454,6 +499,10 @@ impl Target {
             [""] => Self::Now(Filters::parse(query)),
             ["session", id] => Self::Session(SessionId::parse(id).ok()?),
             ["run", id] => Self::Run(RunPage::parse(RunId::parse(id).ok()?, query)),
+            ["compare"] => Self::Compare(ComparePage {
+                a: ComparedRef::parse(query.get("a")?)?,
+                b: query.get("b").map(|b| ComparedRef::parse(b).ok_or(())).transpose().ok()?,
+            }),
             ["search"] => Self::Search { words: query.words("q") },
             ["workflows"] => {
                 Self::Workflows(CatalogPage { words: query.words("q"), tag: query.words("tag") })
@@ -476,6 +525,10 @@ impl Target {
             Self::Now(filters) => filters.address(),
             Self::Session(id) => format!("/session/{id}"),
             Self::Run(page) => page.address(),
+            Self::Compare(page) => {
+                let b = page.b.as_ref().map(ToString::to_string).unwrap_or_default();
+                searched("/compare", &[("a", &page.a.to_string()), ("b", &b)])
+            }
             Self::Search { words } => searched("/search", &[("q", words)]),
             Self::Workflows(page) => searched("/workflows", &[("q", &page.words), ("tag", &page.tag)]),
             Self::Workflow(page) => {
@@ -496,7 +549,9 @@ impl Target {
 
     pub(crate) fn tab(&self) -> Tab {
         match self {
-            Self::Now(_) | Self::Session(_) | Self::Run(_) | Self::Search { .. } => Tab::Now,
+            Self::Now(_) | Self::Session(_) | Self::Run(_) | Self::Compare(_) | Self::Search { .. } => {
+                Tab::Now
+            }
             Self::Workflows(_) | Self::Workflow(_) => Tab::Workflows,
             Self::Settings(_) => Tab::Settings,
             Self::Logs => Tab::Logs,
@@ -509,14 +564,14 @@ impl Target {
         match self {
             Self::Logs | Self::Settings(_) | Self::Workflows(_) | Self::Workflow(_) => Some(5),
             Self::Session(_) => Some(15),
-            Self::Now(_) | Self::Run(_) | Self::Search { .. } => None,
+            Self::Now(_) | Self::Run(_) | Self::Compare(_) | Self::Search { .. } => None,
         }
     }
 
     /// Whether the page follows the store. What looks at every file is made when it is asked for, and only then.
     pub(crate) fn is_live(&self) -> bool {
         match self {
-            Self::Now(_) | Self::Session(_) | Self::Run(_) | Self::Logs => true,
+            Self::Now(_) | Self::Session(_) | Self::Run(_) | Self::Compare(_) | Self::Logs => true,
             // It reads every session.
             Self::Search { .. } => false,
             Self::Settings(SettingsPage::Values | SettingsPage::Keys | SettingsPage::Passkeys) => true,
@@ -562,6 +617,9 @@ mod tests {
             format!("/run/{run}?node={node}"),
             format!("/run/{run}?node={node}&open=all"),
             format!("/run/{run}?open={node}"),
+            format!("/compare?a={run}"),
+            format!("/compare?a={run}&b={run}%40b"),
+            format!("/compare?a={run}%40{node}%3A1&b={run}%40..{node}"),
             format!("/?tag=release&workspace=sha256%3A{}", "5".repeat(64)),
             "/?workspace=here".to_owned(),
             "/workflows?q=review".to_owned(),
@@ -588,6 +646,9 @@ mod tests {
             "/workflows/../x",
             "//evil.example/",
             "/nothing",
+            "/compare",
+            "/compare?a=amber-falcon",
+            "/compare?a=..%2F..%2Fetc",
             "/settings/",
             "/settings/../keys",
             "/settings/keys/rotate",

@@ -4,6 +4,7 @@ use std::io::{Cursor, Write};
 use std::sync::Arc;
 
 use workrail_engine::catalog::Filter;
+use workrail_engine::compare::{ComparedPart, ComparedRuns, PartOfRun};
 use workrail_engine::passkeys::{
     Asking, Challenge, KeyToEnrol, LogDamage, NewKey, Passkeys, Registration, SignedAct,
 };
@@ -61,6 +62,7 @@ pub trait UseCases: Send + Sync {
     fn attention(&self, session: SessionId, run: RunId) -> Answer<Option<Attention>>;
     fn find(&self, text: &str) -> Answer<SessionOrRun>;
     fn show(&self, about: SessionOrRun) -> Answer<SessionView>;
+    fn compare(&self, a: (RunId, &ComparedPart), b: (RunId, &ComparedPart)) -> Answer<ComparedRuns>;
     fn step_text(&self, session: SessionId, node: NodeId) -> Answer<Option<String>>;
     fn search(&self, words: &str, limit: usize) -> Answer<NoteSearch>;
     fn report(&self, about: SessionOrRun) -> Answer<Report>;
@@ -152,6 +154,14 @@ impl<S: ManagedStore> UseCases for Engine<S> {
 
     fn show(&self, about: SessionOrRun) -> Answer<SessionView> {
         self.show_session(about)
+    }
+
+    fn compare(&self, a: (RunId, &ComparedPart), b: (RunId, &ComparedPart)) -> Answer<ComparedRuns> {
+        let part = |(run, part): (RunId, &ComparedPart)| -> Answer<PartOfRun> {
+            let session = self.find(&run.to_string())?.session;
+            Ok(PartOfRun { session, run, part: part.clone() })
+        };
+        Self::compare(self, &part(a)?, &part(b)?, ContextValues::NotShown)
     }
 
     fn step_text(&self, session: SessionId, node: NodeId) -> Answer<Option<String>> {

@@ -5,6 +5,7 @@
 
 pub mod builtins;
 pub mod bundle;
+pub mod compare;
 pub mod compile;
 pub mod condition;
 pub mod contract;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use workrail_core::compare::Difference;
 use workrail_core::overview::Stage;
 use workrail_core::report::PointName;
 use workrail_core::report::sections::{Banner, Fact, FactRole, Section, Span, Tone};
@@ -79,6 +80,16 @@ pub fn chip_of(stage: Stage) -> Markup {
         Stage::Complete => Tone::Good,
     };
     chip(tone, stage.said())
+}
+
+/// The class that gives the difference of two sides its colour.
+pub fn class_of_difference(difference: Difference) -> &'static str {
+    match difference {
+        Difference::Shared | Difference::Same => "quiet",
+        Difference::Differs => "warn",
+        Difference::OnlyA => "bad",
+        Difference::OnlyB => "good",
+    }
 }
 
 /// How a logged call ended: `ok`, `blocked`, or the error's code.

@@ -9,6 +9,7 @@ mod cards;
 pub mod catalog;
 mod checkpoint;
 mod close;
+pub mod compare;
 mod contents;
 mod drift;
 mod error;

@@ -2,9 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::{EnumCount, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
-use crate::closed_set::spelled;
+use crate::closed_set::closed_set;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -31,36 +30,18 @@ pub enum ApprovalChannel {
     Passkey,
 }
 
-/// What a decision needs to count, weakest first.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumCount,
-    VariantNames,
-    VariantArray,
-    IntoStaticStr,
-    EnumString,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum RequiredProof {
-    /// A typed label is enough.
-    #[default]
-    Terminal,
-    /// Only a passkey that is enrolled in this store counts (G97).
-    Passkey,
+closed_set! {
+    "snake_case",
+    /// What a decision needs to count, weakest first.
+    #[derive(Default)]
+    pub enum RequiredProof {
+        /// A typed label is enough.
+        #[default]
+        Terminal,
+        /// Only a passkey that is enrolled in this store counts (G97).
+        Passkey,
+    }
 }
-
-spelled!(RequiredProof);
 
 /// Whether the process that gave a decision descends from the program that runs a server, as an agent's shell does.
 ///

@@ -81,6 +81,7 @@ mod tests {
     #[test]
     fn every_closed_set_has_one_spelling_in_json_and_in_text() {
         check_all!(
+            crate::approval::RequiredProof,
             crate::blocker::BlockerCode,
             crate::config::Origin,
             crate::event::EdgeKind,

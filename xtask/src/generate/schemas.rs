@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
+use workrail_core::compare::Comparison;
 use workrail_core::report::Report;
 use workrail_model::bundle::Bundle;
 use workrail_model::compiled::CompiledWorkflow;
@@ -30,7 +31,7 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
         let text = serde_json::to_string_pretty(&schema).with_context(|| format!("printing {name}"))?;
         Ok(Artifact { path: format!("schemas/durable/{name}.json"), content: format!("{text}\n") })
     })
-    .chain([report()])
+    .chain([report(), comparison()])
     .collect()
 }
 
@@ -39,6 +40,13 @@ fn report() -> Result<Artifact> {
     let schema = of::<Report>("What was done in a session or a run.")?;
     let text = serde_json::to_string_pretty(&schema).context("printing report")?;
     Ok(Artifact { path: "schemas/report.json".to_owned(), content: format!("{text}\n") })
+}
+
+/// What `workrail compare --json` prints: a view like a report.
+fn comparison() -> Result<Artifact> {
+    let schema = of::<Comparison>("Two branches, attempts or runs side by side.")?;
+    let text = serde_json::to_string_pretty(&schema).context("printing comparison")?;
+    Ok(Artifact { path: "schemas/comparison.json".to_owned(), content: format!("{text}\n") })
 }
 
 /// The schema of one type, with our mark and a description that speaks about the record.

@@ -1,5 +1,6 @@
 //! Commands about one run: look at it, find the way back into it, decide what waits for a person.
 
+mod compare;
 pub(crate) mod list;
 mod log;
 mod report;
@@ -79,6 +80,23 @@ pub(crate) enum RunCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Compare two branches, attempts or runs: what differs, and which one continues.
+    #[command(after_help = format!("{}\n\n{EXIT_CODES}", compare::EXAMPLES))]
+    Compare {
+        /// A run (label, id or prefix of one), or a part of it: RUN@b is branch b, RUN@..7 the path up to point 7, RUN@7
+        /// point 7, RUN@7:2 its second attempt. A workrail://session/... reference names a point, too.
+        #[arg(value_name = "A", id = "run")]
+        a: String,
+        /// The same. Without a run (@b) it is a part of A's run.
+        #[arg(value_name = "B", id = "about")]
+        b: String,
+        /// Show short context values, not only keys. Values that look like secrets are never shown.
+        #[arg(long)]
+        context: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Find a run to continue and print what to paste into a new chat.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail resume retry budget"))]
     Resume {
@@ -114,6 +132,7 @@ impl RunCommand {
             Self::Show { .. }
             | Self::Log { .. }
             | Self::Tree { .. }
+            | Self::Compare { .. }
             | Self::Resume { .. }
             | Self::Search { .. }
             | Self::Report(_) => true,
@@ -133,6 +152,7 @@ pub(crate) fn run(command: RunCommand) -> ExitCode {
         RunCommand::Show { about, json } => (show::run(&about, json), json),
         RunCommand::Log { about, limit, json } => (log::run(&about, limit, json), json),
         RunCommand::Tree { about, ascii, all, json } => (tree::run(&about, ascii, all, json), json),
+        RunCommand::Compare { a, b, context, json } => (compare::run(&a, &b, context, json), json),
         RunCommand::Resume { words, json } => (resume::run(&words, json), json),
         RunCommand::Search { words, limit, json } => (search::run(&words, limit, json), json),
     };

@@ -126,3 +126,43 @@ fn decisions_at_a_terminal() {
     stage.say(&["report", &waiting]);
     stage.compare("decisions_at_a_terminal");
 }
+
+/// Branches, attempts and runs side by side, with artifacts, context and a gap.
+#[test]
+fn compare() {
+    let (stage, label, waiting) = with_runs();
+    let mut client = stage.server();
+    let own =
+        client.call("start_workflow", json!({ "workflowId": "team.report", "goal": "explain the outage" }));
+    let report = stage.name(&own, "report run");
+    let submitted = |text: &str, severity: &str| {
+        json!({
+            "notesMarkdown": text,
+            "artifacts": [{ "kind": "team.outage", "severity": severity, "causes": ["cache"] }],
+        })
+    };
+    let refused = client.call(
+        "continue_workflow",
+        json!({ "ackToken": own.string("ackToken"), "output": submitted("It was the cache.\nIt was full.", "low") }),
+    );
+    client.call(
+        "continue_workflow",
+        json!({
+            "ackToken": refused.structured["retryAckToken"].as_str().unwrap_or(&refused.string("ackToken")),
+            "context": { "team": "storage" },
+            "output": submitted("Sources: the log.\nIt was full.", "high"),
+        }),
+    );
+    client.close();
+    stage.say(&["compare", &label, "@b"]);
+    stage.say(&["compare", &format!("{report}@1:1"), "@1:2"]);
+    stage.say(&["compare", &label, &report, "--context"]);
+    stage.say(&["compare", &format!("{label}@1"), &format!("{waiting}@1"), "--json"]);
+    stage.say_both(&["compare", &label, "@c"]);
+    stage.say(&["compare", &label, "@1:7"]);
+    stage.say(&["compare", &label, "@?"]);
+    stage.say(&["compare", &label, "@9"]);
+    stage.say(&["compare", "no-such", &label]);
+    stage.fits(&["compare", &report, &label], 80);
+    stage.compare("compare");
+}

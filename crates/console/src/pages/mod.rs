@@ -1,6 +1,7 @@
 //! The pages: each is a title and parts, and a part is what a live update replaces.
 
 mod attention;
+mod compare;
 mod failure;
 mod layout;
 mod logs;
@@ -17,6 +18,7 @@ mod workflows;
 use maud::{Markup, html};
 use workrail_engine::report::shown_time;
 use workrail_model::error::ErrorEnvelope;
+use workrail_model::reply::NextCall;
 use workrail_model::text::clean;
 use workrail_model::time::Timestamp;
 
@@ -63,6 +65,7 @@ pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
         Target::Now(filters) => now::page(console, filters),
         Target::Session(session) => session::page(console, *session),
         Target::Run(page) => run::page(console, page),
+        Target::Compare(page) => compare::page(console, page),
         Target::Search { words } => search::page(console, words),
         Target::Workflows(page) => workflows::list(console, page),
         Target::Workflow(page) => workflows::detail(console, page),
@@ -110,4 +113,10 @@ fn copyable(text: &str) -> Markup {
             button type="button" data-copy hidden { "Copy" }
         }
     }
+}
+
+/// A call as an agent is given it.
+fn call_text(call: &NextCall) -> String {
+    let arguments = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
+    format!("{} {arguments}", call.tool)
 }

@@ -17,7 +17,7 @@ use super::layout::token;
 use super::{Page, Part, ticked, time};
 use crate::held::Outcome;
 use crate::state::Console;
-use crate::target::{Filters, StatusFilter, Target, WorkspaceFilter, run_address};
+use crate::target::{ComparePage, ComparedRef, Filters, StatusFilter, Target, WorkspaceFilter, run_address};
 use crate::use_cases::Answer;
 
 /// Cards with their whole text on one page.
@@ -431,6 +431,10 @@ fn row(console: &Console, row: &RunRow) -> Markup {
             }
             td { @if let Some(at) = &row.last_at { (time(at)) } }
             td.actions-of-row {
+                @if let Some(run) = row.run_id {
+                    @let page = ComparePage { a: ComparedRef::whole(run), b: None };
+                    a href=(Target::Compare(page).address()) aria-label={ "Compare " (name(row)) } { "Compare" }
+                }
                 details data-key={ "more-" (row.session_id) "-" (name(row)) } {
                     summary aria-label={ "Keep or delete " (name(row)) } { "…" }
                     (keep_or_delete(console, row.session_id))

@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use workrail_engine::html::{Links, badges, banner, facts, table};
-use workrail_engine::report::{NodeReport, PathAddresses, Report, RunReport, Times, draw_path, render_node};
+use workrail_engine::report::{
+    BRANCHES, NodeReport, PathAddresses, Report, RunReport, Times, draw_path, render_node,
+};
 use workrail_engine::sessions::{Attention, RunContinuation};
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::preferences::RunStatus;
-use workrail_model::reply::NextCall;
 use workrail_model::text::clean;
 
 use super::attention::needs;
+use super::compare::{attempt_links, branch_links};
 use super::layout::token;
 use super::session::manage;
-use super::{Page, Part, copyable};
+use super::{Page, Part, call_text, copyable};
 use crate::files::downloads;
 use crate::state::Console;
-use crate::target::{RunPage, Target, run_address};
+use crate::target::{ComparePage, ComparedRef, RunPage, Target, run_address};
 use crate::use_cases::Answer;
 
 pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
@@ -112,6 +114,7 @@ fn head(
         (facts(&own, links))
         p {
             a href=(Target::Session(report.session_id).address()) { "Session" }
+            " · " a href=(Target::Compare(ComparePage { a: ComparedRef::whole(run.run_id), b: None }).address()) { "Compare" }
             " · " (downloads(report.session_id, Some(run.run_id)))
         }
     }
@@ -174,6 +177,7 @@ fn point(
             Err(error) => p.warn { (clean(&error.message)) },
         }
         (render_node(node, links, hidden))
+        @for (text, address) in attempt_links(run.run_id, node) { p { a href=(address) { (text) } } }
         @for section in run.sections_at(node, Times::UTC) {
             h3 { (clean(&section.title)) }
             (table(&section, links))
@@ -186,6 +190,11 @@ fn tables(run: &RunReport, links: &Links) -> Markup {
         @for section in run.sections(Times::UTC) {
             h2 { (clean(&section.title)) }
             (table(&section, links))
+            @if section.title == BRANCHES {
+                p { @for (place, (text, address)) in branch_links(run).iter().enumerate() {
+                    @if place > 0 { " · " } a href=(address) { (text) }
+                } }
+            }
         }
     }
 }
@@ -218,9 +227,4 @@ fn close(console: &Console, asked: &RunPage) -> Markup {
             }
         }
     }
-}
-
-fn call_text(call: &NextCall) -> String {
-    let arguments = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
-    format!("{} {arguments}", call.tool)
 }

@@ -21,6 +21,7 @@
 //! newest and takes the first that is below A, a test of O(log depth): O(tips) at worst, one test when
 //! work continues where it was last continuing.
 
+use workrail_model::event::EventIndex;
 use workrail_model::id::{NodeId, RunId};
 
 use super::{NodeState, SessionState};
@@ -32,6 +33,11 @@ impl SessionState {
         let step = touched.links.owner;
         let tip = self.dag.tips(run).rev().find(|tip| self.dag.is_ancestor_or_self(step, *tip))?;
         Some(self.dag.node(tip).node_id)
+    }
+
+    /// The last record that touched a step of the run: work continues there.
+    pub(crate) fn latest_touch(&self, run: RunId) -> Option<EventIndex> {
+        self.run(run)?.touched_index
     }
 
     /// The ends of the run's branches: its steps that were not continued, oldest first.

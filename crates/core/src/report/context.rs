@@ -27,7 +27,8 @@ pub(super) fn entries(context: &Context, values: ContextValues) -> Vec<ContextEn
     context.as_map().iter().filter(told).map(entry).collect()
 }
 
-fn seen(key: &str, value: &Value, values: ContextValues) -> ContextValue {
+/// What is shown of one value.
+pub(crate) fn seen(key: &str, value: &Value, values: ContextValues) -> ContextValue {
     if is_secret(key) {
         return ContextValue::Withheld;
     }

@@ -52,7 +52,9 @@ use crate::progress::Progress;
 
 pub use build::{Material, Subject, build, point_names};
 pub use context::ContextValues;
-pub use point::{PointName, branch_letter};
+pub(crate) use context::seen as seen_context_value;
+pub use point::{PointName, branch_letter, branch_number};
+pub(crate) use timing::elapsed;
 pub use timing::{Times, ago, elapsed_text, shown};
 
 /// The version of the report's shape; a reader of `--format json` looks at it first.

@@ -24,6 +24,19 @@ impl PointName {
         })
     }
 
+    /// Reads a name as it is written; the letter of the current branch may be there, too.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (step, checkpoint) = match text.split_once('+') {
+            None => (text, None),
+            Some((step, number)) => (step, Some(number.parse().ok().filter(|number| *number > 0)?)),
+        };
+        let digits = step.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, letters) = step.split_at(digits);
+        let branch = if letters.is_empty() { 0 } else { branch_number(letters)? };
+        let step = Self::step(number.parse().ok()?, branch);
+        Some(checkpoint.map_or_else(|| step.clone(), |number| Self::checkpoint(&step, number)))
+    }
+
     fn checkpoint(step: &Self, number: usize) -> Self {
         Self(format!("{step}+{number}"))
     }
@@ -45,6 +58,17 @@ pub fn branch_letter(branch: u64) -> String {
         rest /= 26;
     }
     letters.iter().rev().collect()
+}
+
+/// The branch that has these letters.
+pub fn branch_number(letters: &str) -> Option<u64> {
+    // More letters than any run has branches.
+    let is_short = (1..=8).contains(&letters.len());
+    if !is_short || !letters.bytes().all(|letter| letter.is_ascii_lowercase()) {
+        return None;
+    }
+    let value = letters.bytes().fold(0, |sum: u64, letter| sum * 26 + u64::from(letter - b'a') + 1);
+    Some(value - 1)
 }
 
 /// The names of all points of a run; `branches` holds the branch of each.
@@ -82,5 +106,6 @@ mod tests {
         assert_eq!(PointName::step(3, 0).to_string(), "3");
         assert_eq!(PointName::step(3, 1).to_string(), "3b");
         assert_eq!(PointName::checkpoint(&PointName::step(3, 1), 2).to_string(), "3b+2");
+        assert!(letters.iter().map(|own| branch_number(own)).eq([0, 1, 25, 26, 701, 702].map(Some)));
     }
 }

@@ -20,6 +20,7 @@ use super::{
 pub const OUTCOME: &str = "Outcome";
 pub const ABOUT: &str = "About this report";
 pub const GRAPH: &str = "Graph";
+pub const BRANCHES: &str = "Branches";
 pub const STEPS: &str = "Step by step";
 pub const SESSION_NOTES: &str = "Notes of the session";
 pub const SAVED: &str = "Saved here";
@@ -189,7 +190,7 @@ impl RunReport {
         // One way through is not a branching.
         let branches = if self.branches.len() > 1 { self.branches.as_slice() } else { &[] };
         let columns = ["branch", "from", "steps", "did first", "now at", "why"];
-        sections.push(Section::new("Branches", &columns, branches.iter().map(branch)));
+        sections.push(Section::new(BRANCHES, &columns, branches.iter().map(branch)));
         sections.extend(records(&self.gaps, &self.divergences, &self.preferences, &self.capabilities, times));
         let rows = self
             .context
@@ -265,7 +266,7 @@ fn records(
 }
 
 impl Section {
-    fn new(title: &str, columns: &[&str], rows: impl Iterator<Item = Vec<Vec<Span>>>) -> Self {
+    pub(crate) fn new(title: &str, columns: &[&str], rows: impl Iterator<Item = Vec<Vec<Span>>>) -> Self {
         let columns = columns.iter().map(|column| (*column).to_owned()).collect();
         Self { title: title.to_owned(), columns, rows: rows.collect() }
     }

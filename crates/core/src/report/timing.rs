@@ -12,7 +12,7 @@ impl Span {
 }
 
 /// Milliseconds from one time to a later one.
-pub(super) fn elapsed(from: Option<&Timestamp>, to: Option<&Timestamp>) -> Option<u64> {
+pub(crate) fn elapsed(from: Option<&Timestamp>, to: Option<&Timestamp>) -> Option<u64> {
     u64::try_from(to?.epoch_ms()? - from?.epoch_ms()?).ok()
 }
 

@@ -179,6 +179,20 @@ pub(crate) fn unknown_reference(text: &str) -> Boxed {
     )
 }
 
+/// A part of a run that is not written as one, or that the run does not have.
+pub(crate) fn wrong_part(cause: &dyn std::fmt::Display) -> Boxed {
+    let mut text: String = cause.to_string().chars().filter(|c| !c.is_control()).take(400).collect();
+    if let Some(first) = text.get(..1).map(str::to_uppercase) {
+        text.replace_range(..1, &first);
+    }
+    envelope(
+        ErrorCode::ValidationError,
+        Retry::NotRetryable,
+        format!("{text}."),
+        "Name a part as RUN, RUN@BRANCH, RUN@POINT or RUN@POINT:ATTEMPT. `workrail tree RUN` shows branches and points.",
+    )
+}
+
 /// So many candidates are named.
 const CANDIDATES_NAMED: usize = 8;
 

@@ -29,9 +29,9 @@ pub use path::{PathAddresses, draw as draw_path};
 pub use svg::draw as draw_graph;
 pub use workrail_core::report::markdown::render as render_markdown;
 pub use workrail_core::report::path::Opened as OpenedParts;
-pub use workrail_core::report::sections::Tone;
+pub use workrail_core::report::sections::{BRANCHES, Tone};
 pub use workrail_core::report::{
-    ContextValues, NodeReport, Report, RunReport, Shown, StepReport, SubmittedArtifact, Times,
+    ContextValues, NodeReport, Report, RunReport, Shown, StepReport, SubmittedArtifact, Times, branch_letter,
     elapsed_text as duration_text, shown as shown_time,
 };
 

@@ -91,7 +91,6 @@ impl Reading<'_> {
         tip: NodeId,
     ) -> Result<RunContinuation, Box<ErrorEnvelope>> {
         let facts = &read.state;
-        let node = facts.node(tip).ok_or_else(|| error::internal("a tip is folded"))?;
         let state = facts.run(run).ok_or_else(|| error::internal("a reported run is folded"))?;
         let context = facts.context_at(tip).unwrap_or_default();
         let recap = self.content.workflow(state.workflow_hash).ok().and_then(|workflow| {
@@ -106,22 +105,29 @@ impl Reading<'_> {
         });
         // Only told here: looking fails for no wish.
         let wish = self.wishes.wished_preferences(facts.session_id(), run).unwrap_or_default();
-        let at = NodeFacts {
-            node: tip,
-            run,
-            node_event: node.created_index,
-            created_by: node.created_by,
-            workflow: state.workflow_hash,
-        };
-        let label = RunLabel::of(run);
-        let bookmark = || look_call(&self.signer.state(facts.session_id(), at), label);
         Ok(RunContinuation {
             run_id: run,
-            label: label.to_string(),
+            label: RunLabel::of(run).to_string(),
             recap,
             need: None,
             pending_preferences: wish.filter(|wish| *wish != facts.preferences(tip)),
-            next_call: (read.health.is_healthy() && self.signer.has_keys()).then(bookmark),
+            next_call: self.bookmark(read, run, tip),
         })
+    }
+
+    /// The call that shows a step of a healthy session to an agent; `None` without signing keys.
+    pub(crate) fn bookmark(&self, read: &Salvaged, run: RunId, node: NodeId) -> Option<NextCall> {
+        if !read.health.is_healthy() || !self.signer.has_keys() {
+            return None;
+        }
+        let (facts, found) = (&read.state, read.state.node(node)?);
+        let at = NodeFacts {
+            node,
+            run,
+            node_event: found.created_index,
+            created_by: found.created_by,
+            workflow: facts.run(run)?.workflow_hash,
+        };
+        Some(look_call(&self.signer.state(facts.session_id(), at), RunLabel::of(run)))
     }
 }

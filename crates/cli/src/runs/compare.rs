@@ -1,0 +1,237 @@
+//! `workrail compare`: two branches, attempts or runs side by side.
+
+use workrail_core::compare::words;
+use workrail_core::compare::{
+    ArtifactComparison, Comparison, ContextComparison, DiffLine, Difference, FieldDifference, Side,
+    StepComparison,
+};
+use workrail_core::report::ContextValues;
+use workrail_core::report::words::{context_value, one_line, plain};
+
+use super::warn_of_damage;
+use crate::layout::wrapped;
+use crate::outcome::Failure;
+use crate::output::{self, Tone};
+use crate::{name, wiring};
+
+pub(super) const EXAMPLES: &str = "Examples:
+  workrail compare amber-falcon blue-otter      two runs
+  workrail compare amber-falcon @b              the current branch with branch b
+  workrail compare amber-falcon@3:1 @3:2        two attempts at point 3
+  workrail compare amber-falcon@..4 @..4b       two paths, each up to a point";
+
+/// Of a step that only one side has, so many lines of its notes are shown.
+const LINES_OF_ONE_SIDE: usize = 6;
+
+pub(super) fn run(a: &str, b: &str, context: bool, json: bool) -> Result<(), Failure> {
+    let engine = wiring::look_default()?;
+    let a = name::part(&engine, a, None)?;
+    let b = name::part(&engine, b, Some(&a))?;
+    let values = if context { ContextValues::Short } else { ContextValues::NotShown };
+    let comparison = engine.compare(&a, &b, values)?;
+    if json {
+        output::json(&super::value(&comparison)?);
+        return Ok(());
+    }
+    warn_of_damage(&comparison.a.health);
+    if comparison.a.session_id != comparison.b.session_id {
+        warn_of_damage(&comparison.b.health);
+    }
+    comparison.remarks.iter().for_each(|remark| wrap(Some(Tone::Warning), "", remark));
+    super::show::without_keys(&engine);
+    heading(&comparison);
+    steps(&comparison.steps);
+    context_differences(&comparison.context);
+    gaps(&comparison);
+    continuing(&comparison);
+    Ok(())
+}
+
+/// Prints text that is broken between words where the terminal ends; further lines are as deep as the first.
+fn wrap(tone: Option<Tone>, before: &str, text: &str) {
+    let width = output::columns().map(|columns| columns.saturating_sub(before.chars().count()).max(20));
+    for (place, line) in wrapped(text, width).iter().enumerate() {
+        let start = if place == 0 { before.to_owned() } else { " ".repeat(before.chars().count()) };
+        let line = cut(&format!("{start}{line}"));
+        match tone {
+            None => output::line(&line),
+            Some(tone) => output::toned(tone, &line),
+        }
+    }
+}
+
+/// A word that is longer than the line is cut.
+fn cut(line: &str) -> String {
+    match output::columns() {
+        Some(columns) => crate::layout::cut(line, columns),
+        None => line.to_owned(),
+    }
+}
+
+fn heading(comparison: &Comparison) {
+    for (name, side) in [("A", &comparison.a), ("B", &comparison.b)] {
+        wrap(Some(Tone::Heading), "", &format!("{name}  {}", words::side(side)));
+    }
+    output::line("");
+    for (name, a, b) in words::facts(comparison).into_iter().filter(|(name, ..)| *name != "run") {
+        if a == b {
+            wrap(None, &format!("  {name:12}    "), &a);
+        } else {
+            wrap(None, &format!("  {name:12} A  "), &a);
+            wrap(None, &format!("  {:12} B  ", ""), &b);
+        }
+    }
+    output::line("");
+    output::line(&words::counts(&comparison.counts));
+}
+
+fn steps(all: &[StepComparison]) {
+    let mut rest = all;
+    while let Some(first) = rest.first() {
+        let folded = rest.iter().take_while(|step| step.difference == Difference::Shared).count();
+        // One shared step takes no more room than the line that would replace it.
+        if folded > 1 {
+            let (from, to) = (&rest[0], &rest[folded - 1]);
+            let place = |step: &StepComparison| {
+                step.a.as_ref().map(|side| side.point.to_string()).unwrap_or_default()
+            };
+            let text = format!("{} shared steps, {} to {}", folded, place(from), place(to));
+            output::toned(Tone::Quiet, &format!("\n  {text}"));
+            rest = &rest[folded..];
+        } else {
+            step(first);
+            rest = &rest[1..];
+        }
+    }
+}
+
+fn step(step: &StepComparison) {
+    let point = |side: Option<&workrail_core::compare::StepSide>| side.map(|side| side.point.to_string());
+    let (a, b) = (point(step.a.as_ref()), point(step.b.as_ref()));
+    let place = match (&a, &b) {
+        (Some(a), Some(b)) if a == b => a.clone(),
+        (Some(a), Some(b)) => format!("{a} | {b}"),
+        (Some(own), None) | (None, Some(own)) => own.clone(),
+        (None, None) => String::new(),
+    };
+    let tone = match step.difference {
+        Difference::Shared | Difference::Same => Tone::Quiet,
+        Difference::Differs => Tone::Warning,
+        Difference::OnlyA => Tone::Bad,
+        Difference::OnlyB => Tone::Good,
+    };
+    output::line("");
+    let head = format!("{place}. {} · {}", one_line(&step.title), words::difference(step.difference));
+    wrap(Some(tone), "  ", &head);
+    if step.difference == Difference::Shared {
+        return;
+    }
+    for (name, side) in [("A", &step.a), ("B", &step.b)] {
+        if let Some(side) = side {
+            wrap(Some(Tone::Quiet), &format!("     {name}  "), &words::step_side(side));
+        }
+    }
+    notes(step);
+    step.artifacts.iter().for_each(artifact);
+    step.assessments.iter().for_each(field);
+}
+
+fn notes(step: &StepComparison) {
+    let has_one_side = matches!(step.difference, Difference::OnlyA | Difference::OnlyB);
+    let most = if has_one_side { LINES_OF_ONE_SIDE } else { usize::MAX };
+    for line in step.notes.iter().take(most) {
+        match line {
+            DiffLine::Both { text } => wrap(None, "       ", text),
+            DiffLine::A { text } => wrap(Some(Tone::Bad), "     - ", text),
+            DiffLine::B { text } => wrap(Some(Tone::Good), "     + ", text),
+            DiffLine::Skipped { lines } => {
+                output::toned(
+                    Tone::Quiet,
+                    &format!("       … {} …", counted(*lines, "equal line", "equal lines")),
+                );
+            }
+            DiffLine::NotCompared { lines } => {
+                let text =
+                    format!("{} not compared", counted(*lines, "further line is", "further lines are"));
+                wrap(Some(Tone::Warning), "       ", &text);
+            }
+        }
+    }
+    if step.notes.len() > most {
+        let more = (step.notes.len() - most) as u64;
+        output::toned(Tone::Quiet, &format!("       … {}", counted(more, "more line", "more lines")));
+    }
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
+
+fn artifact(artifact: &ArtifactComparison) {
+    wrap(None, "     ", &words::artifact(artifact));
+    artifact.fields.iter().for_each(field);
+    if artifact.fields_left_out > 0 {
+        let text = counted(artifact.fields_left_out, "more field differs", "more fields differ");
+        output::toned(Tone::Quiet, &format!("       … {text}"));
+    }
+}
+
+fn field(field: &FieldDifference) {
+    wrap(None, "       ", &words::field_name(field));
+    if let Some(value) = &field.a {
+        wrap(Some(Tone::Bad), "       - ", &words::value(value));
+    }
+    if let Some(value) = &field.b {
+        wrap(Some(Tone::Good), "       + ", &words::value(value));
+    }
+}
+
+fn context_differences(all: &[ContextComparison]) {
+    if all.is_empty() {
+        return;
+    }
+    output::toned(Tone::Heading, "\nContext that differs");
+    for own in all {
+        wrap(None, "  ", &format!("{} · {}", one_line(&own.key), words::difference(own.difference)));
+        let is_shown = |value: &&workrail_core::report::ContextValue| {
+            **value != workrail_core::report::ContextValue::NotShown
+        };
+        if let Some(value) = own.a.as_ref().filter(is_shown) {
+            wrap(Some(Tone::Bad), "     - ", &one_line(&context_value(value)));
+        }
+        if let Some(value) = own.b.as_ref().filter(is_shown) {
+            wrap(Some(Tone::Good), "     + ", &one_line(&context_value(value)));
+        }
+    }
+}
+
+fn gaps(comparison: &Comparison) {
+    if comparison.gaps.is_empty() {
+        return;
+    }
+    output::toned(Tone::Heading, "\nGaps");
+    for gap in &comparison.gaps {
+        let text = format!("{} · {} · {}", plain(&gap.severity), words::gap(gap), one_line(&gap.summary));
+        wrap(None, "  ", &text);
+    }
+}
+
+fn continuing(comparison: &Comparison) {
+    output::toned(Tone::Heading, &format!("\n{}", words::continues(comparison.continues)));
+    comparison.why.iter().for_each(|why| wrap(None, "  ", why));
+    let is_one_place = comparison.a.continue_at == comparison.b.continue_at;
+    let sides = [("A", &comparison.a), ("B", &comparison.b)];
+    for (name, side) in sides.into_iter().take(if is_one_place { 1 } else { 2 }) {
+        call(if is_one_place { "it" } else { name }, side);
+    }
+}
+
+fn call(name: &str, side: &Side) {
+    let Some(call) = &side.next_call else { return };
+    output::line("");
+    let text = format!("To continue {name}, ask the agent to call {} with:", call.tool);
+    wrap(None, "  ", &text);
+    // A call is copied, so it is never broken.
+    output::line(&format!("    {}", call.arguments_text()));
+    wrap(Some(Tone::Quiet), "    ", words::continuation(side.continuation));
+}

@@ -1,0 +1,264 @@
+//! Two branches, attempts or runs side by side; and what a run can be compared with.
+
+use maud::{Markup, html};
+use workrail_engine::compare::{
+    ArtifactComparison, ComparedRuns, ComparedSide, DiffLine, Difference, FieldDifference, StepComparison,
+    words,
+};
+use workrail_engine::html::{class_of_difference, table};
+use workrail_engine::report::RunReport;
+use workrail_engine::sessions::RunRow;
+use workrail_model::id::RunId;
+use workrail_model::text::clean;
+
+use super::{Page, Part, copyable, counted};
+use crate::state::Console;
+use crate::target::{ComparePage, ComparedRef, RunPage, Target, run_address};
+use crate::use_cases::Answer;
+
+/// Runs that are offered; others are compared at a terminal.
+const RUNS_OFFERED: usize = 100;
+
+pub(super) fn page(console: &Console, asked: &ComparePage) -> Answer<Page> {
+    match &asked.b {
+        Some(b) => compared(console, &asked.a, b),
+        None => choices(console, &asked.a),
+    }
+}
+
+fn compared(console: &Console, a: &ComparedRef, b: &ComparedRef) -> Answer<Page> {
+    let found = console.use_cases.compare((a.run, &a.part), (b.run, &b.part))?;
+    let parts = vec![
+        Part::new("sides", sides(&found, a, b)),
+        Part::new("continues", continues(&found)),
+        Part::new("steps", steps(&found)),
+        Part::new("rest", rest(&found)),
+    ];
+    let title = format!("{} and {}", words::side(&found.a), words::side(&found.b));
+    Ok(Page { title, parts })
+}
+
+fn sides(found: &ComparedRuns, a: &ComparedRef, b: &ComparedRef) -> Markup {
+    let turned = Target::Compare(ComparePage { a: b.clone(), b: Some(a.clone()) });
+    let link =
+        |side: &ComparedSide| RunPage { node: Some(side.end.node_id), ..RunPage::of(side.run_id) }.address();
+    html! {
+        @for side in [&found.a, &found.b] {
+            @if let Some(damage) = side.health.damage() {
+                div.banner { strong { "Damaged session." } " " (clean(&side.label)) ": " (clean(&damage)) }
+            }
+        }
+        @for remark in &found.remarks { div.banner.remark { strong { "Note." } " " (clean(remark)) } }
+        div.scroll {
+            table.stacks.sides {
+                thead { tr { th { span.hidden { "What" } } th { "A" } th { "B" } } }
+                tbody {
+                    @for (name, a, b) in words::facts(found) {
+                        tr.different[a != b] {
+                            th scope="row" { (name) }
+                            td data-column="A" { @if name == "run" { a href=(link(&found.a)) { (clean(&a)) } } @else { (clean(&a)) } }
+                            td data-column="B" { @if name == "run" { a href=(link(&found.b)) { (clean(&b)) } } @else { (clean(&b)) } }
+                        }
+                    }
+                }
+            }
+        }
+        p {
+            a href=(turned.address()) { "Swap A and B" } " · "
+            a href=(Target::Compare(ComparePage { a: a.clone(), b: None }).address()) { "Compare A with something else" }
+        }
+        p.quiet { "At a terminal: " code { "workrail compare " (clean(&found.a.reference)) " " (clean(&found.b.reference)) } }
+    }
+}
+
+fn continues(found: &ComparedRuns) -> Markup {
+    let is_one = found.a.continue_at == found.b.continue_at;
+    let shown = [("A", &found.a), ("B", &found.b)].into_iter().take(if is_one { 1 } else { 2 });
+    html! {
+        h2 { (words::continues(found.continues)) }
+        @for why in &found.why { p { (clean(why)) } }
+        @for (name, side) in shown {
+            @if let Some(call) = &side.next_call {
+                h3 { @if is_one { "Continue" } @else { "Continue " (name) } }
+                p.quiet { (words::continuation(side.continuation)) " Give an agent this call:" }
+                (copyable(&super::call_text(call)))
+            }
+        }
+    }
+}
+
+fn steps(found: &ComparedRuns) -> Markup {
+    html! {
+        h2 { "Steps" }
+        p { (words::counts(&found.counts)) }
+        @for step in &found.steps { (self::step(step, found)) }
+    }
+}
+
+fn step(step: &StepComparison, found: &ComparedRuns) -> Markup {
+    let link = |run: RunId, side: &workrail_engine::compare::StepSide| {
+        let address = RunPage { node: Some(side.node_id), ..RunPage::of(run) }.address();
+        html! { a href={ (address) "#node" } { (side.point) } " " (words::step_side(side)) }
+    };
+    let is_quiet = matches!(step.difference, Difference::Shared | Difference::Same);
+    html! {
+        article.card.step-of-two.quiet-card[is_quiet] data-item {
+            header {
+                h3 { (clean(&step.title)) }
+                span class={ "chip " (class_of_difference(step.difference)) } { (words::difference(step.difference)) }
+            }
+            p.meta {
+                @if let Some(side) = &step.a { span { "A: " (link(found.a.run_id, side)) } }
+                @if step.a.is_some() && step.b.is_some() { " · " }
+                @if let Some(side) = &step.b { span { "B: " (link(found.b.run_id, side)) } }
+            }
+            @if !step.notes.is_empty() { (lines(&step.notes)) }
+            @for own in &step.artifacts { (artifact(own)) }
+            @if !step.assessments.is_empty() { h4 { "Assessments" } (fields(&step.assessments)) }
+        }
+    }
+}
+
+/// Lines of two texts: what a line belongs to is said by a sign and a word as well as by colour.
+fn lines(lines: &[DiffLine]) -> Markup {
+    let line = |class: &'static str, sign: &'static str, name: &'static str, text: &str| {
+        html! { tr class=(class) { td.sign { span.hidden { (name) } span aria-hidden="true" { (sign) } } td { (clean(text)) } } }
+    };
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Notes" {
+            table.diff {
+                @for own in lines {
+                    @match own {
+                        DiffLine::Both { text } => (line("", "", "both", text)),
+                        DiffLine::A { text } => (line("only-a", "−", "A", text)),
+                        DiffLine::B { text } => (line("only-b", "+", "B", text)),
+                        DiffLine::Skipped { lines } => {
+                            (line("skipped", "", "", &format!("… {} …", counted(*lines, "equal line", "equal lines"))))
+                        }
+                        DiffLine::NotCompared { lines } => {
+                            (line("skipped", "", "", &format!("{} not compared", counted(*lines, "further line is", "further lines are"))))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn artifact(artifact: &ArtifactComparison) -> Markup {
+    html! {
+        h4 { (clean(&words::artifact(artifact))) }
+        @if !artifact.fields.is_empty() { (fields(&artifact.fields)) }
+        @if artifact.fields_left_out > 0 {
+            p.quiet { (counted(artifact.fields_left_out, "more field differs", "more fields differ")) }
+        }
+    }
+}
+
+fn fields(fields: &[FieldDifference]) -> Markup {
+    let cell = |value: &Option<serde_json::Value>| {
+        html! {
+            @match value { Some(value) => (clean(&words::value(value))), None => span.quiet { "—" } }
+        }
+    };
+    html! {
+        div.scroll {
+            table.stacks {
+                thead { tr { th { "Field" } th { "A" } th { "B" } } }
+                tbody {
+                    @for own in fields {
+                        tr {
+                            td data-column="Field" { code { (clean(&words::field_name(own))) } }
+                            td.only-a data-column="A" { (cell(&own.a)) }
+                            td.only-b data-column="B" { (cell(&own.b)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn rest(found: &ComparedRuns) -> Markup {
+    html! {
+        @for section in found.sections() {
+            h2 { (clean(&section.title)) }
+            (table(&section, &workrail_engine::html::Links::default()))
+        }
+    }
+}
+
+/// What a run can be compared with: its other branches, then other runs, those of the same workflow first.
+fn choices(console: &Console, a: &ComparedRef) -> Answer<Page> {
+    let found = console.use_cases.find(&a.run.to_string())?;
+    let view = console.use_cases.show(found)?;
+    let own = view.report.runs.iter().find(|own| own.run_id == a.run);
+    let list = console.use_cases.sessions()?;
+    let workflow = own.map(|own| &own.workflow.workflow_id);
+    let others = list.runs.iter().filter(|row| row.run_id.is_some_and(|run| run != a.run));
+    let (same, other): (Vec<&RunRow>, Vec<&RunRow>) =
+        others.partition(|row| row.workflow_id.as_ref() == workflow);
+    let left_out = (same.len() + other.len()).saturating_sub(RUNS_OFFERED);
+    let rows: Vec<&RunRow> = same.into_iter().chain(other).take(RUNS_OFFERED).collect();
+    let label = own.map(|own| own.label.clone()).unwrap_or_default();
+    let body = html! {
+        p { "A is " a href=(run_address(a.run)) { (clean(&label)) } ". Choose what to compare it with." }
+        @if let Some(own) = own { (branches(own)) }
+        h2 { "Other runs" }
+        @if rows.is_empty() { p.quiet { "There is no other run." } }
+        ul.choices { @for row in &rows { (choice(a, row)) } }
+        @if left_out > 0 {
+            p.quiet { (counted(left_out as u64, "older run is", "older runs are")) " not listed: " code { "workrail compare " (clean(&label)) " RUN" } }
+        }
+    };
+    Ok(Page { title: format!("Compare {label}"), parts: vec![Part::new("choices", body)] })
+}
+
+fn choice(a: &ComparedRef, row: &RunRow) -> Markup {
+    let b = row.run_id.map(ComparedRef::whole);
+    let address = Target::Compare(ComparePage { a: a.clone(), b }).address();
+    html! {
+        li data-item {
+            a href=(address) { (clean(row.label.as_deref().unwrap_or_default())) }
+            " " span.meta {
+                @if let Some(id) = &row.workflow_id { (id) }
+                @if let Some(goal) = &row.goal { " · " (clean(goal)) }
+            }
+        }
+    }
+}
+
+fn branches(run: &RunReport) -> Markup {
+    html! {
+        @if run.branches.len() > 1 {
+            h2 { "Branches of this run" }
+            ul.choices { @for (text, address) in branch_links(run) { li data-item { a href=(address) { (clean(&text)) } } } }
+        }
+    }
+}
+
+/// The current branch with each other one, by the points where they end now: letters may change as work goes on.
+pub(super) fn branch_links(run: &RunReport) -> Vec<(String, String)> {
+    let others = run.branches.iter().filter(|branch| !branch.preferred);
+    let linked = others.filter_map(|branch| {
+        let last = run.nodes.iter().find(|node| node.point == branch.last)?;
+        let target = Target::Compare(ComparePage {
+            a: ComparedRef::whole(run.run_id),
+            b: Some(ComparedRef::up_to(run.run_id, last.node_id)),
+        });
+        let letter = workrail_engine::report::branch_letter(branch.number);
+        Some((format!("Compare with branch {letter} ({})", branch.last), target.address()))
+    });
+    linked.collect()
+}
+
+/// The last attempt at a point with each one before it.
+pub(super) fn attempt_links(run: RunId, node: &workrail_engine::report::NodeReport) -> Vec<(String, String)> {
+    let last = u32::try_from(node.attempts.len()).unwrap_or(u32::MAX);
+    let linked = (1..last).map(|number| {
+        let attempt = |number: u32| ComparedRef::attempt(run, node.node_id, number);
+        let target = Target::Compare(ComparePage { a: attempt(number), b: Some(attempt(last)) });
+        (format!("Compare attempts {number} and {last}"), target.address())
+    });
+    linked.collect()
+}

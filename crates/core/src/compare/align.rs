@@ -1,0 +1,69 @@
+//! Which steps of the two sides belong together.
+
+use std::collections::BTreeMap;
+
+/// A step of A, of B, or of both, by their places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aligned {
+    Both(usize, usize),
+    A(usize),
+    B(usize),
+}
+
+/// Pairs what has the same key, in the order of A; what only B has comes before the next step that B shares with A. A key
+/// that occurs several times is paired in order. Without a key nothing is paired.
+pub(super) fn align<K: Ord>(a: &[Option<K>], b: &[Option<K>]) -> Vec<Aligned> {
+    let mut places: BTreeMap<&K, Vec<usize>> = BTreeMap::new();
+    for (place, key) in b.iter().enumerate().rev() {
+        if let Some(key) = key {
+            places.entry(key).or_default().push(place);
+        }
+    }
+    let partners: Vec<Option<usize>> =
+        a.iter().map(|key| places.get_mut(key.as_ref()?).and_then(Vec::pop)).collect();
+    let mut is_told = vec![false; b.len()];
+    partners.iter().flatten().for_each(|place| is_told[*place] = true);
+    let mut told = Vec::new();
+    let mut reached = 0;
+    let until = |end: usize, reached: &mut usize, told: &mut Vec<Aligned>| {
+        told.extend((*reached..end).filter(|place| !is_told[*place]).map(Aligned::B));
+        *reached = end.max(*reached);
+    };
+    for (own, partner) in partners.iter().enumerate() {
+        match partner {
+            None => told.push(Aligned::A(own)),
+            Some(other) => {
+                until(*other, &mut reached, &mut told);
+                told.push(Aligned::Both(own, *other));
+            }
+        }
+    }
+    until(b.len(), &mut reached, &mut told);
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(a: &str, b: &str) -> String {
+        let keys = |text: &str| text.chars().map(|c| (c != '?').then_some(c)).collect::<Vec<_>>();
+        let (own, other) = (a.chars().collect::<Vec<_>>(), b.chars().collect::<Vec<_>>());
+        let told = align(&keys(a), &keys(b)).into_iter().map(|aligned| match aligned {
+            Aligned::Both(place, _) => format!("{}=", own[place]),
+            Aligned::A(place) => format!("{}<", own[place]),
+            Aligned::B(place) => format!("{}>", other[place]),
+        });
+        told.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn steps_are_paired_by_key_in_the_order_of_a() {
+        assert_eq!(drawn("abc", "abd"), "a= b= c< d>");
+        assert_eq!(drawn("abd", "acd"), "a= b< c> d=");
+        assert_eq!(drawn("ab", "ba"), "a= b=", "another order is no difference in what was done");
+        assert_eq!(drawn("aa", "aaa"), "a= a= a>");
+        assert_eq!(drawn("a?", "a?"), "a= ?< ?>", "what cannot be read is not taken for the same");
+        assert_eq!(drawn("", "ab"), "a> b>");
+    }
+}

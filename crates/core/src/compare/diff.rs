@@ -1,0 +1,177 @@
+//! Differences of two texts line by line, and of two JSON values field by field.
+
+use serde_json::Value;
+use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
+use workrail_model::text::truncate_with_marker;
+
+use super::{DiffLine, FieldDifference};
+
+/// Lines of one text that are compared: comparing takes time with the square of what differs.
+const LINES_MAX: usize = 2_000;
+/// Equal lines that are shown around a difference.
+const LINES_AROUND: usize = 3;
+/// Fields of one artifact that are listed.
+const FIELDS_MAX: usize = 200;
+/// A longer value is shown by its beginning.
+const VALUE_BYTES_MAX: usize = 2_000;
+
+/// The lines in which two texts differ, with some around them; empty for texts that are the same.
+pub(super) fn lines(a: &str, b: &str) -> Vec<DiffLine> {
+    if a == b {
+        return Vec::new();
+    }
+    let (all_a, all_b): (Vec<&str>, Vec<&str>) = (a.lines().collect(), b.lines().collect());
+    let (a, b) = (&all_a[..all_a.len().min(LINES_MAX)], &all_b[..all_b.len().min(LINES_MAX)]);
+    let mut found = Vec::new();
+    let mut seen = 0;
+    let skip = |found: &mut Vec<DiffLine>, lines: usize| {
+        if lines > 0 {
+            found.push(DiffLine::Skipped { lines: lines as u64 });
+        }
+    };
+    for group in group_diff_ops(capture_diff_slices(Algorithm::Myers, a, b), LINES_AROUND) {
+        for operation in group {
+            skip(&mut found, operation.old_range().start.saturating_sub(seen));
+            seen = operation.old_range().end;
+            operation_lines(&operation, (a, b), &mut found);
+        }
+    }
+    skip(&mut found, a.len().saturating_sub(seen));
+    let left = all_a.len().max(all_b.len()) - LINES_MAX.min(all_a.len().max(all_b.len()));
+    if left > 0 {
+        found.push(DiffLine::NotCompared { lines: left as u64 });
+    }
+    found
+}
+
+fn operation_lines(operation: &DiffOp, (a, b): (&[&str], &[&str]), found: &mut Vec<DiffLine>) {
+    let owned = |line: &&str| (*line).to_owned();
+    let (old, new) = (&a[operation.old_range()], &b[operation.new_range()]);
+    match operation {
+        DiffOp::Equal { .. } => found.extend(old.iter().map(|line| DiffLine::Both { text: owned(line) })),
+        DiffOp::Delete { .. } | DiffOp::Insert { .. } | DiffOp::Replace { .. } => {
+            found.extend(old.iter().map(|line| DiffLine::A { text: owned(line) }));
+            found.extend(new.iter().map(|line| DiffLine::B { text: owned(line) }));
+        }
+    }
+}
+
+/// The fields in which two values differ, and how many more there are.
+pub(super) fn fields(a: Option<&Value>, b: Option<&Value>) -> (Vec<FieldDifference>, u64) {
+    let mut found = Fields::default();
+    found.at(String::new(), a, b);
+    (found.listed, found.left_out)
+}
+
+#[derive(Debug, Default)]
+struct Fields {
+    listed: Vec<FieldDifference>,
+    left_out: u64,
+}
+
+impl Fields {
+    fn at(&mut self, path: String, a: Option<&Value>, b: Option<&Value>) {
+        match (a, b) {
+            (Some(a), Some(b)) if a == b => {}
+            (Some(Value::Object(a)), Some(Value::Object(b))) => {
+                for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
+                    self.at(member(&path, key), a.get(key), b.get(key));
+                }
+            }
+            (Some(Value::Array(a)), Some(Value::Array(b))) => {
+                for place in 0..a.len().max(b.len()) {
+                    self.at(format!("{path}[{place}]"), a.get(place), b.get(place));
+                }
+            }
+            (None, None) => {}
+            (a, b) => self.list(path, a, b),
+        }
+    }
+
+    fn list(&mut self, path: String, a: Option<&Value>, b: Option<&Value>) {
+        if self.listed.len() == FIELDS_MAX {
+            self.left_out += 1;
+            return;
+        }
+        self.listed.push(FieldDifference { path, a: a.map(shortened), b: b.map(shortened) });
+    }
+}
+
+fn member(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn shortened(value: &Value) -> Value {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => return value.clone(),
+        Value::Array(_) | Value::Object(_) => value.to_string(),
+    };
+    match text.len() > VALUE_BYTES_MAX {
+        true => Value::String(truncate_with_marker(&text, VALUE_BYTES_MAX).into_owned()),
+        false => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn drawn(a: &str, b: &str) -> Vec<String> {
+        let line = |line: DiffLine| match line {
+            DiffLine::Both { text } => format!(" {text}"),
+            DiffLine::A { text } => format!("-{text}"),
+            DiffLine::B { text } => format!("+{text}"),
+            DiffLine::Skipped { lines } => format!("({lines})"),
+            DiffLine::NotCompared { lines } => format!("!{lines}"),
+        };
+        lines(a, b).into_iter().map(line).collect()
+    }
+
+    #[test]
+    fn lines_far_from_a_difference_are_counted() {
+        let a: String = (1..=12).map(|n| format!("{n}\n")).collect();
+        let b = a.replace("6\n", "six\n");
+        assert_eq!(drawn(&a, &b), ["(2)", " 3", " 4", " 5", "-6", "+six", " 7", " 8", " 9", "(3)"]);
+        assert!(drawn(&a, &a).is_empty());
+        assert_eq!(drawn("", "x\ny"), ["+x", "+y"]);
+    }
+
+    #[test]
+    fn long_texts_are_compared_as_far_as_the_limit() {
+        let a = "a\n".repeat(LINES_MAX + 7);
+        assert_eq!(drawn(&a, "a\n".repeat(LINES_MAX).as_str()), ["!7"]);
+    }
+
+    #[test]
+    fn values_differ_field_by_field() {
+        let a = json!({ "level": 1, "list": [{ "x": 1 }, 2], "gone": null, "same": "s" });
+        let b = json!({ "level": "1", "list": [{ "x": 2 }], "new": [1], "same": "s" });
+        let (listed, left_out) = fields(Some(&a), Some(&b));
+        let told: Vec<_> =
+            listed.iter().map(|own| (own.path.as_str(), own.a.clone(), own.b.clone())).collect();
+        let expected = [
+            ("gone", Some(json!(null)), None),
+            ("level", Some(json!(1)), Some(json!("1"))),
+            ("list[0].x", Some(json!(1)), Some(json!(2))),
+            ("list[1]", Some(json!(2)), None),
+            ("new", None, Some(json!([1]))),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(left_out, 0);
+    }
+
+    #[test]
+    fn many_fields_and_long_values_are_cut() {
+        let many: Vec<u32> = (0..FIELDS_MAX as u32 + 5).collect();
+        let long = json!("x".repeat(VALUE_BYTES_MAX + 1));
+        let (listed, left_out) = fields(Some(&json!(many)), Some(&json!([])));
+        assert_eq!((listed.len(), left_out), (FIELDS_MAX, 5));
+        let (listed, _) = fields(Some(&long), None);
+        assert!(
+            listed[0].a.as_ref().and_then(Value::as_str).is_some_and(|text| text.len() == VALUE_BYTES_MAX)
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! Two branches, attempts or runs side by side, for the command line and the console: nothing is written (G36).
+
+use workrail_core::compare::{Compared, Comparison, RunPart, Side, build};
+use workrail_core::link::NodeLink;
+use workrail_core::report::{ContextValues, Covers, Subject};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::id::{RunId, SessionId};
+
+use crate::find::NamedRun;
+use crate::gate::Reading;
+use crate::salvage::Salvaged;
+use crate::token::FirstKeys;
+use crate::{Engine, Store, error};
+
+pub use workrail_core::compare::{
+    ArtifactComparison, Continuation, Continues, DiffLine, Difference, Extent, FieldDifference, Place,
+    ReferenceError, StepComparison, StepSide, words,
+};
+pub use workrail_core::compare::{Comparison as ComparedRuns, RunPart as ComparedPart, Side as ComparedSide};
+
+/// A part of a run of this store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartOfRun {
+    pub session: SessionId,
+    pub run: RunId,
+    pub part: RunPart,
+}
+
+impl<S: Store> Engine<S> {
+    /// The part that `text` names: a run with an optional part behind it (`amber-falcon@b`), or a reference to a point. A
+    /// part without a run (`@b`) belongs to `beside`.
+    pub fn find_part(
+        &self,
+        text: &str,
+        beside: Option<&PartOfRun>,
+    ) -> Result<(PartOfRun, Option<NamedRun>), Box<ErrorEnvelope>> {
+        let text = text.trim();
+        if NodeLink::is_meant(text) {
+            let link = NodeLink::parse(text).map_err(|cause| error::wrong_part(&cause))?;
+            return Ok((self.part_at(link)?, None));
+        }
+        let (name, part) = RunPart::split(text).map_err(|cause| error::wrong_part(&cause))?;
+        if let (true, Some(other)) = (name.is_empty(), beside) {
+            return Ok((PartOfRun { part, ..other.clone() }, None));
+        }
+        let (session, run, named) = self.find_run(name)?;
+        Ok((PartOfRun { session, run, part }, Some(named)))
+    }
+
+    fn part_at(&self, link: NodeLink) -> Result<PartOfRun, Box<ErrorEnvelope>> {
+        let read = self.reading().salvage(link.session)?.or_refuse()?;
+        let node = read.state.node(link.node).ok_or_else(|| error::unknown_reference(&link.to_string()))?;
+        let part = RunPart { extent: Extent::Point, place: Place::Node(link.node) };
+        Ok(PartOfRun { session: link.session, run: node.run_id, part })
+    }
+
+    /// Compares two parts. Of a damaged session, what comes before the damage is compared.
+    pub fn compare(
+        &self,
+        a: &PartOfRun,
+        b: &PartOfRun,
+        context_values: ContextValues,
+    ) -> Result<Comparison, Box<ErrorEnvelope>> {
+        self.reading().compare(a, b, context_values)
+    }
+}
+
+impl Reading<'_> {
+    fn compare(
+        &self,
+        a: &PartOfRun,
+        b: &PartOfRun,
+        context_values: ContextValues,
+    ) -> Result<Comparison, Box<ErrorEnvelope>> {
+        // Without keys there is no call to continue; `keys_problem` says why.
+        let _ = self.signer.refresh(FirstKeys::Look);
+        let read_a = self.salvage(a.session)?.or_refuse()?;
+        // One read for both, so that a record that arrives in between is in neither.
+        let other = (a.session != b.session).then(|| self.salvage(b.session)?.or_refuse()).transpose()?;
+        let read_b = other.as_ref().unwrap_or(&read_a);
+        let mut comparison =
+            build(&self.compared(&read_a, a, context_values), &self.compared(read_b, b, context_values))
+                .map_err(|cause| error::wrong_part(&cause))?;
+        self.add_call(&read_a, &mut comparison.a);
+        self.add_call(read_b, &mut comparison.b);
+        Ok(comparison)
+    }
+
+    fn compared<'a>(
+        &'a self,
+        read: &'a Salvaged,
+        part: &PartOfRun,
+        context_values: ContextValues,
+    ) -> Compared<'a> {
+        let subject = Subject {
+            facts: &read.state,
+            events: &read.events,
+            health: &read.health,
+            covers: Covers::Run { run_id: part.run },
+            material: &self.content,
+            context_values,
+        };
+        Compared { subject, run: part.run, part: part.part.clone() }
+    }
+
+    /// The call that continues a side.
+    fn add_call(&self, read: &Salvaged, side: &mut Side) {
+        side.next_call = side.continue_at.and_then(|node| self.bookmark(read, side.run_id, node));
+    }
+}
