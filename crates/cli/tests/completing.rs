@@ -1,7 +1,6 @@
 //! Completion of names in shells, through the real binary and the real shells where they are installed.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-#![expect(clippy::print_stdout, reason = "what was skipped is shown")]
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
