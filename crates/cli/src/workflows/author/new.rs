@@ -62,11 +62,11 @@ fn title(id: &WorkflowId) -> String {
 /// Never overwrites: an author's file is theirs.
 pub(super) fn write_new(path: &Utf8Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut file = File::create_new(path).map_err(|error| {
-        Failure::Call(match error.kind() {
-            ErrorKind::AlreadyExists => format!(
+        Failure::Call(match error.kind() == ErrorKind::AlreadyExists {
+            true => format!(
                 "`{path}` already exists and is not overwritten. Choose another id, or another folder with --dir."
             ),
-            _ => format!("`{path}` is not written: {error}"),
+            false => format!("`{path}` is not written: {error}"),
         })
     })?;
     file.write_all(bytes).map_err(|error| Failure::Call(format!("`{path}` is not written: {error}")))
