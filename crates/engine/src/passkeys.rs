@@ -116,7 +116,7 @@ impl<S: Store> Engine<S> {
             true => RequiredProof::Passkey,
             false => self.around.approvals.required_proof(),
         };
-        Ok(ApprovalKeys { required, keys: self.passkeys()?.ok() })
+        Ok(ApprovalKeys { required, keys: self.passkeys().ok().and_then(Result::ok) })
     }
 
     /// Whether the session belongs to a repository for which the settings ask for passkeys.
@@ -239,8 +239,8 @@ impl<S: Store> Engine<S> {
     }
 
     /// What raising a run's autonomy, or lowering a protection, asks for: a passkey once the settings want that.
-    pub fn raising_needs_passkey(&self) -> Result<bool, Box<ErrorEnvelope>> {
-        Ok(self.around.approvals.required_proof() == RequiredProof::Passkey)
+    pub fn raising_needs_passkey(&self) -> bool {
+        self.around.approvals.required_proof() == RequiredProof::Passkey
     }
 
     pub fn challenge_for_preferences(

@@ -4,8 +4,7 @@
 
 use serde_json::json;
 use workrail_core::passkey::{
-    NewKey, Passkeys, ProofError, Refusal, Standing, Statement, Surrounding, Trust, check_recorded,
-    registered,
+    NewKey, Passkeys, ProofError, RecordedIn, Refusal, Standing, Statement, Trust, check_recorded, registered,
 };
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::digest::Sha256;
@@ -132,14 +131,14 @@ fn recorded() -> (Log, Authenticator, PasskeyProof) {
     (log, device, PasskeyProof { signed, run: decided.run, key: accepted.key })
 }
 
-fn here() -> Surrounding {
-    Surrounding { run: RunId::from_bits([1; 10]), is_imported: false }
+fn here() -> RecordedIn {
+    RecordedIn { run: RunId::from_bits([1; 10]), is_imported: false }
 }
 
 fn judged(
     proof: &PasskeyProof,
     decided: &Decided,
-    around: Surrounding,
+    around: RecordedIn,
     log: &Log,
 ) -> Result<Standing, ProofError> {
     check_recorded(proof, &decided.statement(), around, &log.keys()).map(|(_, standing)| standing)
@@ -165,7 +164,7 @@ fn a_forged_event_in_the_log_is_not_proven() {
     for (forgery, decided) in altered {
         assert!(matches!(judged(&proof, &decided, here(), &log), Err(ProofError::Assertion(_))), "{forgery}");
     }
-    let moved = Surrounding { run: RunId::from_bits([9; 10]), is_imported: false };
+    let moved = RecordedIn { run: RunId::from_bits([9; 10]), is_imported: false };
     assert_eq!(
         judged(&proof, &Decided::new(), moved, &log),
         Err(ProofError::OtherRun),
@@ -185,7 +184,7 @@ fn a_key_that_the_store_does_not_have_proves_nothing_here() {
     let key = own_log.keys().accept(&decided.statement(), &signed).unwrap().key;
     let proof = PasskeyProof { signed, run: decided.run, key };
     assert_eq!(judged(&proof, &decided, here(), &log), Err(ProofError::UnknownKey));
-    let imported = Surrounding { is_imported: true, ..here() };
+    let imported = RecordedIn { is_imported: true, ..here() };
     assert_eq!(judged(&proof, &decided, imported, &log), Ok(Standing::Foreign), "and it opens no gate");
     // It says that it is the enrolled key.
     let genuine = log.keys();

@@ -8,7 +8,7 @@ use workrail_model::id::{NodeId, RunId};
 use workrail_model::snapshot::PendingStep;
 
 use crate::interpret::AskedProof;
-use crate::passkey::{Passkeys, ProofError, Standing, Statement, Surrounding, check_recorded};
+use crate::passkey::{Passkeys, ProofError, RecordedIn, Standing, Statement, check_recorded};
 use crate::project::SessionState;
 
 /// What a decision needs to count.
@@ -83,7 +83,7 @@ impl<'a> ApprovalRule<'a> {
         node: NodeId,
         decided: &ApprovalRecorded,
     ) -> Option<Result<(Sha256, Standing), ProofError>> {
-        standing(decided, node, Surrounding { run, is_imported: facts.is_imported() }, self.keys?)
+        standing(decided, node, RecordedIn { run, is_imported: facts.is_imported() }, self.keys?)
     }
 }
 
@@ -91,7 +91,7 @@ impl<'a> ApprovalRule<'a> {
 pub fn standing(
     decided: &ApprovalRecorded,
     node: NodeId,
-    around: Surrounding,
+    around: RecordedIn,
     keys: &Passkeys,
 ) -> Option<Result<(Sha256, Standing), ProofError>> {
     let proof = decided.proof.as_ref()?;
@@ -106,7 +106,7 @@ pub fn standing(
     Some(check_recorded(proof, &statement, around, keys))
 }
 
-/// Whether an assertion stands for two decisions: a copy of an earlier one was put after another decision.
+/// Whether an assertion is used for two decisions: a copy of an earlier one was put after another decision.
 fn is_repeated(facts: &SessionState, node: NodeId, challenge: Sha256) -> bool {
     let same = facts.approvals(node).iter().filter(|own| {
         own.data.proof.as_ref().is_some_and(|proof| {

@@ -11,5 +11,5 @@ mod statement;
 
 pub use assertion::{AssertionError, NewKey, RegistrationError, registered};
 pub use log::{Accepted, Ended, Enrolment, LogDamage, Passkeys, Refusal, Trust};
-pub use recorded::{ProofError, Standing, Surrounding, check_recorded};
+pub use recorded::{ProofError, RecordedIn, Standing, check_recorded};
 pub use statement::Statement;

@@ -21,7 +21,7 @@ pub enum ProofError {
     OtherKey,
     #[error("this store's passkey log does not have it")]
     NotInLog,
-    #[error("the same assertion stands for two decisions")]
+    #[error("the same assertion is used for two decisions")]
     Repeated,
 }
 
@@ -36,7 +36,7 @@ pub enum Standing {
 
 /// Where the event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Surrounding {
+pub struct RecordedIn {
     pub run: RunId,
     /// Whether the session came here in a bundle.
     pub is_imported: bool,
@@ -46,7 +46,7 @@ pub struct Surrounding {
 pub fn check_recorded(
     proof: &PasskeyProof,
     statement: &Statement<'_>,
-    around: Surrounding,
+    around: RecordedIn,
     keys: &Passkeys,
 ) -> Result<(Sha256, Standing), ProofError> {
     let challenge = statement.challenge(proof.signed.origin.as_str(), &proof.signed.nonce);

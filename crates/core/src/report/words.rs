@@ -224,17 +224,13 @@ pub fn approval(approval: &Approval, times: Times) -> String {
              that a person decided"
         }
         Actor::Console => " — given in the console, which an agent with a shell can open too",
-        Actor::Agent
-        | Actor::Terminal
-        | Actor::CommandLine
-        | Actor::User
-        | Actor::Workflow
-        | Actor::System => match approval.descends_from_server {
+        Actor::Terminal => match approval.descends_from_server {
             Descent::Yes => {
                 " — warning: from a terminal of the program that runs the agent, which the agent can use too"
             }
-            Descent::No | Descent::Unknown => "",
+            Descent::No | Descent::Unknown => " — a typed label, which an agent with a shell can type too",
         },
+        Actor::Agent | Actor::CommandLine | Actor::User | Actor::Workflow | Actor::System => "",
     };
     format!("{verb} by {} for step {}{at}{note}{warning}", actor(approval.by), approval.step_id)
 }

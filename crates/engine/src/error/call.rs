@@ -275,7 +275,10 @@ pub(crate) fn passkey_refused(refusal: Refusal) -> Boxed {
 
 pub(crate) fn passkey_log(cause: PasskeyLogError) -> Boxed {
     match cause {
-        PasskeyLogError::File(cause) => super::keyring(cause),
+        PasskeyLogError::File(cause) => invalid(
+            format!("The passkey log cannot be used: {cause}. Nothing was recorded."),
+            "Check the owner and the permissions of the folder `keys` in the data directory.",
+        ),
         PasskeyLogError::Changed | PasskeyLogError::Full => {
             invalid(format!("{}. Nothing was recorded.", super::sentence(&cause.to_string())), "Try again.")
         }

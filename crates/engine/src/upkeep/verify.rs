@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use workrail_core::decide::proof::standing;
 use workrail_core::interpret::Positions;
-use workrail_core::passkey::{Passkeys, ProofError, Standing, Statement, Surrounding, check_recorded};
+use workrail_core::passkey::{Passkeys, ProofError, RecordedIn, Standing, Statement, check_recorded};
 use workrail_core::project::SessionState;
 use workrail_core::report::shown;
 use workrail_model::compiled::CompiledWorkflow;
@@ -194,7 +194,11 @@ impl<S: Store + Upkeep> Engine<S> {
                 check.passkeys = Some(keys);
             }
             Ok(Err(damage)) => check.problem(PASSKEY_LOG.to_owned(), damage.to_string(), RESTORE_LOG),
-            Err(error) => check.problem(PASSKEY_LOG.to_owned(), error.message, RESTORE_LOG),
+            // A store without passkeys loses nothing by that; a decision that one signed is told of then.
+            Err(error) => {
+                check.report.counts.notes += 1;
+                check.report.notes.push(Note { path: PASSKEY_LOG.to_owned(), note: error.message });
+            }
         }
     }
 
@@ -454,20 +458,33 @@ impl Check<'_> {
 
     /// A passkey's signature holds for exactly what the event says (G97).
     fn decision(&mut self, session: &str, facts: &SessionState, event: &Event, decided: &ApprovalRecorded) {
+        if decided.proof.is_some() && self.passkeys.is_none() {
+            return self.unchecked(session, event);
+        }
         let (EventScope::Node(run, node), Some(keys)) = (event.scope, &self.passkeys) else { return };
-        let around = Surrounding { run, is_imported: facts.is_imported() };
+        let around = RecordedIn { run, is_imported: facts.is_imported() };
         let Some(standing) = standing(decided, node, around, keys) else { return };
         self.count_proof(session, event, standing);
     }
 
     fn answer(&mut self, session: &str, facts: &SessionState, event: &Event, set: &ContextSet) {
+        if set.proof.is_some() && self.passkeys.is_none() {
+            return self.unchecked(session, event);
+        }
         let (Some(proof), Some(run), Some(keys)) = (&set.proof, event.scope.run(), &self.passkeys) else {
             return;
         };
-        let around = Surrounding { run, is_imported: facts.is_imported() };
+        let around = RecordedIn { run, is_imported: facts.is_imported() };
         let statement = Statement::Answer { run: proof.run, node: set.node_id, values: set.context.as_map() };
         let standing = check_recorded(proof, &statement, around, keys);
         self.count_proof(session, event, standing);
+    }
+
+    fn unchecked(&mut self, session: &str, event: &Event) {
+        let index = event.event_index.get();
+        let problem =
+            format!("what a passkey signed in event {index} cannot be checked without the passkey log");
+        self.problem(session.to_owned(), problem, RESTORE_LOG);
     }
 
     fn count_proof(
