@@ -1,8 +1,11 @@
 // Chromium on a console, with everything that it complains about.
 
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
 import { Home } from './home.mjs';
 
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 /// Longer than anything takes on a busy machine.
 const WAIT_MS = 20_000;
 
@@ -67,4 +70,12 @@ export async function openLive(page, address) {
   const isLive = await page.evaluate(() => document.body.dataset.live !== undefined);
   if (isLive) await page.locator('[data-live-state]', { hasText: /^live$/ }).waitFor();
   else await page.locator('[data-keys]:visible').waitFor();
+}
+
+/// What keeps somebody from using the page, as axe finds it.
+export async function seriousViolations(page) {
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  const serious = violations.filter((own) => own.impact === 'serious' || own.impact === 'critical');
+  return serious.map((own) => `${own.id}: ${own.nodes.slice(0, 3).map((node) => node.html.slice(0, 120)).join(' | ')}`);
 }

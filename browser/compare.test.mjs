@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openLive, withConsole } from './chromium.mjs';
+import { openLive, seriousViolations, withConsole } from './chromium.mjs';
 
 const HOSTILE = '<img src=x onerror="document.title=\'owned\'"> </textarea><script>document.title="owned"</script>';
 
@@ -88,6 +88,7 @@ test('comparing', async (t) => {
         await page.keyboard.press('Enter');
         await page.getByRole('heading', { name: 'Both continue' }).waitFor();
         assert.equal(await page.evaluate(overflows), false, 'the comparison scrolls sideways');
+        assert.deepEqual(await seriousViolations(page), [], 'axe');
         await page.getByRole('link', { name: 'Swap A and B' }).focus();
         await page.keyboard.press('Enter');
         await page.waitForURL(`**/compare?a=${other.runId}&b=${run.runId}`);

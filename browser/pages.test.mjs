@@ -1,14 +1,11 @@
 // Every page: loads without complaints, in both themes and widths, for everybody, with and without script.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { openLive, withConsole } from './chromium.mjs';
+import { openLive, seriousViolations, withConsole } from './chromium.mjs';
 import { busyDay } from './sessions.mjs';
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const WIDTHS = { 1280: 800, 390: 844 };
 const THEMES = ['light', 'dark'];
 const SCRIPT_BYTES_MAX = 60 * 1024;
@@ -19,13 +16,6 @@ function overflowing() {
   if (scrollWidth <= clientWidth) return [];
   const wide = [...document.querySelectorAll('body *')].filter((own) => own.getBoundingClientRect().right > clientWidth + 1);
   return wide.slice(0, 5).map((own) => own.outerHTML.slice(0, 120));
-}
-
-async function seriousViolations(page) {
-  await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  const serious = violations.filter((own) => own.impact === 'serious' || own.impact === 'critical');
-  return serious.map((own) => `${own.id}: ${own.nodes.slice(0, 3).map((node) => node.html.slice(0, 120)).join(' | ')}`);
 }
 
 test('every page', async (t) => {

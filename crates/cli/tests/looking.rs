@@ -7,7 +7,7 @@ use workrail_testkit::home::Home;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
 /// Commands that look, as they are called. They may find nothing, and must leave nothing.
-const LOOKING: [&str; 30] = [
+const LOOKING: [&str; 31] = [
     "status",
     "show amber-falcon",
     "log amber-falcon",
@@ -42,7 +42,7 @@ const LOOKING: [&str; 30] = [
 ];
 
 /// Commands that change something, ask for something that is not there, or go on until they are ended.
-const CHANGING: [&str; 32] = [
+const CHANGING: [&str; 33] = [
     "watch",
     "approve",
     "reject",

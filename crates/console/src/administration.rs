@@ -1,7 +1,9 @@
 //! What the settings pages show and change beside the engine: what the command line has as `config`, `workflow sources`,
 //! `setup` and `doctor`. The process around the console provides it.
 
+use workrail_engine::edit::TrialReport;
 use workrail_model::config::{Key, Settings};
+use workrail_model::digest::Sha256;
 use workrail_model::name::WorkflowId;
 use workrail_model::time::Timestamp;
 
@@ -98,4 +100,8 @@ pub trait Administration: Send + Sync {
     fn keys_changed_at(&self) -> Option<Timestamp>;
     /// Writes a workflow's file to the user's own folder; where it is now.
     fn write_workflow(&self, id: &WorkflowId, bytes: &[u8]) -> Result<String, String>;
+    /// Replaces the file of an editable source if it still has the digest `seen`.
+    fn save_workflow(&self, key: Sha256, seen: Sha256, bytes: &[u8]) -> Result<(), String>;
+    /// Runs the test script beside a file on a text.
+    fn try_workflow(&self, key: Sha256, text: &[u8]) -> Result<TrialReport, String>;
 }

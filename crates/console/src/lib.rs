@@ -9,6 +9,7 @@
 
 mod administration;
 mod changes;
+mod edit;
 mod files;
 mod forms;
 mod guard;

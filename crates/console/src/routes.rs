@@ -16,11 +16,13 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use workrail_engine::SessionOrRun;
 use workrail_engine::html::STYLE;
+use workrail_model::digest::Sha256;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::id::{RunId, SessionId};
 
 use crate::administration::Administration;
 use crate::changes::{self, Change, Changed};
+use crate::edit;
 use crate::files::{self, FileKind};
 use crate::forms::{self, Action, Managed, SessionAction};
 use crate::guard::{Guard, HEADERS, OPEN_PATH, Refusal, Secrets, Theme};
@@ -29,11 +31,13 @@ use crate::live::{Changes, Ending};
 use crate::pages::{self, Viewer};
 use crate::passkeys::{self, Signing};
 use crate::state::Console;
-use crate::target::{Done, Query, RunPage, Target};
+use crate::target::{Done, Query, RunPage, Target, file_key};
 use crate::use_cases::{Answer, Environment, UseCases, refusal};
 
 /// The longest form holds a few answers or a reason.
 const FORM_BYTES_MAX: usize = 512 * 1024;
+/// A workflow's file as a form encodes it.
+const EDIT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a client may take for the body of a form.
 const BODY_WAIT: Duration = Duration::from_secs(10);
 
@@ -61,6 +65,7 @@ fn asset_named(name: &str) -> Option<(&'static str, String)> {
         "prepare.js" => script(include_str!("assets/prepare.js")),
         "pan.js" => script(include_str!("assets/pan.js")),
         "passkey.js" => script(include_str!("assets/passkey.js")),
+        "edit.js" => script(include_str!("assets/edit.js")),
         "notify.js" => script(include_str!("assets/notify.js")),
         "icon.svg" => ("image/svg+xml", include_str!("assets/icon.svg").to_owned()),
         _ => return None,
@@ -231,7 +236,8 @@ impl Served {
         if path == "/import" {
             return self.import(headers, body).await;
         }
-        let Ok(Ok(bytes)) = timeout(BODY_WAIT, to_bytes(body, FORM_BYTES_MAX)).await else {
+        let bytes_max = if path.starts_with("/edit/") { EDIT_BYTES_MAX } else { FORM_BYTES_MAX };
+        let Ok(Ok(bytes)) = timeout(BODY_WAIT, to_bytes(body, bytes_max)).await else {
             return (StatusCode::PAYLOAD_TOO_LARGE, "The form is too long, or did not arrive.\n")
                 .into_response();
         };
@@ -249,6 +255,14 @@ impl Served {
                 None => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
             },
             ["theme"] => self.set_theme(&form),
+            ["edit", key] => match file_key(key) {
+                Some(key) => self.edit(key, form, &headers).await,
+                None => self.failed(&not_found(), StatusCode::NOT_FOUND, "/workflows", &headers),
+            },
+            ["edit", key, "check"] => match file_key(key) {
+                Some(key) => self.check_text(key, form, &headers).await,
+                None => self.failed(&not_found(), StatusCode::NOT_FOUND, "/workflows", &headers),
+            },
             ["session", session, action] => match (SessionId::parse(session), SessionAction::parse(action)) {
                 (Ok(session), Some(action)) => self.manage(session, action, form, &headers).await,
                 _ => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
@@ -258,6 +272,35 @@ impl Served {
                 _ => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
             },
             _ => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
+        }
+    }
+
+    /// Answers a button of the editor; what was typed stays on the page unless it was saved.
+    async fn edit(self, key: Sha256, form: Query, headers: &HeaderMap) -> Response {
+        let target = Target::Edit(key);
+        let console = Arc::clone(&self.console);
+        let answered = blocking(move || {
+            let editor = edit::carry_out(&console, key, &form)?;
+            Ok((matches!(editor.shown, edit::Shown::Saved), pages::edit_page(&console, &editor)))
+        });
+        match answered.await {
+            Ok((true, _)) => see_other(&target.address_after(Done::Saved)),
+            Ok((false, rendered)) => {
+                let viewer = self.viewer(headers, &Query::default());
+                page(StatusCode::OK, &pages::whole(&rendered, &target, viewer))
+            }
+            Err(error) => self.failed(&error, status(&error), &target.address(), headers),
+        }
+    }
+
+    /// The parts of the editor that change while somebody types.
+    async fn check_text(self, key: Sha256, form: Query, headers: &HeaderMap) -> Response {
+        let console = Arc::clone(&self.console);
+        match blocking(move || edit::typed(&console, key, &form).map(|editor| pages::edit_fragments(&editor)))
+            .await
+        {
+            Ok(fragments) => page(StatusCode::OK, &fragments),
+            Err(error) => self.failed(&error, status(&error), &Target::Edit(key).address(), headers),
         }
     }
 

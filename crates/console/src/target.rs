@@ -23,9 +23,13 @@ pub(crate) enum Target {
     Session(SessionId),
     Run(RunPage),
     Compare(ComparePage),
-    Search { words: String },
+    Search {
+        words: String,
+    },
     Workflows(CatalogPage),
     Workflow(WorkflowPage),
+    /// The editor of a file, by its key.
+    Edit(Sha256),
     Settings(SettingsPage),
     Logs,
 }
@@ -292,10 +296,11 @@ pub(crate) enum Done {
     Preferred,
     Enrolled,
     KeyRemoved,
+    Saved,
 }
 
 impl Done {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Approved,
         Self::Rejected,
         Self::Answered,
@@ -316,6 +321,7 @@ impl Done {
         Self::Preferred,
         Self::Enrolled,
         Self::KeyRemoved,
+        Self::Saved,
     ];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -340,6 +346,7 @@ impl Done {
             Self::Preferred => "preferred",
             Self::Enrolled => "enrolled",
             Self::KeyRemoved => "key-removed",
+            Self::Saved => "saved",
         }
     }
 
@@ -371,6 +378,9 @@ impl Done {
             Self::Preferred => "Saved. The next completed step applies it.",
             Self::Enrolled => "Enrolled. Decisions can be signed with this passkey from now on.",
             Self::KeyRemoved => "Removed. What it signed before stays proven.",
+            Self::Saved => {
+                "Saved. Runs that are started from now on use it; started runs keep what they are pinned to."
+            }
         }
     }
 }
@@ -514,6 +524,7 @@ impl Target {
                     pinned: pinned.map(WorkflowHash::new),
                 })
             }
+            ["edit", key] => Self::Edit(file_key(key)?),
             ["settings", ..] => Self::Settings(SettingsPage::parse(path)?),
             ["logs"] => Self::Logs,
             _ => return None,
@@ -535,6 +546,7 @@ impl Target {
                 let pinned = page.pinned.map(|hash| hash.digest().to_string()).unwrap_or_default();
                 searched(&format!("/workflows/{}", page.id), &[("pinned", &pinned)])
             }
+            Self::Edit(key) => format!("/edit/{}", key.hex()),
             Self::Settings(page) => page.address().to_owned(),
             Self::Logs => "/logs".to_owned(),
         }
@@ -552,7 +564,7 @@ impl Target {
             Self::Now(_) | Self::Session(_) | Self::Run(_) | Self::Compare(_) | Self::Search { .. } => {
                 Tab::Now
             }
-            Self::Workflows(_) | Self::Workflow(_) => Tab::Workflows,
+            Self::Workflows(_) | Self::Workflow(_) | Self::Edit(_) => Tab::Workflows,
             Self::Settings(_) => Tab::Settings,
             Self::Logs => Tab::Logs,
         }
@@ -564,7 +576,7 @@ impl Target {
         match self {
             Self::Logs | Self::Settings(_) | Self::Workflows(_) | Self::Workflow(_) => Some(5),
             Self::Session(_) => Some(15),
-            Self::Now(_) | Self::Run(_) | Self::Compare(_) | Self::Search { .. } => None,
+            Self::Now(_) | Self::Run(_) | Self::Compare(_) | Self::Search { .. } | Self::Edit(_) => None,
         }
     }
 
@@ -574,6 +586,8 @@ impl Target {
             Self::Now(_) | Self::Session(_) | Self::Run(_) | Self::Compare(_) | Self::Logs => true,
             // It reads every session.
             Self::Search { .. } => false,
+            // Nothing is changed under somebody who types.
+            Self::Edit(_) => false,
             Self::Settings(SettingsPage::Values | SettingsPage::Keys | SettingsPage::Passkeys) => true,
             Self::Workflows(_) | Self::Workflow(_) => true,
             Self::Settings(
@@ -589,6 +603,11 @@ fn searched(path: &str, filters: &[(&str, &str)]) -> String {
         pairs.append_pair(name, value);
     }
     with_query(path, &pairs.finish())
+}
+
+/// The key of a workflow file, as addresses have it.
+pub(crate) fn file_key(text: &str) -> Option<Sha256> {
+    Sha256::parse(&format!("sha256:{text}")).ok()
 }
 
 /// The address of a run.
@@ -628,6 +647,7 @@ mod tests {
             format!("/workflows/wr.code_review?pinned=sha256%3A{}", "5".repeat(64)),
             "/settings".to_owned(),
             "/settings/cleanup".to_owned(),
+            format!("/edit/{}", "5".repeat(64)),
             "/logs".to_owned(),
         ] {
             assert_eq!(parse(&address).map(|target| target.address()), Some(address));
@@ -646,6 +666,8 @@ mod tests {
             "/workflows/../x",
             "//evil.example/",
             "/nothing",
+            "/edit/team.review",
+            "/edit/../../etc/passwd",
             "/compare",
             "/compare?a=amber-falcon",
             "/compare?a=..%2F..%2Fetc",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use workrail_engine::catalog::Filter;
 use workrail_engine::compare::{ComparedPart, ComparedRuns, PartOfRun};
+use workrail_engine::edit::{CheckedText, FileInSource, WorkflowFile};
 use workrail_engine::passkeys::{
     Asking, Challenge, KeyToEnrol, LogDamage, NewKey, Passkeys, Registration, SignedAct,
 };
@@ -126,6 +127,12 @@ pub trait UseCases: Send + Sync {
     fn versions(&self, id: &WorkflowId) -> Answer<WorkflowVersions>;
     fn pinned(&self, hash: WorkflowHash) -> Answer<Arc<CompiledWorkflow>>;
     fn copy(&self, id: &WorkflowId, copy: &WorkflowId) -> Answer<Vec<u8>>;
+    fn workflow_files(&self) -> Vec<FileInSource>;
+    fn file_of_workflow(&self, id: &WorkflowId) -> Answer<FileInSource>;
+    fn workflow_file(&self, key: Sha256) -> Answer<WorkflowFile>;
+    fn check_workflow(&self, about: &FileInSource, text: &str, place: Option<usize>) -> Answer<CheckedText>;
+    /// Whether a file claims the id.
+    fn has_workflow(&self, id: &WorkflowId) -> bool;
     fn clean_up(&self, retention_days: u32, mode: Mode) -> Answer<CleanupReport>;
     fn keys(&self) -> Answer<Option<Keys>>;
     fn rotate_keys(&self) -> Answer<()>;
@@ -327,6 +334,26 @@ impl<S: ManagedStore> UseCases for Engine<S> {
 
     fn copy(&self, id: &WorkflowId, copy: &WorkflowId) -> Answer<Vec<u8>> {
         self.workflow_copy(id, copy)
+    }
+
+    fn workflow_files(&self) -> Vec<FileInSource> {
+        Self::workflow_files(self)
+    }
+
+    fn file_of_workflow(&self, id: &WorkflowId) -> Answer<FileInSource> {
+        Self::file_of_workflow(self, id)
+    }
+
+    fn workflow_file(&self, key: Sha256) -> Answer<WorkflowFile> {
+        Self::workflow_file(self, key)
+    }
+
+    fn check_workflow(&self, about: &FileInSource, text: &str, place: Option<usize>) -> Answer<CheckedText> {
+        Self::check_workflow(self, about, text, place)
+    }
+
+    fn has_workflow(&self, id: &WorkflowId) -> bool {
+        Self::file_of_workflow(self, id).is_ok()
     }
 
     fn clean_up(&self, retention_days: u32, mode: Mode) -> Answer<CleanupReport> {

@@ -12,6 +12,7 @@ mod close;
 pub mod compare;
 mod contents;
 mod drift;
+pub mod edit;
 mod error;
 mod export;
 mod find;

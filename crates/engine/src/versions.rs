@@ -5,17 +5,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use workrail_core::discover::prompt_lines;
-use workrail_core::render::prompt::{Lifecycle, render_step_shortened};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::event::Context;
 use workrail_model::name::WorkflowId;
-use workrail_model::snapshot::PendingStep;
 
 pub use workrail_core::discover::PromptLine;
 
+use crate::edit::previews;
 use crate::{Engine, Store, error};
 
 /// Everything about one workflow at this moment.
@@ -59,20 +56,7 @@ impl<S: Store> Engine<S> {
         let mut pinned: Vec<PinnedVersion> =
             pinned.into_iter().map(|(hash, runs)| PinnedVersion { hash, runs }).collect();
         pinned.sort_by_key(|own| (std::cmp::Reverse(own.runs), own.hash));
-        let steps = entry.workflow.steps.iter().map(|step| {
-            let pending = PendingStep { step_id: step.step_id.clone(), loop_path: Vec::new() };
-            StepPreview {
-                step_id: step.step_id.to_string(),
-                lines: prompt_lines(&entry.workflow, step),
-                rendered: render_step_shortened(
-                    &entry.workflow,
-                    &pending,
-                    &Context::default(),
-                    Lifecycle::Start,
-                ),
-            }
-        });
-        let steps = steps.collect();
+        let steps = previews(&entry.workflow);
         Ok(WorkflowVersions {
             source: String::from_utf8_lossy(&source).into_owned(),
             source_digest: entry.source_digest,

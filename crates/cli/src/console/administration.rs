@@ -3,25 +3,30 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use workrail_console::{
     Administration, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, Problem, SourceInfo,
 };
+use workrail_core::trial::{Script, try_workflow};
+use workrail_engine::edit::{TrialReport, file_key};
 use workrail_host::clock::of_file;
 use workrail_host::config;
 use workrail_host::data_dir::data_dir;
-use workrail_host::sources::Sources;
+use workrail_host::sources::{Sources, replace, test_script};
 use workrail_host::workspace::default_workspace;
 use workrail_model::config::{Key, SYNC_HOURS_DEFAULT, Settings};
+use workrail_model::digest::Sha256;
 use workrail_model::discovery::Precedence;
 use workrail_model::name::WorkflowId;
 use workrail_model::time::Timestamp;
+use workrail_ports::workflow_source::{Candidate, WorkflowSource as _};
 
 use super::{Around, told, watched};
 use crate::config::{change, needs_a_terminal};
 use crate::doctor;
 use crate::settings;
 use crate::setup::clients;
+use crate::workflows::author;
 use crate::workflows::sources::{self, NewGit};
 
 impl Administration for Around {
@@ -181,6 +186,34 @@ impl Administration for Around {
         written.map_err(|error| format!("`{file}` was not written: {error}."))?;
         Ok(file.to_string())
     }
+
+    fn save_workflow(&self, key: Sha256, seen: Sha256, bytes: &[u8]) -> Result<(), String> {
+        replace(&file_with(key)?, seen, bytes).map_err(|error| format!("{error}."))
+    }
+
+    fn try_workflow(&self, key: Sha256, text: &[u8]) -> Result<TrialReport, String> {
+        let file = file_with(key)?;
+        let script =
+            test_script(&file).map_err(|error| format!("The test script cannot be read: {error}."))?;
+        let script = script.ok_or_else(|| {
+            let name = Utf8Path::new(&file.reference).with_extension("test.toml");
+            format!("There is no test script `{name}` beside the file. `workrail workflow test` shows how one starts.")
+        })?;
+        let script: Script = toml::from_str(&script).map_err(|error| format!("The test script: {error}"))?;
+        let workflow = author::compiled_text(text, &file.reference, file.precedence).map_err(told)?;
+        let workflow = workflow.ok_or("The workflow has errors. Fix them first.")?;
+        Ok(try_workflow(&workflow, &script))
+    }
+}
+
+/// The file of a source that a key names; nothing else is ever read or written.
+fn file_with(key: Sha256) -> Result<Candidate, String> {
+    let sources = Sources::from_settings(&settings::fresh().map_err(told)?.settings);
+    let files = sources.survey(default_workspace().as_ref()).files;
+    files
+        .into_iter()
+        .find(|file| file_key(file) == key)
+        .ok_or_else(|| "The file is no longer there.".to_owned())
 }
 
 impl Around {

@@ -1,6 +1,6 @@
 //! `workrail workflow`: find, write and check workflows, and register where they come from.
 
-mod author;
+pub(crate) mod author;
 mod catalog;
 pub(crate) mod sources;
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod decisions;
+mod editing;
 #[path = "../forge/mod.rs"]
 mod forge;
 mod guard;

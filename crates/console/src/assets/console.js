@@ -3,6 +3,7 @@
 // moving a path by hand, and notifications.
 
 import "./keys.js";
+import "./edit.js";
 import "./pan.js";
 import "./passkey.js";
 import { listen } from "./live.js";

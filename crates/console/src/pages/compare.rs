@@ -112,7 +112,7 @@ fn step(step: &StepComparison, found: &ComparedRuns) -> Markup {
                 @if step.a.is_some() && step.b.is_some() { " · " }
                 @if let Some(side) = &step.b { span { "B: " (link(found.b.run_id, side)) } }
             }
-            @if !step.notes.is_empty() { (lines(&step.notes)) }
+            @if !step.notes.is_empty() { (lines(&step.notes, "Notes", ("A", "B"))) }
             @for own in &step.artifacts { (artifact(own)) }
             @if !step.assessments.is_empty() { h4 { "Assessments" } (fields(&step.assessments)) }
         }
@@ -120,18 +120,18 @@ fn step(step: &StepComparison, found: &ComparedRuns) -> Markup {
 }
 
 /// Lines of two texts: what a line belongs to is said by a sign and a word as well as by colour.
-fn lines(lines: &[DiffLine]) -> Markup {
+pub(super) fn lines(lines: &[DiffLine], label: &str, (a, b): (&'static str, &'static str)) -> Markup {
     let line = |class: &'static str, sign: &'static str, name: &'static str, text: &str| {
         html! { tr class=(class) { td.sign { span.hidden { (name) } span aria-hidden="true" { (sign) } } td { (clean(text)) } } }
     };
     html! {
-        div.scroll tabindex="0" role="region" aria-label="Notes" {
+        div.scroll tabindex="0" role="region" aria-label=(label) {
             table.diff {
                 @for own in lines {
                     @match own {
                         DiffLine::Both { text } => (line("", "", "both", text)),
-                        DiffLine::A { text } => (line("only-a", "−", "A", text)),
-                        DiffLine::B { text } => (line("only-b", "+", "B", text)),
+                        DiffLine::A { text } => (line("only-a", "−", a, text)),
+                        DiffLine::B { text } => (line("only-b", "+", b, text)),
                         DiffLine::Skipped { lines } => {
                             (line("skipped", "", "", &format!("… {} …", counted(*lines, "equal line", "equal lines"))))
                         }

@@ -2,6 +2,7 @@
 
 mod attention;
 mod compare;
+mod edit;
 mod failure;
 mod layout;
 mod logs;
@@ -23,6 +24,7 @@ use workrail_model::text::clean;
 use workrail_model::time::Timestamp;
 
 pub(crate) use attention::is_shown_whole;
+pub(crate) use edit::{fragments as edit_fragments, page as edit_page};
 pub(crate) use failure::{failed, failed_form, opened, refusal_title, refused};
 pub(crate) use layout::{Viewer, section, seen, whole};
 
@@ -69,6 +71,7 @@ pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
         Target::Search { words } => search::page(console, words),
         Target::Workflows(page) => workflows::list(console, page),
         Target::Workflow(page) => workflows::detail(console, page),
+        Target::Edit(key) => Ok(edit::page(console, &crate::edit::opened(console, *key)?)),
         Target::Settings(page) => settings::page(console, *page),
         Target::Logs => logs::page(console),
     }

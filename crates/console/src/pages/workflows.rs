@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use workrail_engine::catalog::Filter;
+use workrail_engine::edit::FileInSource;
 use workrail_engine::versions::{PinnedVersion, StepPreview, WorkflowVersions};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::WorkflowHash;
@@ -60,12 +61,12 @@ pub(super) fn list(console: &Console, asked: &CatalogPage) -> Answer<Page> {
     };
     let mut parts = vec![Part::new("workflows", body)];
     if !unusable.is_empty() && asked.words.is_empty() {
-        parts.push(Part::new("unusable", problems(&unusable)));
+        parts.push(Part::new("unusable", problems(&unusable, &console.use_cases.workflow_files())));
     }
     Ok(Page { title: "Workflows".to_owned(), parts })
 }
 
-fn source(kind: WorkflowSourceKind) -> &'static str {
+pub(super) fn source(kind: WorkflowSourceKind) -> &'static str {
     match kind {
         WorkflowSourceKind::Bundled => "Bundled",
         WorkflowSourceKind::Plugin => "Plugins",
@@ -101,12 +102,23 @@ fn stale(staleness: Option<Staleness>) -> Option<&'static str> {
     }
 }
 
-fn problems(unusable: &[UnusableFile]) -> Markup {
+fn problems(unusable: &[UnusableFile], files: &[FileInSource]) -> Markup {
+    // Two folders may have a file of the same name; then it is not clear which one is meant.
+    let editable = |own: &UnusableFile| {
+        let is_meant =
+            |file: &&FileInSource| file.reference == own.file && file.source_kind == own.source_kind;
+        let mut found = files.iter().filter(is_meant);
+        found.next().filter(|file| file.is_editable && found.next().is_none())
+    };
     html! {
         h2 { "Files that cannot be used " span.count { (unusable.len()) } }
         @for file in unusable {
             article.card data-item {
-                header { h3 { (clean(&file.file)) } span.meta { (source(file.source_kind)) } }
+                header { h3 { (clean(&file.file)) } span.meta { (source(file.source_kind)) }
+                    @if let Some(own) = editable(file) {
+                        a href=(Target::Edit(own.key).address()) aria-label={ "Edit " (clean(&file.file)) } { "Edit" }
+                    }
+                }
                 ul.plain { @for error in &file.errors { li { (ticked(error)) } } }
                 @if file.errors_left_out > 0 {
                     p.quiet { (counted(file.errors_left_out as u64, "more error", "more errors")) }
@@ -165,6 +177,11 @@ fn about(console: &Console, found: &WorkflowInspection, asked: &WorkflowPage) ->
                     li { (clean(&own.title)) " " code { (clean(&own.source)) } @if !own.is_resolved { span.warn { " not found" } } }
                 }
             }
+        }
+        @if let Ok(file) = console.use_cases.file_of_workflow(&asked.id) {
+            p { a href=(Target::Edit(file.key).address()) {
+                @if file.is_editable { "Edit " (clean(&file.reference)) } @else { "View the source with its checks" }
+            } }
         }
         h3 { "Start it" }
         (copyable(&format!("start_workflow {{ \"workflowId\": \"{}\" }}", found.workflow_id)))

@@ -5,12 +5,14 @@
 
 mod contracts;
 mod features;
+mod insertions;
 mod refs;
 mod templates;
 
 pub use contracts::{Contract, contract, contracts};
 pub(crate) use features::configured;
 pub use features::{Feature, Setting, feature, features};
+pub use insertions::{Insertion, InsertionKind, insertions};
 pub(crate) use refs::STEP_REF_BYTES_MAX;
 pub use refs::{Snippet, snippet, snippets};
 pub use templates::{PROBE_TEMPLATE, Template, TemplateArgument, TemplateStep, template, templates};

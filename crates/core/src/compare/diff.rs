@@ -16,7 +16,7 @@ const FIELDS_MAX: usize = 200;
 const VALUE_BYTES_MAX: usize = 2_000;
 
 /// The lines in which two texts differ, with some around them; empty for texts that are the same.
-pub(super) fn lines(a: &str, b: &str) -> Vec<DiffLine> {
+pub fn lines(a: &str, b: &str) -> Vec<DiffLine> {
     if a == b {
         return Vec::new();
     }

@@ -28,6 +28,7 @@ use workrail_model::reply::NextCall;
 use crate::report::{ContextValue, PointName};
 
 pub use build::{Compared, build};
+pub use diff::lines as text_lines;
 pub use reference::{Extent, Place, ReferenceError, RunPart};
 pub use sides::UnknownPart;
 

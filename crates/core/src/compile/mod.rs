@@ -5,6 +5,7 @@
 //! contracts, link conditions and loops, lint. Nothing depends on the machine, the directory or the order
 //! of keys; every problem is reported at once.
 
+mod at;
 mod bindings;
 mod blocks;
 mod build;
@@ -25,6 +26,7 @@ mod schema;
 mod sets;
 mod source;
 
+pub use at::step_at;
 pub use bindings::{Bindings, BindingsError, bindings_for};
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
 #[cfg(test)]

@@ -25,6 +25,7 @@ use workrail_model::tool::ToolSet;
 use workrail_ports::workflow_source::{BindingsFile, Candidate, SourceFile, WorkflowSource};
 use workrail_ports::workspace::WorkspacePath;
 
+use crate::edit::file_key;
 use crate::error;
 use cache::{Cache, FileUsability};
 use judging::{key, source_of, why_not};
@@ -170,6 +171,35 @@ impl Catalog {
         let listing = &known.listing;
         let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
         self.source.read(&listing.files[position]).map_err(|cause| error::source(&cause))
+    }
+
+    /// Every file that the sources have, usable or not.
+    pub(crate) fn files(&self, workspace: Option<&WorkspacePath>) -> Vec<Candidate> {
+        self.source.survey(workspace).files
+    }
+
+    /// The file with this key, and its bytes now.
+    pub(crate) fn file(
+        &self,
+        key: Sha256,
+        workspace: Option<&WorkspacePath>,
+    ) -> Result<(Candidate, Vec<u8>), Failure> {
+        let files = self.files(workspace);
+        let file = files.into_iter().find(|file| file_key(file) == key).ok_or_else(error::unknown_file)?;
+        let bytes = self.source.read(&file).map_err(|cause| error::source(&cause))?;
+        Ok((file, bytes))
+    }
+
+    /// The file that a workflow id means now, whether it compiles or not.
+    pub(crate) fn file_of(
+        &self,
+        id: &WorkflowId,
+        workspace: Option<&WorkspacePath>,
+    ) -> Result<Candidate, Failure> {
+        let known = self.known(workspace);
+        let listing = &known.listing;
+        let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
+        Ok(listing.files[position].clone())
     }
 
     /// The digest of the file that a workflow id means now; nothing is compiled for it.

@@ -41,6 +41,24 @@ pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[
     error
 }
 
+pub(crate) fn unknown_file() -> Boxed {
+    envelope(
+        ErrorCode::WorkflowNotFound,
+        Retry::NotRetryable,
+        "No workflow file of a source has this address.".to_owned(),
+        "Open the file from the list of workflows.",
+    )
+}
+
+pub(crate) fn not_text(reference: &str) -> Boxed {
+    envelope(
+        ErrorCode::WorkflowInvalid,
+        Retry::NotRetryable,
+        format!("`{reference}` is not UTF-8 text."),
+        "Save the file as UTF-8.",
+    )
+}
+
 pub(crate) fn unusable_workflow(id: &WorkflowId, file: &str, why: &str) -> Boxed {
     envelope(
         ErrorCode::WorkflowInvalid,

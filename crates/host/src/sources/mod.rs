@@ -10,6 +10,7 @@ mod health;
 mod locate;
 mod plugin;
 mod refresh;
+mod replace;
 mod walk;
 mod watch;
 
@@ -21,6 +22,7 @@ pub use git::{Mirror, MirrorState, SyncError, Synced};
 pub use health::{GitReport, SourceReport, SourceState};
 pub use plugin::{ManifestProblem, plugin_name};
 pub use refresh::refresh_in_background;
+pub use replace::{ReplaceError, replace, test_script};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::compiled::ReferenceDeclaration;

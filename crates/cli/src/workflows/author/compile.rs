@@ -7,6 +7,7 @@ use workrail_core::render::prompt::{Lifecycle, render_step_shortened};
 use workrail_host::sources::is_bundled;
 use workrail_host::workspace::default_workspace;
 use workrail_model::compiled::{CompiledStep, CompiledWorkflow};
+use workrail_model::discovery::Precedence;
 use workrail_model::event::Context;
 use workrail_model::snapshot::PendingStep;
 
@@ -33,6 +34,16 @@ pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Failure> {
 /// A file of ours may use our namespace; everybody else's is checked as part of a project.
 pub(super) fn origin(bytes: &[u8]) -> Origin {
     if is_bundled(bytes) { Origin::Bundled } else { Origin::Project }
+}
+
+/// Compiles a text as if a file of a source had it; `None` when it has errors.
+pub(crate) fn compiled_text(
+    text: &[u8],
+    reference: &str,
+    precedence: Precedence,
+) -> Result<Option<CompiledWorkflow>, Failure> {
+    let (bindings, origin) = (bindings(text)?, Origin::of(precedence.source_kind()));
+    Ok(check(CompileInput { bindings: &bindings, origin, ..CompileInput::new(text, reference) }).workflow)
 }
 
 /// Compiles a file; prints its problems when there are errors.

@@ -17,6 +17,7 @@ use camino::Utf8PathBuf;
 use clap::{Subcommand, ValueEnum};
 
 use crate::outcome::{self, EXIT_CODES, Format};
+pub(crate) use compile::compiled_text;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthorCommand {

@@ -1,0 +1,96 @@
+//! The builtins as an editor offers them: what each is for, and the text that uses it.
+
+use serde_json::{Value, json};
+
+use super::{contracts, features, snippets, templates};
+
+/// Something that can be inserted into a workflow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Insertion {
+    pub kind: InsertionKind,
+    pub id: &'static str,
+    pub purpose: String,
+    /// Where it belongs in a file.
+    pub place: &'static str,
+    /// More about it: settings, arguments, the schema's example or the whole text.
+    pub detail: String,
+    /// What is inserted.
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InsertionKind {
+    Contract,
+    Feature,
+    Template,
+    Snippet,
+}
+
+impl InsertionKind {
+    pub const ALL: [Self; 4] = [Self::Contract, Self::Feature, Self::Template, Self::Snippet];
+
+    /// What a list of them is called.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Contract => "Contracts",
+            Self::Feature => "Features",
+            Self::Template => "Templates",
+            Self::Snippet => "Snippets",
+        }
+    }
+}
+
+/// Everything of the registry that has a text to insert, by kind and id.
+pub fn insertions() -> Vec<Insertion> {
+    let contracts = contracts().iter().map(|own| Insertion {
+        kind: InsertionKind::Contract,
+        id: own.id,
+        purpose: own.purpose.to_owned(),
+        place: "in a step",
+        detail: format!("Example of the artifact:\n{:#}", own.example),
+        text: format!("\"outputContract\": {}", json!({ "contractRef": own.id })),
+    });
+    let features = features().iter().map(|own| {
+        let settings = own.settings.iter().map(|setting| {
+            format!(
+                "{} ({} to {}, default {}): {}",
+                setting.name, setting.min, setting.max, setting.default, setting.purpose
+            )
+        });
+        Insertion {
+            kind: InsertionKind::Feature,
+            id: own.id,
+            purpose: own.purpose.to_owned(),
+            place: "in the list `features`",
+            detail: settings
+                .chain(own.constraints.iter().map(ToString::to_string))
+                .collect::<Vec<_>>()
+                .join("\n"),
+            text: Value::from(own.id).to_string(),
+        }
+    });
+    let templates = templates().iter().map(|own| {
+        let arguments = own.args.iter().map(|arg| {
+            let need = if arg.default.is_none() { "required" } else { "optional" };
+            format!("{} ({need}): {}", arg.name, arg.purpose)
+        });
+        let steps = own.steps.iter().map(|step| format!("adds the step {}: {}", step.id, step.title));
+        Insertion {
+            kind: InsertionKind::Template,
+            id: own.id,
+            purpose: own.purpose.to_owned(),
+            place: "in a step, in place of its prompt",
+            detail: arguments.chain(steps).collect::<Vec<_>>().join("\n"),
+            text: format!("\"templateCall\": {}", own.sample_call()),
+        }
+    });
+    let snippets = snippets().iter().map(|own| Insertion {
+        kind: InsertionKind::Snippet,
+        id: own.id,
+        purpose: own.text.lines().next().unwrap_or_default().to_owned(),
+        place: "in a list of `promptBlocks`",
+        detail: own.text.to_owned(),
+        text: json!({ "kind": "ref", "refId": own.id }).to_string(),
+    });
+    contracts.chain(features).chain(templates).chain(snippets).collect()
+}

@@ -1,0 +1,36 @@
+//! Which step of a file a place in its text belongs to.
+
+use super::document::{self, Node};
+use super::report::Report;
+
+/// The id of the innermost step around a place, in bytes; `None` outside of steps and in text that is not JSON.
+pub fn step_at(bytes: &[u8], place: usize) -> Option<String> {
+    let root = document::parse(bytes, &mut Report::default())?;
+    let mut found = None;
+    let mut around = within(root.get("steps")?, place);
+    while let Some(step) = around {
+        found = step.get("id").and_then(Node::text).map(str::to_owned).or(found);
+        around = step.get("body").and_then(|body| within(body, place));
+    }
+    found
+}
+
+fn within(list: &Node, place: usize) -> Option<&Node> {
+    list.items().iter().find(|item| (item.span.start..=item.span.end).contains(&place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_belongs_to_the_innermost_step() {
+        let text = r#"{ "id": "x", "steps": [{ "id": "a" }, { "id": "l", "body": [{ "id": "b", "prompt": "p" }] }] }"#;
+        let at = |mark: &str| step_at(text.as_bytes(), text.find(mark).unwrap());
+        assert_eq!(at("\"a\"").as_deref(), Some("a"));
+        assert_eq!(at("\"l\"").as_deref(), Some("l"));
+        assert_eq!(at("\"p\"").as_deref(), Some("b"));
+        assert_eq!(at("\"x\""), None);
+        assert_eq!(step_at(b"{ \"steps\": [{", 12), None);
+    }
+}

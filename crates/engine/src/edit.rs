@@ -1,0 +1,156 @@
+//! Editing a workflow's file: found by an opaque key, checked as it is typed. Nothing is written here (G36).
+//!
+//! A key is a digest of where a source found the file. It is looked up among the files that the sources have now, so no text
+//! of a request can name another file (G98).
+
+use workrail_core::compile::{Bindings, CompileInput, Origin, authored_id, bindings_for, check, step_at};
+use workrail_core::discover::{plan, prompt_lines};
+use workrail_core::render::prompt::{Lifecycle, render_step_shortened};
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::{Sha256, WorkflowHash};
+use workrail_model::discovery::{PlanEntry, Precedence};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::{Context, WorkflowSourceKind};
+use workrail_model::name::WorkflowId;
+use workrail_model::snapshot::PendingStep;
+use workrail_ports::workflow_source::Candidate;
+
+use crate::versions::StepPreview;
+use crate::{Engine, Store, error};
+
+pub use workrail_core::builtins::{Insertion, InsertionKind, insertions};
+pub use workrail_core::compare::text_lines;
+pub use workrail_core::compile::{Code, Diagnostic, Diagnostics, Severity};
+pub use workrail_core::trial::TrialReport;
+
+/// A workflow file of a source, usable or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileInSource {
+    pub key: Sha256,
+    pub source_kind: WorkflowSourceKind,
+    /// Relative to its folder.
+    pub reference: String,
+    pub is_editable: bool,
+}
+
+/// A file with its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowFile {
+    pub about: FileInSource,
+    pub text: String,
+    pub digest: Sha256,
+    /// What it claims; absent in a file that cannot be parsed.
+    pub workflow_id: Option<WorkflowId>,
+}
+
+/// What the compiler says about a text.
+#[derive(Clone, Debug)]
+pub struct CheckedText {
+    pub diagnostics: Diagnostics,
+    pub workflow_id: Option<WorkflowId>,
+    /// Absent when there are errors.
+    pub compiled: Option<CompiledText>,
+    /// The id of the step at the asked place.
+    pub step: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct CompiledText {
+    pub hash: Option<WorkflowHash>,
+    pub plan: Vec<PlanEntry>,
+    pub steps: Vec<StepPreview>,
+}
+
+impl CheckedText {
+    pub fn errors(&self) -> usize {
+        self.diagnostics.problems.iter().filter(|own| own.severity == Severity::Error).count()
+    }
+}
+
+/// Names a file of a source.
+pub fn file_key(file: &Candidate) -> Sha256 {
+    let place = format!("{:?} {}", file.precedence, file.folder);
+    Sha256::of_parts(&[place.as_bytes(), file.reference.as_bytes()])
+}
+
+/// Whether files of such a source are the user's to change.
+pub fn is_editable(precedence: Precedence) -> bool {
+    match precedence {
+        Precedence::User | Precedence::Custom | Precedence::Project => true,
+        Precedence::Bundled | Precedence::Plugin | Precedence::Git => false,
+    }
+}
+
+fn described(file: &Candidate) -> FileInSource {
+    FileInSource {
+        key: file_key(file),
+        source_kind: file.precedence.source_kind(),
+        reference: file.reference.clone(),
+        is_editable: is_editable(file.precedence),
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// Every file that a source has, usable or not.
+    pub fn workflow_files(&self) -> Vec<FileInSource> {
+        self.catalog.files(self.around.workspace.as_ref()).iter().map(described).collect()
+    }
+
+    /// The file that a workflow id means now.
+    pub fn file_of_workflow(&self, id: &WorkflowId) -> Result<FileInSource, Box<ErrorEnvelope>> {
+        self.catalog.file_of(id, self.around.workspace.as_ref()).map(|file| described(&file))
+    }
+
+    pub fn workflow_file(&self, key: Sha256) -> Result<WorkflowFile, Box<ErrorEnvelope>> {
+        let (file, bytes) = self.catalog.file(key, self.around.workspace.as_ref())?;
+        Ok(WorkflowFile {
+            about: described(&file),
+            digest: Sha256::of(&bytes),
+            workflow_id: authored_id(&bytes),
+            text: String::from_utf8(bytes).map_err(|_| error::not_text(&file.reference))?,
+        })
+    }
+
+    /// Compiles a text as if the file had it, with the workspace's bindings. `place` is where the cursor is, in bytes.
+    pub fn check_workflow(
+        &self,
+        about: &FileInSource,
+        text: &str,
+        place: Option<usize>,
+    ) -> Result<CheckedText, Box<ErrorEnvelope>> {
+        let bytes = text.as_bytes();
+        let workflow_id = authored_id(bytes);
+        let bindings = self.bindings_of(workflow_id.as_ref())?;
+        let origin = Origin::of(about.source_kind);
+        let checked =
+            check(CompileInput { bindings: &bindings, origin, ..CompileInput::new(bytes, &about.reference) });
+        let compiled = checked.workflow.map(|workflow| CompiledText {
+            hash: workflow.hash().ok(),
+            plan: plan(&workflow),
+            steps: previews(&workflow),
+        });
+        let step = place.and_then(|place| step_at(bytes, place));
+        Ok(CheckedText { diagnostics: checked.diagnostics, workflow_id, compiled, step })
+    }
+
+    fn bindings_of(&self, id: Option<&WorkflowId>) -> Result<Bindings, Box<ErrorEnvelope>> {
+        let found = self.around.workflows.bindings(self.around.workspace.as_ref());
+        let (Some(file), Some(id)) = (found.map_err(|cause| error::source(&cause))?, id) else {
+            return Ok(Bindings::new());
+        };
+        bindings_for(&file.bytes, id.as_str()).map_err(|cause| error::bindings(&file.reference, &cause))
+    }
+}
+
+/// Each step's prompt as an agent would first read it.
+pub(crate) fn previews(workflow: &CompiledWorkflow) -> Vec<StepPreview> {
+    let steps = workflow.steps.iter().map(|step| {
+        let pending = PendingStep { step_id: step.step_id.clone(), loop_path: Vec::new() };
+        StepPreview {
+            step_id: step.step_id.to_string(),
+            lines: prompt_lines(workflow, step),
+            rendered: render_step_shortened(workflow, &pending, &Context::default(), Lifecycle::Start),
+        }
+    });
+    steps.collect()
+}
