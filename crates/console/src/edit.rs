@@ -1,4 +1,4 @@
-//! What the form of the editor asks for: check a text, show what would change, try its tests, save it (G98).
+//! What the form of the editor asks for: check a text, show what would change, try its tests, save it (G100).
 //!
 //! The file is named by an opaque key that the server resolves. A text is saved only if it compiles, keeps to a namespace of
 //! the user's own, and the file on disk still is the one that was loaded.

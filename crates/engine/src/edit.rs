@@ -1,7 +1,7 @@
 //! Editing a workflow's file: found by an opaque key, checked as it is typed. Nothing is written here (G36).
 //!
 //! A key is a digest of where a source found the file. It is looked up among the files that the sources have now, so no text
-//! of a request can name another file (G98).
+//! of a request can name another file (G100).
 
 use workrail_core::compile::{Bindings, CompileInput, Origin, authored_id, bindings_for, check, step_at};
 use workrail_core::discover::{plan, prompt_lines};

@@ -1,4 +1,4 @@
-//! Editing workflow files: only what was loaded is replaced, and only in sources that are the user's (G98).
+//! Editing workflow files: only what was loaded is replaced, and only in sources that are the user's (G100).
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The console through the real binary, over HTTP: who is answered, what pages show, what forms change (G94 to G98).
+//! The console through the real binary, over HTTP: who is answered, what pages show, what forms change (G94 to G100).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

@@ -1,4 +1,4 @@
-//! Replaces a workflow's file with an edited text, if it still is the file that the editor had (G98).
+//! Replaces a workflow's file with an edited text, if it still is the file that the editor had (G100).
 
 use camino::Utf8Path;
 use workrail_model::digest::Sha256;
