@@ -127,6 +127,6 @@ function answered(value) {
   const choices = value.match(/^<one of: (.*)>$/)?.[1];
   if (choices) return choices.split(' | ').at(-1);
   if (value === '<a number>') return 1;
-  if (value === '<true or false>') return false;
+  if (value === '<true or false, without quotes>') return false;
   return 'The budget is shared by all callers; the limit holds per minute, and the tests cover both sides of it.';
 }

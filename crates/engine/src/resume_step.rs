@@ -45,7 +45,7 @@ impl Reading<'_> {
             call.arguments_text()
         );
         for (position, other) in others.iter().enumerate() {
-            text.push_str(if position == 0 { "\nNot this one? These match less:" } else { "" });
+            text.push_str(if position == 0 { "\nNot this one? Others that match:" } else { "" });
             text.push_str(&in_a_line(other));
         }
         if body.unhealthy_sessions > 0 {
@@ -64,7 +64,11 @@ fn in_a_line(candidate: &Candidate) -> String {
     let name = candidate.label.clone().unwrap_or_else(|| candidate.session_id.to_string());
     let goal = candidate.goal.as_deref().map(|goal| truncate_with_marker(goal, GOAL_BYTES_MAX));
     let goal = goal.map_or_else(String::new, |goal| format!(": {}", goal.replace('\n', " ")));
+    let is_finished = match candidate.status {
+        Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => "finished; ",
+        Some(RunStatus::InProgress | RunStatus::Blocked | RunStatus::Closed) | None => "",
+    };
     let call = candidate.next_call.as_ref();
     let call = call.map_or_else(String::new, |call| format!(" {} {}", call.tool, call.arguments_text()));
-    format!("\n- {name}{goal} ({}).{call}", candidate.reason)
+    format!("\n- {name}{goal} ({is_finished}{}).{call}", candidate.reason)
 }

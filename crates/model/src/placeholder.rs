@@ -21,7 +21,7 @@ pub const GAP_SUMMARY: &str = "<how the gap was closed>";
 /// In the fields of an artifact and in context values that the caller fills in.
 pub const YOUR_TEXT: &str = "<your text>";
 pub const A_NUMBER: &str = "<a number>";
-pub const TRUE_OR_FALSE: &str = "<true or false>";
+pub const TRUE_OR_FALSE: &str = "<true or false, without quotes>";
 pub const AN_ITEM: &str = "<one item>";
 pub const USERS_ANSWER: &str = "<the user's answer>";
 /// In the call that reads a run, where it is not known which.
@@ -46,7 +46,7 @@ const ONE_OF_START: &str = "<one of: ";
 const TEXT_LIKE_START: &str = "<text like ";
 const TEXT_OF_START: &str = "<your text, ";
 /// No longer printed; replies that were stored before still show them.
-const FORMER: [&str; 2] = ["<id>", "<how>"];
+const FORMER: [&str; 3] = ["<id>", "<how>", "<true or false>"];
 const LONG_TEXT_START: &str = "<your text of ";
 const LONG_TEXT_END: &str = " bytes>";
 /// A placeholder with all its decoration is not longer than this; what is longer is not looked at.

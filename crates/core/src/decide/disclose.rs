@@ -104,7 +104,7 @@ pub(super) fn above_recommendation(workflow: &CompiledWorkflow, effective: Prefe
     let above: Vec<String> = above.into_iter().flatten().collect();
     (!above.is_empty()).then(|| {
         format!(
-            "The settings of this run go further than the workflow recommends: {}. They hold; there is nothing to do.",
+            "The settings of this run go further than the workflow recommends: {}. This is allowed; there is nothing to do.",
             above.join("; ")
         )
     })

@@ -77,6 +77,8 @@ impl Recovering<'_> {
         if recap.omitted > 0 {
             recap.kept = self.first_step(node).into_iter().chain(self.latest_plan(node, seen)).collect();
             recap.omitted = recap.omitted.saturating_sub(recap.kept.len() as u64);
+            // What was too old to be told may be among what is kept, and whole there.
+            recap.truncated = recap.omitted > 0 || recap.kept.iter().chain(&recap.entries).any(is_shortened);
         }
         let is_empty = recap.goal.is_none() && recap.session_notes.is_empty() && recap.entries.is_empty();
         (!is_empty).then_some(recap)
@@ -273,6 +275,10 @@ fn kept(words: &str) -> Cow<'_, str> {
     let shown = truncate_in_the_middle(words, KEPT_ENTRY_BYTES_MAX);
     let quotes = shown.lines().count() * QUOTE_BYTES;
     truncate_in_the_middle(words, KEPT_ENTRY_BYTES_MAX.saturating_sub(quotes))
+}
+
+fn is_shortened(entry: &RecapEntry) -> bool {
+    entry.notes.contains(TRUNCATION_MARKER)
 }
 
 /// Whether a step's id says that it plans.

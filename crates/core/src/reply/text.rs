@@ -309,7 +309,7 @@ fn recap(title: &str, label: &str, recap: Option<&Recap>) -> Option<String> {
         let steps = if recap.omitted == 1 { "1 step".to_owned() } else { format!("{} steps", recap.omitted) };
         parts.push(format!("[{steps} left out here; in full: {}]", read_all(label)));
     } else if recap.truncated {
-        parts.push(format!("[shortened; in full: {}]", read_all(label)));
+        parts.push(format!("[some of these notes are shortened; in full: {}]", read_all(label)));
     }
     parts.extend(recap.entries.iter().map(quoted));
     Some(parts.join("\n"))

@@ -51,6 +51,7 @@ pub struct Fit {
     tier: Tier,
     words: u32,
     is_finished: bool,
+    words_in_goal: u32,
 }
 
 impl Fit {
@@ -60,8 +61,8 @@ impl Fit {
     }
 }
 
-/// The best `max` runs: by tier, then more matching words before fewer, unfinished before finished, rarer words before
-/// common ones, then by recency and by ids. A run that was named is offered without any other, and runs that match
+/// The best `max` runs: by tier, then more matching words before fewer, unfinished before finished, more words in the goal
+/// before fewer, rarer words before common ones, then by recency and by ids. A run that was named is offered without any other, and runs that match
 /// nothing only when no run matches (or when the query asks for them).
 pub fn rank<'a>(cards: impl Iterator<Item = &'a RunCard>, query: &Query, max: usize) -> Vec<Ranked<'a>> {
     let mut all: Vec<(&'a RunCard, Matched)> = cards.map(|card| (card, query.matched(card))).collect();
@@ -84,6 +85,7 @@ pub fn rank<'a>(cards: impl Iterator<Item = &'a RunCard>, query: &Query, max: us
             matched.tier,
             Reverse(matched.held.len()),
             is_finished,
+            Reverse(matched.in_goal.len()),
             rarest,
             Reverse(card.activity),
             card.session,
@@ -96,7 +98,12 @@ pub fn rank<'a>(cards: impl Iterator<Item = &'a RunCard>, query: &Query, max: us
             card,
             reason: query.reason(&matched),
             words: query.shown(matched.held),
-            fit: Fit { tier: matched.tier, words: matched.held.len(), is_finished: card.stage.is_finished() },
+            fit: Fit {
+                tier: matched.tier,
+                words: matched.held.len(),
+                is_finished: card.stage.is_finished(),
+                words_in_goal: matched.in_goal.len(),
+            },
             why: matched.why,
         })
         .collect()

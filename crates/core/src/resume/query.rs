@@ -133,6 +133,8 @@ pub(super) struct Matched {
     pub(super) tier: Tier,
     pub(super) why: Vec<MatchReason>,
     pub(super) held: WordSet,
+    /// What a run is about says more than a word that its notes mention in passing.
+    pub(super) in_goal: WordSet,
     /// Where the words are; when some place holds all of them, only such places.
     pub(super) fields: Vec<Field>,
 }
@@ -240,7 +242,8 @@ impl Query {
                 why.push(reason);
             }
         }
-        Matched { tier, why, held, fields }
+        let in_goal = self.held_by(&card.goal);
+        Matched { tier, why, held, in_goal, fields }
     }
 
     fn is_named(&self, card: &RunCard) -> bool {

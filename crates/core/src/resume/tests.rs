@@ -116,6 +116,20 @@ fn a_rare_word_says_more_than_a_common_one() {
     assert_eq!(order(&cards, &Query::new("fix timeouts"))[0], 1);
 }
 
+/// Runs of one repository mention each other's subjects: the run whose goal it is comes first, however old it is.
+#[test]
+fn a_word_of_the_goal_says_more_than_one_in_the_notes() {
+    let mut cards: Vec<RunCard> =
+        (2..6).map(|n| RunCard { notes: Words::of(["read_rows takes a delimiter"]), ..card(n, 9) }).collect();
+    cards.push(goal(1, 1, "use the delimiter argument", Stage::InProgress));
+    let query = Query::new("go on with the delimiter thing");
+    let found = rank(cards.iter(), &query, 5);
+    assert_eq!(found[0].card.session.bits()[0], 1);
+    assert_ne!(found[0].fit, found[1].fit, "it is clear which one is meant");
+    let finished = goal(7, 9, "use the delimiter argument", Stage::Complete);
+    assert_eq!(order(&[finished, cards[0].clone()], &query), [2, 7], "unfinished work still comes first");
+}
+
 /// Nobody asked for a certain run: what is finished at the very commit is no reason to hide what is left to do.
 #[test]
 fn when_nothing_is_asked_unfinished_work_comes_first() {

@@ -48,7 +48,7 @@ fn everything_authored_is_in_the_text_in_one_order() {
         "**Confirmation:**",
         "**Guidance:**\n- Read twice.",
         "**Throughout this workflow:**\n- Stay calm.",
-        "**Before you begin, make sure that:**\n- A repository.",
+        "**Before you begin, check the following. Write into the notes what does not hold and how you deal with it:**\n- A repository.",
         "About x.",
         "`helper()`: Do the helping.",
         "**Metrics:** this is the last step.",

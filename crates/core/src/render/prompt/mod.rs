@@ -351,7 +351,10 @@ fn guidance(
         }
     }
     if lifecycle == Lifecycle::Start {
-        filled("**Before you begin, make sure that:**", &workflow.preconditions)?;
+        filled(
+            "**Before you begin, check the following. Write into the notes what does not hold and how you deal with it:**",
+            &workflow.preconditions,
+        )?;
         let unclear = match telling.autonomy {
             Autonomy::Guided => "**If it is unclear, ask the user:**",
             Autonomy::FullAutoStopOnUserDeps | Autonomy::FullAutoNeverStop => {
