@@ -199,6 +199,24 @@ fn a_checkpoint_is_short_and_leaves_the_step() {
     insta::assert_snapshot!("checkpoint_in_the_recap", text(&look(&scene, &first)));
 }
 
+/// A first step that is too old for the newest notes is kept beside them: where it is whole, nothing is shortened.
+#[test]
+fn notes_are_called_shortened_only_where_they_are() {
+    let recap_after = |first: usize, second: usize| {
+        let scene = scene();
+        let start = start(&scene, "team.release");
+        let after = advance(&scene, &start, &"plan ".repeat(first / 5));
+        let after = advance(&scene, &after, &"check ".repeat(second / 6));
+        look(&scene, &after)
+    };
+    let is_said = |reply: &Value| text(reply).contains("notes are shortened");
+    let whole = recap_after(800, 900);
+    assert_eq!(whole["recap"]["kept"].as_array().map(Vec::len), Some(1), "{whole}");
+    assert!(!is_said(&whole) && whole["recap"]["truncated"] != true, "{whole}");
+    let cut = recap_after(1_000, 900);
+    assert!(is_said(&cut) && cut["recap"]["truncated"] == true, "{cut}");
+}
+
 #[test]
 fn never_stopping_discloses_what_was_passed_over() {
     let scene = scene();
