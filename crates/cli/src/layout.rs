@@ -1,5 +1,7 @@
 //! How text takes the room that a terminal has: cut to a width, wrapped, and tables that fit.
 
+use std::borrow::Cow;
+
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Between two columns of a table.
@@ -24,7 +26,7 @@ pub(crate) struct Column {
 
 /// The lines of a table with its heading first. Without a width, lines are as long as they need to be. Columns that are
 /// empty in every row are left out.
-pub(crate) fn table(columns: &[Column], rows: &[Vec<String>], room: Option<usize>) -> Vec<String> {
+pub(crate) fn table<'r>(columns: &'r [Column], rows: &'r [Vec<String>], room: Option<usize>) -> Vec<String> {
     let cell = |row: &Vec<String>, at: usize| row.get(at).map_or(0, |cell| cell.width());
     let mut widths: Vec<usize> = columns
         .iter()
@@ -37,18 +39,24 @@ pub(crate) fn table(columns: &[Column], rows: &[Vec<String>], room: Option<usize
     if let Some(room) = room {
         fit(columns, &mut widths, room);
     }
-    let line = |cells: &dyn Fn(usize) -> String| {
-        let mut line = String::new();
+    let line = |cells: &dyn Fn(usize) -> &'r str| {
+        let mut line = String::with_capacity(total(&widths));
+        // Written before the next text, so that the end of a line has none.
+        let mut spaces = 0;
         for (at, width) in widths.iter().enumerate().filter(|(_, width)| **width > 0) {
-            if at > 0 && !line.is_empty() {
-                line.push_str(&" ".repeat(GUTTER));
+            let text = cut(cells(at), *width);
+            if !text.is_empty() {
+                line.extend(std::iter::repeat_n(' ', spaces));
+                line.push_str(&text);
+                spaces = 0;
             }
-            line.push_str(&padded(&cut(&cells(at), *width), *width));
+            spaces += width.saturating_sub(text.width()) + GUTTER;
         }
-        line.trim_end().to_owned()
+        line.truncate(line.trim_end().len());
+        line
     };
-    let heading = line(&|at| columns[at].title.to_owned());
-    let body = rows.iter().map(|row| line(&|at| row.get(at).cloned().unwrap_or_default()));
+    let heading = line(&|at| columns[at].title);
+    let body = rows.iter().map(|row| line(&|at| row.get(at).map_or("", String::as_str)));
     std::iter::once(heading).chain(body).collect()
 }
 
@@ -100,14 +108,10 @@ fn fit(columns: &[Column], widths: &mut [usize], room: usize) {
     }
 }
 
-fn padded(text: &str, width: usize) -> String {
-    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
-}
-
 /// The text, cut to a width; what is cut ends with `…`.
-pub(crate) fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
     if text.width() <= width {
-        return text.to_owned();
+        return Cow::Borrowed(text);
     }
     let mut kept = String::new();
     let mut room = width.saturating_sub(1);
@@ -119,7 +123,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
         room -= own;
         kept.push(c);
     }
-    format!("{}…", kept.trim_end())
+    Cow::Owned(format!("{}…", kept.trim_end()))
 }
 
 /// The text in lines of at most this width, broken between words; a word that is longer stays whole.

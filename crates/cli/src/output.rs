@@ -1,5 +1,6 @@
 //! The only place that prints: colour with meaning, readable without it, safe in any terminal.
 
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -54,10 +55,18 @@ impl Line {
 }
 
 pub(crate) fn print(own: &Line) {
-    match own.tone {
-        None => line(&own.text),
-        Some(tone) => toned(tone, &own.text),
+    print_all(std::slice::from_ref(own));
+}
+
+/// Many lines in one write.
+pub(crate) fn print_all(lines: &[Line]) {
+    let mut text = String::new();
+    for own in lines {
+        let style = own.tone.map(style).unwrap_or_default();
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{style}{}{style:#}", clean(&own.text));
     }
+    write_all(&text);
 }
 
 /// When output has colours.
@@ -198,10 +207,15 @@ pub(crate) fn ring() {
     let _ = stderr().write_all(b"\x07");
 }
 
-/// Writes a line to standard output, or ends the process: without its output a command has not done its job.
+/// Writes a line, or a document of several, to standard output.
 fn out(line: std::fmt::Arguments<'_>) {
-    let mut stdout = anstream::stdout().lock();
-    if let Err(error) = writeln!(stdout, "{line}") {
+    write_all(&format!("{line}\n"));
+}
+
+/// Writes to standard output, or ends the process: without its output a command has not done its job. In one piece,
+/// since standard output passes on every line that it is given alone.
+fn write_all(text: &str) {
+    if let Err(error) = anstream::stdout().lock().write_all(text.as_bytes()) {
         end(&error);
     }
 }

@@ -1,12 +1,13 @@
-//! `workrail session list --workspace` through the real binary: only the runs of one repository.
+//! `workrail session list` through the real binary: the runs of one repository, and as much of many runs as somebody reads.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use workrail_testkit::home::Home;
+use workrail_testkit::large_store::Template;
 use workrail_testkit::mcp_client::McpClient;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
@@ -64,4 +65,71 @@ fn only_the_runs_of_a_folders_repository_are_listed() {
     let outside = home.run(&["session", "list", "--workspace"]);
     assert_eq!(outside.code, 2, "the project is no repository: {outside:?}");
     assert!(outside.err.contains("is not in a git repository"), "{}", outside.err);
+}
+
+fn rows(list: &Value) -> &Vec<Value> {
+    list["runs"].as_array().unwrap()
+}
+
+/// More runs in progress than a short list has, all of them in the index.
+fn many_runs() -> Home {
+    let home = Home::new(PROGRAM);
+    let mut client = home.client();
+    start(&mut client, "mend kettle xxxx", &home.project());
+    Template::of(&home.data()).multiply(&home.data(), 519, "xxxx");
+    client.call("resume_session", json!({}));
+    client.close();
+    home
+}
+
+#[test]
+fn of_many_runs_the_newest_are_listed_and_the_others_counted() {
+    let home = many_runs();
+    let list = home.done(&["session", "list", "--json"]).json();
+    assert_eq!((rows(&list).len(), &list["leftOut"], &list["sessions"]), (500, &json!(20), &json!(520)));
+    let whole = home.done(&["session", "list", "--all", "--json"]).json();
+    assert_eq!((rows(&whole).len(), &whole["leftOut"]), (520, &json!(0)));
+    assert_eq!(rows(&whole)[..500], rows(&list)[..], "the first of all of them");
+    let text = home.done(&["session", "list"]).out;
+    // A heading, the rows, and two lines behind an empty one each.
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[502]), (505, "Not listed: 20 more; --all lists them."));
+    let five = home.done(&["session", "list", "--limit", "5", "--json"]).json();
+    assert_eq!((rows(&five), &five["leftOut"]), (&rows(&list)[..5].to_vec(), &json!(515)));
+    let named = home.done(&["session", "list", "--workflow", "small_change", "--json"]).json();
+    assert_eq!(rows(&named).len(), 520, "whoever looks for something gets all of it");
+}
+
+/// The manifest is as it was, so that only a look at the segments tells.
+#[test]
+fn a_damaged_segment_is_told_however_the_list_is_narrowed() {
+    let home = many_runs();
+    let list = home.done(&["session", "list", "--json"]).json();
+    let damage = |row: usize| {
+        let session = rows(&list)[row]["sessionId"].as_str().unwrap().to_owned();
+        let events = home.data().join("sessions").join(&session).join("events");
+        let segment = std::fs::read_dir(events).unwrap().next().unwrap().unwrap().path();
+        std::fs::write(segment, "{}\n").unwrap();
+        session
+    };
+    let mut expected = [damage(0), damage(499)];
+    expected.sort();
+    for narrowed in
+        [&[][..], &["--all"], &["--limit", "1"], &["--workflow", "nobodys"], &["--status", "finished"]]
+    {
+        let list = home.done(&[&["session", "list", "--json"], narrowed].concat()).json();
+        let damaged: Vec<&str> = list["damaged"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["sessionId"].as_str().unwrap())
+            .collect();
+        assert_eq!(damaged, expected, "{narrowed:?}");
+        let is_listed = |row: &Value| expected.iter().any(|session| row["sessionId"] == json!(session));
+        assert!(!rows(&list).iter().any(is_listed), "{narrowed:?}");
+    }
+    let list = home.done(&["session", "list", "--json"]).json();
+    assert_eq!((rows(&list).len(), &list["leftOut"], &list["sessions"]), (500, &json!(18), &json!(520)));
+    let status = home.done(&["status", "--json"]).json();
+    assert_eq!(status["damaged"].as_array().unwrap().len(), 2, "{status}");
 }

@@ -66,7 +66,8 @@ impl fmt::Debug for RelPath {
     }
 }
 
-fn is_plain_component(name: &str) -> bool {
+/// Whether a name may be a component of a path here: it cannot lead out of its directory.
+pub fn is_plain_component(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 255
         && name != "."
@@ -257,6 +258,10 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Lists a directory, sorted by name bytes. Names that are no plain component are left out.
     fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError>;
     fn stat(&self, path: &RelPath) -> Result<FileStat, FsError>;
+    /// The same in one system call, for what is only shown: a link in the place of a directory may be followed.
+    fn glance(&self, path: &RelPath) -> Result<FileStat, FsError> {
+        self.stat(path)
+    }
     /// Lists a directory with a look at each entry, or at the file `below` in each entry that is a directory: what
     /// `list` and `stat` say, in fewer system calls. `None` where there is nothing to look at.
     fn list_with_stat(&self, path: &RelPath, below: Option<&str>) -> Result<Vec<StatEntry>, FsError> {

@@ -167,6 +167,11 @@ pub trait Upkeep: SessionReader {
     fn unkeep(&self, session: SessionId) -> Result<(), UpkeepError>;
     /// Whether it is marked; a mark that cannot be looked at counts.
     fn is_kept(&self, session: SessionId) -> bool;
+    /// Those of the sessions that are marked, for lists: what `is_kept` says of each, at less cost. Removing asks again.
+    fn kept(&self, mut sessions: BTreeSet<SessionId>) -> BTreeSet<SessionId> {
+        sessions.retain(|session| self.is_kept(*session));
+        sessions
+    }
 
     /// Removes the storage of sessions, each whole or not at all; content stays until a sweep. With a cursor, only
     /// while the log still ends there. Never one that is marked to be kept. One answer for each, in order.

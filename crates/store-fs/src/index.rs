@@ -14,7 +14,7 @@ use workrail_model::limits::{INDEX_BYTES_MAX, INDEX_RECORD_BYTES_MAX};
 use workrail_model::manifest::{Cursor, ManifestIndex};
 use workrail_ports::cache::{IfAbsent, IndexRecord, SessionIndex};
 use workrail_ports::file_system::{
-    FileKind, FileStamp, FileSystem, FsError, FsErrorKind, LockMode, WritableFile,
+    FileKind, FileStamp, FileSystem, FsError, FsErrorKind, LockMode, RelPath, WritableFile,
 };
 use workrail_ports::session_store::LogStamp;
 
@@ -40,7 +40,7 @@ const GARBAGE_BYTES_MIN: usize = 1024 * 1024;
 
 impl<F: FileSystem> SessionIndex for LocalStore<F> {
     fn index_records(&self, version: u32, is_present: &dyn Fn(SessionId) -> bool) -> Vec<IndexRecord> {
-        let bytes = match self.fs().read(&layout::index(version), 0, self.index_bytes_max()) {
+        let bytes = match self.read_index(&layout::index(version)) {
             Ok(bytes) => bytes,
             Err(error) if error.kind == FsErrorKind::NotFound => return Vec::new(),
             // Too large or no file at all: an empty one takes its place.
@@ -76,6 +76,16 @@ impl<F: FileSystem> SessionIndex for LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
+    /// The file, when it is not larger than an index of these sessions may be. They are only counted for a large one.
+    fn read_index(&self, path: &RelPath) -> Result<Vec<u8>, FsError> {
+        match self.fs().read(path, 0, FEW_SESSIONS_BYTES_MAX) {
+            Err(error) if matches!(error.kind, FsErrorKind::TooLarge { .. }) => {
+                self.fs().read(path, 0, self.index_bytes_max())
+            }
+            read => read,
+        }
+    }
+
     /// How large an index of these sessions may be; a larger one is dropped and not read.
     fn index_bytes_max(&self) -> u64 {
         let sessions = self.fs().list(&layout::sessions()).map_or(0, |entries| entries.len() as u64);

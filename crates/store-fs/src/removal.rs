@@ -7,7 +7,7 @@
 
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
-use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, LockMode, RelPath};
+use workrail_ports::file_system::{FileStat, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Tally, UpkeepError};
 
@@ -98,11 +98,16 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     pub(crate) fn is_marked_to_keep(&self, session: SessionId) -> bool {
-        match self.fs().stat(&layout::keep(session)) {
-            Ok(_) => true,
-            // A mark that cannot be looked at may be there.
-            Err(error) => error.kind != FsErrorKind::NotFound,
-        }
+        is_mark(&self.fs().stat(&layout::keep(session)))
+    }
+}
+
+/// Whether a look at the place of a mark says that there is one.
+pub(crate) fn is_mark(look: &Result<FileStat, FsError>) -> bool {
+    match look {
+        Ok(_) => true,
+        // A mark that cannot be looked at may be there.
+        Err(error) => error.kind != FsErrorKind::NotFound,
     }
 }
 

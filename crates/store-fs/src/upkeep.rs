@@ -1,5 +1,7 @@
 //! What people ask of the store: keeping, removing, sweeping, looking for strays, mending (G24, G25).
 
+use std::collections::BTreeSet;
+
 use workrail_model::digest::Sha256;
 use workrail_model::event::EventIndex;
 use workrail_model::id::SessionId;
@@ -15,7 +17,7 @@ use workrail_ports::upkeep::{
 use crate::content::write_temp;
 use crate::orphan::Pending;
 use crate::store::LocalStore;
-use crate::{backup, layout, load, obstacles, orphan, strays, suspect, tree};
+use crate::{backup, layout, load, obstacles, orphan, removal, strays, suspect, tree};
 
 /// Enough of a manifest's end to hold the last group of all but enormous plans.
 const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
@@ -89,6 +91,11 @@ impl<F: FileSystem> Upkeep for LocalStore<F> {
 
     fn is_kept(&self, session: SessionId) -> bool {
         self.is_marked_to_keep(session)
+    }
+
+    fn kept(&self, mut sessions: BTreeSet<SessionId>) -> BTreeSet<SessionId> {
+        sessions.retain(|session| removal::is_mark(&self.fs().glance(&layout::keep(*session))));
+        sessions
     }
 
     fn remove_all(&self, sessions: &[(SessionId, Option<Cursor>)]) -> Vec<Result<Tally, UpkeepError>> {

@@ -63,7 +63,7 @@ fn wrap(tone: Option<Tone>, before: &str, text: &str) {
 /// A word that is longer than the line is cut.
 fn cut(line: &str) -> String {
     match output::columns() {
-        Some(columns) => crate::layout::cut(line, columns),
+        Some(columns) => crate::layout::cut(line, columns).into_owned(),
         None => line.to_owned(),
     }
 }

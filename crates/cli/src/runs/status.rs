@@ -74,7 +74,7 @@ fn needed(needs: &NeedsYou, width: Option<usize>) -> Vec<Line> {
     let about =
         run.goal.as_deref().map(one_line).or_else(|| run.workflow_id.as_ref().map(ToString::to_string));
     let title = about.map_or(name.clone(), |about| format!("{name} · {about}"));
-    let title = width.map_or(title.clone(), |width| cut(&title, width));
+    let title = width.map_or(title.clone(), |width| cut(&title, width).into_owned());
     let mut lines = vec![Line::toned(Tone::Heading, &title)];
     let when = run.last_at.as_ref().and_then(|at| list::ago(at, &SystemClock.now()));
     let room = width.map(|width| width.saturating_sub(INDENT.len()));

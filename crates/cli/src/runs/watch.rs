@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use workrail_core::report::words::one_line;
-use workrail_engine::sessions::{NeedsYou, RunRow, Stage, Status};
+use workrail_engine::sessions::{Extent, NeedsYou, RunRow, Stage, Status, Wanted};
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::local_clock;
 use workrail_host::notification::{self, Shown};
@@ -106,7 +106,7 @@ struct RunStanding {
 
 impl Standing {
     fn of(engine: &LocalEngine, status: &Status) -> Result<Self, Failure> {
-        let list = engine.sessions(workrail_engine::sessions::Finished::All, &mut |_, _| {})?;
+        let list = engine.sessions(&Wanted::all_of(Extent::Whole), &mut |_, _| {})?;
         let mut runs = BTreeMap::new();
         for row in list.runs {
             let key = (row.session_id, row.run_id);

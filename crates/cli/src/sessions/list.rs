@@ -1,11 +1,15 @@
 //! `workrail session list`: what waits first, as much as fits the terminal.
 
+use std::collections::BTreeSet;
+
 use clap::{Args, ValueEnum};
 use serde_json::Value;
-use workrail_core::overview::{Finished, RowFilter, RunRow, SessionsList, Stage};
+use workrail_core::label::RunLabel;
+use workrail_core::overview::{Extent, RowFilter, RunRow, SessionsList, Stage, Wanted};
 use workrail_core::report::words::one_line;
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::start_of_day_ms;
+use workrail_model::id::{RunId, SessionId};
 use workrail_model::retention::Ttl;
 use workrail_model::time::Timestamp;
 use workrail_ports::environment::Clock as _;
@@ -34,7 +38,7 @@ const COLUMNS: [Column; 8] = [
      workrail session list --workflow bug --limit 5 --json\n\n{EXIT_CODES}"
 ))]
 pub(crate) struct ListArguments {
-    /// List all finished runs, not only the newest 20.
+    /// List all runs, not only the newest 500 in progress and the newest 20 finished ones.
     #[arg(long)]
     all: bool,
     /// Only runs of this status. Can be given several times.
@@ -87,22 +91,22 @@ pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
     let now = SystemClock.now();
     let filter = filter(arguments, &engine, &now)?;
-    let mut progress: Option<Progress> = None;
+    let mut wanted = Wanted { extent: Extent::Short, filter, limit: arguments.limit };
     // Whoever narrows the list looks for something; then nothing is left out but what is asked for.
-    let finished = match arguments.all || !filter.is_empty() || arguments.limit.is_some() {
-        true => Finished::All,
-        false => Finished::Newest,
-    };
-    let list = engine.sessions(finished, &mut |done, total| {
+    if arguments.all || wanted.is_narrowed() {
+        wanted.extent = Extent::Whole;
+    }
+    let mut progress: Option<Progress> = None;
+    let list = engine.sessions(&wanted, &mut |done, total| {
         progress.get_or_insert_with(|| Progress::new("reading sessions", total)).at(done);
     })?;
     drop(progress);
-    let list = list.narrowed(&filter, arguments.limit);
+    let kept = engine.kept_sessions(list.runs.iter().map(|row| row.session_id));
     if arguments.json {
-        output::json(&with_kept(runs::value(&list)?, &engine, &list));
+        output::json(&with_kept(runs::value(&list)?, &kept, &list));
         return Ok(());
     }
-    print(&list, &engine, &filter, &now);
+    print(&list, &kept, &wanted, &now);
     Ok(())
 }
 
@@ -140,43 +144,44 @@ fn since_ms(text: &str, now: &Timestamp) -> Result<i64, Failure> {
 }
 
 /// Adds to each row whether its session is kept.
-fn with_kept(mut document: Value, engine: &LocalEngine, list: &SessionsList) -> Value {
+fn with_kept(mut document: Value, kept: &BTreeSet<SessionId>, list: &SessionsList) -> Value {
     if let Some(rows) = document["runs"].as_array_mut() {
         for (row, own) in rows.iter_mut().zip(&list.runs) {
-            row["isKept"] = Value::from(engine.is_kept(own.session_id));
+            row["isKept"] = Value::from(kept.contains(&own.session_id));
         }
     }
     document
 }
 
-fn print(list: &SessionsList, engine: &LocalEngine, filter: &RowFilter, now: &Timestamp) {
+fn print(list: &SessionsList, kept: &BTreeSet<SessionId>, wanted: &Wanted, now: &Timestamp) {
     if list.sessions == 0 {
         output::line("No sessions yet. An agent starts one with start_workflow.");
         return;
     }
     if list.runs.is_empty() {
-        if !filter.is_empty() {
+        if !wanted.filter.is_empty() {
             output::line("No run matches. Leave the filters out to see every run.");
         }
     } else {
-        let rows: Vec<Vec<String>> = list.runs.iter().map(|row| cells(row, list, engine, now)).collect();
+        let listed: BTreeSet<RunId> = list.runs.iter().filter_map(|row| row.run_id).collect();
+        let rows: Vec<Vec<String>> = list.runs.iter().map(|row| cells(row, &listed, kept, now)).collect();
         let lines = layout::table(&COLUMNS, &rows, output::columns());
-        runs::list::toned(lines).iter().for_each(output::print);
+        output::print_all(&runs::list::toned(lines));
     }
     if list.left_out > 0 {
-        let how = if filter.is_empty() { "--all lists them" } else { "raise --limit to see them" };
+        let how = match wanted.limit {
+            None => "--all lists them",
+            Some(_) => "raise --limit to see them",
+        };
         output::toned(Tone::Quiet, &format!("\nNot listed: {} more; {how}.", list.left_out));
     }
     sessions::damaged::print(&list.damaged);
     output::toned(Tone::Quiet, "\nSee and steer them in a browser: workrail console");
 }
 
-fn cells(row: &RunRow, list: &SessionsList, engine: &LocalEngine, now: &Timestamp) -> Vec<String> {
-    let kept = if engine.is_kept(row.session_id) { "*" } else { "" };
-    let parent = row.parent.and_then(|parent| {
-        let of_list = list.runs.iter().find(|own| own.run_id == Some(parent));
-        of_list.and_then(|own| own.label.clone())
-    });
+fn cells(row: &RunRow, listed: &BTreeSet<RunId>, kept: &BTreeSet<SessionId>, now: &Timestamp) -> Vec<String> {
+    let kept = if kept.contains(&row.session_id) { "*" } else { "" };
+    let parent = row.parent.filter(|parent| listed.contains(parent));
     let status = match &row.closed {
         Some(reason) => one_line(&format!("{}: {reason}", row.stage.said())),
         None => row.stage.said().to_owned(),
@@ -188,7 +193,7 @@ fn cells(row: &RunRow, list: &SessionsList, engine: &LocalEngine, now: &Timestam
         one_line(row.goal.as_deref().unwrap_or_default()),
         row.last_at.as_ref().map(|at| times::when(at, now)).unwrap_or_default(),
         row.workflow_id.as_ref().map(ToString::to_string).unwrap_or_default(),
-        parent.unwrap_or_default(),
+        parent.map(|parent| RunLabel::of(parent).to_string()).unwrap_or_default(),
         row.session_id.to_string(),
     ]
 }

@@ -3,13 +3,13 @@
 //! Views only: made from folded sessions, equal for equal stores (G76), and never a ground to advance anything.
 //! Damaged sessions are shown up to the damage and say so (G20).
 
+mod arrange;
 mod list;
 mod log;
 mod notes;
 
+pub use arrange::{Extent, RowFilter, SessionsList, Wanted, arrange};
 pub(crate) use list::stage;
-pub use list::{
-    DamagedRow, Finished, RowFilter, RunRow, SessionRows, SessionsList, Stage, StepAt, arrange, damaged, rows,
-};
+pub use list::{DamagedRow, RunRow, Stage, StepAt, damaged, rows};
 pub use log::{LogLine, LoggedNodes, line};
 pub use notes::{FoundIn, Hit, SearchWords, hits, order};

@@ -1,6 +1,8 @@
 //! All sessions of the store, what waits first.
 
-use workrail_core::overview::{Finished, SessionRows, SessionsList, arrange, damaged};
+use std::collections::BTreeSet;
+
+use workrail_core::overview::{DamagedRow, SessionsList, Wanted, arrange, damaged};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
@@ -17,30 +19,44 @@ const LOOKED_AT_CLOSELY: usize = 500;
 
 impl<S: Store> Engine<S> {
     /// One row per run, and every damaged session with its health.
-    pub fn sessions(&self, finished: Finished, heard: Heard<'_>) -> Result<SessionsList, Box<ErrorEnvelope>> {
-        self.reading().list_sessions(finished, heard)
+    pub fn sessions(&self, wanted: &Wanted, heard: Heard<'_>) -> Result<SessionsList, Box<ErrorEnvelope>> {
+        self.reading().list_sessions(wanted, heard)
     }
 }
 
+/// The sessions that are worth a close look.
+fn first_of(list: &SessionsList) -> impl Iterator<Item = SessionId> {
+    list.runs.iter().take(LOOKED_AT_CLOSELY).map(|row| row.session_id)
+}
+
 impl Reading<'_> {
-    fn list_sessions(
-        &self,
-        finished: Finished,
-        heard: Heard<'_>,
-    ) -> Result<SessionsList, Box<ErrorEnvelope>> {
+    fn list_sessions(&self, wanted: &Wanted, heard: Heard<'_>) -> Result<SessionsList, Box<ErrorEnvelope>> {
         let mut known = self.cards_at(StampDepth::Manifest, heard)?;
-        let list = self.arranged(&known, finished);
-        let first: Vec<SessionId> =
-            list.runs.iter().take(LOOKED_AT_CLOSELY).map(|row| row.session_id).collect();
-        match self.drop_damaged(&mut known, &first) {
-            true => Ok(self.arranged(&known, finished)),
-            false => Ok(list),
-        }
+        let mut looked_at = BTreeSet::new();
+        let mut list = loop {
+            let list = arrange(known.rows(), wanted);
+            let mut first: Vec<SessionId> = first_of(&list).collect();
+            if wanted.is_narrowed() {
+                // Damage is told whatever the list is narrowed to.
+                let limit = Some(LOOKED_AT_CLOSELY);
+                first.extend(first_of(&arrange(
+                    known.rows(),
+                    &Wanted { limit, ..Wanted::all_of(wanted.extent) },
+                )));
+            }
+            first.retain(|session| looked_at.insert(*session));
+            // What takes the place of a damaged one is looked at as well.
+            if !self.drop_damaged(&mut known, &first) {
+                break list;
+            }
+        };
+        list.damaged = self.damaged_rows(&known);
+        list.sessions += list.damaged.len() as u64;
+        Ok(list)
     }
 
-    fn arranged(&self, known: &SessionSummaries, finished: Finished) -> SessionsList {
-        let healthy = known.rows().map(|rows| SessionRows::Healthy(rows.to_vec()));
-        let unhealthy = known.unhealthy.iter().map(|(session, health)| {
+    fn damaged_rows(&self, known: &SessionSummaries) -> Vec<DamagedRow> {
+        let row = |(session, health): (&SessionId, &SessionHealth)| {
             // Only what comes before the damage may be named.
             let read = match health {
                 SessionHealth::CorruptTail { .. } => self.salvage(*session).ok(),
@@ -48,9 +64,8 @@ impl Reading<'_> {
                 | SessionHealth::CorruptHead { .. }
                 | SessionHealth::UnknownVersion { .. } => None,
             };
-            let facts = read.as_ref().map(|read| &read.state);
-            SessionRows::Damaged(damaged(*session, health.clone(), facts))
-        });
-        arrange(healthy.chain(unhealthy), finished)
+            damaged(*session, health.clone(), read.as_ref().map(|read| &read.state))
+        };
+        known.unhealthy.iter().map(row).collect()
     }
 }

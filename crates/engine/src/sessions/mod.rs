@@ -16,7 +16,7 @@ pub use search::NoteSearch;
 pub use show::{RunContinuation, SessionView};
 pub use status::{Need, NeedsYou, OpenQuestion, Status, Why};
 pub use workrail_core::overview::{
-    DamagedRow, Finished, FoundIn, Hit, RowFilter, RunRow, SessionsList, Stage,
+    DamagedRow, Extent, FoundIn, Hit, RowFilter, RunRow, SessionsList, Stage, Wanted,
 };
 
 /// How far a query over all sessions has come: how many are done, of how many.

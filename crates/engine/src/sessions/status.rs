@@ -3,7 +3,7 @@
 use serde::Serialize;
 use workrail_core::interpret::AskedProof;
 use workrail_core::label::RunLabel;
-use workrail_core::overview::Finished;
+use workrail_core::overview::{Extent, Wanted};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::gap::Severity;
 use workrail_model::id::{RunId, SessionId};
@@ -66,7 +66,7 @@ pub struct OpenQuestion {
 impl<S: Store> Engine<S> {
     /// What needs a person, and what is running.
     pub fn status(&self, heard: Heard<'_>) -> Result<Status, Box<ErrorEnvelope>> {
-        let list = self.sessions(Finished::Newest, heard)?;
+        let list = self.sessions(&Wanted::all_of(Extent::Unfinished), heard)?;
         let (mut needs_you, mut running) = (Vec::new(), Vec::new());
         for row in list.runs {
             match row.stage {

@@ -1,5 +1,7 @@
 //! One session as a person sees it before deciding on it, and the decision: keep it, or remove it (G25).
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
@@ -72,6 +74,11 @@ impl<S: Store + Upkeep> Engine<S> {
     /// Whether a person exempted the session from retention.
     pub fn is_kept(&self, session: SessionId) -> bool {
         self.store.is_kept(session)
+    }
+
+    /// Those of the sessions that are kept.
+    pub fn kept_sessions(&self, sessions: impl IntoIterator<Item = SessionId>) -> BTreeSet<SessionId> {
+        self.store.kept(sessions.into_iter().collect())
     }
 
     /// Exempts a session from retention.

@@ -24,7 +24,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 use workrail_ports::file_system::{
     Created, DirEntry, FileKind, FileStat, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath,
-    StatEntry,
+    StatEntry, is_plain_component,
 };
 
 pub use self::file::DiskFile;
@@ -76,33 +76,39 @@ impl Disk {
         }
     }
 
-    fn entries(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
-        let fail = |errno| errno::error(FsOp::List, path, errno);
-        let dir = walk::open_dir(self.root(FsOp::List, path)?, FsOp::List, path)?;
-        let mut entries = Vec::new();
-        for entry in Dir::read_from(&dir).map_err(fail)? {
-            let entry = entry.map_err(fail)?;
-            // `child` is the one definition of a plain component; it also leaves out `.` and `..`.
-            let Some((name, child)) =
-                entry.file_name().to_str().ok().and_then(|name| Some((name, path.child(name)?)))
-            else {
-                continue;
-            };
-            let kind = match walk::kind_of(entry.file_type()) {
-                Some(kind) => kind,
-                // Some file systems do not say in the listing what an entry is.
-                None => match walk::stat_in(&dir, name, FsOp::List, &child) {
-                    Ok(stat) => stat.kind,
-                    // Removed since the listing: as if it had been removed before.
-                    Err(error) if error.kind == FsErrorKind::NotFound => continue,
-                    Err(error) => return Err(error),
-                },
-            };
-            entries.push(DirEntry { name: name.to_owned(), kind });
+    /// A directory to be listed. `None` where whoever only looks finds none: folders are made by the first write, and
+    /// before that, there is nothing in them.
+    fn listed_dir(&self, path: &RelPath) -> Result<Option<OwnedFd>, FsError> {
+        match self.root(FsOp::List, path).and_then(|root| walk::open_dir(root, FsOp::List, path)) {
+            Err(error) if error.kind == FsErrorKind::NotFound && self.access == Access::Look => Ok(None),
+            opened => opened.map(Some),
         }
-        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(entries)
     }
+}
+
+fn entries_of(dir: &OwnedFd, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
+    let fail = |errno| errno::error(FsOp::List, path, errno);
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(dir).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        // The one definition of a plain component; it also leaves out `.` and `..`.
+        let Some(name) = entry.file_name().to_str().ok().filter(|name| is_plain_component(name)) else {
+            continue;
+        };
+        let kind = match walk::kind_of(entry.file_type()) {
+            Some(kind) => kind,
+            // Some file systems do not say in the listing what an entry is.
+            None => match walk::stat_in(dir, name, FsOp::List, path) {
+                Ok(stat) => stat.kind,
+                // Removed since the listing: as if it had been removed before.
+                Err(error) if error.kind == FsErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            },
+        };
+        entries.push(DirEntry { name: name.to_owned(), kind });
+    }
+    entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the adapter that the ban exists for")]
@@ -176,23 +182,13 @@ impl FileSystem for Disk {
     }
 
     fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
-        match self.entries(path) {
-            // Folders are made by the first write; before that, there is nothing in them.
-            Err(error) if error.kind == FsErrorKind::NotFound && self.access == Access::Look => {
-                Ok(Vec::new())
-            }
-            listed => listed,
-        }
+        self.listed_dir(path)?.map_or(Ok(Vec::new()), |dir| entries_of(&dir, path))
     }
 
-    /// One open directory for all looks. An entry that is replaced by a link in between gives the stamp of another
-    /// file, which a look may: reading refuses the link.
+    /// One open directory for the listing and all looks. An entry that is replaced by a link in between gives the stamp
+    /// of another file, which a look may: reading refuses the link.
     fn list_with_stat(&self, path: &RelPath, below: Option<&str>) -> Result<Vec<StatEntry>, FsError> {
-        let entries = self.list(path)?;
-        if entries.is_empty() {
-            return Ok(Vec::new());
-        }
-        let dir = walk::open_dir(self.root(FsOp::Stat, path)?, FsOp::Stat, path)?;
+        let Some(dir) = self.listed_dir(path)? else { return Ok(Vec::new()) };
         let look = |entry: DirEntry| {
             let name = match below {
                 None => Some(entry.name.clone()),
@@ -202,7 +198,7 @@ impl FileSystem for Disk {
             let stat = name.and_then(|name| walk::stat_in(&dir, &name, FsOp::Stat, path).ok());
             StatEntry { entry, stat }
         };
-        Ok(entries.into_iter().map(look).collect())
+        Ok(entries_of(&dir, path)?.into_iter().map(look).collect())
     }
 
     fn stat(&self, path: &RelPath) -> Result<FileStat, FsError> {
@@ -212,6 +208,10 @@ impl FileSystem for Disk {
         }
         let (dir, name) = walk::open_parent(root, FsOp::Stat, path)?;
         walk::stat_in(&dir, name, FsOp::Stat, path)
+    }
+
+    fn glance(&self, path: &RelPath) -> Result<FileStat, FsError> {
+        walk::stat_in(self.root(FsOp::Stat, path)?, path.as_str(), FsOp::Stat, path)
     }
 
     fn lock(&self, path: &RelPath, mode: LockMode, wait_max: Duration) -> Result<Option<DiskLock>, FsError> {

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
@@ -177,8 +178,14 @@ fn file_stat(raw: &Stat) -> FileStat {
         len: u64::try_from(raw.st_size).unwrap_or(0),
         others_may_access: Mode::from_raw_mode(raw.st_mode).intersects(OTHERS),
         stamp: FileStamp { file: raw.st_ino, changed_ns: changed_ns(raw) },
-        is_foreign: raw.st_uid != rustix::process::geteuid().as_raw(),
+        is_foreign: raw.st_uid != own_user(),
     }
+}
+
+/// Asked for once: a process does not change its user, and a list looks at every session.
+fn own_user() -> u32 {
+    static OWN: OnceLock<u32> = OnceLock::new();
+    *OWN.get_or_init(|| rustix::process::geteuid().as_raw())
 }
 
 /// The change time, which no program can set: a tool that restores modification times does not hide its work.
