@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 /// The workspace folder, which holds this crate's folder.
 pub(crate) fn find() -> Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().map(Path::to_path_buf).context("xtask stands in no workspace")
+    here.parent().map(Path::to_path_buf).context("xtask is not in a workspace")
 }
 
 /// A file of the repository that is text.

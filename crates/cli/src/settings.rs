@@ -48,7 +48,7 @@ pub(crate) fn current() -> Result<&'static Current, Failure> {
     CURRENT.get_or_init(read).as_ref().map_err(unusable)
 }
 
-/// The same as they are now: for whoever has just written them.
+/// Reads them again, for a caller that has just written them.
 pub(crate) fn fresh() -> Result<Current, Failure> {
     read().map_err(|error| unusable(&error))
 }

@@ -63,8 +63,8 @@ fn figure_memory_of_an_import() {
         let mut tip = history.root();
         for number in 0..large + long {
             let load = match number < large {
-                true => Load { artifacts: 1, artifact_bytes: 3 * MIB as usize, traces: 1 },
-                false => Load { artifacts: 0, artifact_bytes: 0, traces: 300 },
+                true => Load { artifacts: 1, artifact_bytes: 3 * MIB as usize, more_traces: 0 },
+                false => Load { artifacts: 0, artifact_bytes: 0, more_traces: 300 },
             };
             let (plan, child) = history.advance(tip, load);
             locked.append(plan.plan()).unwrap();

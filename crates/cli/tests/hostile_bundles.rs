@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, StartWorkflow};
+use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, StartWorkflow};
 use workrail_engine::{Engine, Environment, ImportMode, Producer};
 use workrail_host::sources::Sources;
 use workrail_host::workspace::GitObserver;
 use workrail_model::id::SessionId;
 use workrail_model::preferences::Preferences;
+use workrail_model::submission::StepOutput;
 use workrail_model::token::TokenEncoding;
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
@@ -54,7 +55,7 @@ fn session(engine: &TestEngine) -> SessionId {
     let send = |ack: &Value, notes: Option<&str>| {
         let request = ContinueWorkflow {
             ack_token: ack.as_str().map(str::to_owned),
-            output: Output {
+            output: StepOutput {
                 notes_markdown: notes.map(str::to_owned),
                 artifacts: vec![json!({ "kind": "x" })],
             },
@@ -70,7 +71,7 @@ fn session(engine: &TestEngine) -> SessionId {
     send(&other["forkAckToken"], Some("two"));
     let request = CheckpointWorkflow {
         checkpoint_token: second["checkpointToken"].as_str().map(str::to_owned),
-        output: Output { notes_markdown: Some("saved".to_owned()), artifacts: Vec::new() },
+        output: StepOutput { notes_markdown: Some("saved".to_owned()), artifacts: Vec::new() },
         ..CheckpointWorkflow::default()
     };
     engine.checkpoint_workflow(request).unwrap();

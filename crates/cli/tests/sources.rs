@@ -374,7 +374,7 @@ fn a_running_server_sees_edits_additions_renames_removals_and_fetches() {
     commit(&home);
     home.done(&["workflow", "sources", "sync"]);
     until(&mut server, "a fetch", &["Added", "Git two"]);
-    // The run keeps what it was started with, and is told that the source has moved on.
+    // The run keeps what it was started with, and its replies say that the source has changed.
     let again = server.call("continue_workflow", json!({ "stateToken": token }));
     let codes: Vec<&str> = again.structured["warnings"]
         .as_array()

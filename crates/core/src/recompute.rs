@@ -23,7 +23,7 @@ pub struct LostSnapshot<'a> {
     pub artifacts: &'a [Value],
 }
 
-/// Snapshots that the node may have had, canonical. Which one it had is told by its digest.
+/// Snapshots that the node may have had, canonical. Its digest says which one it had.
 pub fn snapshots(lost: &LostSnapshot<'_>) -> Vec<Vec<u8>> {
     let Ok(context) = lost.facts.context_at(lost.node) else { return Vec::new() };
     // How strict the walk was follows from preferences that may have changed since.
@@ -33,7 +33,7 @@ pub fn snapshots(lost: &LostSnapshot<'_>) -> Vec<Vec<u8>> {
     });
     let states = selections.into_iter().flatten().map(|selection| selection.state);
     states
-        // A checkpoint is where its parent stands.
+        // A checkpoint has the state of its parent.
         .chain(lost.parent.cloned())
         .filter_map(|state| ExecutionSnapshot::new(lost.workflow_hash, state).ok()?.to_canonical().ok())
         .collect()

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use workrail_core::decide::advance::{Advance, Decision, advance, recorded};
-use workrail_core::decide::kept::{self, Kept};
-use workrail_core::decide::request::AdvanceRequest;
+use workrail_core::decide::advance::{Advance, advance};
+use workrail_core::decide::attempt::Attempt;
+use workrail_core::decide::kept;
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::{AdvanceRecord, SessionState};
@@ -16,13 +16,14 @@ use workrail_model::event::{AdvanceOutcome, Context, OutputPayload};
 use workrail_model::id::{AttemptId, NodeId, RunId};
 use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::strict_json;
+use workrail_model::submission::{StepOutput, Submission};
 use workrail_model::token::TokenKind;
 
 use crate::ask::AskedUser;
 use crate::drift::drift_from;
 use crate::passkeys::ApprovalKeys;
 use crate::reply::{OfferedTokens, Reply, Tokens, sign, sign_stored};
-use crate::request::{ContinueWorkflow, Echo, Output};
+use crate::request::{ContinueWorkflow, Echo};
 use crate::token::Attempts;
 use crate::{Answer, Engine, Store, error, token};
 
@@ -42,21 +43,22 @@ impl<S: Store> Engine<S> {
             return Err(reading.leading_back(cause, echo, None));
         }
         let workspace = self.workspace(request.workspace_path.as_deref())?;
-        let Output { notes_markdown: notes, artifacts } = request.output.clone();
         let context = Context::new(request.context.clone()).map_err(|cause| error::context(&cause))?;
-        let sent = AdvanceRequest { notes, artifacts, context };
+        let sent = Submission { output: request.output.clone(), context };
         let session = ack.session();
         let observed = self.observed(session, workspace.as_ref());
         // Before the lock: other calls do not wait while files are looked at.
         let sources = self.catalog.sources(self.folder_of(session, workspace.as_ref()).as_ref());
         self.hold(session, |held| {
             let (at, attempt) = self.checked(held.state(), &ack, bookmark.as_ref(), echo)?;
-            // Asked first: a replay mints nothing and decides nothing.
-            let before =
-                recorded(held.state(), at.node, attempt, &sent).map_err(|cause| error::decide(&cause))?;
-            if let Some(Decision::Replay { record, input_differs }) = before {
-                return self.replay(held.state(), at, &record, input_differs.then_some(&sent));
-            }
+            // A replay mints nothing and decides nothing.
+            let open = match Attempt::find(held.state(), at.node, attempt, &sent) {
+                Ok(Attempt::Open(open)) => open,
+                Ok(Attempt::Recorded { record, input_differs }) => {
+                    return self.replay(held.state(), at, &record, input_differs.then_some(&sent));
+                }
+                Err(cause) => return Err(error::decide(&cause.into())),
+            };
             let facts = held.state();
             let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
             let content = self.content();
@@ -69,13 +71,11 @@ impl<S: Store> Engine<S> {
                 Some(pending) => self.approval_keys(facts, at.node, &workflow, pending)?,
                 None => ApprovalKeys::default(),
             };
-            let decision = advance(Advance {
+            let decided = advance(Advance {
                 facts,
-                node: at.node,
-                attempt,
+                attempt: open,
                 snapshot: &snapshot,
                 workflow: &workflow,
-                request: &sent,
                 kept: self.kept(facts, at.node, attempt),
                 preferences: wish,
                 approvals: approvals.rule(),
@@ -87,9 +87,6 @@ impl<S: Store> Engine<S> {
                 minting: self.minting()?,
             })
             .map_err(|cause| error::decide(&cause))?;
-            let Decision::Append(decided) = decision else {
-                return Err(error::internal("an attempt without a record was decided as a replay"));
-            };
             held.append(decided.plan)?;
             if let Some((reference, snapshot)) = decided.made {
                 self.contents.keep_snapshot(reference, Arc::new(snapshot));
@@ -109,22 +106,22 @@ impl<S: Store> Engine<S> {
     }
 
     /// What the refused attempt before this one left. What cannot be read is not kept: then it is asked for again.
-    pub(crate) fn kept(&self, facts: &SessionState, node: NodeId, attempt: AttemptId) -> Kept {
+    pub(crate) fn kept(&self, facts: &SessionState, node: NodeId, attempt: AttemptId) -> StepOutput {
         match kept::retried(facts, node, attempt) {
-            None => Kept::default(),
+            None => StepOutput::default(),
             Some(refused) => self.delivered_by(facts, node, refused),
         }
     }
 
     /// The notes and artifacts that an attempt left.
-    pub(crate) fn delivered_by(&self, facts: &SessionState, node: NodeId, attempt: AttemptId) -> Kept {
-        let mut kept = Kept::default();
+    pub(crate) fn delivered_by(&self, facts: &SessionState, node: NodeId, attempt: AttemptId) -> StepOutput {
+        let mut kept = StepOutput::default();
         for output in facts.outputs(node).iter().filter(|output| output.attempt == Some(attempt)) {
             match &output.payload {
                 OutputPayload::Notes { notes_markdown, full_text_ref } => {
                     let whole = full_text_ref.and_then(|text| self.store.blob(text).ok());
                     let whole = whole.and_then(|bytes| String::from_utf8(bytes).ok());
-                    kept.notes = Some(whole.unwrap_or_else(|| notes_markdown.as_str().to_owned()));
+                    kept.notes_markdown = Some(whole.unwrap_or_else(|| notes_markdown.as_str().to_owned()));
                 }
                 OutputPayload::ArtifactRef { sha256, .. } => {
                     let bytes = self.store.blob(*sha256).ok();
@@ -163,7 +160,7 @@ impl<S: Store> Engine<S> {
         facts: &SessionState,
         at: NodeFacts,
         record: &AdvanceRecord,
-        other_input: Option<&AdvanceRequest>,
+        other_input: Option<&Submission>,
     ) -> Result<Reply, Box<ErrorEnvelope>> {
         let reference = record.reply_ref.ok_or_else(|| {
             error::internal("a recorded attempt has no recorded reply; it is not recomputed")
@@ -207,16 +204,16 @@ impl<S: Store> Engine<S> {
         Ok(self.signer.tokens(facts.session_id(), at, Attempts::both(attempt, true)))
     }
 
-    /// The same ack came with other words: the record stands, and the way to keep both is offered (G31).
+    /// The same ack came with another payload: the record is kept, and the reply says how to record both (G31).
     fn with_fork(
         &self,
         facts: &SessionState,
         at: NodeFacts,
         record: &AdvanceRecord,
-        request: &AdvanceRequest,
+        request: &Submission,
         mut reply: Reply,
     ) -> Result<Reply, Box<ErrorEnvelope>> {
-        let digest = request.digest().map_err(|cause| error::decide(&cause))?;
+        let digest = request.digest().map_err(|cause| error::decide(&cause.into()))?;
         let attempt = match &record.outcome {
             AdvanceOutcome::Advanced { .. } => derive::fork_attempt(record.attempt, digest),
             AdvanceOutcome::Blocked { .. } => derive::retry_attempt(record.attempt),

@@ -227,7 +227,7 @@ impl<S: Store> Engine<S> {
             step: pending.step_id.clone(),
             title: render_title(&workflow, pending, &context),
             submitted,
-            notes: delivered.notes,
+            notes: delivered.notes_markdown,
             artifacts: delivered.artifacts,
             context: facts.shown_context_of(node.node_id, last.attempt),
             asks_approval: gate || step.user_dependencies.iter().any(|own| question_key(own).is_none()),

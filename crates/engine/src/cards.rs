@@ -80,7 +80,7 @@ impl<'a> Reading<'a> {
         self.cards_at(StampDepth::Manifest, &mut |_, _| {})
     }
 
-    /// The same, with a look of this depth at each session; `heard` is told how many of those that have to be read
+    /// The same, with a look of this depth at each session; `heard` receives how many of those that have to be read
     /// are done.
     pub(crate) fn cards_at(
         &self,

@@ -4,13 +4,11 @@ use serde_json::Value;
 use workrail_core::decide::checkpoint::{
     Checkpoint, Recorded, ack_attempt, checkpoint, next_attempt, recorded, session_notes,
 };
-use workrail_core::decide::request::AdvanceRequest;
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::token::{NodeFacts, TokenError, check_scope};
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::event::Context;
 use workrail_model::id::AttemptId;
 use workrail_model::reply::{NextCall, Warning, WarningCode};
 use workrail_model::session::SessionBody;
@@ -24,14 +22,9 @@ use crate::{Answer, Engine, Store, error, session, token};
 
 impl<S: Store> Engine<S> {
     pub(crate) fn checkpoint(&self, request: CheckpointWorkflow) -> Answer {
-        let sent = AdvanceRequest {
-            notes: request.output.notes_markdown.clone(),
-            artifacts: request.output.artifacts.clone(),
-            context: Context::default(),
-        };
         match (&request.checkpoint_token, &request.session_token) {
-            (Some(text), None) => self.checkpoint_step(text, &request, &sent),
-            (None, Some(text)) => self.checkpoint_session(text, &request, &sent),
+            (Some(text), None) => self.checkpoint_step(text, &request),
+            (None, Some(text)) => self.checkpoint_session(text, &request),
             (Some(_), Some(_)) | (None, None) => Err(self.one_checkpoint_token(&request)),
         }
     }
@@ -46,7 +39,7 @@ impl<S: Store> Engine<S> {
         error
     }
 
-    fn checkpoint_step(&self, text: &str, request: &CheckpointWorkflow, sent: &AdvanceRequest) -> Answer {
+    fn checkpoint_step(&self, text: &str, request: &CheckpointWorkflow) -> Answer {
         let reading = self.reading();
         let refused = |cause| reading.refused(cause, request.echo());
         let verified = self.signer.verify(text, TokenKind::Checkpoint).map_err(refused)?;
@@ -71,7 +64,8 @@ impl<S: Store> Engine<S> {
                 })?;
             }
             reading.check_echo(facts, at, request.echo())?;
-            let before = recorded(facts, at.node, attempt, sent).map_err(|cause| error::decide(&cause))?;
+            let before =
+                recorded(facts, at.node, attempt, &request.output).map_err(|cause| error::decide(&cause))?;
             if let Some(before) = before {
                 return self.replay_checkpoint(facts, at, attempt, before);
             }
@@ -85,7 +79,7 @@ impl<S: Store> Engine<S> {
                 attempt,
                 snapshot: &snapshot,
                 workflow: &workflow,
-                request: sent,
+                output: &request.output,
                 minting,
             })
             .map_err(|cause| error::checkpoint(&cause, request))?;
@@ -128,13 +122,13 @@ impl<S: Store> Engine<S> {
     }
 
     /// Notes on a session without a run: the same words twice are one note.
-    fn checkpoint_session(&self, text: &str, request: &CheckpointWorkflow, sent: &AdvanceRequest) -> Answer {
+    fn checkpoint_session(&self, text: &str, request: &CheckpointWorkflow) -> Answer {
         let reading = self.reading();
         let refused = |cause| reading.refused(cause, request.echo());
         let verified = self.signer.verify(text, TokenKind::Session).map_err(refused)?;
         let id = verified.session();
         self.hold(id, |held| {
-            let plan = session_notes(held.state(), sent, self.minting()?)
+            let plan = session_notes(held.state(), &request.output, self.minting()?)
                 .map_err(|cause| error::checkpoint(&cause, request))?;
             if let Some(plan) = plan {
                 held.append(plan)?;

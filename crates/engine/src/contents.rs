@@ -85,7 +85,7 @@ impl Contents {
 }
 
 impl Snapshots for Content<'_> {
-    /// A step whose content is damaged is told of without its title; its notes are in the log.
+    /// A step whose content is damaged is shown without its title; its notes are in the log.
     fn state_at(&self, node: &NodeState) -> Option<EngineState> {
         self.snapshot(node.snapshot_ref).ok().map(|snapshot| snapshot.state().clone())
     }

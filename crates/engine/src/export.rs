@@ -105,7 +105,7 @@ impl ExportContent {
 }
 
 impl<S: Store> Engine<S> {
-    /// Writes a session's bundle to `out`. `progress` is told how many of how many items are written.
+    /// Writes a session's bundle to `out`. `progress` receives the number of items written and their total.
     pub fn export(
         &self,
         session: SessionId,

@@ -105,7 +105,7 @@ impl<S: Store> Engine<S> {
         match self.reading().check_readable(&mut folded) {
             Ok(()) if has_appended => self.save(&mut folded),
             Err(unreadable) if !has_appended => return Err(unreadable),
-            // After an append the answer stands: the next call folds the log again.
+            // After an append the answer is valid whatever happens here: the next call folds the log again.
             Ok(()) | Err(_) => {}
         }
         answer.map_err(|cause| error::naming_runs(cause, &folded.state))

@@ -138,7 +138,7 @@ impl<S: Store> Engine<S> {
             DeliveryError::Bundle(cause) => error::bundle(&cause),
             DeliveryError::Sink(cause) => not_stored(cause),
         })?;
-        // First the counter: whoever comes after the session must come after its events.
+        // First the counter: what is written after the import must have higher numbers than its events.
         if let Some(newest) = Activity::new(identity.newest_activity(checked)) {
             self.store.raise_activity(newest).map_err(not_stored)?;
         }

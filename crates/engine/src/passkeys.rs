@@ -158,7 +158,7 @@ impl<S: Store> Engine<S> {
         Ok(Challenge { challenge: statement.challenge(asking.origin, asking.nonce), credentials })
     }
 
-    /// The challenge that a new key is made for. It stands for nothing but this enrolment.
+    /// The challenge that a new key is made for. It is good for this enrolment only.
     pub fn challenge_for_new_key(&self, asking: Asking<'_>) -> Sha256 {
         Sha256::of_parts(&[b"workrail/passkey-new/1", asking.origin.as_bytes(), asking.nonce.bytes()])
     }

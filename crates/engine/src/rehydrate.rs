@@ -25,7 +25,7 @@ use crate::request::{ContinueWorkflow, Echo};
 use crate::token::Attempts;
 use crate::{Answer, error, next_call, reply, token};
 
-/// So many other runs are looked at; a session with more is told "and more".
+/// The other runs that a reply looks at; for more it says "and more".
 const OTHER_RUNS_MAX: usize = 12;
 
 impl Reading<'_> {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use workrail_model::discovery::InspectMode;
 use workrail_model::preferences::Mode;
+use workrail_model::submission::StepOutput;
 use workrail_model::tool::ToolName;
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -99,23 +100,10 @@ pub struct ContinueWorkflow {
     pub context: Map<String, Value>,
     /// The result of this step.
     #[serde(default)]
-    pub output: Output,
+    pub output: StepOutput,
     #[serde(default)]
     #[schemars(with = "String")]
     pub workspace_path: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Output {
-    /// What you did in this step only, for a human reader.
-    #[serde(default)]
-    #[schemars(with = "String")]
-    pub notes_markdown: Option<String>,
-    /// Structured results, each an object with a `kind`.
-    #[serde(default)]
-    #[schemars(with = "Vec<Map<String, Value>>")]
-    pub artifacts: Vec<Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -141,7 +129,7 @@ pub struct CheckpointWorkflow {
     pub step_id: Option<String>,
     /// What is done so far, what is next.
     #[serde(default)]
-    pub output: Output,
+    pub output: StepOutput,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -251,11 +239,5 @@ impl CheckpointWorkflow {
     pub(crate) fn echo(&self) -> Echo<'_> {
         let tokens = [&self.checkpoint_token, &self.state_token, &None].map(Option::as_deref);
         Echo { run: self.run.as_deref(), step_id: self.step_id.as_deref(), tokens }
-    }
-}
-
-impl Output {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.notes_markdown.is_none() && self.artifacts.is_empty()
     }
 }

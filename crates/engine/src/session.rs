@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use workrail_core::decide::checkpoint::open_session;
-use workrail_core::decide::request::AdvanceRequest;
 use workrail_model::id::SessionId;
 use workrail_model::reply::NextCall;
 use workrail_model::session::SessionBody;
+use workrail_model::submission::StepOutput;
 use workrail_model::tool::{ToolName, ToolSet};
 
 use crate::reply::Reply;
@@ -18,9 +18,9 @@ impl<S: Store> Engine<S> {
     pub fn start_session(&self, request: StartSession) -> Answer {
         self.signer.refresh(FirstKeys::Make)?;
         let id = self.fresh_session()?;
-        let notes = request.goal.map(|goal| format!("Goal: {goal}"));
-        let sent = AdvanceRequest { notes, ..AdvanceRequest::default() };
-        let plan = open_session(id, &sent, self.minting()?).map_err(|cause| error::decide(&cause))?;
+        let goal = request.goal.map(|goal| StepOutput::notes(format!("Goal: {goal}")));
+        let plan = open_session(id, &goal.unwrap_or_default(), self.minting()?)
+            .map_err(|cause| error::decide(&cause))?;
         self.create(id, plan).map_err(|failed| {
             let look = NextCall::new(ToolName::ResumeSession, [("sessionId", Value::from(id.to_string()))]);
             error::look_before_repeating(failed, &format!("session {id}"), "open a session again.", look)

@@ -11,7 +11,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        // Years beyond 9999 or before 0 would not fit the shape; the epoch stands in for a broken clock.
+        // Years beyond 9999 or before 0 would not fit the shape; a broken clock shows the epoch.
         shown(Instant::now()).unwrap_or_else(epoch)
     }
 }

@@ -52,7 +52,7 @@ pub enum Lifetime {
     WhileInputIsOpen,
 }
 
-/// Serves until the process is told to end. `listening` gets the address once requests are accepted.
+/// Serves until the process receives a signal to end. `listening` gets the address once requests are accepted.
 pub fn serve(
     execution: Arc<dyn Execution>,
     address: LoopbackAddress,
@@ -191,7 +191,7 @@ fn routes(handler: impl ServerHandler + Clone, allowed: AllowList) -> Router {
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_max_request_body_bytes(MESSAGE_BYTES_MAX)
-        // Checked by us already; the SDK is told the same, so that neither depends on the other.
+        // Checked by us already; the SDK gets the same rule, so that neither depends on the other.
         .with_allowed_hosts(allowed.names.hosts.clone())
         .with_allowed_origins(allowed.names.origins.clone())
         .enforce_origin_validation();

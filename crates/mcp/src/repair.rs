@@ -167,7 +167,7 @@ impl Checking {
         given
     }
 
-    /// The property that an unknown name stands for. A name that resembles one without being it is a problem, since
+    /// The property that an unknown name means. A name that resembles one without being it is a problem, since
     /// its content would be lost; any other is ignored.
     fn unknown(&mut self, place: &str, name: &str, properties: &Map<String, Value>) -> Option<String> {
         let shown = path(place, &shown(name));

@@ -166,7 +166,7 @@ impl Server {
 enum Era {
     /// The client opened with `initialize` and knows the server from there.
     Handshake,
-    /// Every request stands for itself, and every result says who answered.
+    /// Requests are independent of each other, and every result says who answered.
     Stateless,
 }
 
@@ -366,7 +366,7 @@ impl ServerHandler for Server {
     }
 
     /// The SDK hands over what it could not read as a method that it knows; a method of ours that comes here
-    /// has the wrong parameters, and "method not found" would be a lie.
+    /// has the wrong parameters, and "method not found" would be wrong.
     async fn on_custom_request(
         &self,
         request: CustomRequest,

@@ -12,7 +12,7 @@ pub enum ApprovalDecision {
     Rejected,
 }
 
-/// How the decision was given, and what that proves. No entry stands for a tool of an agent: none approves.
+/// How the decision was given, and what that proves. None of these is a tool of an agent: no tool approves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalChannel {

@@ -39,6 +39,7 @@ pub mod session;
 pub mod snapshot;
 pub mod step_key;
 pub mod strict_json;
+pub mod submission;
 pub mod text;
 pub mod time;
 pub mod token;

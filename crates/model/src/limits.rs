@@ -34,7 +34,7 @@ pub(crate) const OBSERVATION_BYTES_MAX: usize = 80;
 pub const CONTEXT_BYTES_MAX: usize = 256 * 1024;
 /// Deeper values are refused before they can exhaust a stack.
 pub const JSON_DEPTH_MAX: usize = 64;
-/// Context stands inside events and snapshots, which must stay readable themselves.
+/// Context is part of events and snapshots, which must stay readable themselves.
 pub(crate) const CONTEXT_DEPTH_MAX: usize = JSON_DEPTH_MAX - 8;
 
 /// Dedupe keys are indexed per session; a bound keeps that index small.

@@ -86,7 +86,7 @@ impl Mode {
 pub enum PreferenceSource {
     /// The call that started the run named a mode. WorkRail cannot tell whether the user or the agent chose it.
     User,
-    /// Asked for on the command line, by whoever used it.
+    /// Requested on the command line; nothing says by whom.
     CommandLine,
     // In the locked set. A recommendation is shown and never applied by itself, so nothing writes it.
     WorkflowRecommendation,

@@ -1,7 +1,7 @@
-//! What an execution call answers: text that stands alone, and the same as data (G72).
+//! What an execution call answers: text that is complete by itself, and the same as data (G72).
 //!
 //! A reply is stored with its attempt so that a replay returns the same bytes (G30). Tokens are not
-//! stored: the body holds a mark where each stands, and signing puts it in.
+//! stored: the body holds a mark for each, and signing replaces it.
 
 use std::fmt;
 
@@ -262,7 +262,7 @@ pub struct Branch {
     pub steps: u64,
     /// What it did first.
     pub summary: String,
-    /// The step at which it stands, when it is not complete.
+    /// The pending step, when it is not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_at: Option<String>,
     pub is_complete: bool,

@@ -55,7 +55,7 @@ pub trait SessionImport {
     /// Whether the id is in use here, by a session that can be read or by one that cannot.
     fn is_taken(&self, session: SessionId) -> Result<bool, StoreError>;
 
-    /// Makes room for a session. One import at a time: another one is told to wait.
+    /// Makes room for a session. One import at a time: a second one gets `StoreError::Locked`.
     fn stage(&self, session: SessionId) -> Result<Self::Staged<'_>, StoreError>;
 
     /// The last activity number that was handed out.

@@ -285,6 +285,6 @@ pub trait FileSystem: Send + Sync + 'static {
     fn remove_dir(&self, path: &RelPath) -> Result<(), FsError>;
     /// Called right before a write is acknowledged; a monitor checks here that nothing is pending.
     fn about_to_acknowledge(&self) {}
-    /// Called without a lock between two turns of long work, so that whoever waits for the lock gets it.
+    /// Called without a lock between two turns of long work, so that others that wait for the lock get it.
     fn give_way(&self) {}
 }

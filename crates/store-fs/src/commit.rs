@@ -146,7 +146,7 @@ pub(crate) fn append_group<F: FileSystem>(
     }
     drop(file);
     if synced.is_err() {
-        // Best effort: if this fails too, whoever comes next finds the mark and rewrites what it sees.
+        // Best effort: if this fails too, the next caller finds the mark and rewrites what it sees.
         let _ = rewrite_manifest(fs, session, durable_bytes);
     }
     synced

@@ -188,7 +188,7 @@ impl<F: FileSystem> Staged<'_, F> {
         manifest.append(&self.manifest)?;
         manifest.sync()?;
         drop(manifest);
-        // Killed behind the rename, nobody would know that its name is not durable: whoever finds the mark makes it so
+        // Killed behind the rename, nothing would show that its name is not durable: the next caller that finds the mark makes it so
         // before anything is appended.
         fs.create_file(&layout::suspect(&layout::import()))?;
         fs.sync_dir(&layout::import())?;
@@ -219,7 +219,7 @@ impl<F: FileSystem> std::fmt::Debug for Staged<'_, F> {
 }
 
 impl<F: FileSystem> StagedSession for Staged<'_, F> {
-    /// Written also when it is there already: whoever wrote that may have failed to sync it (G14).
+    /// Written even when it exists: its writer may have failed to sync it (G14).
     fn content(&mut self, attachment: &Attachment) -> Result<(), StoreError> {
         let (fs, kind) = (self.store.fs(), attachment.kind());
         let temp = layout::import_content_temp(kind);

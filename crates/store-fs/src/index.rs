@@ -168,7 +168,7 @@ fn body_at(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     (checksum(found).to_le_bytes() == sum).then_some(body)
 }
 
-/// Guards against damage, not against forgery: whoever can write here can write the sessions. Each step is a
+/// Guards against damage, not against forgery: anyone who can write here can write the sessions. Each step is a
 /// bijection of the word and of the sum before it, so that no single changed word goes unseen.
 fn checksum(bytes: &[u8]) -> u64 {
     let mut sum = bytes.len() as u64;

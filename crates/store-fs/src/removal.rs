@@ -19,7 +19,7 @@ struct Condemned<L> {
     session: SessionId,
     freed: Tally,
     tombstone: RelPath,
-    /// Held until the session is gone, so that no writer is told that something was recorded in it.
+    /// Held until the session is gone, so that no writer gets an answer that something was recorded in it.
     _lock: L,
 }
 

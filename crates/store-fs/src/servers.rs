@@ -1,6 +1,6 @@
 //! Which servers run, and what they were asked: for people and `doctor`, never truth (G83).
 //!
-//! A server holds a lock for as long as it runs, so that one that was killed is told from one that lives.
+//! A server holds a lock for as long as it runs, so that a killed one can be distinguished from a running one.
 //! Nothing here is synced, and nothing that fails here fails a call.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -83,7 +83,7 @@ impl<F: FileSystem> LocalStore<F> {
         for path in locks {
             // Asked first, so that looking leaves no lock file behind.
             let there = self.fs().stat(&path).is_ok();
-            // What cannot be locked at all is not held: that it cannot is told where it matters.
+            // What cannot be locked at all is not held; the failure is reported where it matters.
             if there && matches!(self.fs().lock(&path, LockMode::Exclusive, Duration::ZERO), Ok(None)) {
                 held.push(path);
             }

@@ -62,7 +62,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     /// The store as it is: no folder is made, and a missing one reads as empty where `fs` says so. For commands
-    /// that only read; whoever writes uses `open`.
+    /// that only read; writers use `open`.
     pub fn look(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Self {
         let (memos, doubted, read_before) = (Mutex::default(), Mutex::default(), Mutex::default());
         Self { fs, entropy, boot_id, memos, doubted, read_before }

@@ -153,7 +153,7 @@ impl Segments {
     }
 }
 
-/// A folder that is not there, is none or cannot be read shows nothing: each of these is told elsewhere, where it
+/// A folder that is not there, is none or cannot be read shows nothing: each of these is reported elsewhere, where it
 /// matters, and keeps nobody from looking at the rest.
 fn listed<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<Vec<DirEntry>, FsError> {
     match fs.list(folder) {

@@ -179,7 +179,7 @@ fn lone_surrogates_duplicate_keys_and_raw_control_characters_are_no_json() {
     let text = String::from_utf8(whole[1].clone()).expect("UTF-8");
     let id = values[1]["data"]["workflowId"].as_str().expect("an id");
     let lines_with = |replacement: &[u8]| {
-        let (before, after) = text.split_once(&format!("\"{id}\"")).expect("the id stands in the line");
+        let (before, after) = text.split_once(&format!("\"{id}\"")).expect("the line contains the id");
         let mut lines = whole.clone();
         lines[1] = [before.as_bytes(), replacement, after.as_bytes()].concat();
         lines

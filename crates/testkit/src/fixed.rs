@@ -16,7 +16,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A clock that stands still until it is set.
+/// A clock that shows the same time until it is set.
 #[derive(Debug)]
 pub struct FixedClock(Mutex<Timestamp>);
 

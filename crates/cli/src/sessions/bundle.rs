@@ -334,7 +334,7 @@ fn show_warnings(salvage: Option<&Salvage>, redaction: Option<&Redaction>) {
     }
 }
 
-/// What whoever relies on the bundle must know.
+/// What a user of the bundle must know.
 fn warnings(salvage: Option<&Salvage>, redaction: Option<&Redaction>) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(salvage) = salvage {

@@ -10,7 +10,7 @@ use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::{settings, wiring};
 
-/// Where the keys lie, beneath the data directory.
+/// The keys' path inside the data directory.
 const FILE: &str = "keys/keyring.json";
 const HTTP_SECRET: &str = "keys/http-secret";
 

@@ -1,4 +1,4 @@
-//! Agent 1 sends everything a hundred times, across restarts and crashes, and is told the same each time.
+//! Agent 1 sends everything a hundred times, across restarts and crashes, and gets the same answer each time.
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;

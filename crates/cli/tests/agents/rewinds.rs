@@ -121,7 +121,7 @@ impl Traveller {
             assert_eq!(call["tool"], "continue_workflow");
         }
         assert_eq!(branches, expected, "{}", reply.text);
-        // How the newest branch left this point is its summary; what it did beyond that is told after it.
+        // How the newest branch left this point is its summary; what it did beyond that comes after it.
         let newest = self.path(self.points.len() - 1);
         let is_newest = branches.iter().any(|branch| branch["preferred"] == true);
         let beyond = if is_newest { &newest[self.path(at).len() + 1..] } else { &[] };

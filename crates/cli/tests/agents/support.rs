@@ -161,7 +161,7 @@ impl Agent {
         assert!(beside <= TEXT_BYTES_MAX, "{beside} bytes beside the prompt: {}", reply.text);
         check_tokens(structured, &reply.text);
         if let Some(call) = structured.get("nextCall").filter(|call| call.is_object()) {
-            // A call without arguments is told by its name.
+            // A call without arguments is identified by its name.
             let bare = call["arguments"].as_object().unwrap().is_empty();
             let shown =
                 if bare { call["tool"].as_str().unwrap().to_owned() } else { call["arguments"].to_string() };

@@ -86,7 +86,7 @@ fn figure_agent_4_resumes_in_two_chats_at_once() {
     for (state_token, notes) in &acknowledged {
         let again = one.look(state_token);
         let last = again.structured["recap"]["entries"].as_array().unwrap().last().unwrap();
-        assert_eq!(last["notes"], notes.as_str(), "each chat's note stands on its own branch");
+        assert_eq!(last["notes"], notes.as_str(), "each chat's note is on its own branch");
     }
     assert_eq!(acknowledged.len(), 2 * ROUNDS, "every chat got a home of its own in every round");
     for notes in acknowledged.values() {

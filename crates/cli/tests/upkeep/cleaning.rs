@@ -17,7 +17,7 @@ fn a_sound_store_is_verified_with_counts() {
     assert_eq!((&counts["workflows"], &counts["snapshots"]), (&json!(1), &json!(2)), "{counts}");
     assert_eq!((&counts["storedReplies"], &counts["problems"]), (&json!(1), &json!(0)), "{counts}");
     assert_eq!(report["problems"], json!([]));
-    assert_eq!(report["notes"], json!([]), "nothing lies around");
+    assert_eq!(report["notes"], json!([]), "no leftover files");
     assert_eq!(home.run(&["store", "verify", "--all", "--json"]).json(), report);
 
     let one = home.run(&["store", "verify", &session(&waiting), "--json"]);

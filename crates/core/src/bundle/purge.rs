@@ -74,7 +74,7 @@ impl Purge {
         if let Some(data) = event.get_mut("data") {
             self.clean(data, &|text| self.replaced(text));
         }
-        // What stands in its place may be longer than a limit allows: then the whole text goes.
+        // The replacement may be longer than a limit allows: then the whole text is removed.
         if *event != before && Event::from_value(event.clone()).is_err() {
             *event = before.clone();
             if let Some(data) = event.get_mut("data") {

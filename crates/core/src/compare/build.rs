@@ -336,7 +336,7 @@ fn context(
     let (left, right) = (at(a, own), at(b, other));
     let (left, right) = (left.as_map(), right.as_map());
     let keys = left.keys().chain(right.keys().filter(|key| !left.contains_key(*key)));
-    // The goal is told with each side.
+    // The goal is shown with each side.
     let told = keys.filter(|key| key.as_str() != "goal").filter_map(|key| {
         let (own, other) = (left.get(key), right.get(key));
         let difference = match (own, other) {

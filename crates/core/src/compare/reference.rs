@@ -60,7 +60,7 @@ impl RunPart {
         }
     }
 
-    /// Reads what stands behind the `@`.
+    /// Parses the part after the `@`.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         let wrong = || ReferenceError(text.to_owned());
         if let Some(rest) = text.strip_prefix("..") {

@@ -1,38 +1,35 @@
-//! Completing a step: replayed from facts, blocked with reasons, or advanced; one plan either way.
-
-use std::collections::BTreeMap;
+//! Completing a step: blocked with reasons or advanced; one plan either way.
 
 use serde_json::Value;
-use workrail_model::approval::ApprovalDecision;
-use workrail_model::blocker::{BlockerCode, BlockerPointer, BlockerReport};
-use workrail_model::capability::{Capability, EnforcementGrade};
-use workrail_model::compiled::{CompiledStep, CompiledWorkflow};
+use workrail_model::blocker::{BlockerCode, BlockerReport};
+use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef};
 use workrail_model::event::{
     AdvanceIntent, AdvanceOutcome, AdvanceRecorded, Context, ContextSet, ContextSource,
-    DecisionTraceAppended, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, EventData, EventIndex,
-    GapRecorded, NodeCreated, NodeKind, PreferencesChanged, Scope,
+    DecisionTraceAppended, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, EventData, GapRecorded,
+    NodeCreated, NodeKind, PreferencesChanged, Scope,
 };
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId};
 use workrail_model::plan::{AppendPlan, Attachment};
-use workrail_model::preferences::{Autonomy, PreferenceChange, PreferenceSource, Preferences};
-use workrail_model::reason::Reason;
+use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::reply::{ChildResult, StoredReply, Warning, WarningCode, state_mark_of};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
+use workrail_model::submission::{StepOutput, Submission};
 use workrail_model::tool::ToolSet;
 
+use super::attempt::OpenAttempt;
 use super::draft::Draft;
-use super::kept::{self, EarlierNotes, Kept};
+use super::judge::AttemptResult;
+use super::kept::{self, EarlierNotes};
 use super::observe::{self, Observed};
 use super::outputs::{self, Outputs};
 use super::proof::ApprovalRule;
-use super::request::AdvanceRequest;
 use super::{DecideError, Minting, close, disclose, facts, fit};
-use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
+use crate::interpret::{self, Finding, OutputCheck, Selection};
 use crate::label::RunLabel;
-use crate::project::{AdvanceRecord, NodeState, SessionState};
-use crate::reason::{Outcome, TRIES_BEFORE_GAP, gap_closer, on_advance};
+use crate::project::{NodeState, SessionState};
+use crate::reason::gap_closer;
 use crate::reply::children::finished_inside;
 use crate::reply::recovery::{self, Reader, Recovering};
 use crate::reply::{LongText, OpenGap, ReplyInput, ReplyMoment, StepExtras};
@@ -43,13 +40,11 @@ use crate::{derive, reply};
 #[derive(Debug)]
 pub struct Advance<'a> {
     pub facts: &'a SessionState,
-    pub node: NodeId,
-    pub attempt: AttemptId,
+    pub attempt: OpenAttempt<'a>,
     pub snapshot: &'a ExecutionSnapshot,
     pub workflow: &'a CompiledWorkflow,
-    pub request: &'a AdvanceRequest,
     /// What the refused attempt before this one sent, if this is its retry.
-    pub kept: Kept,
+    pub kept: StepOutput,
     /// What a person asked for since; applied at this node before anything is judged.
     pub preferences: Option<Preferences>,
     /// What a decision needs to count.
@@ -66,15 +61,7 @@ pub struct Advance<'a> {
     pub minting: Minting,
 }
 
-/// What is to be done about an ack.
-#[derive(Debug)]
-pub enum Decision {
-    /// It was decided before: answer from the record, decide nothing again (G30).
-    Replay { record: AdvanceRecord, input_differs: bool },
-    /// Append the plan, then answer with the reply that is part of it.
-    Append(Box<Decided>),
-}
-
+/// Append the plan, then answer with the reply that is part of it.
 #[derive(Debug)]
 pub struct Decided {
     pub plan: AppendPlan,
@@ -83,266 +70,62 @@ pub struct Decided {
     pub made: Option<(SnapshotRef, ExecutionSnapshot)>,
 }
 
-/// What was decided about this attempt before, if anything.
-pub fn recorded(
-    facts: &SessionState,
-    node: NodeId,
-    attempt: AttemptId,
-    request: &AdvanceRequest,
-) -> Result<Option<Decision>, DecideError> {
-    let Some(record) = facts.advance(node, attempt) else { return Ok(None) };
-    let digest = request.digest()?;
-    let input_differs = record.request_digest.is_some_and(|recorded| recorded != digest);
-    Ok(Some(Decision::Replay { record: record.clone(), input_differs }))
-}
-
-pub fn advance(command: Advance<'_>) -> Result<Decision, DecideError> {
-    if let Some(replay) = recorded(command.facts, command.node, command.attempt, command.request)? {
-        return Ok(replay);
-    }
-    let digest = command.request.digest()?;
-    let (request, adjusted) = fit::fitted(command.request, command.workflow, pending_step(&command))?;
-    let reopened = close::reopened(command.facts, command.node);
-    let notices = reopened.into_iter().chain(command.notices.iter().cloned()).chain(adjusted).collect();
-    let case = Case::open(Advance { request: &request, notices, ..command }, digest)?;
-    let (check, verdict) = case.judge()?;
-    let decided = match verdict {
-        AttemptResult::Blocked { blockers } => case.block(blockers, &check)?,
-        AttemptResult::Advanced { selection, passed_over } => case.advance(selection, passed_over, &check)?,
-    };
-    Ok(Decision::Append(Box::new(decided)))
-}
-
-fn pending_step<'a>(command: &Advance<'a>) -> Option<&'a CompiledStep> {
-    command.workflow.step(&command.snapshot.state().pending_step()?.step_id)
-}
-
-/// What the attempt delivers together with its retry chain; its context is what they sent.
-fn delivered(
-    command: &Advance<'_>,
-    node: &NodeState,
-    pending: &PendingStep,
-    retried: &[AttemptId],
-    digest: Sha256,
-) -> Result<AdvanceRequest, DecideError> {
-    let Advance { facts, request, workflow, .. } = command;
-    let mut sent = facts.context_sent(command.node, retried);
-    sent.extend(request.context.as_map().clone());
-    let at_fault = |artifact: &Value| {
-        interpret::is_at_fault(workflow, pending, artifact)
-            || disclose::names_no_open_gap(facts, node.run_id, artifact)
-    };
-    let refused = retried.first().and_then(|attempt| facts.advance(command.node, *attempt));
-    let earlier = refused.map_or(EarlierNotes::Kept, |refused| EarlierNotes::of(refused, digest));
-    kept::delivered(request, &command.kept, earlier, Context::new(sent)?, at_fault)
-}
-
-/// Names what the attempt would submit, so that a decision can be recorded about exactly that.
-pub(crate) fn submitted(command: &Advance<'_>) -> Result<Sha256, DecideError> {
-    let node = command.facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
-    let pending = command.snapshot.state().pending_step().ok_or(DecideError::NothingPending)?;
-    let retried = command.facts.retry_chain(command.node, command.attempt);
-    let digest = command.request.digest()?;
-    let (request, _) = fit::fitted(command.request, command.workflow, pending_step(command))?;
-    let Advance { kept, notices, minting, .. } = command;
-    let command = Advance {
-        request: &request,
-        kept: kept.clone(),
-        notices: notices.clone(),
-        minting: minting.clone(),
-        ..*command
-    };
-    kept::submitted(&delivered(&command, node, pending, &retried, digest)?)
-}
-
-/// Whether a person's decision on what was submitted is all that is missing.
-fn is_decision(finding: &Finding) -> bool {
-    match (&finding.0, &finding.1.pointer) {
-        // A question is answered beside the rest.
-        (Reason::UserOnlyDependency(_), BlockerPointer::ContextKey { .. }) => false,
-        (Reason::UserOnlyDependency(_), _) => true,
-        (
-            Reason::ContractViolation(_)
-            | Reason::CapabilityMissing(_)
-            | Reason::Unexpected(_)
-            | Reason::Advisory(_),
-            _,
-        ) => false,
+pub fn advance(command: Advance<'_>) -> Result<Decided, DecideError> {
+    let case = Case::open(command)?;
+    let (check, result) = case.judge()?;
+    match result {
+        AttemptResult::Blocked { blockers } => case.block(blockers, &check),
+        AttemptResult::Advanced { selection, passed_over } => case.advance(selection, passed_over, &check),
     }
 }
 
-enum AttemptResult {
-    Blocked { blockers: BlockerReport },
-    Advanced { selection: Selection, passed_over: Vec<Finding> },
+/// Identifies what the attempt would submit, so that a decision can be recorded about exactly that.
+pub(crate) fn submitted(command: Advance<'_>) -> Result<Sha256, DecideError> {
+    kept::submitted(&Case::open(command)?.delivered)
 }
 
+/// An attempt with everything that deciding it looks at.
 pub(super) struct Case<'a> {
     pub(super) command: Advance<'a>,
-    digest: Sha256,
+    pub(super) attempt: AttemptId,
     pub(super) node: &'a NodeState,
     pub(super) pending: &'a PendingStep,
-    /// Where the new events go.
-    next: EventIndex,
     pub(super) retried: Vec<AttemptId>,
+    /// What was sent now, with values that were unmistakable in another spelling as the step accepts them.
+    pub(super) sent: Submission,
+    /// What the reply says about this call: values that were adjusted, a run that is open again.
+    notices: Vec<Warning>,
     /// The context that this call leads to, its retry chain included.
     pub(super) context: Context,
     /// What was sent now and what the retry chain sent before; its context is what they sent, not what they lead to.
-    pub(super) delivered: AdvanceRequest,
+    pub(super) delivered: Submission,
     pub(super) preferences: Preferences,
 }
 
 impl<'a> Case<'a> {
-    fn open(command: Advance<'a>, digest: Sha256) -> Result<Self, DecideError> {
-        outputs::check_sent(command.request)?;
-        let facts = command.facts;
-        let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
-        disclose::check_resolutions(facts, node.run_id, &command.request.artifacts)?;
-        let pending = command.snapshot.state().pending_step().ok_or(DecideError::NothingPending)?;
-        let retried = facts.retry_chain(command.node, command.attempt);
-        let context = facts.context_for(command.node, &retried)?.merged(&command.request.context)?;
-        let delivered = delivered(&command, node, pending, &retried, digest)?;
-        let preferences = command.preferences.unwrap_or_else(|| facts.preferences(command.node));
-        let next = facts.next_event_index();
-        Ok(Self { command, digest, node, pending, next, retried, context, delivered, preferences })
-    }
-
-    /// Never-stop passes over what is missing once the agent had its tries.
-    fn strictness(&self) -> Strictness {
-        match self.preferences.autonomy {
-            Autonomy::FullAutoNeverStop if self.retried.len() >= TRIES_BEFORE_GAP => Strictness::NeverStop,
-            Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps | Autonomy::FullAutoNeverStop => {
-                Strictness::Blocking
-            }
-        }
-    }
-
-    /// How many of the attempts that this one retries were refused with this code.
-    fn refusals_with(&self, code: BlockerCode) -> usize {
-        let records =
-            self.retried.iter().filter_map(|attempt| self.command.facts.advance(self.command.node, *attempt));
-        let has_code = |record: &AdvanceRecord| match &record.outcome {
-            AdvanceOutcome::Blocked { blockers } => blockers.blockers().iter().any(|own| own.code == code),
-            AdvanceOutcome::Advanced { .. } => false,
-        };
-        records.filter(|record| has_code(record)).count()
-    }
-
-    /// Checks the output against the step, then asks the interpreter for the next one.
-    fn judge(&self) -> Result<(OutputCheck, AttemptResult), DecideError> {
-        let command = &self.command;
-        let (state, pending) = (command.snapshot.state(), self.pending);
-        let mut given = command.facts.answers_at(command.node).cloned().unwrap_or_default();
-        given.extend(self.delivered.context.as_map().clone());
-        let given = Context::new(given)?;
-        let submitted = Submitted {
-            notes: self.delivered.notes.as_deref(),
-            artifacts: &self.delivered.artifacts,
-            reported: &command.request.artifacts,
-            context: &self.context,
-            given: &given,
-        };
-        let check = interpret::check_output(command.workflow, pending, submitted);
-        let mut findings = check.findings.clone();
-        findings.extend(disclose::unknown_gaps(
-            command.facts,
-            self.node.run_id,
-            pending,
-            &self.delivered.artifacts,
-        ));
-        findings.extend(self.gate_findings(pending, &check)?);
-        let selection = interpret::advance_in(
-            self.strictness(),
-            command.workflow,
-            state,
-            &self.context,
-            &self.delivered.artifacts,
-        );
-        let selection = match selection {
-            Ok(selection) => Some(selection),
-            Err(error) => {
-                let finding = error.finding(&pending.step_id).ok_or(error)?;
-                // A list that the step declares and a loop reads is missing once.
-                let is_same =
-                    |own: &Finding| own.1.code == finding.1.code && own.1.pointer == finding.1.pointer;
-                if !findings.iter().any(is_same) {
-                    findings.push(finding);
-                }
-                None
-            }
-        };
-        // The one table decides what stops and what is disclosed (G61).
-        let refused = |finding: &Finding| match finding.1.code == BlockerCode::AssessmentFollowupRequired {
-            // Another slip before it was no second look.
-            true => self.refusals_with(finding.1.code),
-            false => self.retried.len(),
-        };
-        let stops =
-            |finding: &Finding| match on_advance(finding.0, self.preferences.autonomy, refused(finding)) {
-                Outcome::Block | Outcome::FailFast => true,
-                Outcome::RecordGap(_) => false,
-            };
-        let verdict = match selection {
-            Some(selection) if !findings.iter().any(stops) => {
-                findings.extend(selection.passed_over.iter().cloned());
-                AttemptResult::Advanced { selection, passed_over: findings }
-            }
-            Some(_) | None => {
-                // What stops nobody is not waited for, and a person decides on what is complete otherwise.
-                findings.retain(stops);
-                if !findings.iter().all(is_decision) {
-                    findings.retain(|finding| !is_decision(finding));
-                }
-                let blockers = findings.into_iter().map(|(_, blocker)| blocker).collect();
-                let blockers = BlockerReport::new(blockers)
-                    .ok_or(DecideError::Invariant("a refused advance has a blocker"))?;
-                AttemptResult::Blocked { blockers }
-            }
-        };
-        Ok((check, verdict))
-    }
-
-    /// What only a person or a proven capability can open.
-    fn gate_findings(&self, pending: &PendingStep, check: &OutputCheck) -> Result<Vec<Finding>, DecideError> {
-        let Advance { facts, node, workflow, .. } = self.command;
-        let asked = self.command.approvals.asked(workflow, pending);
-        let approval = match facts.approval(node, &pending.step_id).map(|found| &found.data) {
-            None => ApprovalState::None,
-            // Who could not have decided has not (G97).
-            Some(decided) if !self.command.approvals.counts(facts, node, decided, asked) => {
-                ApprovalState::Unproven
-            }
-            // A decision is about what was submitted and shown, and about nothing else (G63).
-            Some(decided) if decided.submitted != Some(kept::submitted(&self.delivered)?) => {
-                ApprovalState::ForOther
-            }
-            Some(decided) => match decided.decision {
-                ApprovalDecision::Approved => ApprovalState::Approved,
-                ApprovalDecision::Rejected => {
-                    ApprovalState::Rejected { reason: decided.note.as_ref().map(|note| note.as_str()) }
-                }
-            },
-        };
-        let mut findings = interpret::user_findings(workflow, pending, &self.context, approval, asked);
-        let mut observed = BTreeMap::new();
-        for capability in [Capability::Delegation, Capability::WebBrowsing] {
-            let recorded = facts.capability(node, capability);
-            if let Some(state) = recorded.filter(|state| state.grade() == EnforcementGrade::Strong) {
-                observed.insert(capability, state.status);
-            }
-        }
-        for fact in &check.capabilities {
-            if fact.provenance.grade() == EnforcementGrade::Strong {
-                observed.insert(fact.capability, fact.status);
-            }
-        }
-        findings.extend(interpret::capability_findings(workflow, pending, &observed));
-        Ok(findings)
+    fn open(command: Advance<'a>) -> Result<Self, DecideError> {
+        let Advance { facts, attempt: OpenAttempt { node: node_id, attempt, sent, .. }, .. } = command;
+        let pending = command.snapshot.state().pending_step();
+        let step = pending.and_then(|pending| command.workflow.step(&pending.step_id));
+        let (sent, adjusted) = fit::fitted(sent, command.workflow, step)?;
+        let reopened = close::reopened(facts, node_id);
+        let notices = reopened.into_iter().chain(command.notices.iter().cloned()).chain(adjusted).collect();
+        outputs::check_sent(&sent)?;
+        let node = facts.node(node_id).ok_or(DecideError::Invariant("the node is in the log"))?;
+        disclose::check_resolutions(facts, node.run_id, &sent.output.artifacts)?;
+        let pending = pending.ok_or(DecideError::NothingPending)?;
+        let retried = facts.retry_chain(node_id, attempt);
+        let context = facts.context_for(node_id, &retried)?.merged(&sent.context)?;
+        let delivered = delivered(&command, &sent, node, pending, &retried)?;
+        let preferences = command.preferences.unwrap_or_else(|| facts.preferences(node_id));
+        Ok(Self { command, attempt, node, pending, retried, sent, notices, context, delivered, preferences })
     }
 
     /// A draft that begins with what changed around the step since it was handed out.
     fn draft(&self) -> Draft {
         let facts = self.command.facts;
-        let mut draft = Draft::new(facts.session_id(), self.next, self.command.minting.clone());
+        let mut draft =
+            Draft::new(facts.session_id(), facts.next_event_index(), self.command.minting.clone());
         observe::push_changed(&mut draft, facts, self.command.observed);
         if self.preferences != facts.preferences(self.node.node_id) {
             let change = self.preferences_changed(facts.preferences(self.node.node_id));
@@ -361,7 +144,7 @@ impl<'a> Case<'a> {
             delta.push(PreferenceChange::RiskPolicy(effective.risk_policy));
         }
         PreferencesChanged {
-            change_id: derive::change_id(self.node.node_id, self.command.attempt, effective),
+            change_id: derive::change_id(self.node.node_id, self.attempt, effective),
             source: PreferenceSource::CommandLine,
             delta,
             effective,
@@ -376,19 +159,19 @@ impl<'a> Case<'a> {
         let outputs = Outputs {
             facts: self.command.facts,
             node: self.node.node_id,
-            attempt: self.command.attempt,
+            attempt: self.attempt,
             retried: &self.retried,
         };
-        outputs.push(draft, self.on_node(), &self.delivered)
+        outputs.push(draft, self.on_node(), &self.delivered.output)
     }
 
     fn record(&self, outcome: AdvanceOutcome, reply_ref: BlobRef, submitted: Option<Sha256>) -> EventData {
         EventData::AdvanceRecorded(AdvanceRecorded {
             submitted,
-            attempt_id: self.command.attempt,
+            attempt_id: self.attempt,
             intent: AdvanceIntent::AckPending,
             outcome,
-            request_digest: Some(self.digest),
+            request_digest: Some(self.command.attempt.digest),
             reply_ref: Some(reply_ref),
         })
     }
@@ -428,11 +211,10 @@ impl<'a> Case<'a> {
             .map(|event| reply::look_call(&state_mark_of(event), RunLabel::of(self.node.run_id)));
         // A value that is recorded already must not stand in the way of a retry; one that is sent now can be
         // sent again, smaller.
-        let long_text =
-            if self.command.request.context.is_empty() { LongText::Shorten } else { LongText::Refuse };
+        let long_text = if self.sent.context.is_empty() { LongText::Shorten } else { LongText::Refuse };
         let first = self.retried.is_empty();
         let told = [WarningCode::ArgumentsAdjusted, WarningCode::RunReopened];
-        let adjusted = self.command.notices.iter().filter(|notice| told.contains(&notice.code));
+        let adjusted = self.notices.iter().filter(|notice| told.contains(&notice.code));
         let beside = StepExtras {
             way_out,
             children: if first { self.children() } else { Vec::new() },
@@ -443,14 +225,14 @@ impl<'a> Case<'a> {
         let stored = Attachment::blob(body.to_canonical()?);
         let mut draft = self.draft();
         self.push_outputs(&mut draft)?;
-        let (node, attempt) = (self.node.node_id, self.command.attempt);
+        let (node, attempt) = (self.node.node_id, self.attempt);
         let asks = blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency);
         let submitted = if asks { Some(kept::submitted(&self.delivered)?) } else { None };
         let record = self.record(AdvanceOutcome::Blocked { blockers }, stored.blob_ref(), submitted);
         draft.push(self.on_node(), record);
         draft.attach(stored);
         facts::push(&mut draft, self.on_node(), node, attempt, check);
-        if !self.command.request.context.is_empty() {
+        if !self.sent.context.is_empty() {
             let set = self.context_set(node, Some(attempt))?;
             draft.push(Scope::Run(self.node.run_id), set);
         }
@@ -458,14 +240,13 @@ impl<'a> Case<'a> {
     }
 
     fn context_set(&self, node_id: NodeId, attempt_id: Option<AttemptId>) -> Result<EventData, DecideError> {
-        let command = &self.command;
         // A child takes over what its parent's blocked attempts had set: nothing sent is lost.
         let context = match attempt_id {
-            Some(_) => command.request.context.clone(),
+            Some(_) => self.sent.context.clone(),
             None => self.effective_delta()?,
         };
         Ok(EventData::ContextSet(ContextSet {
-            context_id: derive::context_id(command.node, command.attempt),
+            context_id: derive::context_id(self.node.node_id, self.attempt),
             context,
             source: ContextSource::AgentDelta,
             node_id,
@@ -498,7 +279,7 @@ impl<'a> Case<'a> {
         check: &OutputCheck,
     ) -> Result<Decided, DecideError> {
         let Case { command, node, .. } = self;
-        let child = derive::node_id(command.facts.session_id(), node.run_id, node.node_id, command.attempt);
+        let child = derive::node_id(command.facts.session_id(), node.run_id, node.node_id, self.attempt);
         let gaps = self.gaps(&self.pending.step_id, &selection, &passed_over, check);
         let beside = self.beside(&selection.state, &gaps, check);
         let body = self.reply(&selection.state, ReplyMoment::Advanced, LongText::Refuse, beside)?;
@@ -534,11 +315,11 @@ impl<'a> Case<'a> {
         if self.context != command.facts.context_at(node.node_id)? {
             draft.push(Scope::Run(node.run_id), self.context_set(child, None)?);
         }
-        facts::push(&mut draft, self.on_node(), node.node_id, command.attempt, check);
+        facts::push(&mut draft, self.on_node(), node.node_id, self.attempt, check);
         for gap in gaps {
             draft.push_once(self.on_node(), EventData::GapRecorded(gap));
         }
-        let trace_id = derive::trace_id(node.node_id, command.attempt);
+        let trace_id = derive::trace_id(node.node_id, self.attempt);
         let entries = disclose::fork(self.cause()).into_iter().chain(selection.trace).collect();
         if let Some(trace) = DecisionTraceAppended::bounded(trace_id, entries) {
             draft.push(self.on_node(), EventData::DecisionTraceAppended(trace));
@@ -557,7 +338,7 @@ impl<'a> Case<'a> {
             Some(attempt) => derive::next_attempt(attempt, self.node.node_id),
             None => derive::root_attempt(self.node.node_id),
         };
-        let first_try = self.retried.last().copied().unwrap_or(self.command.attempt);
+        let first_try = self.retried.last().copied().unwrap_or(self.attempt);
         if first_try == original { EdgeCauseKind::NonTipAdvance } else { EdgeCauseKind::IntentionalFork }
     }
 
@@ -585,7 +366,7 @@ impl<'a> Case<'a> {
         // What this very advance adds is among the warnings.
         let disclosed = disclose::disclosed(facts, self.node.run_id).map(str::to_owned).collect();
         let mut warnings = disclose::warnings(self.preferences.risk_policy, gaps);
-        warnings.extend(self.command.notices.iter().cloned());
+        warnings.extend(self.notices.iter().cloned());
         StepExtras {
             open_gaps: if state.is_complete() { open_gaps } else { Vec::new() },
             disclosed: if state.is_complete() { disclosed } else { Vec::new() },
@@ -599,4 +380,26 @@ impl<'a> Case<'a> {
             ..StepExtras::default()
         }
     }
+}
+
+/// What the attempt delivers together with its retry chain; its context is what they sent.
+fn delivered(
+    command: &Advance<'_>,
+    sent: &Submission,
+    node: &NodeState,
+    pending: &PendingStep,
+    retried: &[AttemptId],
+) -> Result<Submission, DecideError> {
+    let Advance { facts, workflow, kept, .. } = command;
+    let mut context = facts.context_sent(node.node_id, retried);
+    context.extend(sent.context.as_map().clone());
+    let at_fault = |artifact: &Value| {
+        interpret::is_at_fault(workflow, pending, artifact)
+            || disclose::names_no_open_gap(facts, node.run_id, artifact)
+    };
+    let refused = retried.first().and_then(|attempt| facts.advance(node.node_id, *attempt));
+    let earlier =
+        refused.map_or(EarlierNotes::Kept, |refused| EarlierNotes::of(refused, command.attempt.digest));
+    let output = kept::delivered(&sent.output, kept, earlier, at_fault)?;
+    Ok(Submission { output, context: Context::new(context)? })
 }

@@ -2,25 +2,25 @@
 
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{
-    CheckpointRecord, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, Event, EventData, EventIndex,
+    CheckpointRecord, Context, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, Event, EventData, EventIndex,
     NodeCreated, NodeKind, Scope, SessionCreated,
 };
 use workrail_model::gap::Resolution;
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::snapshot::ExecutionSnapshot;
+use workrail_model::submission::StepOutput;
 use workrail_model::tool::ToolSet;
 
 use super::advance::Decided;
 use super::draft::Draft;
 use super::outputs::{self, Outputs};
-use super::request::AdvanceRequest;
 use super::{DecideError, Minting, close, disclose};
 use crate::project::{NodeState, SessionState};
 use crate::reply::{LongText, ReplyInput, ReplyMoment, StepExtras};
 use crate::{derive, reply};
 
-/// A checkpoint to be decided. Its request carries no context: a checkpoint changes no decision.
+/// A checkpoint to be decided. It carries no context: a checkpoint changes no decision.
 #[derive(Debug)]
 pub struct Checkpoint<'a> {
     pub facts: &'a SessionState,
@@ -28,7 +28,7 @@ pub struct Checkpoint<'a> {
     pub attempt: AttemptId,
     pub snapshot: &'a ExecutionSnapshot,
     pub workflow: &'a CompiledWorkflow,
-    pub request: &'a AdvanceRequest,
+    pub output: &'a StepOutput,
     pub minting: Minting,
 }
 
@@ -45,26 +45,26 @@ pub fn recorded(
     facts: &SessionState,
     node: NodeId,
     attempt: AttemptId,
-    request: &AdvanceRequest,
+    output: &StepOutput,
 ) -> Result<Option<Recorded>, DecideError> {
     let id = derive::checkpoint_node_id(node, attempt);
     let Some(made) = facts.node(id) else { return Ok(None) };
     let record = made.checkpoint.ok_or(DecideError::Invariant("a checkpoint has the record of its call"))?;
-    let input_differs = record.request_digest != request.digest()?;
+    let input_differs = record.request_digest != output.digest_with(&Context::default())?;
     Ok(Some(Recorded { node: id, record, input_differs }))
 }
 
 pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
-    let Checkpoint { facts, node, attempt, snapshot, workflow, request, minting } = command;
-    refuse_empty(request)?;
-    outputs::check_sent(request)?;
-    let digest = request.digest()?;
+    let Checkpoint { facts, node, attempt, snapshot, workflow, output, minting } = command;
+    refuse_empty(output)?;
+    outputs::check_output(output)?;
+    let digest = output.digest_with(&Context::default())?;
     let at = facts.node(node).ok_or(DecideError::Invariant("the node is in the log"))?;
-    disclose::check_resolutions(facts, at.run_id, &request.artifacts)?;
-    disclose::check_named_gaps(facts, at.run_id, &request.artifacts)?;
+    disclose::check_resolutions(facts, at.run_id, &output.artifacts)?;
+    disclose::check_named_gaps(facts, at.run_id, &output.artifacts)?;
     let made = derive::checkpoint_node_id(node, attempt);
     let context = facts.context_at(node)?;
-    let resolved = disclose::resolutions(facts, at.run_id, node, attempt, &request.artifacts);
+    let resolved = disclose::resolutions(facts, at.run_id, node, attempt, &output.artifacts);
     let closes =
         |id| resolved.iter().any(|gap| gap.resolution == Resolution::Resolves { resolves_gap_id: id });
     let open_gaps = disclose::open_gaps(facts, at.run_id).into_iter().filter(|gap| !closes(gap.gap_id));
@@ -113,7 +113,7 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
         cause: EdgeCause { kind: EdgeCauseKind::CheckpointCreated, event_id },
     };
     draft.push(Scope::Run(at.run_id), EventData::EdgeCreated(edge));
-    Outputs { facts, node: made, attempt, retried: &[] }.push(&mut draft, on_made, request)?;
+    Outputs { facts, node: made, attempt, retried: &[] }.push(&mut draft, on_made, output)?;
     for gap in resolved {
         draft.push_once(on_made, EventData::GapRecorded(gap));
     }
@@ -121,8 +121,8 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
     Ok(Decided { plan, reply: body, made: None })
 }
 
-fn refuse_empty(request: &AdvanceRequest) -> Result<(), DecideError> {
-    if request.own_notes().is_some() || !request.artifacts.is_empty() {
+fn refuse_empty(output: &StepOutput) -> Result<(), DecideError> {
+    if output.own_notes().is_some() || !output.artifacts.is_empty() {
         Ok(())
     } else {
         Err(DecideError::EmptyCheckpoint)
@@ -159,26 +159,26 @@ pub fn next_attempt(attempt: AttemptId, made: NodeId) -> AttemptId {
 /// A session that holds notes before any run, or without one.
 pub fn open_session(
     session: SessionId,
-    request: &AdvanceRequest,
+    output: &StepOutput,
     minting: Minting,
 ) -> Result<AppendPlan, DecideError> {
-    outputs::check_sent(request)?;
+    outputs::check_output(output)?;
     let mut draft = Draft::new(session, EventIndex::ZERO, minting);
     draft.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));
-    outputs::push_session_notes(&mut draft, session, request)?;
+    outputs::push_session_notes(&mut draft, session, output)?;
     Ok(draft.plan()?)
 }
 
 /// Notes on the session itself; `None` when the very same were recorded before.
 pub fn session_notes(
     facts: &SessionState,
-    request: &AdvanceRequest,
+    output: &StepOutput,
     minting: Minting,
 ) -> Result<Option<AppendPlan>, DecideError> {
-    refuse_empty(request)?;
-    outputs::check_sent(request)?;
+    refuse_empty(output)?;
+    outputs::check_output(output)?;
     let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), minting);
-    outputs::push_session_notes(&mut draft, facts.session_id(), request)?;
+    outputs::push_session_notes(&mut draft, facts.session_id(), output)?;
     let plan = draft.plan()?;
     let known = |event: &Event| {
         let EventData::NodeOutputAppended(output) = &event.data else { return false };

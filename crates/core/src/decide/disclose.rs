@@ -88,7 +88,7 @@ pub(crate) fn advisory_code(advisory: Advisory) -> WarningCode {
     }
 }
 
-/// What the disclosure is about: other settings that go too far are told anew.
+/// What the disclosure is about: other settings that go too far are disclosed again.
 pub(super) fn preferences_cause(effective: Preferences) -> String {
     format!("preferences {} {}", effective.autonomy.as_str(), effective.risk_policy.as_str())
 }

@@ -6,11 +6,10 @@ use workrail_model::compiled::{AcceptedValues, CompiledContract, CompiledStep, C
 use workrail_model::event::Context;
 use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::strict_json;
-
+use workrail_model::submission::Submission;
 use workrail_model::text::truncate_with_marker;
 
 use super::DecideError;
-use super::request::AdvanceRequest;
 use crate::contract::kind_of;
 use crate::routing;
 use crate::secrets::is_secret;
@@ -18,16 +17,16 @@ use crate::secrets::is_secret;
 /// A value may be long; its beginning is enough to recognise it.
 const VALUE_SHOWN_BYTES: usize = 60;
 
-/// The request with declared context values and the owed artifact's fields as the step accepts them, and a warning for
+/// What was sent, with declared context values and the owed artifact's fields as the step accepts them, and a warning for
 /// each that was changed.
 pub(super) fn fitted(
-    request: &AdvanceRequest,
+    sent: &Submission,
     workflow: &CompiledWorkflow,
     step: Option<&CompiledStep>,
-) -> Result<(AdvanceRequest, Vec<Warning>), DecideError> {
-    let mut fitted = request.clone();
+) -> Result<(Submission, Vec<Warning>), DecideError> {
+    let mut fitted = sent.clone();
     let mut warnings = Vec::new();
-    let mut context: Map<String, Value> = request.context.as_map().clone();
+    let mut context: Map<String, Value> = sent.context.as_map().clone();
     for (key, duty) in step.into_iter().flat_map(|step| &step.sets) {
         let Some(value) = context.get_mut(key.as_str()) else { continue };
         let Some(meant) = other_than_sent(value, &duty.accepts) else { continue };
@@ -41,7 +40,7 @@ pub(super) fn fitted(
     let owed = step.and_then(|step| workflow.contract(&step.output.as_ref()?.contract_ref));
     if let Some(CompiledContract { artifact_kind, schema, .. }) = owed {
         let mut adjusted = Adjusted::default();
-        for artifact in fitted.artifacts.iter_mut().filter(|own| kind_of(own) == artifact_kind) {
+        for artifact in fitted.output.artifacts.iter_mut().filter(|own| kind_of(own) == artifact_kind) {
             fit_fields(artifact, schema, artifact_kind, &mut adjusted);
         }
         warnings.extend(adjusted.into_warnings());
@@ -49,7 +48,7 @@ pub(super) fn fitted(
     Ok((fitted, warnings))
 }
 
-/// An artifact may have thousands of fields: the first that were adjusted are told, the others counted.
+/// An artifact may have thousands of fields: the first adjusted ones are named, the others counted.
 #[derive(Default)]
 struct Adjusted {
     told: Vec<String>,
@@ -78,7 +77,7 @@ fn other_than_sent(value: &Value, accepts: &AcceptedValues) -> Option<Value> {
     meant(value.as_str()?.trim(), accepts).filter(|meant| meant != value)
 }
 
-/// `name` is the key or field, `place` where it stands.
+/// `name` is the key or field, `place` its path in the call.
 fn told(sent: &Value, recorded: &Value, name: &str, place: &str) -> String {
     if is_secret(name) {
         return format!("`{place}` was sent in another spelling and adjusted.");

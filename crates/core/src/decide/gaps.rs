@@ -71,8 +71,8 @@ impl Case<'_> {
     /// Gaps that the agent closes by name, and those whose cause is gone.
     fn resolutions(&self, step: &StepId, passed_over: &[Finding]) -> Vec<GapRecorded> {
         let (facts, run) = (self.command.facts, self.node.run_id);
-        let (node, attempt) = (self.command.node, self.command.attempt);
-        let mut resolved = disclose::resolutions(facts, run, node, attempt, &self.delivered.artifacts);
+        let (node, attempt) = (self.node.node_id, self.attempt);
+        let mut resolved = disclose::resolutions(facts, run, node, attempt, &self.delivered.output.artifacts);
         let still: Vec<String> =
             passed_over.iter().map(|(_, blocker)| cause(self.pending, blocker)).collect();
         for gap in self.open_gaps().filter(|gap| gap_closer(gap.reason) == GapCloser::Agent) {
@@ -119,7 +119,7 @@ impl Case<'_> {
         let contract = workflow.contracts.iter().find(|own| own.contract_ref.as_str() == what);
         // A loop's decision counts for its own pass only.
         contract.filter(|own| !owes && own.artifact_kind != "wr.loop_control").is_some_and(|contract| {
-            let sent = self.command.request.artifacts.iter();
+            let sent = self.sent.output.artifacts.iter();
             let own = sent.filter(|artifact| kind_of(artifact) == contract.artifact_kind);
             own.map(|artifact| contract::issues(&contract.schema, artifact)).any(|issues| issues.is_empty())
         })
@@ -162,7 +162,7 @@ impl Case<'_> {
 
     pub(super) fn gap(&self, reason: Reason, cause: &str, summary: &str) -> GapRecorded {
         GapRecorded {
-            gap_id: derive::gap_id(self.node.node_id, self.command.attempt, reason, cause),
+            gap_id: derive::gap_id(self.node.node_id, self.attempt, reason, cause),
             severity: disposition(reason, self.preferences.autonomy).gap().unwrap_or(Severity::Critical),
             reason,
             summary: BoundedText::clip(summary),

@@ -4,22 +4,15 @@ use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::canonical::{canonical_digest, value_to_canonical};
 use workrail_model::digest::Sha256;
-use workrail_model::event::{AdvanceOutcome, Context};
+use workrail_model::event::AdvanceOutcome;
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::limits::NOTES_BYTES_MAX;
+use workrail_model::submission::{StepOutput, Submission};
 
 use super::DecideError;
-use super::request::AdvanceRequest;
 use crate::contract::kind_of;
 use crate::interpret::{CRITERIA_REF, says_nothing};
 use crate::project::{AdvanceRecord, SessionState};
-
-/// The notes and artifacts of the refused attempt that is tried again, read back from the store.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
-    pub notes: Option<String>,
-    pub artifacts: Vec<Value>,
-}
 
 /// The refused attempt whose outputs this attempt inherits.
 pub fn retried(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Option<AttemptId> {
@@ -68,29 +61,26 @@ fn joined(old: &str, new: &str) -> Result<String, DecideError> {
     }
 }
 
-/// What the attempt delivers: what was sent now, over what was kept. An artifact that was itself at fault is not
-/// inherited: it is sent again, or it is gone.
+/// What the attempt delivers: what was sent now, over what was kept of the refused attempt. An artifact that was itself
+/// at fault is not inherited: it is sent again, or it is gone.
 pub(super) fn delivered(
-    request: &AdvanceRequest,
-    kept: &Kept,
+    sent: &StepOutput,
+    kept: &StepOutput,
     earlier: EarlierNotes,
-    sent: Context,
     is_at_fault: impl Fn(&Value) -> bool,
-) -> Result<AdvanceRequest, DecideError> {
+) -> Result<StepOutput, DecideError> {
+    let old = kept.notes_markdown.as_deref();
     // Words that say nothing never take the place of notes that do.
-    let own = request.own_notes().filter(|notes| kept.notes.is_none() || !says_nothing(notes));
-    let notes = match (own, kept.notes.as_deref(), earlier) {
+    let own = sent.own_notes().filter(|notes| old.is_none() || !says_nothing(notes));
+    let notes_markdown = match (own, old, earlier) {
         (Some(new), Some(old), EarlierNotes::Kept) => Some(joined(old, new)?),
-        (own, old, _) => own.or(old).or(request.notes.as_deref()).map(str::to_owned),
+        (own, old, _) => own.or(old).or(sent.notes_markdown.as_deref()).map(str::to_owned),
     };
-    let replaced = |old: &Value| request.artifacts.iter().any(|new| takes_place_of(new, old));
+    let replaced = |old: &Value| sent.artifacts.iter().any(|new| takes_place_of(new, old));
     let inherited = kept.artifacts.iter().filter(|old| !replaced(old) && !is_at_fault(old)).cloned();
-    Ok(AdvanceRequest {
-        notes,
-        // What is sent now comes first: the first artifact of a kind is the one that is judged.
-        artifacts: request.artifacts.iter().cloned().chain(inherited).collect(),
-        context: sent,
-    })
+    // What is sent now comes first: the first artifact of a kind is the one that is judged.
+    let artifacts = sent.artifacts.iter().cloned().chain(inherited).collect();
+    Ok(StepOutput { notes_markdown, artifacts })
 }
 
 /// Whether one artifact takes the place of another. Of our own kinds there is one for each thing; a step may have
@@ -106,16 +96,16 @@ fn takes_place_of(new: &Value, old: &Value) -> bool {
     kind_of(old) == kind_of(new) && (is_one_of_a_kind || old == new)
 }
 
-/// Names what an attempt delivers, in whatever order and over however many attempts it was sent.
-pub(crate) fn submitted(delivered: &AdvanceRequest) -> Result<Sha256, DecideError> {
-    let mut artifacts = Vec::with_capacity(delivered.artifacts.len());
-    for artifact in &delivered.artifacts {
+/// Identifies what an attempt delivers, in whatever order and over however many attempts it was sent.
+pub(crate) fn submitted(delivered: &Submission) -> Result<Sha256, DecideError> {
+    let Submission { output, context } = delivered;
+    let mut artifacts = Vec::with_capacity(output.artifacts.len());
+    for artifact in &output.artifacts {
         artifacts.push(Sha256::of(&value_to_canonical(artifact)?));
     }
     artifacts.sort();
     artifacts.dedup();
-    let parts = serde_json::json!({
-        "notes": delivered.own_notes(), "artifacts": artifacts, "context": delivered.context,
-    });
+    let parts =
+        serde_json::json!({ "notes": output.own_notes(), "artifacts": artifacts, "context": context });
     Ok(canonical_digest(&parts)?)
 }

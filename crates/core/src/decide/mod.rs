@@ -4,6 +4,7 @@
 
 pub mod advance;
 pub mod approve;
+pub mod attempt;
 pub mod checkpoint;
 pub mod close;
 pub mod disclose;
@@ -11,11 +12,11 @@ mod draft;
 mod facts;
 pub mod fit;
 mod gaps;
+mod judge;
 pub mod kept;
 pub mod observe;
 mod outputs;
 pub mod proof;
-pub mod request;
 pub mod start;
 
 use workrail_model::canonical::CanonicalError;

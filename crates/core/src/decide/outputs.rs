@@ -8,21 +8,27 @@ use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::limits::{BLOB_BYTES_MAX, NOTES_BYTES_MAX, NOTES_EVENT_BYTES_MAX};
 use workrail_model::placeholder::placeholder_in;
 use workrail_model::plan::Attachment;
+use workrail_model::submission::{StepOutput, Submission};
 use workrail_model::text::BoundedText;
 
+use super::DecideError;
 use super::draft::Draft;
-use super::{DecideError, request::AdvanceRequest};
 use crate::derive;
 use crate::project::SessionState;
 
 /// Refuses what no step may send, before anything else looks at it: what is too long, and placeholders of ours,
 /// which would be recorded in place of the caller's text.
-pub(super) fn check_sent(request: &AdvanceRequest) -> Result<(), DecideError> {
-    let bytes = request.notes.as_deref().map_or(0, str::len);
+pub(super) fn check_sent(sent: &Submission) -> Result<(), DecideError> {
+    check_output(&sent.output)?;
+    check_context(&sent.context)
+}
+
+pub(super) fn check_output(output: &StepOutput) -> Result<(), DecideError> {
+    let bytes = output.notes_markdown.as_deref().map_or(0, str::len);
     if bytes > NOTES_BYTES_MAX {
         return Err(DecideError::NotesTooLong { bytes, max: NOTES_BYTES_MAX });
     }
-    for (position, artifact) in request.artifacts.iter().enumerate() {
+    for (position, artifact) in output.artifacts.iter().enumerate() {
         if let Some(inner) = placeholder_in(artifact) {
             return Err(DecideError::Placeholder { place: format!("output.artifacts[{position}]{inner}") });
         }
@@ -31,7 +37,7 @@ pub(super) fn check_sent(request: &AdvanceRequest) -> Result<(), DecideError> {
             return Err(DecideError::ArtifactTooLong { position, bytes, max: BLOB_BYTES_MAX });
         }
     }
-    check_context(&request.context)
+    Ok(())
 }
 
 /// Refuses a context that holds a placeholder of ours where a value belongs.
@@ -57,13 +63,13 @@ impl Outputs<'_> {
         &self,
         draft: &mut Draft,
         on_node: Scope,
-        request: &AdvanceRequest,
+        output: &StepOutput,
     ) -> Result<(), DecideError> {
-        if let Some(notes) = request.own_notes() {
+        if let Some(notes) = output.own_notes() {
             let payload = notes_payload(draft, notes);
             draft.push(on_node, self.event(payload, Sha256::of(notes.as_bytes()), Supersede::Channel));
         }
-        for (digest, bytes) in sorted_artifacts(&request.artifacts)? {
+        for (digest, bytes) in sorted_artifacts(&output.artifacts)? {
             let payload = artifact_payload(draft, bytes);
             draft.push(on_node, self.event(payload, digest, Supersede::Nothing));
         }
@@ -101,7 +107,7 @@ impl Outputs<'_> {
 pub(super) fn push_session_notes(
     draft: &mut Draft,
     session: SessionId,
-    request: &AdvanceRequest,
+    output: &StepOutput,
 ) -> Result<(), DecideError> {
     let push = |draft: &mut Draft, payload: OutputPayload, digest: Sha256| {
         let output_channel = payload.channel();
@@ -115,11 +121,11 @@ pub(super) fn push_session_notes(
         };
         draft.push_once(Scope::Session, EventData::NodeOutputAppended(output));
     };
-    if let Some(notes) = request.own_notes() {
+    if let Some(notes) = output.own_notes() {
         let payload = notes_payload(draft, notes);
         push(draft, payload, Sha256::of(notes.as_bytes()));
     }
-    for (digest, bytes) in sorted_artifacts(&request.artifacts)? {
+    for (digest, bytes) in sorted_artifacts(&output.artifacts)? {
         let payload = artifact_payload(draft, bytes);
         push(draft, payload, digest);
     }

@@ -48,7 +48,7 @@ pub struct LoggedNodes {
 }
 
 impl LoggedNodes {
-    /// Its name; a node without one is told by its id.
+    /// Its name; a node without one is shown by its id.
     fn named(&self, node: NodeId) -> String {
         self.names.get(&node).map_or_else(|| node.to_string(), ToString::to_string)
     }

@@ -31,7 +31,7 @@ pub struct LogDamage {
 /// Why a key was trusted when it was enrolled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// No key was enrolled, so whoever opened the console was believed.
+    /// No key was enrolled, so the person at the console was trusted.
     FirstUse,
     /// Nobody could be asked because all keys had been reset at a terminal.
     AfterReset,

@@ -154,7 +154,7 @@ impl Advances {
         Ok(())
     }
 
-    /// Refuses a node that an earlier record said would lie elsewhere.
+    /// Refuses a node that an earlier record puts under another parent.
     pub(super) fn check_node(
         &self,
         index: EventIndex,

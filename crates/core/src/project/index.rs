@@ -2,7 +2,7 @@
 //!
 //! A search tree over random ids costs a cache miss per level, and was most of what folding an event took.
 //! This is a table of slots with a fixed hash, so equal logs give equal tables (no random order). An id is
-//! looked for in a few slots only; whoever does not find room there, by chance or by design, goes to a
+//! looked for in a few slots only; an entry that finds no room there, by chance or by design, goes to a
 //! tree, so that no choice of ids makes a lookup long.
 
 use std::collections::BTreeMap;

@@ -68,7 +68,7 @@ pub struct ReplyInput<'a> {
 /// What to do when the values of the context make the step's text too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LongText {
-    /// Nothing is recorded yet: whoever sent the value can send a smaller one.
+    /// Nothing is recorded yet: the caller can send a smaller value.
     Refuse,
     /// The value is recorded: the step is shown with excerpts, so that the run can be continued.
     Shorten,

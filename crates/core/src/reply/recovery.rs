@@ -1,4 +1,4 @@
-//! What an agent that lost the chat is told: what was done, and which ways were taken from here (G53).
+//! What an agent that lost the chat gets: what was done, and which branches start here (G53).
 //!
 //! Only the newest steps that fit are looked at, so that the cost does not grow with the run (G23). Which
 //! step a node represents is in its snapshot, which the caller lends.
@@ -58,7 +58,7 @@ pub enum Reader {
     Person,
 }
 
-/// Everything the recovery of one point is told from.
+/// Everything that the recovery of one point is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Recovering<'a> {
     pub facts: &'a SessionState,
@@ -109,7 +109,7 @@ impl Recovering<'_> {
         Some(self.entry(root, root, &kept(words)))
     }
 
-    /// The newest notes of a step that plans, among those that are too old to be told; `seen` are told already.
+    /// The newest notes of a step that plans, among those that are too old to be shown; `seen` are shown already.
     fn latest_plan(&self, node: NodeId, seen: usize) -> Option<RecapEntry> {
         if !self.workflow.steps.iter().any(|step| is_plan(&step.step_id)) {
             return None;

@@ -16,7 +16,7 @@ const LOOKED_AT_MAX: usize = 32;
 const TEXT_BYTES_MAX: usize = 1200;
 
 impl Recovering<'_> {
-    /// Unfinished ends of the run, the longest first, except those that are told anyhow: this node, where the run is
+    /// Unfinished ends of the run, the longest first, except those that the reply names anyway: this node, where the run is
     /// now, and where the ways on from here are.
     pub fn open_tips(&self, node: NodeId) -> Vec<OpenTip> {
         let facts = self.facts;

@@ -1,4 +1,4 @@
-//! From recorded facts to a report: the session, its runs, and what is told of a run as a whole.
+//! From recorded facts to a report: the session, its runs, and what a report says about a run as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -104,7 +104,7 @@ impl Subject<'_> {
     }
 }
 
-/// One run while it is told.
+/// One run while its report is built.
 #[derive(Debug)]
 pub(super) struct Telling<'a> {
     pub(super) subject: &'a Subject<'a>,

@@ -20,7 +20,7 @@ pub enum ContextValues {
 const VALUE_BYTES_MAX: usize = 80;
 
 pub(super) fn entries(context: &Context, values: ContextValues) -> Vec<ContextEntry> {
-    // The goal is told with the run.
+    // The goal is shown with the run.
     let told = |(key, _): &(&String, &Value)| key.as_str() != "goal";
     let entry =
         |(key, value): (&String, &Value)| ContextEntry { key: key.clone(), value: seen(key, value, values) };

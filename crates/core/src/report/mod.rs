@@ -121,7 +121,7 @@ pub struct RunReport {
     /// Absent when the content that says it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<RunStatus>,
-    /// Its session is damaged: what is told ends before the damage, and nothing can be done with it. The report's
+    /// Its session is damaged: the report ends before the damage, and the run cannot be continued. The report's
     /// `health` says more.
     #[serde(skip)]
     pub is_damaged: bool,

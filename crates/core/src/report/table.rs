@@ -13,7 +13,7 @@ use workrail_model::compiled::{CompiledContract, CompiledWorkflow};
 
 use super::{Field, Shown, Table};
 
-/// What a reader looks for first stands first; other columns follow by name.
+/// What a reader looks for first comes first; other columns follow by name.
 const FIRST_COLUMNS: [&str; 16] = [
     "severity",
     "risk",

@@ -1,4 +1,4 @@
-//! Layout and tables on made-up reports; whole histories are told in the engine's tests.
+//! Layout and tables on made-up reports; the engine's tests cover whole histories.
 
 use serde_json::{Value, json};
 use workrail_model::compiled::{CompiledContract, CompiledWorkflow};

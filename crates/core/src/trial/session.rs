@@ -13,16 +13,16 @@ use workrail_model::plan::{AppendPlan, AttachmentKind};
 use workrail_model::preferences::PreferenceSource;
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot};
 use workrail_model::step_key::StepInstanceKey;
+use workrail_model::submission::{StepOutput, Submission};
 use workrail_model::time::Timestamp;
 use workrail_model::tool::ToolSet;
 
 use super::script::{RunScript, StepScript};
 use crate::decide::Minting;
-use crate::decide::advance::{Advance, Decision, advance, submitted};
+use crate::decide::advance::{Advance, advance, submitted};
 use crate::decide::approve::{Approve, approve};
-use crate::decide::kept::Kept;
+use crate::decide::attempt::Attempt;
 use crate::decide::proof::ApprovalRule;
-use crate::decide::request::AdvanceRequest;
 use crate::decide::start::{Start, start};
 use crate::derive;
 use crate::project::{NodeState, SessionState};
@@ -66,7 +66,7 @@ pub(super) struct Session<'a> {
     attempt: AttemptId,
     plans: u64,
     /// What the refused attempt before sent.
-    kept: Option<Kept>,
+    kept: StepOutput,
 }
 
 impl<'a> Session<'a> {
@@ -100,7 +100,7 @@ impl<'a> Session<'a> {
             node: started.begun.root,
             attempt: started.begun.attempt,
             plans: 0,
-            kept: None,
+            kept: StepOutput::default(),
         };
         this.record(&started.plan)?;
         Ok(this)
@@ -135,26 +135,21 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn send(&mut self, step: &StepScript) -> Result<Answer, String> {
-        let request = AdvanceRequest {
-            notes: Some(step.notes.clone()),
-            artifacts: self.artifacts(step),
-            context: Context::new(step.context.clone()).map_err(|error| error.to_string())?,
-        };
-        let kept = self.kept.take().unwrap_or_default();
+        let output = StepOutput { notes_markdown: Some(step.notes.clone()), artifacts: self.artifacts(step) };
+        let context = Context::new(step.context.clone()).map_err(|error| error.to_string())?;
+        let sent = Submission { output, context };
         if let Some(decision) = step.approval {
-            let submitted = submitted(&self.command(&request, &kept)?).map_err(|error| told(&error))?;
+            let submitted = submitted(self.command(&sent)?).map_err(|error| told(&error))?;
             self.approve(decision, submitted)?;
         }
-        let decision = advance(self.command(&request, &kept)?).map_err(|error| told(&error))?;
-        let Decision::Append(decided) = decision else {
-            return Err("an attempt was decided twice".to_owned());
-        };
+        let decided = advance(self.command(&sent)?).map_err(|error| told(&error))?;
         let answer = self.answer(&decided.plan);
         self.record(&decided.plan)?;
+        let kept = std::mem::take(&mut self.kept);
         if !answer.blocked.is_empty() {
-            let notes = Some(request.notes.unwrap_or_default()).filter(|notes| !notes.trim().is_empty());
-            let artifacts = kept.artifacts.into_iter().chain(request.artifacts).collect();
-            self.kept = Some(Kept { notes: notes.or(kept.notes), artifacts });
+            let notes = sent.output.notes_markdown.filter(|notes| !notes.trim().is_empty());
+            let artifacts = kept.artifacts.into_iter().chain(sent.output.artifacts).collect();
+            self.kept = StepOutput { notes_markdown: notes.or(kept.notes_markdown), artifacts };
         }
         self.move_on()?;
         Ok(Answer { next: self.pending().map(|key| key.step_id.to_string()), ..answer })
@@ -189,15 +184,17 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn command<'c>(&'c self, request: &'c AdvanceRequest, kept: &Kept) -> Result<Advance<'c>, String> {
+    fn command<'c>(&'c self, sent: &'c Submission) -> Result<Advance<'c>, String> {
+        let attempt = Attempt::find(&self.facts, self.node, self.attempt, sent);
+        let Attempt::Open(attempt) = attempt.map_err(|error| told(&error))? else {
+            return Err("an attempt was decided twice".to_owned());
+        };
         Ok(Advance {
             facts: &self.facts,
-            node: self.node,
-            attempt: self.attempt,
+            attempt,
             snapshot: self.snapshot().ok_or("the pending snapshot is lost")?,
             workflow: self.workflow,
-            request,
-            kept: kept.clone(),
+            kept: self.kept.clone(),
             preferences: None,
             // A script decides as a person would, so what its gates ask for is not asked of it.
             approvals: ApprovalRule::of_scripts(),

@@ -1,4 +1,4 @@
-//! Notes as HTML. They are written by whoever the agent listened to, so nothing in them is trusted (G76).
+//! Notes as HTML. Anyone the agent listened to may have written them, so nothing in them is trusted (G76).
 //!
 //! Raw HTML is shown as text. Links and images become text with their address beside it: a printed page keeps
 //! them readable, and nothing on the page loads or leads anywhere. What is left passes a sanitiser that knows

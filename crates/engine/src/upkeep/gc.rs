@@ -39,7 +39,7 @@ pub struct CleanupReport {
     /// Present when some session cannot be read: no content was removed, because it may need any of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub safe_mode: Option<ErrorEnvelope>,
-    /// What ended it early; what is told here was done before.
+    /// What ended it early; the rest of the report was done before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<ErrorEnvelope>,
     /// The session that the clock has not reached yet, when there is one: it keeps all others.
@@ -146,7 +146,7 @@ struct Seen {
     is_kept: bool,
 }
 
-/// All sessions of the store that can be judged, and everything that stands against removing content.
+/// All sessions of the store that can be judged, and every reason against removing content.
 struct Judged {
     seen: BTreeMap<SessionId, Seen>,
     doubts: Vec<SafeModeReason>,
@@ -184,7 +184,7 @@ impl CleanupReport {
         false
     }
 
-    /// Notes the first failure. From the first removal on a failure is told with what was removed, never instead.
+    /// Notes the first failure. After the first removal a failure is reported with what was removed, never instead.
     fn stop(&mut self, cause: UpkeepError) {
         if let UpkeepError::InDoubt(doubts) = cause {
             self.safe_mode = Some(*error::safe_mode(&doubts));

@@ -194,7 +194,7 @@ impl<S: Store + Upkeep> Engine<S> {
                 check.passkeys = Some(keys);
             }
             Ok(Err(damage)) => check.problem(PASSKEY_LOG.to_owned(), damage.to_string(), RESTORE_LOG),
-            // A store without passkeys loses nothing by that; a decision that one signed is told of then.
+            // A store without passkeys loses nothing by that; if a passkey signed a decision, that is reported then.
             Err(error) => {
                 check.report.counts.notes += 1;
                 check.report.notes.push(Note { path: PASSKEY_LOG.to_owned(), note: error.message });
@@ -211,7 +211,7 @@ impl<S: Store + Upkeep> Engine<S> {
         let pending = match scope {
             Scope::All if check.is_obstructed("sessions") => Vec::new(),
             Scope::All => self.store.pending_writes().map_err(|cause| error::upkeep_io(&cause))?,
-            // One that cannot be read is told as a problem already.
+            // One that cannot be read is reported as a problem already.
             Scope::One(session) => self.store.pending_write(session).ok().flatten().into_iter().collect(),
         };
         for write in pending {
@@ -396,7 +396,7 @@ impl Check<'_> {
         }
     }
 
-    /// Damaged content is told at the end, with everybody who needs it.
+    /// Damaged content is reported at the end, with every session that needs it.
     fn tell_damaged_content(&mut self) {
         for (_, damaged) in std::mem::take(&mut self.damaged) {
             let needed_by: Vec<&String> = damaged.needed_by.iter().filter(|name| *name != NOBODY).collect();

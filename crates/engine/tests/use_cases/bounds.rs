@@ -1,12 +1,13 @@
 //! Long runs and large values through the engine: nothing grows with a run's length, and no run is wedged.
 
 use serde_json::{Value, json};
-use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, StartWorkflow};
+use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, StartWorkflow};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::id::SessionId;
 use workrail_model::placeholder;
 use workrail_model::plan::AttachmentKind;
+use workrail_model::submission::StepOutput;
 use workrail_ports::archive::SessionArchive;
 use workrail_ports::session_store::SessionReader;
 
@@ -38,7 +39,7 @@ fn start(scene: &Scene, context: Value) -> Result<Value, Box<ErrorEnvelope>> {
 fn send(scene: &Scene, at: &Value, notes: Option<&str>, context: Value) -> Result<Value, Box<ErrorEnvelope>> {
     let request = ContinueWorkflow {
         ack_token: at["ackToken"].as_str().map(str::to_owned),
-        output: Output { notes_markdown: notes.map(str::to_owned), artifacts: Vec::new() },
+        output: StepOutput { notes_markdown: notes.map(str::to_owned), artifacts: Vec::new() },
         context: context.as_object().cloned().unwrap(),
         ..ContinueWorkflow::default()
     };
@@ -143,7 +144,7 @@ fn placeholders_of_ours_are_not_notes() {
 
     let request = CheckpointWorkflow {
         checkpoint_token: first["checkpointToken"].as_str().map(str::to_owned),
-        output: Output {
+        output: StepOutput {
             notes_markdown: Some(placeholder::CHECKPOINT_NOTES.to_owned()),
             artifacts: Vec::new(),
         },
@@ -162,7 +163,7 @@ fn a_placeholder_inside_an_artifact_or_the_context_is_refused_with_its_place() {
     assert!(error.message.contains("`context.plan.text`"), "{}", error.message);
     let request = ContinueWorkflow {
         ack_token: first["ackToken"].as_str().map(str::to_owned),
-        output: Output {
+        output: StepOutput {
             notes_markdown: Some("n".to_owned()),
             artifacts: vec![json!({ "kind": "x" }), json!({ "kind": "y", "items": [text] })],
         },

@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
 use workrail_core::bundle::KeyPatterns;
 use workrail_core::project::SessionState;
-use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, ResumeSession, StartWorkflow};
+use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartWorkflow};
 use workrail_engine::{ImportMode, Imported};
 use workrail_model::config::SECRET_KEYS;
 use workrail_model::discovery::Precedence;
@@ -18,6 +18,7 @@ use workrail_model::event::{AdvanceOutcome, EdgeCauseKind, EventData, NodeKind};
 use workrail_model::id::SessionId;
 use workrail_model::preferences::Mode;
 use workrail_model::strict_json;
+use workrail_model::submission::StepOutput;
 use workrail_ports::session_store::SessionReader;
 
 use crate::scene::{Scene, Shelf, authored};
@@ -75,7 +76,7 @@ impl<'s> Chat<'s> {
         }
     }
 
-    fn send(&mut self, ack_token: Option<String>, output: Output, context: Value) {
+    fn send(&mut self, ack_token: Option<String>, output: StepOutput, context: Value) {
         let request =
             ContinueWorkflow { ack_token, output, context: object(context), ..ContinueWorkflow::default() };
         if let Ok(reply) = self.scene.engine.continue_workflow(request) {
@@ -88,17 +89,19 @@ impl<'s> Chat<'s> {
         let newest = self.replies.len() - 1;
         let reply = self.replies[newest.saturating_sub(usize::from(at) % 4)].clone();
         let ack = text(&reply, "ackToken");
-        let notes =
-            |said: &str| Output { notes_markdown: Some(format!("{said} {number}")), artifacts: Vec::new() };
+        let notes = |said: &str| StepOutput {
+            notes_markdown: Some(format!("{said} {number}")),
+            artifacts: Vec::new(),
+        };
         match deed % 9 {
             0 | 1 => self.send(ack, notes("went on"), json!({})),
             // Without notes, again and again: blocked, and at last a gap where the run never stops.
             2 => {
-                self.send(ack, Output::default(), json!({ "size": number }));
+                self.send(ack, StepOutput::default(), json!({ "size": number }));
                 for _ in 0..2 {
                     let retry = self.replies.last().filter(|reply| reply["kind"] == "blocked");
                     if let Some(ack) = retry.and_then(|reply| text(reply, "ackToken")) {
-                        self.send(Some(ack), Output::default(), json!({}));
+                        self.send(Some(ack), StepOutput::default(), json!({}));
                     }
                 }
             }
@@ -127,7 +130,7 @@ impl<'s> Chat<'s> {
             6 => self.send(ack, notes(&"long ".repeat(1200)), json!({ "flavour": "mint" })),
             7 => {
                 let artifacts = vec![json!({ "kind": "table", "rows": [number, "ä", null] })];
-                self.send(ack, Output { artifacts, ..notes("with a table") }, json!({}));
+                self.send(ack, StepOutput { artifacts, ..notes("with a table") }, json!({}));
             }
             _ => {
                 let request = ContinueWorkflow {
@@ -317,7 +320,7 @@ fn a_copy_never_shows_the_ids_of_its_original() {
         shown.push(looked.to_string());
         let go_on = ContinueWorkflow {
             ack_token: text(&looked, "ackToken"),
-            output: Output { notes_markdown: Some("on the copy".to_owned()), artifacts: Vec::new() },
+            output: StepOutput { notes_markdown: Some("on the copy".to_owned()), artifacts: Vec::new() },
             ..ContinueWorkflow::default()
         };
         reply = here.engine.continue_workflow(go_on.clone()).unwrap().into_structured();
@@ -379,7 +382,7 @@ fn text_of(value: &Value) -> Option<String> {
 fn a_value_that_an_agent_wrote_down_is_counted_and_left() {
     let here = Scene::seeded(1, shelf());
     let mut chat = Chat::begin(&here, None);
-    let output = Output {
+    let output = StepOutput {
         notes_markdown: Some(format!("I used {SECRET} for it")),
         artifacts: vec![json!({ "kind": "request", "header": SECRET })],
     };

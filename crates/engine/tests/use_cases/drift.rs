@@ -3,8 +3,9 @@
 
 use serde_json::{Value, json};
 use workrail_core::report::{ContextValues, Times};
-use workrail_engine::request::{ContinueWorkflow, Output, ResumeSession, StartWorkflow};
+use workrail_engine::request::{ContinueWorkflow, ResumeSession, StartWorkflow};
 use workrail_model::discovery::Precedence;
+use workrail_model::submission::StepOutput;
 
 use crate::scene::{Scene, authored};
 
@@ -63,7 +64,7 @@ fn an_advance_tells_of_the_change_once() {
     for _ in 0..2 {
         let request = ContinueWorkflow {
             ack_token: at["ackToken"].as_str().map(str::to_owned),
-            output: Output { notes_markdown: Some("Did it.".to_owned()), artifacts: Vec::new() },
+            output: StepOutput { notes_markdown: Some("Did it.".to_owned()), artifacts: Vec::new() },
             ..ContinueWorkflow::default()
         };
         at = scene.engine.continue_workflow(request).unwrap().into_structured();

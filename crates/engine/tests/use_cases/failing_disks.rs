@@ -4,12 +4,13 @@ use std::io;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use workrail_engine::request::{ContinueWorkflow, Output, StartWorkflow};
+use workrail_engine::request::{ContinueWorkflow, StartWorkflow};
 use workrail_engine::upkeep::Mode;
 use workrail_engine::{Engine, ExportFailure};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::id::SessionId;
+use workrail_model::submission::StepOutput;
 use workrail_ports::file_system::{FsErrorKind, RelPath};
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::sim::{Fault, FaultKind, FaultMode, SimFs};
@@ -39,7 +40,7 @@ fn session(fs: &SimFs) -> SessionId {
     let mut reply = engine.start_workflow(request).unwrap().into_structured();
     let session = SessionId::parse(reply["run"]["sessionId"].as_str().unwrap()).unwrap();
     for _ in 0..2 {
-        let output = Output { notes_markdown: Some("Done.".to_owned()), artifacts: Vec::new() };
+        let output = StepOutput { notes_markdown: Some("Done.".to_owned()), artifacts: Vec::new() };
         let ack_token = reply["ackToken"].as_str().map(str::to_owned);
         let request = ContinueWorkflow { ack_token, output, ..ContinueWorkflow::default() };
         reply = engine.continue_workflow(request).unwrap().into_structured();

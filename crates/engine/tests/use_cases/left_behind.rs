@@ -3,9 +3,10 @@
 
 use serde_json::{Value, json};
 use workrail_engine::request::{
-    CheckpointWorkflow, ContinueWorkflow, Output, ReadRun, ResumeSession, StartSession, StartWorkflow,
+    CheckpointWorkflow, ContinueWorkflow, ReadRun, ResumeSession, StartSession, StartWorkflow,
 };
 use workrail_model::discovery::Precedence;
+use workrail_model::submission::StepOutput;
 
 use crate::scene::{Scene, authored};
 
@@ -35,7 +36,7 @@ fn start(scene: &Scene, workflow: &str, parent: Option<&Value>) -> Value {
 fn advance(scene: &Scene, reply: &Value, notes: &str, artifacts: Vec<Value>) -> Value {
     let request = ContinueWorkflow {
         ack_token: Some(text(&reply["ackToken"])),
-        output: Output { notes_markdown: Some(notes.to_owned()), artifacts },
+        output: StepOutput { notes_markdown: Some(notes.to_owned()), artifacts },
         ..ContinueWorkflow::default()
     };
     scene.engine.continue_workflow(request).unwrap().into_structured()
@@ -157,7 +158,7 @@ fn notes_of_a_session_are_found_and_read_with_a_call_that_only_looks() {
     let opened = scene.engine.start_session(open).unwrap().into_structured();
     let note = CheckpointWorkflow {
         session_token: Some(text(&opened["sessionToken"])),
-        output: Output {
+        output: StepOutput {
             notes_markdown: Some("Eviction is the hard part.".to_owned()),
             artifacts: Vec::new(),
         },

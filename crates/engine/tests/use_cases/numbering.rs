@@ -3,10 +3,9 @@
 use serde_json::{Value, json};
 use workrail_core::overview::Wanted;
 use workrail_core::report::ContextValues;
-use workrail_engine::request::{
-    CheckpointWorkflow, ContinueWorkflow, Output, ReadRun, ResumeSession, StartWorkflow,
-};
+use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, ReadRun, ResumeSession, StartWorkflow};
 use workrail_model::discovery::Precedence;
+use workrail_model::submission::StepOutput;
 
 use crate::scene::{Scene, authored};
 
@@ -41,7 +40,7 @@ fn start() -> (Scene, Value) {
 fn advance(scene: &Scene, reply: &Value, notes: &str) -> Value {
     let request = ContinueWorkflow {
         ack_token: Some(text(&reply["ackToken"])),
-        output: Output { notes_markdown: Some(notes.to_owned()), artifacts: Vec::new() },
+        output: StepOutput { notes_markdown: Some(notes.to_owned()), artifacts: Vec::new() },
         ..ContinueWorkflow::default()
     };
     scene.engine.continue_workflow(request).unwrap().into_structured()
@@ -50,7 +49,7 @@ fn advance(scene: &Scene, reply: &Value, notes: &str) -> Value {
 fn checkpoint(scene: &Scene, reply: &Value) -> Value {
     let request = CheckpointWorkflow {
         checkpoint_token: Some(text(&reply["checkpointToken"])),
-        output: Output { notes_markdown: Some("Half of it.".to_owned()), artifacts: Vec::new() },
+        output: StepOutput { notes_markdown: Some("Half of it.".to_owned()), artifacts: Vec::new() },
         ..CheckpointWorkflow::default()
     };
     scene.engine.checkpoint_workflow(request).unwrap().into_structured()

@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value, json};
 use workrail_core::report::{ContextValues, GapStanding};
-use workrail_engine::request::{ContinueWorkflow, Output, StartWorkflow};
+use workrail_engine::request::{ContinueWorkflow, StartWorkflow};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::preferences::Mode;
+use workrail_model::submission::StepOutput;
 
 use crate::scene::{Scene, authored};
 
@@ -43,7 +44,7 @@ impl Played {
         let notes = sent.remove("notes").map(|notes| notes.as_str().unwrap().to_owned());
         let request = ContinueWorkflow {
             ack_token: from["ackToken"].as_str().map(str::to_owned),
-            output: Output { notes_markdown: notes, artifacts: artifacts.unwrap_or_default() },
+            output: StepOutput { notes_markdown: notes, artifacts: artifacts.unwrap_or_default() },
             context: sent,
             ..ContinueWorkflow::default()
         };

@@ -1,9 +1,10 @@
 //! `read_run` is an agent's memory: everything that was agreed and done can be read without the chat (G56).
 
 use serde_json::{Value, json};
-use workrail_engine::request::{ContinueWorkflow, Output, ReadRun, StartWorkflow};
+use workrail_engine::request::{ContinueWorkflow, ReadRun, StartWorkflow};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorEnvelope;
+use workrail_model::submission::StepOutput;
 
 use crate::scene::{Scene, authored};
 
@@ -49,7 +50,7 @@ impl Run {
     fn advance(&mut self, from: usize, notes: &str, artifacts: Vec<Value>) {
         let reply = self.scene.engine.continue_workflow(ContinueWorkflow {
             ack_token: Some(text(&self.replies[from]["ackToken"])),
-            output: Output { notes_markdown: Some(notes.to_owned()), artifacts },
+            output: StepOutput { notes_markdown: Some(notes.to_owned()), artifacts },
             ..ContinueWorkflow::default()
         });
         self.replies.push(reply.unwrap().into_structured());

@@ -3,13 +3,14 @@
 use serde_json::{Value, json};
 use workrail_engine::Reply;
 use workrail_engine::request::{
-    CheckpointWorkflow, ContinueWorkflow, Output, ResumeSession, StartSession, StartWorkflow,
+    CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartSession, StartWorkflow,
 };
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{EventData, TraceKind};
 use workrail_model::id::SessionId;
 use workrail_model::preferences::Mode;
+use workrail_model::submission::StepOutput;
 use workrail_ports::session_store::SessionReader;
 
 use crate::scene::{Scene, authored};
@@ -60,7 +61,7 @@ fn token(reply: &Value, member: &str) -> Option<String> {
 fn ack(reply: &Value, notes: &str) -> ContinueWorkflow {
     ContinueWorkflow {
         ack_token: token(reply, "ackToken"),
-        output: Output {
+        output: StepOutput {
             notes_markdown: (!notes.is_empty()).then(|| notes.to_owned()),
             artifacts: Vec::new(),
         },
@@ -181,7 +182,7 @@ fn a_checkpoint_is_short_and_leaves_the_step() {
     let first = start(&scene, "team.release");
     let request = CheckpointWorkflow {
         checkpoint_token: token(&first, "checkpointToken"),
-        output: Output { notes_markdown: Some("Half of the plan.".to_owned()), artifacts: Vec::new() },
+        output: StepOutput { notes_markdown: Some("Half of the plan.".to_owned()), artifacts: Vec::new() },
         ..CheckpointWorkflow::default()
     };
     let saved = scene.engine.checkpoint_workflow(request.clone()).unwrap().into_structured();
@@ -190,7 +191,7 @@ fn a_checkpoint_is_short_and_leaves_the_step() {
     let again = scene.engine.checkpoint_workflow(request.clone()).unwrap().into_structured();
     assert_eq!(again, saved);
     let other = CheckpointWorkflow {
-        output: Output { notes_markdown: Some("Other.".to_owned()), artifacts: Vec::new() },
+        output: StepOutput { notes_markdown: Some("Other.".to_owned()), artifacts: Vec::new() },
         ..request
     };
     let differs = scene.engine.checkpoint_workflow(other).unwrap().into_structured();
@@ -286,7 +287,7 @@ fn a_session_without_a_run_holds_notes_and_is_found() {
     let opened = scene.engine.start_session(open).unwrap().into_structured();
     let note = |words: &str| CheckpointWorkflow {
         session_token: token(&opened, "sessionToken"),
-        output: Output { notes_markdown: Some(words.to_owned()), artifacts: Vec::new() },
+        output: StepOutput { notes_markdown: Some(words.to_owned()), artifacts: Vec::new() },
         ..CheckpointWorkflow::default()
     };
     let noted = scene.engine.checkpoint_workflow(note("Eviction is the hard part.")).unwrap();

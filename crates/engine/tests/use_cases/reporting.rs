@@ -4,9 +4,10 @@ use serde_json::json;
 use workrail_core::report::sections::FactRole;
 use workrail_core::report::{ContextValues, GapStanding, Report, Times, markdown};
 use workrail_engine::report::render_html;
-use workrail_engine::request::{CheckpointWorkflow, Output, StartWorkflow};
+use workrail_engine::request::{CheckpointWorkflow, StartWorkflow};
 use workrail_model::discovery::Precedence;
 use workrail_model::preferences::Mode;
+use workrail_model::submission::StepOutput;
 
 use crate::rich::Rich;
 use crate::scene::authored;
@@ -117,7 +118,7 @@ fn a_gap_that_was_closed_says_by_what() {
     let closing = json!({ "kind": "wr.gap_resolution", "gapId": gap, "summary": "Listed in the notes." });
     let request = CheckpointWorkflow {
         checkpoint_token: done["checkpointToken"].as_str().map(str::to_owned),
-        output: Output { notes_markdown: None, artifacts: vec![closing] },
+        output: StepOutput { notes_markdown: None, artifacts: vec![closing] },
         ..CheckpointWorkflow::default()
     };
     rich.scene.engine.checkpoint_workflow(request).unwrap();

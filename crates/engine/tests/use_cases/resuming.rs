@@ -1,8 +1,9 @@
 //! `resume_session` finds work from what a person remembers of it, and its first candidate leads back (G39).
 
 use serde_json::{Value, json};
-use workrail_engine::request::{ContinueWorkflow, Output, ResumeSession, StartWorkflow};
+use workrail_engine::request::{ContinueWorkflow, ResumeSession, StartWorkflow};
 use workrail_model::discovery::Precedence;
+use workrail_model::submission::StepOutput;
 
 use crate::scene::{Scene, authored};
 
@@ -33,7 +34,7 @@ fn start(scene: &Scene, goal: &str) -> Value {
 fn advance(scene: &Scene, reply: &Value, notes: &str, artifacts: Vec<Value>) -> Value {
     let request = ContinueWorkflow {
         ack_token: Some(text(&reply["ackToken"])),
-        output: Output { notes_markdown: Some(notes.to_owned()), artifacts },
+        output: StepOutput { notes_markdown: Some(notes.to_owned()), artifacts },
         ..ContinueWorkflow::default()
     };
     scene.engine.continue_workflow(request).unwrap().into_structured()

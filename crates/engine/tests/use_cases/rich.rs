@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 use workrail_engine::SessionOrRun;
-use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, StartSession, StartWorkflow};
+use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, StartSession, StartWorkflow};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::discovery::Precedence;
 use workrail_model::id::SessionId;
 use workrail_model::preferences::{Mode, PreferenceChange, Preferences};
+use workrail_model::submission::StepOutput;
 
 use crate::scene::{Scene, authored};
 
@@ -28,7 +29,7 @@ impl Rich {
     pub(crate) fn advance(&self, reply: &Value, notes: &str, artifacts: Vec<Value>) -> Value {
         let request = ContinueWorkflow {
             ack_token: token(reply, "ackToken"),
-            output: Output { notes_markdown: (!notes.is_empty()).then(|| notes.to_owned()), artifacts },
+            output: StepOutput { notes_markdown: (!notes.is_empty()).then(|| notes.to_owned()), artifacts },
             context: json!({ "round": 1, "api_token": "s3cr3t-value" }).as_object().unwrap().clone(),
             ..ContinueWorkflow::default()
         };
@@ -44,7 +45,7 @@ impl Rich {
     fn checkpoint(&self, reply: &Value, notes: &str) {
         let request = CheckpointWorkflow {
             checkpoint_token: token(reply, "checkpointToken"),
-            output: Output { notes_markdown: Some(notes.to_owned()), artifacts: Vec::new() },
+            output: StepOutput { notes_markdown: Some(notes.to_owned()), artifacts: Vec::new() },
             ..CheckpointWorkflow::default()
         };
         self.scene.engine.checkpoint_workflow(request).unwrap();

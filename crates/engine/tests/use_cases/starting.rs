@@ -89,7 +89,7 @@ fn titles_in_lists_and_offers_withhold_secrets() {
     }
     let request = ContinueWorkflow {
         ack_token: token(&first, "ackToken"),
-        output: workrail_engine::request::Output {
+        output: workrail_model::submission::StepOutput {
             notes_markdown: Some("Logged in.".to_owned()),
             artifacts: Vec::new(),
         },

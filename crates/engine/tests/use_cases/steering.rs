@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value, json};
 use workrail_core::report::ContextValues;
-use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, Output, ResumeSession, StartWorkflow};
+use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, ResumeSession, StartWorkflow};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::ErrorCode;
 use workrail_model::gap::Severity;
 use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, Preferences, RiskPolicy};
+use workrail_model::submission::StepOutput;
 
 use crate::scene::{Scene, authored};
 
@@ -45,7 +46,7 @@ fn send(scene: &Scene, reply: &Value, context: Value) -> Value {
 fn sent(scene: &Scene, reply: &Value, context: Map<String, Value>) -> Result<Value, ErrorCode> {
     let request = ContinueWorkflow {
         ack_token: reply["ackToken"].as_str().map(str::to_owned),
-        output: Output { notes_markdown: Some("Did the work.".to_owned()), artifacts: Vec::new() },
+        output: StepOutput { notes_markdown: Some("Did the work.".to_owned()), artifacts: Vec::new() },
         context,
         ..ContinueWorkflow::default()
     };
@@ -195,7 +196,7 @@ fn closing(done: &Value, gap: &str) -> CheckpointWorkflow {
     let artifact = json!({ "kind": "wr.gap_resolution", "gapId": gap, "summary": "The user agreed." });
     CheckpointWorkflow {
         checkpoint_token: done["checkpointToken"].as_str().map(str::to_owned),
-        output: Output { notes_markdown: None, artifacts: vec![artifact] },
+        output: StepOutput { notes_markdown: None, artifacts: vec![artifact] },
         ..CheckpointWorkflow::default()
     }
 }
@@ -243,7 +244,10 @@ fn a_step_cannot_close_the_gap_of_a_missing_approval_either() {
     let own = own.gap_id.to_string();
     let ending = |gap: &str| ContinueWorkflow {
         ack_token: second["ackToken"].as_str().map(str::to_owned),
-        output: Output { notes_markdown: Some("Did the work.".to_owned()), ..closing(&second, gap).output },
+        output: StepOutput {
+            notes_markdown: Some("Did the work.".to_owned()),
+            ..closing(&second, gap).output
+        },
         ..ContinueWorkflow::default()
     };
     let refused = scene.engine.continue_workflow(ending(&own)).unwrap_err();

@@ -37,7 +37,7 @@ pub enum Client {
 pub enum Scope {
     /// Everything this user opens.
     User,
-    /// One folder, and whoever works in it.
+    /// One folder, for everyone who works in it.
     Project,
 }
 
@@ -113,7 +113,7 @@ impl Client {
         }
     }
 
-    /// How the client is told of an HTTP server; `None` for one whose file knows only programs.
+    /// The client's entry for an HTTP server; `None` when its file supports only programs.
     fn http_members(self) -> Option<HttpMembers> {
         match self {
             Self::ClaudeCode | Self::VsCode => Some(HttpMembers { says_type: Some("http"), url: "url" }),

@@ -129,7 +129,7 @@ pub fn load(place: Option<&ConfigPath>) -> Result<Settings, ConfigError> {
     Ok(Settings::layered(given))
 }
 
-/// What the file alone says, over the defaults: what is desired, whoever overrides it here.
+/// What the file alone says, over the defaults: what is desired, before anything overrides it here.
 pub fn load_file(place: &ConfigPath) -> Result<Settings, ConfigError> {
     read::file(place).map(Settings::layered)
 }

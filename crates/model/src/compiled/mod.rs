@@ -129,8 +129,8 @@ impl CompiledWorkflow {
         Ok(compiled)
     }
 
-    /// The position of a step at the top level, counted from 0; a body step is where its
-    /// outermost loop stands. "Step k of n" is this plus one, of [`Self::top_level_len`].
+    /// The position of a step at the top level, counted from 0; a body step has the
+    /// position of its outermost loop. "Step k of n" is this plus one, of [`Self::top_level_len`].
     pub fn position(&self, step_id: &StepId) -> Option<usize> {
         self.plan.iter().position(|item| match item {
             PlanItem::Step { step_id: own } => own == step_id,

@@ -397,7 +397,7 @@ impl Settings {
         self.text(Key::TokenEncoding).and_then(TokenEncoding::parse).unwrap_or_default()
     }
 
-    /// The digest of all values, whoever gave them: two servers with the same digest behave the same.
+    /// The digest of all values, wherever they were set: two servers with the same digest behave the same.
     pub fn hash(&self) -> Sha256 {
         let values: serde_json::Map<String, serde_json::Value> =
             self.iter().map(|(key, setting)| (key.as_str().to_owned(), setting.value.to_json())).collect();

@@ -31,7 +31,7 @@ pub struct AdvanceRecorded {
     pub attempt_id: AttemptId,
     pub intent: AdvanceIntent,
     pub outcome: AdvanceOutcome,
-    /// The digest of what was sent; a replay that sends something else is told so.
+    /// The digest of what was sent; a replay that sends something else gets a warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_digest: Option<Sha256>,
     /// The rendered reply, kept so that a replay returns the same bytes under any version.

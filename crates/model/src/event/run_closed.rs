@@ -16,7 +16,7 @@ pub struct RunClosed {
     pub channel: CloseChannel,
 }
 
-/// How a run was closed. No entry stands for a tool of an agent: none closes a run.
+/// How a run was closed. None of these is a tool of an agent: no tool closes a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CloseChannel {

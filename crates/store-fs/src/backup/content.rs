@@ -96,7 +96,7 @@ impl<F: FileSystem> Copier<'_, F> {
         fs.rename(&temp, &path)
     }
 
-    /// Content of the target that is damaged and that the source has, whoever refers to it.
+    /// Content of the target that is damaged and that the source has, wherever it is referred to.
     pub(super) fn mend_damaged_content(&mut self) -> Result<(), CopyError> {
         for kind in CONTENT_KINDS {
             let (mut wrote, target_fs) = (false, self.target.fs());

@@ -89,7 +89,7 @@ impl SimFs {
         Self::from_state(image.finish(bytes))
     }
 
-    /// Every image is told apart by this digest of all that is seen: paths, kinds and contents.
+    /// Identifies an image by a digest of everything that can be read: paths, kinds and contents.
     pub fn digest(&self) -> u64 {
         image::seen_digest(&self.state())
     }

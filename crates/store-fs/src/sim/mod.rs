@@ -124,7 +124,7 @@ impl SimFs {
         let twist = state.meter.enter(op, path).map_err(|kind| failure(op, path, kind))?;
         let outcome = act(&mut state, twist);
         match twist {
-            // The operation may or may not have begun; nobody is told that it succeeded.
+            // The operation may or may not have begun; no caller gets the answer that it succeeded.
             Twist::PowerCut => Err(failure(op, path, FsErrorKind::Io)),
             Twist::None | Twist::Short | Twist::Lie => outcome.map_err(|kind| failure(op, path, kind)),
         }

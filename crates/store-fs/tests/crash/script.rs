@@ -50,28 +50,27 @@ pub(crate) struct Script {
 /// The plans after the start, with everything that a run can do among them.
 const PLANS: [history::Step; 19] = {
     use history::Step::{Advance, AdvanceWith, AdvanceWithArtifact, Blocked, Checkpoint, Fork};
-    const LEAN: history::Step = AdvanceWith(Load { artifacts: 0, artifact_bytes: 0, traces: 0 });
-    const RICH: history::Step = AdvanceWith(Load { artifacts: 2, artifact_bytes: 200, traces: 0 });
+    const RICH: history::Step = AdvanceWith(Load { artifacts: 2, artifact_bytes: 200, more_traces: 0 });
     [
-        LEAN,
+        Advance,
         AdvanceWithArtifact,
-        LEAN,
+        Advance,
         Blocked,
-        LEAN,
+        Advance,
         Checkpoint,
         RICH,
         Fork,
-        LEAN,
-        LEAN,
         Advance,
-        LEAN,
+        Advance,
+        Advance,
+        Advance,
         Blocked,
         Blocked,
-        LEAN,
+        Advance,
         Checkpoint,
         AdvanceWithArtifact,
         Fork,
-        LEAN,
+        Advance,
     ]
 };
 
@@ -157,7 +156,7 @@ pub(crate) fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
     blobs.chain(snapshot).chain(workflow).collect()
 }
 
-/// Where an attachment lies, and what it holds.
+/// The path of an attachment, and its bytes.
 fn content(attachment: &Attachment) -> (RelPath, Vec<u8>) {
     let hex = attachment.digest().hex();
     let path = match attachment.kind() {

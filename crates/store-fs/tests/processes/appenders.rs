@@ -72,7 +72,7 @@ pub(crate) fn one_session(processes: u64, appends: u64) -> String {
         (acknowledged, seen)
     });
     let events = check_log(data, session, &acknowledged);
-    // The opening is one more plan, of whoever came first.
+    // The opening is one more plan, by the process that came first.
     assert_eq!(acknowledged.len() as u64, processes * appends + 1);
     assert_eq!(events.len() as u64, 5 + processes * appends * 6);
     let mut reads = 0;
@@ -86,7 +86,7 @@ pub(crate) fn one_session(processes: u64, appends: u64) -> String {
     format!("0 lost, 0 duplicate indexes, {} events, {reads} concurrent reads with 0 errors", events.len())
 }
 
-/// Each process appends to each session, all in different orders; sessions are created by whoever comes first.
+/// Each process appends to each session, all in different orders; the process that comes first creates the session.
 pub(crate) fn many_sessions(processes: u64, sessions: u64, appends: u64) -> String {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let acknowledged = run(dir.path(), processes, sessions, appends);

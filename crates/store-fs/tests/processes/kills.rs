@@ -103,7 +103,7 @@ impl Known {
             Ok(_) | Err(StoreError::NotFound { .. }) => {}
             Err(error) => panic!("kill {kill}: {error} ({error:?})"),
         }
-        // A completed write was rolled forward by whoever took the lock.
+        // A completed write was rolled forward by the next process that took the lock.
         self.keys.append(&mut self.pending);
         let plans = self.read(&store, kill);
         totals.rolled_forward += plans - shown;

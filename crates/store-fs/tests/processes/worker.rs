@@ -19,7 +19,7 @@ const SEED: &str = "WORKRAIL_TEST_WORKER_SEED";
 const SESSIONS: &str = "WORKRAIL_TEST_WORKER_SESSIONS";
 const APPENDS: &str = "WORKRAIL_TEST_WORKER_APPENDS";
 
-/// What a worker is told.
+/// What a worker reads from its environment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task<'a> {
     pub(crate) data: &'a Path,
@@ -109,7 +109,7 @@ pub(crate) fn opening(number: u64) -> PlanParts {
 pub(crate) fn run_if_asked() {
     let Ok(data) = env::var(DATA) else { return };
     let number = |name: &str| -> u64 {
-        env::var(name).ok().and_then(|text| text.parse().ok()).expect("a worker is told a number")
+        env::var(name).ok().and_then(|text| text.parse().ok()).expect("the variable holds a number")
     };
     let task = Task {
         data: Path::new(&data),

@@ -92,7 +92,7 @@ pub fn a_plan_of_another_session_is_refused(subject: &impl Subject) {
     assert_eq!(store.sessions(), Ok(vec![expected]));
 }
 
-/// A retry finds its work done, wherever it places the events and whoever asks (G8).
+/// A retry finds its work done, wherever it places the events and whichever store instance it asks (G8).
 pub fn a_repeated_plan_writes_nothing(subject: &impl Subject) {
     let made = plans(1, &[Step::AdvanceWithArtifact]);
     let session = session_of(&made[0]);
@@ -138,10 +138,10 @@ pub fn a_plan_at_the_limit_is_stored_and_one_above_is_none(subject: &impl Subjec
     let mut history = History::new(1);
     create(&store, &history.start());
 
-    let plain = history.clone().advance(history.root(), Load { traces: 0, ..Load::NOTES }).0.events.len();
+    let plain = history.clone().advance(history.root(), Load::NOTES).0.events.len();
     let filled = |history: &History, events: usize| -> PlanParts {
-        let traces = u32::try_from(events - plain).unwrap_or(u32::MAX);
-        history.clone().advance(history.root(), Load { traces, ..Load::NOTES }).0
+        let more_traces = u32::try_from(events - plain).unwrap_or(u32::MAX);
+        history.clone().advance(history.root(), Load { more_traces, ..Load::NOTES }).0
     };
     let above = filled(&history, PLAN_EVENTS_MAX + 1);
     let found = above.events.len();

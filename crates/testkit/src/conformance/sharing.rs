@@ -141,7 +141,7 @@ pub fn sessions_are_sorted_and_have_events(subject: &impl Subject) {
     assert_eq!(subject.open().sessions(), Ok(expected));
 }
 
-/// A reader sees what is committed, whoever writes meanwhile (G16).
+/// A reader sees what is committed, also while others write (G16).
 pub fn readers_do_not_wait_for_writers(subject: &impl Subject) {
     let (store, reader) = (subject.open(), subject.open());
     let made = plans(1, &[Step::Advance]);

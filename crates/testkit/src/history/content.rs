@@ -1,14 +1,7 @@
-//! The workflow that histories run, and the snapshots of its steps.
+//! The workflow that histories run.
 
 use serde_json::{Value, json};
 use workrail_model::compiled::{CompiledWorkflow, RENDER_VERSION};
-use workrail_model::digest::WorkflowHash;
-use workrail_model::name::{LoopId, StepId};
-use workrail_model::plan::Attachment;
-use workrail_model::snapshot::{
-    ActiveLoop, CompletedSteps, EngineState, ExecutionSnapshot, Pending, PendingStep,
-};
-use workrail_model::step_key::LoopFrame;
 
 /// Steps per round. A history continues round after round, so that one of any length has bounded
 /// snapshots which nevertheless all differ.
@@ -30,7 +23,7 @@ pub(super) fn workflow(seed: u64) -> CompiledWorkflow {
             "provenance": { "source": "authored" },
         })
     };
-    let place = |number: u32| json!({ "kind": "step", "stepId": format!("step-{number}") });
+    let body = |number: u32| json!({ "kind": "step", "stepId": format!("step-{number}") });
     let rounds = json!({
         "loopId": LOOP,
         "title": "Rounds",
@@ -38,7 +31,7 @@ pub(super) fn workflow(seed: u64) -> CompiledWorkflow {
         "maxIterations": 1_000_000,
         "onLimit": "advance",
         "iterationVar": "currentIteration",
-        "body": (0..STEPS).map(place).collect::<Vec<Value>>(),
+        "body": (0..STEPS).map(body).collect::<Vec<Value>>(),
     });
     let compiled = json!({
         "schemaVersion": 1,
@@ -58,34 +51,4 @@ pub(super) fn workflow(seed: u64) -> CompiledWorkflow {
     });
     let workflow = CompiledWorkflow::parse(compiled.to_string().as_bytes());
     workflow.unwrap_or_else(|error| panic!("the history's workflow is valid: {error}"))
-}
-
-pub(super) fn workflow_attachment(workflow: &CompiledWorkflow) -> Attachment {
-    // Strings and small numbers: the workflow above has a canonical form.
-    Attachment::workflow(workflow.to_canonical().expect("the history's workflow is canonical"))
-}
-
-/// The step that waits at `depth` advances from the root.
-pub(super) fn step_id(depth: u32) -> StepId {
-    // Letters, a hyphen and digits.
-    StepId::parse(&format!("step-{}", depth % STEPS)).expect("a valid step id")
-}
-
-/// The snapshot of a node at `depth` advances from the root.
-pub(super) fn snapshot(workflow: WorkflowHash, depth: u32) -> Attachment {
-    // A literal in the alphabet of loop ids.
-    let loop_id = LoopId::parse(LOOP).expect("a valid loop id");
-    let (iteration, body_index) = (depth / STEPS, depth % STEPS);
-    let frame = LoopFrame { loop_id: loop_id.clone(), iteration };
-    let completed = CompletedSteps::new(u64::from(depth));
-    let step = PendingStep { step_id: step_id(depth), loop_path: vec![frame] };
-    let state = EngineState::Running {
-        completed,
-        loop_stack: vec![ActiveLoop { loop_id, iteration, body_index, decision: None }],
-        pending: Pending::Some { step },
-    };
-    // The pending step is behind the completed ones, and its path is the stack.
-    let snapshot = ExecutionSnapshot::new(workflow, state).expect("a possible state");
-    // Strings and small numbers.
-    Attachment::snapshot(snapshot.to_canonical().expect("a snapshot is canonical"))
 }

@@ -1,97 +1,125 @@
-//! Histories: deterministic plans as the engine makes them, for suites, crash proofs and benches.
+//! Histories: sessions as the engine writes them, for suites, crash proofs and benches.
 //!
-//! A history knows its own graph and index, and nothing of any store: the same seed and the same calls
-//! give the same bytes, whoever appends them. Ids are derived as the core derives them, so that a
-//! repeated plan has the dedupe keys of the first (G8).
+//! Every plan is decided by the core, from the state that the plans before it fold to. A history knows nothing of any
+//! store: the same seed and the same calls give the same bytes, and a repeated plan has the dedupe
+//! keys of the first (G8).
 
 mod content;
 mod parts;
 mod script;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
+use workrail_core::decide::Minting;
+use workrail_core::decide::advance::{Advance, advance};
+use workrail_core::decide::attempt::Attempt;
+use workrail_core::decide::checkpoint::{self, Checkpoint};
+use workrail_core::decide::proof::ApprovalRule;
+use workrail_core::decide::start::{Start, start};
 use workrail_core::derive;
-use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer, BlockerReport};
+use workrail_core::project::{NodeState, SessionState};
+use workrail_core::reply::recovery::Snapshots;
+use workrail_core::report::Material;
+use workrail_model::approval::RequiredProof;
 use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::digest::{Sha256, WorkflowHash};
+use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{
-    AdvanceIntent, AdvanceOutcome, AdvanceRecorded, Context, ContextSet, ContextSource,
-    DecisionTraceAppended, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, EventData, EventIndex,
-    NodeCreated, NodeKind, NodeOutputAppended, OutputPayload, PreferencesChanged, RunStarted, Scope,
-    SessionCreated, TraceEntry, TraceKind, TraceRef, ValidationPerformed, ValidationResult,
+    Context, DecisionTraceAppended, DedupeKey, Event, EventData, EventIndex, Scope, TraceEntry, TraceKind,
     WorkflowSourceKind,
 };
-use workrail_model::id::{AttemptId, EventId, NodeId, RunId, SessionId, TraceId};
-use workrail_model::plan::Attachment;
-use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
+use workrail_model::id::{AttemptId, NodeId, RunId, SessionId, TraceId};
+use workrail_model::plan::AttachmentKind;
+use workrail_model::preferences::{PreferenceSource, Preferences};
+use workrail_model::snapshot::{EngineState, ExecutionSnapshot};
+use workrail_model::submission::{StepOutput, Submission};
 use workrail_model::text::BoundedText;
+use workrail_model::tool::ToolSet;
 
 use crate::fixed;
-use parts::Draft;
 
 pub use parts::PlanParts;
 pub use script::{Step, plans};
 
-/// What an advance carries besides its node and edge.
+/// What an advance carries besides its notes and context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Artifacts, each an attached blob of `artifact_bytes`.
     pub artifacts: u32,
     pub artifact_bytes: usize,
-    /// Traces: events without content, to make a plan as long as a test needs it.
-    pub traces: u32,
+    /// Traces beside the one that the decision leaves: events without content, to make a plan as long as a test needs it.
+    pub more_traces: u32,
 }
 
 impl Load {
-    /// Notes, context and one trace: the ordinary advance, 6 events.
-    pub const NOTES: Self = Self { artifacts: 0, artifact_bytes: 0, traces: 1 };
+    /// The ordinary advance: notes, context and one trace, 6 events.
+    pub const NOTES: Self = Self { artifacts: 0, artifact_bytes: 0, more_traces: 0 };
     /// The same with one small artifact.
     pub const ARTIFACT: Self = Self { artifacts: 1, artifact_bytes: 256, ..Self::NOTES };
 }
 
-/// A node as far as its history remembers it.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    /// The attempt that the next advance uses.
-    attempt: AttemptId,
-    depth: u32,
+/// How work goes on at a node.
+#[derive(Clone, Debug)]
+struct NextAttempts {
+    advance: AttemptId,
+    checkpoint: AttemptId,
+    /// What a refused attempt sent.
+    kept: StepOutput,
     /// How many children came by an acked step.
     children: u32,
+}
+
+/// The content that decisions look at again.
+#[derive(Clone, Debug)]
+struct Contents {
+    workflow: Arc<CompiledWorkflow>,
+    snapshots: BTreeMap<SnapshotRef, ExecutionSnapshot>,
+}
+
+impl Snapshots for Contents {
+    fn state_at(&self, node: &NodeState) -> Option<EngineState> {
+        self.snapshots.get(&node.snapshot_ref).map(|snapshot| snapshot.state().clone())
+    }
+}
+
+impl Material for Contents {
+    fn workflow(&self, _: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
+        Some(Arc::clone(&self.workflow))
+    }
+
+    fn blob(&self, _: BlobRef) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// One session with one run, growing plan by plan.
 #[derive(Clone, Debug)]
 pub struct History {
     seed: u64,
-    session: SessionId,
     run: RunId,
-    workflow: CompiledWorkflow,
-    pinned: Attachment,
-    nodes: BTreeMap<NodeId, Known>,
-    next_index: EventIndex,
+    facts: SessionState,
+    contents: Contents,
+    nodes: BTreeMap<NodeId, NextAttempts>,
     plans: u64,
 }
 
 impl History {
     /// Different seeds are different sessions, runs and workflows.
     pub fn new(seed: u64) -> Self {
-        let workflow = content::workflow(seed);
-        let pinned = content::workflow_attachment(&workflow);
+        let workflow = Arc::new(content::workflow(seed));
         Self {
             seed,
-            session: SessionId::from_bits(bits("session", seed, 0)),
             run: RunId::from_bits(bits("run", seed, 0)),
-            workflow,
-            pinned,
+            facts: SessionState::new(SessionId::from_bits(bits("session", seed, 0))),
+            contents: Contents { workflow, snapshots: BTreeMap::new() },
             nodes: BTreeMap::new(),
-            next_index: EventIndex::ZERO,
             plans: 0,
         }
     }
 
     pub fn session(&self) -> SessionId {
-        self.session
+        self.facts.session_id()
     }
 
     pub fn run(&self) -> RunId {
@@ -103,291 +131,236 @@ impl History {
     }
 
     pub fn workflow(&self) -> &CompiledWorkflow {
-        &self.workflow
-    }
-
-    pub fn workflow_hash(&self) -> WorkflowHash {
-        self.pinned.workflow_hash()
+        &self.contents.workflow
     }
 
     /// The index at which the next plan starts.
     pub fn next_index(&self) -> EventIndex {
-        self.next_index
+        self.facts.next_event_index()
     }
 
     /// The attempt that the next advance from `node` uses.
     pub fn attempt(&self, node: NodeId) -> AttemptId {
-        self.known(node).attempt
+        self.next_attempts(node).advance
     }
 
-    /// `session_created`, `run_started`, the root, its preferences and its first context.
+    /// The session, the run, its root, preferences, first context and trace.
     pub fn start(&mut self) -> PlanParts {
         assert!(self.nodes.is_empty(), "a history starts once");
-        let mut draft = self.draft();
-        let (root, run) = (self.root(), self.run);
-        let attempt = derive::root_attempt(root);
-        draft.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));
-        draft.attach(&self.pinned);
-        let started = RunStarted {
-            workflow_id: self.workflow.workflow_id.clone(),
-            workflow_hash: self.workflow_hash(),
-            workflow_source_kind: WorkflowSourceKind::Project,
-            workflow_source_ref: BoundedText::clip("workflows/history.json"),
-            workflow_source_digest: None,
+        let started = start(Start {
+            facts: &self.facts,
+            run: self.run,
+            workflow: &self.contents.workflow,
+            source_kind: WorkflowSourceKind::Project,
+            source_ref: "workflows/history.json",
+            source_digest: None,
+            context: context(&json!({ "goal": "prove the store" })),
+            preferences: Preferences::default(),
+            preference_source: PreferenceSource::System,
             parent: None,
-            keyed: None,
-        };
-        draft.push(Scope::Run(run), EventData::RunStarted(started));
-        self.push_node(&mut draft, root, None, NodeKind::Step, 0);
-        let effective = Preferences::default();
-        let change = PreferencesChanged {
-            change_id: derive::change_id(root, attempt, effective),
-            source: PreferenceSource::System,
-            delta: vec![PreferenceChange::Autonomy(effective.autonomy)],
-            effective,
-        };
-        draft.push(Scope::Node(run, root), EventData::PreferencesChanged(change));
-        self.push_context(&mut draft, root, ContextSource::Initial, &[("goal", "prove the store")]);
-        self.nodes.insert(root, Known { attempt, depth: 0, children: 0 });
-        self.finish(draft)
+            references: &[],
+            observed: &[],
+            other_runs: Vec::new(),
+            notices: Vec::new(),
+            repeatable: None,
+            tools: ToolSet::ALL,
+            minting: self.minting(),
+        });
+        let started = started.unwrap_or_else(|error| panic!("a history can start: {error:?}"));
+        let parts = self.record(PlanParts::of(&started.plan));
+        self.arrive(started.begun.root, started.begun.attempt);
+        parts
     }
 
     /// The ordinary advance; from a node that has a child already it is a fork, and says so.
     pub fn advance(&mut self, from: NodeId, load: Load) -> (PlanParts, NodeId) {
-        let known = self.known(from);
-        let cause = match known.children {
-            0 => EdgeCauseKind::AckPending,
-            _ => EdgeCauseKind::NonTipAdvance,
-        };
-        self.advance_by(from, known.attempt, cause, load)
+        let attempt = self.attempt(from);
+        self.advance_by(from, attempt, load)
     }
 
     /// An advance by the fork ack of another input: a second branch that was asked for.
     pub fn fork(&mut self, from: NodeId, load: Load) -> (PlanParts, NodeId) {
-        let known = self.known(from);
-        let request = Sha256::of_parts(&[b"fork", &known.children.to_be_bytes()]);
-        let attempt = derive::fork_attempt(known.attempt, request);
-        self.advance_by(from, attempt, EdgeCauseKind::IntentionalFork, load)
+        let next = self.next_attempts(from);
+        let request = Sha256::of_parts(&[b"fork", &next.children.to_be_bytes()]);
+        let attempt = derive::fork_attempt(next.advance, request);
+        self.advance_by(from, attempt, load)
     }
 
-    fn advance_by(
-        &mut self,
-        from: NodeId,
-        attempt: AttemptId,
-        cause: EdgeCauseKind,
-        load: Load,
-    ) -> (PlanParts, NodeId) {
-        let known = self.known(from);
-        let depth = known.depth + 1;
-        let child = derive::node_id(self.session, self.run, from, attempt);
-        let on_node = Scope::Node(self.run, from);
-        let mut draft = self.draft();
-
-        self.push_notes(&mut draft, from, attempt, &format!("Step {depth} is done; next comes another."));
-        let mut artifacts: Vec<Attachment> =
+    fn advance_by(&mut self, from: NodeId, attempt: AttemptId, load: Load) -> (PlanParts, NodeId) {
+        let child = derive::node_id(self.session(), self.run, from, attempt);
+        let depth = self.node(from).depth + 1;
+        let artifacts =
             (0..load.artifacts).map(|number| artifact(child, number, load.artifact_bytes)).collect();
-        artifacts.sort_by_key(Attachment::digest);
-        for artifact in &artifacts {
-            self.push_artifact(&mut draft, from, attempt, artifact);
-        }
-        self.push_node(&mut draft, child, Some(from), NodeKind::Step, depth);
-        let outcome = AdvanceOutcome::Advanced { to_node_id: child };
-        let event_id = self.push_recorded(&mut draft, from, attempt, outcome);
-        self.push_edge(&mut draft, EdgeKind::AckedStep, (from, child), EdgeCause { kind: cause, event_id });
-        let value = format!("value {depth}");
-        self.push_context(&mut draft, child, ContextSource::AgentDelta, &[("last", value.as_str())]);
-        for number in 0..load.traces {
-            let trace = trace(from, attempt, number, depth);
-            draft.push(on_node, EventData::DecisionTraceAppended(trace));
-        }
+        let sent = Submission {
+            output: StepOutput {
+                notes_markdown: Some(format!("Step {depth} is done; next comes another.")),
+                artifacts,
+            },
+            context: context(&json!({ "last": format!("value {depth}") })),
+        };
+        let mut parts = self.decide(from, attempt, &sent);
+        self.push_traces(&mut parts, from, load.more_traces);
+        let parts = self.record(parts);
 
+        let next = self.nodes.get_mut(&from).expect("looked at above");
         // Whoever comes back to this node has rehydrated it, and holds a fresh attempt.
-        let fresh = derive::fork_attempt(known.attempt, Sha256::of(child.body().as_bytes()));
-        self.nodes.insert(from, Known { attempt: fresh, children: known.children + 1, ..known });
-        let next = derive::next_attempt(attempt, child);
-        self.nodes.insert(child, Known { attempt: next, depth, children: 0 });
-        (self.finish(draft), child)
+        next.advance = derive::fork_attempt(next.advance, Sha256::of(child.body().as_bytes()));
+        next.kept = StepOutput::default();
+        next.children += 1;
+        self.arrive(child, derive::next_attempt(attempt, child));
+        (parts, child)
     }
 
-    /// An attempt that was refused: the node stays, and its next advance uses the retry attempt.
+    /// An attempt that was refused because its notes are missing: the node stays, and its next advance is the retry.
     pub fn blocked(&mut self, node: NodeId) -> PlanParts {
-        let known = self.known(node);
-        let attempt = known.attempt;
-        let mut draft = self.draft();
-        self.push_notes(&mut draft, node, attempt, "Not enough yet.");
-        let blocker = Blocker {
-            code: BlockerCode::MissingRequiredOutput,
-            pointer: BlockerPointer::WorkflowStep { step_id: content::step_id(known.depth) },
-            message: BoundedText::clip("the step's output is missing"),
-            suggested_fix: Some(BoundedText::clip("send the output, for example {\"kind\": \"x\"}")),
+        let attempt = self.attempt(node);
+        let sent = Submission {
+            output: StepOutput { notes_markdown: None, artifacts: vec![artifact(node, self.number(), 0)] },
+            context: Context::default(),
         };
-        // One blocker is neither none nor too many.
-        let blockers = BlockerReport::new(vec![blocker]).expect("one blocker is a report");
-        self.push_recorded(&mut draft, node, attempt, AdvanceOutcome::Blocked { blockers });
-        let validation = ValidationPerformed {
-            validation_id: derive::validation_id(node, attempt, None),
-            attempt_id: attempt,
-            contract_ref: None,
-            result: ValidationResult::Invalid { issues: vec![BoundedText::clip("the output is missing")] },
-        };
-        draft.push(Scope::Node(self.run, node), EventData::ValidationPerformed(validation));
-        self.nodes.insert(node, Known { attempt: derive::retry_attempt(attempt), ..known });
-        self.finish(draft)
+        let parts = self.decide(node, attempt, &sent);
+        let parts = self.record(parts);
+        let next = self.nodes.get_mut(&node).expect("looked at above");
+        next.advance = derive::retry_attempt(attempt);
+        next.kept.artifacts.extend(sent.output.artifacts);
+        parts
     }
 
     /// A checkpoint of `node`: a leaf beside the way, with notes of its own.
     pub fn checkpoint(&mut self, node: NodeId) -> (PlanParts, NodeId) {
-        let known = self.known(node);
-        let attempt =
-            derive::next_attempt(known.attempt, NodeId::from_bits(bits("checkpoint", self.seed, self.plans)));
-        let child = derive::checkpoint_node_id(node, attempt);
-        let mut draft = self.draft();
-        let event_id = self.push_node(&mut draft, child, Some(node), NodeKind::Checkpoint, known.depth);
-        let cause = EdgeCause { kind: EdgeCauseKind::CheckpointCreated, event_id };
-        self.push_edge(&mut draft, EdgeKind::Checkpoint, (node, child), cause);
-        self.push_notes(&mut draft, child, attempt, "So far so good.");
-        (self.finish(draft), child)
+        let attempt = self.next_attempts(node).checkpoint;
+        let decided = checkpoint::checkpoint(Checkpoint {
+            facts: &self.facts,
+            node,
+            attempt,
+            snapshot: self.snapshot(node),
+            workflow: &self.contents.workflow,
+            output: &StepOutput::notes("So far so good."),
+            minting: self.minting(),
+        });
+        let decided = decided.unwrap_or_else(|error| panic!("a step can be saved: {error:?}"));
+        let parts = self.record(PlanParts::of(&decided.plan));
+        let made = derive::checkpoint_node_id(node, attempt);
+        let next = self.nodes.get_mut(&node).expect("looked at above");
+        next.checkpoint = checkpoint::next_attempt(attempt, made);
+        (parts, made)
     }
 
-    fn known(&self, node: NodeId) -> Known {
-        *self.nodes.get(&node).unwrap_or_else(|| panic!("{node} is not a step of this history"))
+    fn decide(&self, node: NodeId, attempt: AttemptId, sent: &Submission) -> PlanParts {
+        let attempt = Attempt::find(&self.facts, node, attempt, sent);
+        let Ok(Attempt::Open(attempt)) = attempt else { panic!("an attempt is decided once: {attempt:?}") };
+        let decided = advance(Advance {
+            facts: &self.facts,
+            attempt,
+            snapshot: self.snapshot(node),
+            workflow: &self.contents.workflow,
+            kept: self.next_attempts(node).kept.clone(),
+            preferences: None,
+            approvals: ApprovalRule::new(RequiredProof::Terminal, None),
+            observed: &[],
+            notices: Vec::new(),
+            workflow_changed: false,
+            material: &self.contents,
+            tools: ToolSet::ALL,
+            minting: self.minting(),
+        });
+        PlanParts::of(&decided.unwrap_or_else(|error| panic!("a step can be completed: {error:?}")).plan)
     }
 
-    fn draft(&self) -> Draft {
-        let seed = bits("plan", self.seed, self.plans);
-        Draft::new(self.session, self.next_index, seed, fixed::activity(self.plans + 1))
+    fn node(&self, node: NodeId) -> &NodeState {
+        self.facts.node(node).unwrap_or_else(|| panic!("{node} is not a node of this history"))
     }
 
-    fn finish(&mut self, draft: Draft) -> PlanParts {
-        let parts = draft.finish();
-        self.next_index = parts.next_index();
+    fn snapshot(&self, node: NodeId) -> &ExecutionSnapshot {
+        &self.contents.snapshots[&self.node(node).snapshot_ref]
+    }
+
+    fn next_attempts(&self, node: NodeId) -> &NextAttempts {
+        self.nodes.get(&node).unwrap_or_else(|| panic!("{node} is not a step of this history"))
+    }
+
+    fn arrive(&mut self, node: NodeId, attempt: AttemptId) {
+        let next =
+            NextAttempts { advance: attempt, checkpoint: attempt, kept: StepOutput::default(), children: 0 };
+        self.nodes.insert(node, next);
+    }
+
+    /// How many plans there are; tests make few.
+    fn number(&self) -> u32 {
+        u32::try_from(self.plans).unwrap_or(u32::MAX)
+    }
+
+    fn event_seed(&self) -> [u8; 10] {
+        bits("plan", self.seed, self.plans)
+    }
+
+    fn minting(&self) -> Minting {
+        Minting {
+            event_seed: self.event_seed(),
+            at: fixed::epoch(),
+            activity: fixed::activity(self.plans + 1),
+        }
+    }
+
+    /// Folds what was decided, as the engine does after an append.
+    fn record(&mut self, parts: PlanParts) -> PlanParts {
+        for attachment in parts.attachments.iter().filter(|own| own.kind() == AttachmentKind::Snapshot) {
+            let snapshot = ExecutionSnapshot::parse(attachment.bytes());
+            let snapshot = snapshot.unwrap_or_else(|error| panic!("a decided snapshot is valid: {error}"));
+            self.contents.snapshots.insert(attachment.snapshot_ref(), snapshot);
+        }
+        for event in &parts.events {
+            self.facts.apply(event).unwrap_or_else(|error| panic!("a decided event folds: {error}"));
+        }
         self.plans += 1;
         parts
     }
 
-    fn push_node(
-        &self,
-        draft: &mut Draft,
-        node: NodeId,
-        parent: Option<NodeId>,
-        kind: NodeKind,
-        depth: u32,
-    ) -> EventId {
-        let snapshot = content::snapshot(self.workflow_hash(), depth);
-        let created = NodeCreated {
-            node_kind: kind,
-            parent_node_id: parent,
-            workflow_hash: self.workflow_hash(),
-            snapshot_ref: snapshot.snapshot_ref(),
-            checkpoint: None,
-        };
-        draft.attach(&snapshot);
-        draft.push(Scope::Node(self.run, node), EventData::NodeCreated(created))
-    }
-
-    fn push_edge(&self, draft: &mut Draft, kind: EdgeKind, (from, to): (NodeId, NodeId), cause: EdgeCause) {
-        let edge = EdgeCreated { edge_kind: kind, from_node_id: from, to_node_id: to, cause };
-        draft.push(Scope::Run(self.run), EventData::EdgeCreated(edge));
-    }
-
-    /// The outcome, with a stored reply: every advance has one blob at least.
-    fn push_recorded(
-        &self,
-        draft: &mut Draft,
-        node: NodeId,
-        attempt: AttemptId,
-        outcome: AdvanceOutcome,
-    ) -> EventId {
-        let reply = Attachment::blob(format!("reply to {attempt} at {node}").into_bytes());
-        draft.attach(&reply);
-        let recorded = AdvanceRecorded {
-            attempt_id: attempt,
-            intent: AdvanceIntent::AckPending,
-            outcome,
-            request_digest: Some(Sha256::of(attempt.body().as_bytes())),
-            reply_ref: Some(reply.blob_ref()),
-            submitted: None,
-        };
-        draft.push(Scope::Node(self.run, node), EventData::AdvanceRecorded(recorded))
-    }
-
-    fn push_notes(&self, draft: &mut Draft, node: NodeId, attempt: AttemptId, text: &str) {
-        let payload = OutputPayload::Notes { notes_markdown: BoundedText::clip(text), full_text_ref: None };
-        self.push_output(draft, node, attempt, payload, Sha256::of(text.as_bytes()));
-    }
-
-    fn push_artifact(&self, draft: &mut Draft, node: NodeId, attempt: AttemptId, artifact: &Attachment) {
-        draft.attach(artifact);
-        let payload = OutputPayload::ArtifactRef {
-            sha256: artifact.blob_ref(),
-            content_type: BoundedText::clip("application/json"),
-            byte_length: artifact.bytes().len() as u64,
-        };
-        self.push_output(draft, node, attempt, payload, artifact.digest());
-    }
-
-    fn push_output(
-        &self,
-        draft: &mut Draft,
-        node: NodeId,
-        attempt: AttemptId,
-        payload: OutputPayload,
-        digest: Sha256,
-    ) {
-        let channel = payload.channel();
-        let output = NodeOutputAppended {
-            output_id: derive::output_id(node, attempt, channel, digest),
-            supersedes_output_id: None,
-            output_channel: channel,
-            payload,
-            attempt_id: Some(attempt),
-        };
-        draft.push(Scope::Node(self.run, node), EventData::NodeOutputAppended(output));
-    }
-
-    fn push_context(&self, draft: &mut Draft, node: NodeId, source: ContextSource, entries: &[(&str, &str)]) {
-        let map: Map<String, Value> =
-            entries.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
-        let set = ContextSet {
-            // One set per node: the node alone tells them apart.
-            context_id: derive::context_id(node, derive::root_attempt(node)),
-            // Two short strings, no reserved key.
-            context: Context::new(map).expect("a small context"),
-            source,
-            node_id: node,
-            attempt_id: None,
-            proof: None,
-        };
-        draft.push(Scope::Run(self.run), EventData::ContextSet(set));
+    fn push_traces(&self, parts: &mut PlanParts, node: NodeId, count: u32) {
+        let scope = Scope::Node(self.run, node);
+        for number in 0..count {
+            let entry = TraceEntry {
+                kind: TraceKind::SelectedNextStep,
+                summary: BoundedText::clip(&format!("remark {number}")),
+                refs: Vec::new(),
+            };
+            let trace_id =
+                TraceId::from_bits(bits(&format!("trace {}", self.plans), self.seed, number.into()));
+            let data =
+                EventData::DecisionTraceAppended(DecisionTraceAppended { trace_id, entries: vec![entry] });
+            let position = u32::try_from(parts.events.len()).unwrap_or(u32::MAX);
+            parts.events.push(Event {
+                event_id: derive::event_id(self.event_seed(), position),
+                event_index: parts.next_index(),
+                session_id: self.session(),
+                scope,
+                dedupe_key: DedupeKey::of(self.session(), scope, &data),
+                at: Some(fixed::epoch()),
+                activity: Some(fixed::activity(self.plans + 1)),
+                data,
+            });
+        }
     }
 }
 
-/// 80 bits for an id that the core would draw at random.
+/// 80 bits for an id that is drawn at random.
 fn bits(what: &str, seed: u64, number: u64) -> [u8; 10] {
     let parts: [&[u8]; 4] =
         [b"workrail/testkit/history", what.as_bytes(), &seed.to_be_bytes(), &number.to_be_bytes()];
-    first_80(Sha256::of_parts(&parts))
-}
-
-fn first_80(digest: Sha256) -> [u8; 10] {
     let mut bits = [0; 10];
-    bits.copy_from_slice(&digest.as_bytes()[..10]);
+    bits.copy_from_slice(&Sha256::of_parts(&parts).as_bytes()[..10]);
     bits
 }
 
-fn artifact(child: NodeId, number: u32, bytes: usize) -> Attachment {
-    let text = format!("{{\"kind\":\"testkit\",\"number\":{number},\"of\":\"{child}\",\"pad\":\"");
-    let pad = bytes.saturating_sub(text.len() + 2);
-    Attachment::blob(format!("{text}{}\"}}", "x".repeat(pad)).into_bytes())
+fn context(entries: &Value) -> Context {
+    let entries = entries.as_object().cloned().unwrap_or_default();
+    // A short string and no reserved key.
+    Context::new(entries).expect("a small context")
 }
 
-fn trace(node: NodeId, attempt: AttemptId, number: u32, depth: u32) -> DecisionTraceAppended {
-    let entry = TraceEntry {
-        kind: TraceKind::SelectedNextStep,
-        summary: BoundedText::clip(&format!("chose step {depth}, remark {number}")),
-        refs: vec![TraceRef::StepId { step_id: content::step_id(depth) }],
-    };
-    let parts: [&[u8]; 3] = [&node.bits(), &attempt.bits().to_be_bytes(), &number.to_be_bytes()];
-    let trace_id = TraceId::from_bits(first_80(Sha256::of_parts(&parts)));
-    DecisionTraceAppended { trace_id, entries: vec![entry] }
+/// An artifact of the author's own kind that has about so many bytes.
+fn artifact(node: NodeId, number: u32, bytes: usize) -> Value {
+    let bare = json!({ "kind": "testkit", "number": number, "of": node, "pad": "" });
+    let pad = bytes.saturating_sub(bare.to_string().len());
+    json!({ "kind": "testkit", "number": number, "of": node, "pad": "x".repeat(pad) })
 }

@@ -1,4 +1,4 @@
-//! Scripts: a history said in a line, for drivers that need many.
+//! Scripts: a history in one line, for drivers that need many.
 
 use workrail_model::id::NodeId;
 
@@ -43,8 +43,7 @@ pub fn plans(seed: u64, script: &[Step]) -> Vec<PlanParts> {
 
 #[cfg(test)]
 mod tests {
-    use workrail_core::project::SessionState;
-    use workrail_model::event::Event;
+    use workrail_model::event::{AdvanceOutcome, EventData};
 
     use super::*;
 
@@ -54,7 +53,7 @@ mod tests {
         Step::AdvanceWithArtifact,
         Step::Checkpoint,
         Step::Fork,
-        Step::AdvanceWith(Load { artifacts: 3, artifact_bytes: 64, traces: 5 }),
+        Step::AdvanceWith(Load { artifacts: 3, artifact_bytes: 64, more_traces: 5 }),
         Step::Fork,
         Step::Advance,
     ];
@@ -80,12 +79,6 @@ mod tests {
     }
 
     #[test]
-    fn a_history_folds_as_the_engine_s_own_does() {
-        let events: Vec<Event> = plans(3, &SCRIPT).into_iter().flat_map(|parts| parts.events).collect();
-        SessionState::from_events(events[0].session_id, &events).unwrap();
-    }
-
-    #[test]
     fn no_dedupe_key_comes_twice() {
         let mut keys: Vec<_> = plans(4, &SCRIPT)
             .into_iter()
@@ -96,6 +89,21 @@ mod tests {
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), all);
+    }
+
+    #[test]
+    fn a_blocked_attempt_is_retried_with_what_it_sent() {
+        let made = plans(6, &[Step::Blocked, Step::Advance]);
+        let outcome = |parts: &PlanParts| {
+            parts.events.iter().find_map(|event| {
+                let EventData::AdvanceRecorded(recorded) = &event.data else { return None };
+                Some(recorded.outcome.clone())
+            })
+        };
+        assert!(matches!(outcome(&made[1]), Some(AdvanceOutcome::Blocked { .. })));
+        assert!(matches!(outcome(&made[2]), Some(AdvanceOutcome::Advanced { .. })));
+        assert_eq!(made[1].attachments.len(), 2, "an artifact and the reply");
+        assert!(made[2].attachments.contains(&made[1].attachments[0]), "the artifact is kept");
     }
 
     #[test]

@@ -1,0 +1,174 @@
+//! What an attempt leads to: the output checked, the gates asked, the next step selected.
+
+use std::collections::BTreeMap;
+
+use workrail_model::approval::ApprovalDecision;
+use workrail_model::blocker::{BlockerCode, BlockerPointer, BlockerReport};
+use workrail_model::capability::{Capability, EnforcementGrade};
+use workrail_model::event::{AdvanceOutcome, Context};
+use workrail_model::preferences::Autonomy;
+use workrail_model::reason::Reason;
+use workrail_model::snapshot::PendingStep;
+
+use super::advance::{Advance, Case};
+use super::{DecideError, disclose, kept};
+use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
+use crate::project::AdvanceRecord;
+use crate::reason::{Outcome, TRIES_BEFORE_GAP, on_advance};
+
+/// Whether a person's decision on what was submitted is all that is missing.
+fn is_decision(finding: &Finding) -> bool {
+    match (&finding.0, &finding.1.pointer) {
+        // A question is answered beside the rest.
+        (Reason::UserOnlyDependency(_), BlockerPointer::ContextKey { .. }) => false,
+        (Reason::UserOnlyDependency(_), _) => true,
+        (
+            Reason::ContractViolation(_)
+            | Reason::CapabilityMissing(_)
+            | Reason::Unexpected(_)
+            | Reason::Advisory(_),
+            _,
+        ) => false,
+    }
+}
+
+pub(super) enum AttemptResult {
+    Blocked { blockers: BlockerReport },
+    Advanced { selection: Selection, passed_over: Vec<Finding> },
+}
+
+impl Case<'_> {
+    /// Never-stop passes over what is missing once the agent had its tries.
+    fn strictness(&self) -> Strictness {
+        match self.preferences.autonomy {
+            Autonomy::FullAutoNeverStop if self.retried.len() >= TRIES_BEFORE_GAP => Strictness::NeverStop,
+            Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps | Autonomy::FullAutoNeverStop => {
+                Strictness::Blocking
+            }
+        }
+    }
+
+    /// How many of the attempts that this one retries were refused with this code.
+    fn refusals_with(&self, code: BlockerCode) -> usize {
+        let records =
+            self.retried.iter().filter_map(|attempt| self.command.facts.advance(self.node.node_id, *attempt));
+        let has_code = |record: &AdvanceRecord| match &record.outcome {
+            AdvanceOutcome::Blocked { blockers } => blockers.blockers().iter().any(|own| own.code == code),
+            AdvanceOutcome::Advanced { .. } => false,
+        };
+        records.filter(|record| has_code(record)).count()
+    }
+
+    /// Checks the output against the step, then asks the interpreter for the next one.
+    pub(super) fn judge(&self) -> Result<(OutputCheck, AttemptResult), DecideError> {
+        let command = &self.command;
+        let (state, pending) = (command.snapshot.state(), self.pending);
+        let mut given = command.facts.answers_at(self.node.node_id).cloned().unwrap_or_default();
+        given.extend(self.delivered.context.as_map().clone());
+        let given = Context::new(given)?;
+        let submitted = Submitted {
+            notes: self.delivered.output.notes_markdown.as_deref(),
+            artifacts: &self.delivered.output.artifacts,
+            reported: &self.sent.output.artifacts,
+            context: &self.context,
+            given: &given,
+        };
+        let check = interpret::check_output(command.workflow, pending, submitted);
+        let mut findings = check.findings.clone();
+        findings.extend(disclose::unknown_gaps(
+            command.facts,
+            self.node.run_id,
+            pending,
+            &self.delivered.output.artifacts,
+        ));
+        findings.extend(self.gate_findings(pending, &check)?);
+        let selection = interpret::advance_in(
+            self.strictness(),
+            command.workflow,
+            state,
+            &self.context,
+            &self.delivered.output.artifacts,
+        );
+        let selection = match selection {
+            Ok(selection) => Some(selection),
+            Err(error) => {
+                let finding = error.finding(&pending.step_id).ok_or(error)?;
+                // A list that the step declares and a loop reads is missing once.
+                let is_same =
+                    |own: &Finding| own.1.code == finding.1.code && own.1.pointer == finding.1.pointer;
+                if !findings.iter().any(is_same) {
+                    findings.push(finding);
+                }
+                None
+            }
+        };
+        // The one table decides what stops and what is disclosed (G61).
+        let refused = |finding: &Finding| match finding.1.code == BlockerCode::AssessmentFollowupRequired {
+            // Another slip before it was no second look.
+            true => self.refusals_with(finding.1.code),
+            false => self.retried.len(),
+        };
+        let stops =
+            |finding: &Finding| match on_advance(finding.0, self.preferences.autonomy, refused(finding)) {
+                Outcome::Block | Outcome::FailFast => true,
+                Outcome::RecordGap(_) => false,
+            };
+        let result = match selection {
+            Some(selection) if !findings.iter().any(stops) => {
+                findings.extend(selection.passed_over.iter().cloned());
+                AttemptResult::Advanced { selection, passed_over: findings }
+            }
+            Some(_) | None => {
+                // What stops nobody is not waited for, and a person decides on what is complete otherwise.
+                findings.retain(stops);
+                if !findings.iter().all(is_decision) {
+                    findings.retain(|finding| !is_decision(finding));
+                }
+                let blockers = findings.into_iter().map(|(_, blocker)| blocker).collect();
+                let blockers = BlockerReport::new(blockers)
+                    .ok_or(DecideError::Invariant("a refused advance has a blocker"))?;
+                AttemptResult::Blocked { blockers }
+            }
+        };
+        Ok((check, result))
+    }
+
+    /// What only a person or a proven capability can open.
+    fn gate_findings(&self, pending: &PendingStep, check: &OutputCheck) -> Result<Vec<Finding>, DecideError> {
+        let Advance { facts, workflow, .. } = self.command;
+        let node = self.node.node_id;
+        let asked = self.command.approvals.asked(workflow, pending);
+        let approval = match facts.approval(node, &pending.step_id).map(|found| &found.data) {
+            None => ApprovalState::None,
+            // Who could not have decided has not (G97).
+            Some(decided) if !self.command.approvals.counts(facts, node, decided, asked) => {
+                ApprovalState::Unproven
+            }
+            // A decision is about what was submitted and shown, and about nothing else (G63).
+            Some(decided) if decided.submitted != Some(kept::submitted(&self.delivered)?) => {
+                ApprovalState::ForOther
+            }
+            Some(decided) => match decided.decision {
+                ApprovalDecision::Approved => ApprovalState::Approved,
+                ApprovalDecision::Rejected => {
+                    ApprovalState::Rejected { reason: decided.note.as_ref().map(|note| note.as_str()) }
+                }
+            },
+        };
+        let mut findings = interpret::user_findings(workflow, pending, &self.context, approval, asked);
+        let mut observed = BTreeMap::new();
+        for capability in [Capability::Delegation, Capability::WebBrowsing] {
+            let recorded = facts.capability(node, capability);
+            if let Some(state) = recorded.filter(|state| state.grade() == EnforcementGrade::Strong) {
+                observed.insert(capability, state.status);
+            }
+        }
+        for fact in &check.capabilities {
+            if fact.provenance.grade() == EnforcementGrade::Strong {
+                observed.insert(fact.capability, fact.status);
+            }
+        }
+        findings.extend(interpret::capability_findings(workflow, pending, &observed));
+        Ok(findings)
+    }
+}
