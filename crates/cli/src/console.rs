@@ -47,51 +47,56 @@ pub(crate) fn run(port: Option<u16>, browser: Browser) -> ExitCode {
     let served = match port {
         Some(port) => serve(port, browser),
         None => match serve(USUAL_PORT, browser) {
-            Err(Unserved::PortTaken(_)) => serve(0, browser),
+            Err(ConsoleFailure::PortTaken(_)) => serve(0, browser),
             served => served,
         },
     };
     let served = served.map_err(|unserved| match unserved {
-        Unserved::PortTaken(error) => Failure::Environment(format!(
+        ConsoleFailure::PortTaken(error) => Failure::Environment(format!(
             "The port is taken: {error}. Choose another one with --port; 0 picks a free port."
         )),
-        Unserved::Other(failure) => failure,
+        ConsoleFailure::Other(failure) => failure,
     });
     outcome::finish(served, Format::Text)
 }
 
 /// Why there is no console.
-enum Unserved {
+enum ConsoleFailure {
     PortTaken(io::Error),
     Other(Failure),
 }
 
-impl From<Failure> for Unserved {
+impl From<Failure> for ConsoleFailure {
     fn from(failure: Failure) -> Self {
         Self::Other(failure)
     }
 }
 
-fn serve(port: u16, browser: Browser) -> Result<(), Unserved> {
+fn serve(port: u16, browser: Browser) -> Result<(), ConsoleFailure> {
     let current = settings::current()?;
     let sources = Arc::new(ExchangeableSources::new(watched(&current.settings)));
     let Opened { engine, .. } = wiring::open_with(current, Arc::clone(&sources) as _)?;
     let engine = Arc::new(engine);
-    let around =
-        Arc::new(Around { engine: Arc::clone(&engine), sources, started_below: processes::ancestors() });
+    let environment = Arc::new(ConsoleEnvironment {
+        engine: Arc::clone(&engine),
+        sources,
+        started_below: processes::ancestors(),
+    });
     let secrets = Secrets { code: secret()?, cookie: secret()?, form_token: secret()? };
     let code = secrets.code.clone();
     // Removed when the console ends.
     let mut page = None;
     let served = workrail_mcp::http::serve_localhost(
         LoopbackAddress::of_port(port),
-        |bound: SocketAddr, ending| router(bound, secrets, engine, Arc::clone(&around) as _, around, ending),
+        |bound: SocketAddr, ending| {
+            router(bound, secrets, engine, Arc::clone(&environment) as _, environment, ending)
+        },
         |bound| page = opened(&open_address(bound.port(), code.reveal()), browser),
     );
     drop(page);
     served.map_err(|error| match error.kind() == io::ErrorKind::AddrInUse {
-        true => Unserved::PortTaken(error),
-        false => Unserved::Other(Failure::Environment(error.to_string())),
+        true => ConsoleFailure::PortTaken(error),
+        false => ConsoleFailure::Other(Failure::Environment(error.to_string())),
     })
 }
 
@@ -140,7 +145,7 @@ fn redirecting(address: &str) -> io::Result<NamedTempFile> {
 }
 
 /// What the console learns from this process.
-struct Around {
+struct ConsoleEnvironment {
     engine: Arc<LocalEngine>,
     /// Exchanged when a source is added or removed here.
     sources: Arc<ExchangeableSources>,
@@ -148,7 +153,7 @@ struct Around {
     started_below: Option<Vec<Process>>,
 }
 
-impl Environment for Around {
+impl Environment for ConsoleEnvironment {
     fn now(&self) -> Timestamp {
         SystemClock.now()
     }

@@ -129,18 +129,19 @@ pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
 /// The text in lines of at most this width, broken between words; a word that is longer stays whole.
 pub(crate) fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
     let Some(width) = width else { return vec![text.to_owned()] };
-    let mut lines = vec![String::new()];
+    let mut lines = Vec::new();
+    let mut line = String::new();
     for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("there is always a line");
-        if last.is_empty() {
-            last.push_str(word);
-        } else if last.width() + 1 + word.width() <= width {
-            last.push(' ');
-            last.push_str(word);
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.width() + 1 + word.width() <= width {
+            line.push(' ');
+            line.push_str(word);
         } else {
-            lines.push(word.to_owned());
+            lines.push(std::mem::replace(&mut line, word.to_owned()));
         }
     }
+    lines.push(line);
     lines
 }
 

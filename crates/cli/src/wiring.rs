@@ -63,7 +63,7 @@ fn unusable(error: &FsError) -> Failure {
 
 fn opened(current: &Current, sources: Arc<dyn WorkflowSource>, store: LocalStore<Disk>) -> Opened {
     let store = Arc::new(store);
-    let around = Environment {
+    let environment = Environment {
         clock: Box::new(SystemClock),
         entropy: Box::new(OsEntropy),
         workflows: sources,
@@ -78,7 +78,7 @@ fn opened(current: &Current, sources: Arc<dyn WorkflowSource>, store: LocalStore
             applied_config_hash: Some(current.settings.hash()),
         },
     };
-    let engine = Engine::new(Arc::clone(&store), around);
+    let engine = Engine::new(Arc::clone(&store), environment);
     Opened { engine, store }
 }
 

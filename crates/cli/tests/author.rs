@@ -2,11 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "wording/mod.rs"]
+mod wording;
+
 use std::fs;
 use std::path::Path;
 
 use serde_json::json;
 use workrail_testkit::home::Home;
+
+use wording::assert_text;
 
 /// A home of an author, who works in its project.
 fn author() -> Home {
@@ -128,10 +133,10 @@ fn bindings_of_the_workspace_are_compiled_in() {
         "steps":[{"id":"aaa","title":"t","prompt":"Follow {{wr.bindings.style}}."}]}"#;
     put(&home, "x.json", text);
     let prompts = || home.done(&["workflow", "compile", "x.json", "--emit", "prompts"]).out;
-    assert!(prompts().contains("Follow the usual one."), "{}", prompts());
+    assert_text(&home, "prompts_with_default_binding", &prompts());
     fs::create_dir(home.project().join(".workrail")).unwrap();
     put(&home, ".workrail/bindings.json", r#"{"team.bound":{"style":"house rules"}}"#);
-    assert!(prompts().contains("Follow house rules."), "{}", prompts());
+    assert_text(&home, "prompts_with_own_binding", &prompts());
     put(&home, ".workrail/bindings.json", "{");
     let broken = home.run(&["workflow", "compile", "x.json"]);
     assert_eq!(broken.code, 2, "a broken file is never ignored");

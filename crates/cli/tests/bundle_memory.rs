@@ -22,7 +22,7 @@ fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
     let disk = Disk::open(camino::Utf8Path::from_path(root).unwrap()).unwrap();
     let store = LocalStore::open(disk, Box::new(SeededEntropy::new(1)), "boot".to_owned()).unwrap();
     let store = Arc::new(store);
-    let around = Environment {
+    let environment = Environment {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(1)),
         workflows: Arc::new(Sources::new(None, Vec::new())),
@@ -34,7 +34,7 @@ fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
         tools: workrail_model::tool::ToolSet::ALL,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },
     };
-    let engine = Engine::new(Arc::clone(&store), around);
+    let engine = Engine::new(Arc::clone(&store), environment);
     (store, engine)
 }
 

@@ -2,11 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "wording/mod.rs"]
+mod wording;
+
 use std::fs;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+use wording::assert_text;
 
 fn home() -> Home {
     let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
@@ -150,7 +155,7 @@ fn artifacts_differ_field_by_field_and_secrets_stay_hidden() {
     let told: Vec<_> = context.iter().map(|own| (own["key"].as_str().unwrap(), &own["a"]["kind"])).collect();
     assert_eq!(told, [("deploy_token", &json!("withheld")), ("region", &json!("shown"))]);
     let quiet = home.done(&["compare", &a, &b]).out;
-    assert!(!quiet.contains("hunter") && quiet.contains("deploy_token · differs"), "{quiet}");
+    assert_text(&home, "compare_withheld_context", &quiet);
 }
 
 #[test]
@@ -181,8 +186,7 @@ fn what_an_agent_wrote_cannot_act_on_the_terminal() {
     let own = complete(&mut client, &own, notes("\u{1b}]0;owned\u{7} \u{202e}reversed"));
     let other = begin(&mut client);
     let text = home.done(&["compare", &label(&own), &label(&other)]).out;
-    assert!(text.contains("reversed"), "{text}");
-    assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text:?}");
+    assert_text(&home, "compare_hostile_notes", &text);
 }
 
 #[test]

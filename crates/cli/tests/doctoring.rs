@@ -2,11 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "wording/mod.rs"]
+mod wording;
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
+
+use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -90,7 +95,8 @@ fn the_command_that_is_named_shows_what_is_wrong_with_a_file_wherever_it_is() {
         let file = home.root().join(folder).join("broken.json");
         home.write(&file, r#"{ "id": "team.broken", "name": "Broken" }"#);
         let (what, fix) = only(&home);
-        assert!(what.contains("broken.json cannot be used"), "{folder}: {what}");
+        let reason = what.split_once(" cannot be used: ").unwrap_or_else(|| panic!("{folder}: {what}")).1;
+        assert_eq!(reason, "a workflow has steps: add `steps`", "{folder}");
         assert_eq!(typed(&home, &fix), 1, "{folder}: it names the errors: {fix}");
         std::fs::remove_file(&file).unwrap();
         assert_eq!(findings(&home), [], "{folder}");
@@ -106,7 +112,7 @@ fn a_client_that_starts_a_missing_program_is_set_up_again() {
         r#"{ "mcpServers": { "workrail": { "command": "/gone/workrail", "args": ["mcp"] } } }"#,
     );
     let (what, fix) = only(&home);
-    assert!(what.contains("`/gone/workrail`, which does not exist"), "{what}");
+    assert_text(&home, "doctor_missing_program", &what);
     assert_eq!(typed(&home, &fix), 0, "{fix}");
     assert_eq!(findings(&home), []);
 }
@@ -114,6 +120,6 @@ fn a_client_that_starts_a_missing_program_is_set_up_again() {
 #[test]
 fn a_misspelt_variable_leads_to_the_one_that_was_meant() {
     let (what, fix) = only(&home().with("WORKRAIL_DATA_DIRECTORY", "/srv/data"));
-    assert!(what.contains("`WORKRAIL_DATA_DIRECTORY` is not a WorkRail variable"), "{what}");
+    assert_eq!(what, "`WORKRAIL_DATA_DIRECTORY` is not a WorkRail variable and has no effect");
     assert_eq!(fix, "did you mean WORKRAIL_DATA_DIR?");
 }

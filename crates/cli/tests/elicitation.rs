@@ -3,12 +3,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "wording/mod.rs"]
+mod wording;
+
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{reply_data, with_own_words};
 use workrail_testkit::wire::{Http, Piped, command, initialize, stateless};
+
+use wording::assert_text;
 
 const ON: &str = "[approvals]\nchat = true\n";
 
@@ -154,16 +159,15 @@ fn a_question_is_answered_in_the_chat_and_recorded_as_such() {
     let (form, reply) = client.call_and_answer("continue_workflow", &submitted, &answer);
     assert_eq!(form["requestedSchema"]["required"], json!(["targetBranch"]), "{form}");
     assert_eq!(form["requestedSchema"]["properties"]["targetBranch"]["type"], "string");
-    let message = form["message"].as_str().unwrap();
-    assert!(message.contains("ship 2.0") && message.contains("Which branch?"), "{message}");
+    assert_text(&home, "form_with_a_question", form["message"].as_str().unwrap());
 
     assert_eq!(reply["warnings"][0]["code"], "USER_ANSWERED", "{reply}");
-    assert!(reply["text"].as_str().unwrap().contains("- targetBranch: \"main\""), "{reply}");
+    assert_text(&home, "reply_after_an_answer_in_the_chat", reply["text"].as_str().unwrap());
     assert!(reply["nextCall"]["arguments"].get("context").is_none(), "{reply}");
     assert_eq!(client.next(&reply)["run"]["stepId"], "end");
     let set = recorded(&home, label(&reply), "context_set");
     assert!(set.iter().any(|set| set["source"] == "chat_answer"), "{set:?}");
-    assert!(home.done(&["log", label(&reply)]).out.contains("answered in the chat"));
+    assert_text(&home, "log_of_an_answer_in_the_chat", &home.done(&["log", label(&reply)]).out);
 }
 
 #[test]
@@ -173,7 +177,7 @@ fn an_approval_in_the_chat_is_for_what_was_shown_and_says_what_it_proves() {
     let submitted = client.submission("team.gated");
     let (form, reply) =
         client.call_and_answer("continue_workflow", &submitted, &accept(json!({ "decision": "approve" })));
-    assert!(form["message"].as_str().unwrap().contains("> Words of my own."), "{form}");
+    assert_text(&home, "form_with_an_approval", form["message"].as_str().unwrap());
     assert_eq!(form["requestedSchema"]["required"], json!(["decision"]), "the reason is optional");
     assert_eq!(reply["nextIntent"], "perform_pending_then_continue", "{reply}");
     assert!(reply.get("blockers").is_none(), "{reply}");
@@ -186,15 +190,13 @@ fn an_approval_in_the_chat_is_for_what_was_shown_and_says_what_it_proves() {
         (&blocked["kind"], &blocked["blockers"][0]["code"]),
         (&json!("blocked"), &json!("USER_ONLY_DEPENDENCY"))
     );
-    assert!(blocked.get("warnings").is_none_or(|warnings| !warnings.to_string().contains("USER_ANSWERED")));
+    assert!(!warnings(&blocked).contains(&"USER_ANSWERED"), "{blocked}");
 
     let decisions = recorded(&home, label(&reply), "approval_recorded");
     assert_eq!(decisions.len(), 1, "{decisions:?}");
     assert_eq!((&decisions[0]["channel"], &decisions[0]["decision"]), (&json!("chat"), &json!("approved")));
-    let log = home.done(&["log", label(&reply)]).out;
-    assert!(log.contains("which can answer by itself"), "{log}");
-    let report = home.done(&["report", label(&reply)]);
-    assert!(report.out.contains("does not prove that a person decided"), "{}", report.out);
+    assert_text(&home, "log_of_an_approval_in_the_chat", &home.done(&["log", label(&reply)]).out);
+    assert_text(&home, "report_of_an_approval_in_the_chat", &home.done(&["report", label(&reply)]).out);
 }
 
 #[test]
@@ -216,7 +218,7 @@ fn a_rejection_in_the_chat_reaches_the_agent_with_its_reason() {
     let submitted = client.submission("team.gated");
     let answer = accept(json!({ "decision": "reject", "reason": "Keep the old table until Monday" }));
     let (_, reply) = client.call_and_answer("continue_workflow", &submitted, &answer);
-    assert!(reply["text"].as_str().unwrap().contains("Keep the old table until Monday"), "{reply}");
+    assert_text(&home, "reply_after_a_rejection_in_the_chat", reply["text"].as_str().unwrap());
     let decisions = recorded(&home, label(&reply), "approval_recorded");
     assert_eq!(
         (&decisions[0]["decision"], &decisions[0]["note"], &decisions[0]["channel"]),
@@ -348,7 +350,7 @@ fn an_answer_that_no_longer_applies_is_not_lost_without_a_word() {
     let answer = client.server.hear();
     let blocked = reply_data(&answer["result"]);
     assert_eq!(warnings(blocked), ["USER_ANSWER_NOT_RECORDED"], "{blocked}");
-    assert!(blocked["text"].as_str().unwrap().contains("was not recorded"), "{blocked}");
+    assert_text(&home, "reply_to_an_answer_that_came_too_late", blocked["text"].as_str().unwrap());
     let decisions = recorded(&home, run, "approval_recorded");
     assert_eq!(decisions.len(), 1, "{decisions:?}");
     assert_eq!(decisions[0]["decision"], "approved");

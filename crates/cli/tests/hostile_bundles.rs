@@ -30,7 +30,7 @@ type TestEngine = Engine<LocalStore<Disk>>;
 fn open(root: &Path, seed: u64) -> TestEngine {
     let disk = Disk::open(camino::Utf8Path::from_path(root).unwrap()).unwrap();
     let store = LocalStore::open(disk, Box::new(SeededEntropy::new(seed)), "boot".to_owned()).unwrap();
-    let around = Environment {
+    let environment = Environment {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(seed)),
         workflows: Arc::new(Sources::new(None, Vec::new())),
@@ -42,7 +42,7 @@ fn open(root: &Path, seed: u64) -> TestEngine {
         tools: workrail_model::tool::ToolSet::ALL,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },
     };
-    Engine::new(Arc::new(store), around)
+    Engine::new(Arc::new(store), environment)
 }
 
 /// A session with a block, a checkpoint, a branch and a run inside a run.

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "wording/mod.rs"]
+mod wording;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,6 +12,8 @@ use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::large_store::Template;
 use workrail_testkit::mcp_client::McpClient;
+
+use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -64,7 +69,7 @@ fn only_the_runs_of_a_folders_repository_are_listed() {
     assert_eq!(goals(&[], &teapot).len(), 3, "without the filter all of them");
     let outside = home.run(&["session", "list", "--workspace"]);
     assert_eq!(outside.code, 2, "the project is no repository: {outside:?}");
-    assert!(outside.err.contains("is not in a git repository"), "{}", outside.err);
+    assert_text(&home, "list_of_a_folder_outside_repositories", &outside.err);
 }
 
 fn rows(list: &Value) -> &Vec<Value> {

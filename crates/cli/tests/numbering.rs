@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "wording/mod.rs"]
+mod wording;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,6 +13,8 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -187,9 +192,11 @@ fn a_step_has_the_same_number_everywhere() {
     assert_eq!(of_log(&log, &home.done(&["log", label, "--json"]).json(), label), numbers, "log");
 
     // Where only the current step is shown, it has the number of the last reply.
-    assert!(home.done(&["session", "list"]).out.contains(" 4. End "), "the list of sessions");
-    assert!(home.done(&["status"]).out.contains(" 4. End "), "the status");
-    assert!(home.done(&["resume", label]).out.contains("step: End (4)"), "runs to resume");
+    for (name, command) in
+        [("list", &["session", "list"][..]), ("status", &["status"]), ("resume", &["resume", label])]
+    {
+        assert_text(&home, &format!("numbering_{name}"), &home.done(command).out);
+    }
     let paths = [format!("/run/{run_id}?open=all"), format!("/session/{session}"), "/".to_owned()];
     let [run_page, session_page, now]: [String; 3] = pages(&home, &paths).try_into().unwrap();
     assert_eq!(of_path(&run_page), numbers, "the path in the console: {run_page}");

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "wording/mod.rs"]
+mod wording;
+
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,6 +12,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 /// With a quote in it, so that it looks different inside of JSON.
@@ -90,8 +95,7 @@ fn no_file_holds_the_text_afterwards_and_the_run_continues() {
     let new = done["runs"][0].as_str().unwrap();
     assert_eq!(home.run(&["show", &run]).code, 2, "the old session is gone");
     let report = home.done(&["report", new]).out.replace('\\', "");
-    assert!(report.contains("The key is [removed].") && report.contains("leaked: [removed]"), "{report}");
-    assert!(report.contains("rotate [removed]"), "{report}");
+    assert_text(&home, "report_after_a_purge", &report);
     let list = home.done(&["session", "list", "--json"]).json();
     assert_eq!((list["runs"].as_array().unwrap().len(), &list["runs"][0]["isKept"]), (1, &json!(true)));
     home.done(&["store", "verify"]);
@@ -153,7 +157,7 @@ fn a_damaged_session_is_not_replaced_by_a_copy_of_its_beginning() {
     let before = holding(&home.data());
     let refused = home.run(&["session", "purge", &run, "--text", SECRET, "--yes"]);
     assert_eq!(refused.code, 2, "{refused:?}");
-    assert!(refused.err.contains("damaged"), "{refused:?}");
+    assert_text(&home, "purge_of_a_damaged_session", &refused.err);
     assert_eq!(holding(&home.data()), before, "nothing was changed");
 }
 

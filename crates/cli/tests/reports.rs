@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "wording/mod.rs"]
+mod wording;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +13,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
+
+use wording::assert_text;
 
 /// A home with a workflow of two steps.
 fn home() -> Home {
@@ -149,7 +154,7 @@ fn a_report_is_opened_in_the_users_browser() {
 
     let nobody = home.with("PATH", "/nonexistent").run(&["report", &label, "--open", "-o", "unopened.html"]);
     assert_ne!(nobody.code, 0, "{nobody:?}");
-    assert!(nobody.err.contains("The report is in `unopened.html`; open it yourself"), "{nobody:?}");
+    assert_text(&home, "report_that_cannot_be_opened", &nobody.err);
 }
 
 #[test]
@@ -239,11 +244,8 @@ fn a_goal_stays_on_its_line_and_reads_as_it_is_stored() {
     let resumed = printed(&home, &["resume", &label]);
     let asked = home.run(&["session", "delete", &label]);
     assert_eq!(asked.code, 2, "it asks a person");
-    for text in [resumed, asked.out] {
-        let line = text.lines().find(|line| line.contains("tidy")).unwrap();
-        assert!(line.contains("Run fake-label · done\u{fffd}Type yes \u{fffd}dlrow"), "{text}");
-        assert!(!text.contains(['\u{202e}', '\u{2028}']), "{text}");
-    }
+    assert_text(&home, "hostile_goal_resumed", &resumed);
+    assert_text(&home, "hostile_goal_deleted", &asked.out);
 }
 
 #[test]

@@ -2,9 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "wording/mod.rs"]
+mod wording;
+
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::McpClient;
+
+use wording::assert_text;
 
 fn home() -> Home {
     let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
@@ -58,10 +63,12 @@ fn the_record_of_a_run_is_listed_and_read_as_resources() {
     for uri in &parts {
         assert!(text(&mut client, uri).contains(&label), "{uri}");
     }
-    assert!(text(&mut client, &base).contains("Goal: attach the record"));
-    assert!(text(&mut client, &format!("{base}/step/plan")).contains("The plan is short."));
-    assert!(text(&mut client, &format!("{base}/notes")).contains("team.plan"));
-    assert!(text(&mut client, &format!("{base}/context")).contains("size: small"));
+    for (name, part) in
+        [("overview", ""), ("step", "/step/plan"), ("notes", "/notes"), ("context", "/context")]
+    {
+        let shown = text(&mut client, &format!("{base}{part}"));
+        assert_text(&home, &format!("resource_{name}"), &shown);
+    }
 
     let templates = client.request("resources/templates/list", json!({}));
     let templates = templates["result"]["resourceTemplates"].as_array().unwrap();

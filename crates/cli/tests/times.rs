@@ -2,9 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "wording/mod.rs"]
+mod wording;
+
 use serde_json::json;
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::with_own_words;
+
+use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -82,7 +87,7 @@ fn people_read_times_in_their_own_zone() {
 fn runs_to_resume_say_how_long_ago_they_were_used() {
     let (home, _) = home();
     let resumed = home.done(&["resume", "change"]).out;
-    assert!(resumed.contains("   last used: just now\n"), "{resumed}");
+    assert_text(&home, "resume_says_when", &resumed);
 }
 
 #[test]

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "wording/mod.rs"]
+mod wording;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
@@ -9,6 +12,8 @@ use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::reply_data;
 use workrail_testkit::wire::{Http, Piped, command, initialize, start_call, stateless};
+
+use wording::assert_text;
 
 fn new_home() -> Home {
     Home::new(env!("CARGO_BIN_EXE_workrail"))
@@ -108,7 +113,7 @@ fn what_is_not_strict_json_is_answered_and_the_next_line_read() {
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     let said = reply_data(&answer["result"]);
     assert_eq!(said["code"], "VALIDATION_ERROR", "{answer}");
-    assert!(said["message"].as_str().unwrap().contains("duplicate key"), "{answer}");
+    assert_text(&home, "duplicate_argument", said["message"].as_str().unwrap());
     assert_eq!(said["nextCall"]["tool"], "start_workflow", "{answer}");
     // Nothing of it was recorded.
     assert!(
@@ -349,7 +354,11 @@ fn http_without_authentication_says_what_that_means() {
     for _ in 0..2 {
         said.read_line(&mut lines).unwrap();
     }
-    assert!(lines.contains("every user and every program of this machine"), "{lines}");
+    assert_text(
+        &home,
+        "http_without_authentication",
+        lines.split_once("127.0.0.1:").unwrap().1.split_once('/').unwrap().1,
+    );
     child.kill().unwrap();
     child.wait().unwrap();
     let alone = command(&home, &["--no-auth"]).output().unwrap();
@@ -363,7 +372,11 @@ fn http_reads_strictly_and_not_too_much() {
     let twice = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"start_workflow","arguments":{"workflowId":"a","workflowId":"b"}}}"#;
     let answer = server.post("", twice);
     assert_eq!((answer.status, &answer.json()["result"]["isError"]), (200, &json!(true)), "{}", answer.body);
-    assert!(answer.body.contains("duplicate key"), "{}", answer.body);
+    assert_text(
+        &home,
+        "duplicate_argument",
+        reply_data(&answer.json()["result"])["message"].as_str().unwrap(),
+    );
     let answer = server.post("", "{");
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!(-32700)));
     let answer = server.post("", &" ".repeat(4 * 1024 * 1024 + 1));

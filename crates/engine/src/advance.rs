@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use workrail_core::decide::advance::{Advance, advance};
-use workrail_core::decide::attempt::Attempt;
+use workrail_core::decide::attempt::AttemptState;
 use workrail_core::decide::kept;
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
@@ -52,9 +52,9 @@ impl<S: Store> Engine<S> {
         self.hold(session, |held| {
             let (at, attempt) = self.checked(held.state(), &ack, bookmark.as_ref(), echo)?;
             // A replay mints nothing and decides nothing.
-            let open = match Attempt::find(held.state(), at.node, attempt, &sent) {
-                Ok(Attempt::Open(open)) => open,
-                Ok(Attempt::Recorded { record, input_differs }) => {
+            let open = match AttemptState::find(held.state(), at.node, attempt, &sent) {
+                Ok(AttemptState::Open(open)) => open,
+                Ok(AttemptState::Recorded { record, input_differs }) => {
                     return self.replay(held.state(), at, &record, input_differs.then_some(&sent));
                 }
                 Err(cause) => return Err(error::decide(&cause.into())),
@@ -83,7 +83,7 @@ impl<S: Store> Engine<S> {
                 workflow_changed: drift.is_some(),
                 notices: drift.filter(|_| !reading.drift_was_told(facts, at.node)).into_iter().collect(),
                 material: &content,
-                tools: self.around.tools,
+                tools: self.environment.tools,
                 minting: self.minting()?,
             })
             .map_err(|cause| error::decide(&cause))?;

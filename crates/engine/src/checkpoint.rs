@@ -134,7 +134,7 @@ impl<S: Store> Engine<S> {
                 held.append(plan)?;
             }
             let body: SessionBody =
-                session::body(id, self.signer.session(id), self.around.tools, "Noted in the session.");
+                session::body(id, self.signer.session(id), self.environment.tools, "Noted in the session.");
             Reply::plain(&body)
         })
     }

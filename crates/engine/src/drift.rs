@@ -54,7 +54,7 @@ impl Reading<'_> {
 
     /// A remark for every reported run whose file has changed.
     pub(crate) fn remark_drift(&self, report: &mut Report, facts: &SessionState) {
-        let workspace = self.around.workspace.as_ref();
+        let workspace = self.environment.workspace.as_ref();
         for run in &report.runs {
             let state = facts.run(run.run_id);
             if state.is_some_and(|state| self.has_drifted(state, workspace)) {

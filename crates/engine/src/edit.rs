@@ -93,16 +93,16 @@ fn described(file: &Candidate) -> FileInSource {
 impl<S: Store> Engine<S> {
     /// Every file that a source has, usable or not.
     pub fn workflow_files(&self) -> Vec<FileInSource> {
-        self.catalog.files(self.around.workspace.as_ref()).iter().map(described).collect()
+        self.catalog.files(self.environment.workspace.as_ref()).iter().map(described).collect()
     }
 
     /// The file that a workflow id means now.
     pub fn file_of_workflow(&self, id: &WorkflowId) -> Result<FileInSource, Box<ErrorEnvelope>> {
-        self.catalog.file_of(id, self.around.workspace.as_ref()).map(|file| described(&file))
+        self.catalog.file_of(id, self.environment.workspace.as_ref()).map(|file| described(&file))
     }
 
     pub fn workflow_file(&self, key: Sha256) -> Result<WorkflowFile, Box<ErrorEnvelope>> {
-        let (file, bytes) = self.catalog.file(key, self.around.workspace.as_ref())?;
+        let (file, bytes) = self.catalog.file(key, self.environment.workspace.as_ref())?;
         Ok(WorkflowFile {
             about: described(&file),
             digest: Sha256::of(&bytes),
@@ -134,7 +134,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn bindings_of(&self, id: Option<&WorkflowId>) -> Result<Bindings, Box<ErrorEnvelope>> {
-        let found = self.around.workflows.bindings(self.around.workspace.as_ref());
+        let found = self.environment.workflows.bindings(self.environment.workspace.as_ref());
         let (Some(file), Some(id)) = (found.map_err(|cause| error::source(&cause))?, id) else {
             return Ok(Bindings::new());
         };

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use serde_json::Value;
-use workrail_core::bundle::{BundleWriter, Gathering, KeyPatterns, Purge, Redactor, portable_event};
+use workrail_core::bundle::{BundleWriter, KeyPatterns, Purge, RedactionScan, Redactor, portable_event};
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_model::bundle::{BlobText, Producer, Redaction, Salvage, Section};
@@ -113,9 +113,9 @@ impl<S: Store> Engine<S> {
         out: &mut dyn Write,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Exported, ExportFailure> {
-        let mut gathering = redact.map(Gathering::new);
-        let found = self.look_through(session, gathering.as_mut())?;
-        let redactor = gathering.map(Gathering::into_redactor);
+        let mut scan = redact.map(RedactionScan::new);
+        let found = self.look_through(session, scan.as_mut())?;
+        let redactor = scan.map(RedactionScan::into_redactor);
         let mut export = Export {
             engine: self,
             renamed: self.redacted_replies(&found, redactor.as_ref())?,
@@ -125,7 +125,7 @@ impl<S: Store> Engine<S> {
             notes_with_values: 0,
             artifacts_with_values: 0,
         };
-        let bundle = BundleId::from_bits(random(&*self.around.entropy)?);
+        let bundle = BundleId::from_bits(random(&*self.environment.entropy)?);
         export.write(bundle, out, progress)
     }
 
@@ -154,14 +154,14 @@ impl<S: Store> Engine<S> {
             notes_with_values: 0,
             artifacts_with_values: 0,
         };
-        let bundle = BundleId::from_bits(random(&*self.around.entropy)?);
+        let bundle = BundleId::from_bits(random(&*self.environment.entropy)?);
         export.write(bundle, out, progress)
     }
 
     fn look_through(
         &self,
         session: SessionId,
-        mut gathering: Option<&mut Gathering>,
+        mut scan: Option<&mut RedactionScan>,
     ) -> Result<ExportContent, Box<ErrorEnvelope>> {
         let mut found = ExportContent {
             state: SessionState::new(session),
@@ -178,9 +178,9 @@ impl<S: Store> Engine<S> {
                 found.state.apply(event).map_err(|cause| error::fold(session, &cause))?;
                 found.see(event);
             }
-            if let Some(gathering) = &mut gathering {
+            if let Some(scan) = &mut scan {
                 for line in segment.lines() {
-                    gathering.see(&parsed(line)?);
+                    scan.see(&parsed(line)?);
                 }
             }
             Ok(())
@@ -296,10 +296,10 @@ impl<S: Store> Export<'_, S> {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Exported, ExportFailure> {
         let session = self.found.state.session_id();
-        let around = &self.engine.around;
+        let environment = &self.engine.environment;
         let producer = Producer {
-            app_version: around.producer.app_version.clone(),
-            applied_config_hash: around.producer.applied_config_hash,
+            app_version: environment.producer.app_version.clone(),
+            applied_config_hash: environment.producer.applied_config_hash,
         };
         let events = self.found.state.next_event_index().get();
         let blobs: BTreeSet<BlobRef> = self
@@ -312,7 +312,7 @@ impl<S: Store> Export<'_, S> {
             .collect();
         let contents = (self.found.snapshots.len() + self.found.workflows.len() + blobs.len()) as u64;
         let mut done = Done { count: 0, of: events + contents, progress };
-        let mut writer = BundleWriter::begin(out, bundle, &around.clock.now(), &producer, session)?;
+        let mut writer = BundleWriter::begin(out, bundle, &environment.clock.now(), &producer, session)?;
         self.events(&mut writer, &mut done)?;
         self.manifest(&mut writer)?;
         self.json_contents(&mut writer, &mut done)?;

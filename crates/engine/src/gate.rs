@@ -31,7 +31,7 @@ pub(crate) struct Reading<'a> {
     pub content: Content<'a>,
     pub wishes: &'a dyn WishReader,
     pub entropy: &'a dyn Entropy,
-    pub around: &'a Environment,
+    pub environment: &'a Environment,
     pub signer: &'a Signer,
     pub folded: &'a FoldedSessions,
     pub projections: &'a dyn ProjectionCache,

@@ -8,7 +8,7 @@ use crate::{Engine, Store, error};
 
 /// A session that cannot continue, and why.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unwell {
+pub struct UnhealthySession {
     pub session: SessionId,
     pub cause: Box<ErrorEnvelope>,
 }
@@ -17,7 +17,7 @@ pub struct Unwell {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoreHealth {
     pub sessions: usize,
-    pub unwell: Vec<Unwell>,
+    pub unwell: Vec<UnhealthySession>,
 }
 
 impl<S: Store> Engine<S> {
@@ -32,8 +32,11 @@ impl<S: Store> Engine<S> {
             );
         })?;
         let unwell = known.unhealthy.iter();
-        let unwell: Vec<Unwell> = unwell
-            .map(|(session, health)| Unwell { session: *session, cause: error::health(*session, health) })
+        let unwell: Vec<UnhealthySession> = unwell
+            .map(|(session, health)| UnhealthySession {
+                session: *session,
+                cause: error::health(*session, health),
+            })
             .collect();
         Ok(StoreHealth { sessions: known.healthy() + unwell.len(), unwell })
     }

@@ -31,7 +31,7 @@ impl<S: Store> Engine<S> {
             suggested: entry.suggested.clone(),
             diagnostics: &entry.diagnostics,
             references,
-            tools: self.around.tools,
+            tools: self.environment.tools,
         };
         Ok(inspect(input, request.mode))
     }
@@ -52,7 +52,7 @@ impl<S: Store> Engine<S> {
         entry: &CatalogEntry,
         workspace: Option<&WorkspacePath>,
     ) -> InspectedReference {
-        let path = references::found(&*self.around.workflows, declaration, &entry.source, workspace);
+        let path = references::found(&*self.environment.workflows, declaration, &entry.source, workspace);
         InspectedReference {
             id: declaration.id.clone(),
             title: declaration.title.clone(),

@@ -76,7 +76,7 @@ pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::{NamedRun, Naming, SessionOrRun};
 use folded::FoldedSessions;
 use gate::Reading;
-pub use health::{StoreHealth, Unwell};
+pub use health::{StoreHealth, UnhealthySession};
 pub use import::{ImportMode, Imported};
 pub use preferences::RunPreferences;
 pub use reply::Reply;
@@ -163,7 +163,7 @@ pub type Answer = Result<Reply, Box<ErrorEnvelope>>;
 /// The use cases over one store.
 pub struct Engine<S: Store> {
     store: Arc<S>,
-    around: Environment,
+    environment: Environment,
     signer: Signer,
     folded: FoldedSessions,
     contents: Contents,
@@ -182,14 +182,14 @@ impl<S: Store> std::fmt::Debug for Engine<S> {
 
 impl<S: Store> Engine<S> {
     /// Touches nothing: the signing keys are read by the first call that needs them.
-    pub fn new(store: Arc<S>, around: Environment) -> Self {
+    pub fn new(store: Arc<S>, environment: Environment) -> Self {
         let keys = Arc::clone(&store) as Arc<dyn KeyringStore>;
         let sessions = Arc::clone(&store) as Arc<dyn SessionReader>;
-        let signer = Signer::new(keys, sessions, around.token_encoding);
-        let catalog = Catalog::new(Arc::clone(&around.workflows));
+        let signer = Signer::new(keys, sessions, environment.token_encoding);
+        let catalog = Catalog::new(Arc::clone(&environment.workflows));
         Self {
             store,
-            around,
+            environment,
             signer,
             folded: FoldedSessions::default(),
             contents: Contents::default(),
@@ -277,8 +277,8 @@ impl<S: Store> Engine<S> {
             sessions: &*self.store,
             content: self.content(),
             wishes: &*self.store,
-            entropy: &*self.around.entropy,
-            around: &self.around,
+            entropy: &*self.environment.entropy,
+            environment: &self.environment,
             signer: &self.signer,
             folded: &self.folded,
             projections: &*self.store,

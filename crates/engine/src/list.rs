@@ -14,7 +14,7 @@ const TAGS_MAX: usize = 20;
 impl<S: Store> Engine<S> {
     /// The same without the limits of an agent's reply, for people.
     pub fn all_workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>) {
-        self.catalog.all(self.around.workspace.as_ref(), filter)
+        self.catalog.all(self.environment.workspace.as_ref(), filter)
     }
 
     /// Every workflow and routine of the workspace, and every file that cannot be used.
@@ -28,6 +28,6 @@ impl<S: Store> Engine<S> {
         if tags.len() > TAGS_MAX || tag_bytes > QUERY_BYTES_MAX {
             return Err(error::query("tags", tag_bytes, QUERY_BYTES_MAX));
         }
-        Ok(self.catalog.list(workspace.as_ref(), &Filter { tags, query }, self.around.tools))
+        Ok(self.catalog.list(workspace.as_ref(), &Filter { tags, query }, self.environment.tools))
     }
 }

@@ -20,17 +20,17 @@ pub(crate) fn fresh_attempt(entropy: &dyn Entropy) -> Result<AttemptId, Box<Erro
 
 impl<S: Store> Engine<S> {
     pub(crate) fn fresh_session(&self) -> Result<SessionId, Box<ErrorEnvelope>> {
-        random(&*self.around.entropy).map(SessionId::from_bits)
+        random(&*self.environment.entropy).map(SessionId::from_bits)
     }
 
     pub(crate) fn fresh_run(&self) -> Result<RunId, Box<ErrorEnvelope>> {
-        random(&*self.around.entropy).map(RunId::from_bits)
+        random(&*self.environment.entropy).map(RunId::from_bits)
     }
 
     pub(crate) fn minting(&self) -> Result<Minting, Box<ErrorEnvelope>> {
         Ok(Minting {
-            event_seed: random(&*self.around.entropy)?,
-            at: self.around.clock.now(),
+            event_seed: random(&*self.environment.entropy)?,
+            at: self.environment.clock.now(),
             activity: self.store.next().map_err(error::store)?,
         })
     }

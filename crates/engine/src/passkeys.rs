@@ -114,7 +114,7 @@ impl<S: Store> Engine<S> {
         }
         let required = match self.is_in_passkey_folder(facts) {
             true => RequiredProof::Passkey,
-            false => self.around.approvals.required_proof(),
+            false => self.environment.approvals.required_proof(),
         };
         Ok(ApprovalKeys { required, keys: self.passkeys().ok().and_then(Result::ok) })
     }
@@ -122,7 +122,7 @@ impl<S: Store> Engine<S> {
     /// Whether the session belongs to a repository for which the settings ask for passkeys.
     fn is_in_passkey_folder(&self, facts: &SessionState) -> bool {
         let Some(own) = facts.repository() else { return false };
-        let folders = self.around.approvals.passkey_folders();
+        let folders = self.environment.approvals.passkey_folders();
         folders.iter().any(|folder| self.repository_of(folder).is_ok_and(|found| found == Some(own)))
     }
 
@@ -240,7 +240,7 @@ impl<S: Store> Engine<S> {
 
     /// What raising a run's autonomy, or lowering a protection, asks for: a passkey once the settings want that.
     pub fn raising_needs_passkey(&self) -> bool {
-        self.around.approvals.required_proof() == RequiredProof::Passkey
+        self.environment.approvals.required_proof() == RequiredProof::Passkey
     }
 
     pub fn challenge_for_preferences(
@@ -318,7 +318,7 @@ impl<S: Store> Engine<S> {
             let log = self.store.passkey_log().map_err(error::passkey_log)?;
             let keys = Passkeys::fold(&log).map_err(|damage| error::passkey_log_damaged(&damage))?;
             let line = keys
-                .line(change(&keys)?, self.around.clock.now())
+                .line(change(&keys)?, self.environment.clock.now())
                 .map_err(|problem| error::key_not_enrolled(&problem.problem))?;
             tries -= 1;
             match self.store.append_passkey(log.len() as u64, &line) {

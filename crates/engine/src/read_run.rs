@@ -84,7 +84,7 @@ impl Reading<'_> {
         Ok(format!(
             "{}\n\nTo read all notes and artifacts of a step, call read_run with its number or id, such as {}. To \
              search the run, send `query`; for the whole context, `context: true`.",
-            record.overview(self.around.tools),
+            record.overview(self.environment.tools),
             example.arguments_text()
         ))
     }
@@ -94,7 +94,8 @@ impl Reading<'_> {
         let text = self.look(session, |facts| Ok(read_run::session(facts, &self.content)))?;
         let (mut body, is_last) = one_page(&session.to_string(), request, &text);
         if is_last && self.signer.has_keys() {
-            let add = session_body(session, self.signer.session(session), self.around.tools, "").next_call;
+            let add =
+                session_body(session, self.signer.session(session), self.environment.tools, "").next_call;
             if let Some(add) = add {
                 body.text.push_str(&format!(
                     "\n\nTo add notes to the session, call {} with:\n{}",

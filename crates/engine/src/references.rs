@@ -32,7 +32,7 @@ impl Reading<'_> {
     ) -> Vec<ReferenceInfo> {
         let info = |declaration: &ReferenceDeclaration| {
             let path =
-                source.and_then(|source| found(&*self.around.workflows, declaration, source, workspace));
+                source.and_then(|source| found(&*self.environment.workflows, declaration, source, workspace));
             ReferenceInfo {
                 id: declaration.id.clone(),
                 title: declaration.title.clone(),

@@ -60,7 +60,7 @@ impl Reading<'_> {
                 preferences: facts.preferences(at.node),
                 moment: ReplyMoment::Rehydrated,
                 long_text: LongText::Shorten,
-                tools: self.around.tools,
+                tools: self.environment.tools,
                 beside: self.beside(facts, at, &workflow, &context, workspace),
             })
             .map_err(|cause| error::step_text(&cause))?;

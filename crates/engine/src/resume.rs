@@ -163,7 +163,7 @@ impl Reading<'_> {
         }
         // Where the caller is speaks only when the caller does not: words are meant, a folder is not.
         if let Some(workspace) = workspace.filter(|_| nothing_said) {
-            for (key, value) in self.around.observer.observe(workspace).values {
+            for (key, value) in self.environment.observer.observe(workspace).values {
                 match (key, value) {
                     (ObservationKey::GitBranch, ObservationValue::ShortString(text)) => {
                         query.git_branch = Some(text.as_str().to_owned());
@@ -260,7 +260,7 @@ impl Reading<'_> {
             open_tips,
             workflow_changed: facts
                 .run(place.run)
-                .is_some_and(|run| self.has_drifted(run, self.around.workspace.as_ref())),
+                .is_some_and(|run| self.has_drifted(run, self.environment.workspace.as_ref())),
             next_call: self.tip_call(facts, place),
             ..blank
         })
@@ -295,7 +295,7 @@ impl Reading<'_> {
 
     /// Whether agents of this server can continue a run; without that they can read it.
     pub(crate) fn continues(&self) -> bool {
-        self.around.tools.offers(ToolName::ContinueWorkflow)
+        self.environment.tools.offers(ToolName::ContinueWorkflow)
     }
 }
 

@@ -25,7 +25,7 @@ impl<S: Store> Engine<S> {
             let look = NextCall::new(ToolName::ResumeSession, [("sessionId", Value::from(id.to_string()))]);
             error::look_before_repeating(failed, &format!("session {id}"), "open a session again.", look)
         })?;
-        Reply::plain(&body(id, self.signer.session(id), self.around.tools, "The session is open."))
+        Reply::plain(&body(id, self.signer.session(id), self.environment.tools, "The session is open."))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
 use workrail_core::decide::observe::Observed;
-use workrail_core::decide::start::{Begun, Start, Started, start};
+use workrail_core::decide::start::{Start, Started, StartedRun, start};
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
@@ -105,7 +105,7 @@ impl<S: Store> Engine<S> {
         home: &Home,
         prepared: &Prepared,
         keyed: Option<&Keyed>,
-    ) -> Result<Option<(SessionId, Begun)>, Box<ErrorEnvelope>> {
+    ) -> Result<Option<(SessionId, StartedRun)>, Box<ErrorEnvelope>> {
         match home {
             Home::New => self.start_new(prepared, keyed),
             Home::Session(session) => {
@@ -169,7 +169,7 @@ impl<S: Store> Engine<S> {
         &self,
         prepared: &Prepared,
         keyed: Option<&Keyed>,
-    ) -> Result<Option<(SessionId, Begun)>, Box<ErrorEnvelope>> {
+    ) -> Result<Option<(SessionId, StartedRun)>, Box<ErrorEnvelope>> {
         let session = match keyed {
             Some(keyed) => derive::keyed_session_id(&keyed.key),
             None => self.fresh_session()?,
@@ -269,7 +269,7 @@ impl<S: Store> Engine<S> {
         prepared: &Prepared,
         keyed: Option<&Keyed>,
         link: impl FnOnce(&SessionState) -> Result<Option<ParentLink>, Box<ErrorEnvelope>>,
-    ) -> Result<Option<Begun>, Box<ErrorEnvelope>> {
+    ) -> Result<Option<StartedRun>, Box<ErrorEnvelope>> {
         let mut begun = None;
         let appended = self.hold(session, |held| {
             if keyed.is_some() && held.state().run(prepared.run).is_some() {
@@ -299,7 +299,7 @@ impl<S: Store> Engine<S> {
         let newest = || facts.preferred_tip(facts.runs().last()?.run_id);
         match parent.map(|link| link.node_id).or_else(newest) {
             Some(node) => facts.preferences(node),
-            None => self.around.default_preferences.default_preferences(),
+            None => self.environment.default_preferences.default_preferences(),
         }
     }
 
@@ -331,13 +331,13 @@ impl<S: Store> Engine<S> {
             other_runs: self.reading().other_runs(facts, prepared.run),
             notices: prepared.notices.clone(),
             repeatable: keyed.map(|keyed| keyed.request_digest),
-            tools: self.around.tools,
+            tools: self.environment.tools,
             minting: self.minting()?,
         })
         .map_err(|cause| error::decide(&cause))
     }
 
-    fn signed(&self, facts: &SessionState, begun: &Begun) -> Answer {
+    fn signed(&self, facts: &SessionState, begun: &StartedRun) -> Answer {
         let at = token::node_facts(facts, begun.root)?;
         let attempts = Attempts::both(begun.attempt, begun.reply.body.pending.is_some());
         let tokens = self.signer.tokens(facts.session_id(), at, attempts);

@@ -44,7 +44,7 @@ pub struct PinnedVersion {
 
 impl<S: Store> Engine<S> {
     pub fn workflow_versions(&self, id: &WorkflowId) -> Result<WorkflowVersions, Box<ErrorEnvelope>> {
-        let workspace = self.around.workspace.as_ref();
+        let workspace = self.environment.workspace.as_ref();
         let entry = self.catalog.compiled(id, workspace)?;
         let source = self.catalog.source_text(id, workspace)?;
         let mut pinned: BTreeMap<WorkflowHash, usize> = BTreeMap::new();
@@ -74,7 +74,7 @@ impl<S: Store> Engine<S> {
 
     /// The file of a workflow under another id, to be written to a folder of the user's. Nothing is written here.
     pub fn workflow_copy(&self, id: &WorkflowId, copy: &WorkflowId) -> Result<Vec<u8>, Box<ErrorEnvelope>> {
-        let source = self.catalog.source_text(id, self.around.workspace.as_ref())?;
+        let source = self.catalog.source_text(id, self.environment.workspace.as_ref())?;
         workrail_core::discover::with_id(&source, copy).ok_or_else(|| error::workflow_copy(id, copy))
     }
 }

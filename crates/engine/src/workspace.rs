@@ -25,7 +25,7 @@ impl<S: Store> Engine<S> {
     /// The folder that a call is about: the one it names, else the server's own.
     pub(crate) fn workspace(&self, named: Option<&str>) -> Result<Option<WorkspacePath>, Box<ErrorEnvelope>> {
         match named {
-            None => Ok(self.around.workspace.clone()),
+            None => Ok(self.environment.workspace.clone()),
             Some(text) => WorkspacePath::parse(text).map(Some).map_err(|cause| error::workspace(&cause)),
         }
     }
@@ -37,8 +37,8 @@ impl<S: Store> Engine<S> {
     ) -> Result<Option<WorkspacePath>, Box<ErrorEnvelope>> {
         let workspace = self.workspace(named)?;
         match (named, &workspace) {
-            (Some(_), Some(path)) if !self.around.observer.is_folder(path) => {
-                Err(error::no_such_workspace(path, self.around.workspace.as_ref()))
+            (Some(_), Some(path)) if !self.environment.observer.is_folder(path) => {
+                Err(error::no_such_workspace(path, self.environment.workspace.as_ref()))
             }
             (Some(_) | None, _) => Ok(workspace),
         }
@@ -76,18 +76,18 @@ impl<S: Store> Engine<S> {
 
     /// What tells this process's own repository from others in lists; `None` outside of one.
     pub fn own_workspace(&self) -> Option<Sha256> {
-        self.repository_in(self.around.workspace.as_ref()?)
+        self.repository_in(self.environment.workspace.as_ref()?)
     }
 
     fn repository_in(&self, folder: &WorkspacePath) -> Option<Sha256> {
-        match self.around.observer.observe(folder).values.get(&ObservationKey::RepoRootHash)? {
+        match self.environment.observer.observe(folder).values.get(&ObservationKey::RepoRootHash)? {
             ObservationValue::Sha256(root) => Some(*root),
             ObservationValue::ShortString(_) | ObservationValue::GitSha1(_) => None,
         }
     }
 
     pub(crate) fn seen_in(&self, workspace: &WorkspacePath) -> Vec<Observed> {
-        let seen = self.around.observer.observe(workspace).values;
+        let seen = self.environment.observer.observe(workspace).values;
         seen.into_iter().map(|(key, value)| Observed { key, value }).collect()
     }
 }

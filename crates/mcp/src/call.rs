@@ -42,12 +42,12 @@ pub trait Execution: Send + Sync + 'static {
 
 /// The result of a call, and the reply behind it when it is blocked on the user.
 #[derive(Debug)]
-pub(crate) struct Called {
+pub(crate) struct CallResult {
     pub(crate) result: CallToolResult,
     pub(crate) waits: Option<Box<Reply>>,
 }
 
-impl From<CallToolResult> for Called {
+impl From<CallToolResult> for CallResult {
     fn from(result: CallToolResult) -> Self {
         Self { result, waits: None }
     }
@@ -87,7 +87,7 @@ pub(crate) fn run(
     tool: ToolName,
     arguments: Option<Map<String, Value>>,
     folder: Folder,
-) -> Called {
+) -> CallResult {
     let answered = repair::checked(tool, arguments.unwrap_or_default()).and_then(|fitted| {
         let mut arguments = fitted.arguments;
         let mut assumed = None;
@@ -116,7 +116,7 @@ pub(crate) fn run(
     match answered {
         Ok(reply) => {
             let waits = reply.asks_user().is_some().then(|| Box::new(reply.clone()));
-            Called { result: shown(reply), waits }
+            CallResult { result: shown(reply), waits }
         }
         Err(error) => failed(&leading_on(execution, error)).into(),
     }

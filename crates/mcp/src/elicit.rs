@@ -63,7 +63,7 @@ pub enum ChatApprovals {
 }
 
 /// How a client can be asked.
-pub(crate) enum Way {
+pub(crate) enum AskChannel {
     /// By a request while the call is open.
     Request,
     /// By the result of the call. The client makes the call again, with the answer and the state.
@@ -71,7 +71,7 @@ pub(crate) enum Way {
 }
 
 /// What became of asking.
-pub(crate) enum Asked {
+pub(crate) enum AskOutcome {
     /// Nobody was asked, or nothing usable was said.
     Unanswered,
     /// The reply with what was recorded, or with a warning that an answer was not.
@@ -91,14 +91,16 @@ impl Server {
     pub(crate) async fn ask_user(
         &self,
         reply: Reply,
-        way: Way,
+        way: AskChannel,
         context: &RequestContext<RoleServer>,
-    ) -> Asked {
-        let Some(asked) = reply.asks_user().copied() else { return Asked::Unanswered };
+    ) -> AskOutcome {
+        let Some(asked) = reply.asks_user().copied() else { return AskOutcome::Unanswered };
         let (approvals, forms) = (self.chat_approvals, self.asked_forms.clone());
         let (is_answer, is_accept) = match &way {
-            Way::Request => (false, false),
-            Way::Result { responses, .. } => (responses.is_some(), responses.as_ref().is_some_and(accepts)),
+            AskChannel::Request => (false, false),
+            AskChannel::Result { responses, .. } => {
+                (responses.is_some(), responses.as_ref().is_some_and(accepts))
+            }
         };
         // Settings and the session are read on a blocking thread.
         let open = self.blocking(move |execution| match execution.chat().within(approvals) {
@@ -118,13 +120,13 @@ impl Server {
         });
         let Ok(Some((waiting, form, wait, open))) = open.await else {
             return match is_accept {
-                true => Asked::Answered(Box::new(unrecorded(reply))),
-                false => Asked::Unanswered,
+                true => AskOutcome::Answered(Box::new(unrecorded(reply))),
+                false => AskOutcome::Unanswered,
             };
         };
         let result = match way {
-            Way::Request => request(&form, wait, context).await,
-            Way::Result { responses, state } => {
+            AskChannel::Request => request(&form, wait, context).await,
+            AskChannel::Result { responses, state } => {
                 let shown = form.digest(&waiting);
                 match responses {
                     // What was shown is what waits now. The state needs no signature: a client that forges it could as
@@ -136,19 +138,19 @@ impl Server {
                         open.send(wait);
                         let asked = InputRequest::Elicitation(ElicitRequest::new(form.request()));
                         let requests = InputRequests::from([(INPUT.to_owned(), asked)]);
-                        return Asked::Pending(InputRequiredResult::new(Some(requests), Some(shown)));
+                        return AskOutcome::Pending(InputRequiredResult::new(Some(requests), Some(shown)));
                     }
                 }
             }
         };
-        let Some(result): Option<ElicitResult> = result else { return Asked::Unanswered };
+        let Some(result): Option<ElicitResult> = result else { return AskOutcome::Unanswered };
         if matches!(result.action, ElicitationAction::Decline) {
             open.decline();
-            return Asked::Unanswered;
+            return AskOutcome::Unanswered;
         }
         let said = form.read(result);
         if said.is_empty() {
-            return Asked::Unanswered;
+            return AskOutcome::Unanswered;
         }
         let count = said.len();
         let recorded = self.recorded(asked, waiting, said).await;
@@ -157,7 +159,7 @@ impl Server {
             true => reply,
             false => reply.answered(&recorded),
         };
-        Asked::Answered(Box::new(if is_whole { reply } else { unrecorded(reply) }))
+        AskOutcome::Answered(Box::new(if is_whole { reply } else { unrecorded(reply) }))
     }
 
     /// Records what the user said, as far as it still fits; returns that.

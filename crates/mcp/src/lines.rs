@@ -102,17 +102,17 @@ impl Lines {
     }
 
     /// What one line holds: a message to handle, or what to answer at once.
-    fn take(&self, line: Line) -> Taken {
+    fn take(&self, line: Line) -> LineAction {
         let refused = match line {
             Line::Whole(bytes) => match batch::elements(&bytes) {
                 Some(elements) => {
                     let mut batches = self.batches();
                     let (messages, answer) = batches.unanswered.open(&elements);
                     batches.unread.extend(messages);
-                    return Taken::Answer(answer);
+                    return LineAction::Answer(answer);
                 }
                 None => match message::read(&bytes) {
-                    Ok(message) => return Taken::Message(Box::new(message)),
+                    Ok(message) => return LineAction::Message(Box::new(message)),
                     Err(refused) => refused,
                 },
             },
@@ -120,7 +120,7 @@ impl Lines {
         };
         let Refused { answer, reason } = refused;
         tracing::warn!(reason, "a message was refused");
-        Taken::Answer(answer.and_then(|answer| serde_json::to_vec(&answer).ok()))
+        LineAction::Answer(answer.and_then(|answer| serde_json::to_vec(&answer).ok()))
     }
 
     /// The next message of a batch that was read before.
@@ -134,7 +134,7 @@ impl Lines {
     }
 }
 
-enum Taken {
+enum LineAction {
     Message(Box<ClientJsonRpcMessage>),
     Answer(Option<Vec<u8>>),
 }
@@ -188,21 +188,21 @@ impl Transport<RoleServer> for Lines {
             // must not be lost with it.
             let room = sender.reserve().await.ok()?;
             let taken = match self.next_of_batch() {
-                Some(message) => Taken::Message(Box::new(message)),
+                Some(message) => LineAction::Message(Box::new(message)),
                 None => self.take(tokio::select! {
                     line = reading.recv() => line?,
                     () = sender.closed() => return None,
                 }),
             };
             match taken {
-                Taken::Message(message) => {
+                LineAction::Message(message) => {
                     if let Some(answer) = self.completed_by(&message) {
                         room.send(ended(answer));
                     }
                     return Some(*message);
                 }
-                Taken::Answer(Some(answer)) => room.send(ended(answer)),
-                Taken::Answer(None) => {}
+                LineAction::Answer(Some(answer)) => room.send(ended(answer)),
+                LineAction::Answer(None) => {}
             }
         }
     }

@@ -17,9 +17,9 @@ use serde_json::{Map, Value, json};
 use workrail_model::tool::ToolName;
 
 use crate::asked_forms::AskedForms;
-use crate::call::{self, Called, Execution, Folder, StructuredContent, TextInData};
+use crate::call::{self, CallResult, Execution, Folder, StructuredContent, TextInData};
 use crate::catalogue;
-use crate::elicit::{self, Asked, ChatApprovals, Way};
+use crate::elicit::{self, AskChannel, AskOutcome, ChatApprovals};
 use crate::message::Ambiguity;
 use crate::prompts;
 use crate::repair;
@@ -99,7 +99,12 @@ impl Server {
         Self { chat_approvals: ChatApprovals::Refused, ..self }
     }
 
-    async fn call(&self, tool: ToolName, arguments: Option<Map<String, Value>>, folder: Folder) -> Called {
+    async fn call(
+        &self,
+        tool: ToolName,
+        arguments: Option<Map<String, Value>>,
+        folder: Folder,
+    ) -> CallResult {
         let execution = Arc::clone(&self.execution);
         // A blocking thread: ports are synchronous, and an append must not be cancelled half-way.
         tokio::task::spawn_blocking(move || call::run(&*execution, tool, arguments, folder))
@@ -200,16 +205,16 @@ fn way(
     responses: Option<InputResponses>,
     state: Option<String>,
     context: &RequestContext<RoleServer>,
-) -> Option<Way> {
+) -> Option<AskChannel> {
     if !elicit::shows_forms(context.client_capabilities().as_ref()) {
         return None;
     }
     match era {
         // Earlier revisions have no result that asks for input.
         Era::Stateless if context.meta.protocol_version()?.has_initialize() => None,
-        Era::Stateless => Some(Way::Result { responses, state }),
+        Era::Stateless => Some(AskChannel::Result { responses, state }),
         Era::Handshake if is_http(context) => None,
-        Era::Handshake => Some(Way::Request),
+        Era::Handshake => Some(AskChannel::Request),
     }
 }
 
@@ -271,12 +276,12 @@ impl ServerHandler for Server {
             return Ok(self.finished(era, refused));
         }
         let folder = self.folder(tool, arguments.as_ref(), &context).await;
-        let Called { result, waits } = self.call(tool, arguments, folder).await;
+        let CallResult { result, waits } = self.call(tool, arguments, folder).await;
         let (Some(reply), Some(way)) = (waits, way) else { return Ok(self.finished(era, result)) };
         match self.ask_user(*reply, way, &context).await {
-            Asked::Unanswered => Ok(self.finished(era, result)),
-            Asked::Answered(reply) => Ok(self.finished(era, call::shown(*reply))),
-            Asked::Pending(mut asked) => {
+            AskOutcome::Unanswered => Ok(self.finished(era, result)),
+            AskOutcome::Answered(reply) => Ok(self.finished(era, call::shown(*reply))),
+            AskOutcome::Pending(mut asked) => {
                 era.sign(&mut asked.meta);
                 Ok(asked.into())
             }

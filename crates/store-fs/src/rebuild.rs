@@ -36,7 +36,7 @@ pub(crate) struct Rebuilt {
 }
 
 /// Why a segment cannot come next.
-enum Unfit {
+enum SegmentMismatch {
     Invalid,
     Newer { record: String, version: u64 },
     Denied(FsError),
@@ -73,13 +73,13 @@ pub(crate) fn rebuild<F: FileSystem>(
         for name in names.get(&cursor.next_event_index.get()).into_iter().flatten() {
             match read(fs, session, cursor.next_event_index, name, &attested)? {
                 Ok(candidate) => candidates.push(candidate),
-                Err(Unfit::Newer { record, version }) => {
+                Err(SegmentMismatch::Newer { record, version }) => {
                     rebuilt.newer.get_or_insert((record, version));
                 }
-                Err(Unfit::Denied(error)) => {
+                Err(SegmentMismatch::Denied(error)) => {
                     rebuilt.denied.get_or_insert(error);
                 }
-                Err(Unfit::Invalid) => {}
+                Err(SegmentMismatch::Invalid) => {}
             }
         }
         for candidate in &mut candidates {
@@ -145,24 +145,26 @@ fn read<F: FileSystem>(
     first: EventIndex,
     name: &str,
     attested: &BTreeMap<String, Sha256>,
-) -> Result<Result<Candidate, Unfit>, FsError> {
+) -> Result<Result<Candidate, SegmentMismatch>, FsError> {
     let segment = match segment::read(fs, session, name)? {
         Bytes::Read(bytes) => bytes,
-        Bytes::Denied(error) => return Ok(Err(Unfit::Denied(error))),
-        Bytes::NoSegment => return Ok(Err(Unfit::Invalid)),
+        Bytes::Denied(error) => return Ok(Err(SegmentMismatch::Denied(error))),
+        Bytes::NoSegment => return Ok(Err(SegmentMismatch::Invalid)),
     };
     // Before its events are read: a changed byte may look like the kind or version of a newer build, and a segment
     // that a newer build wrote has the digest that its manifest attests.
     let digest = Sha256::of(&segment);
     let said = attested.get(&format!("events/{name}"));
     if said.is_some_and(|said| differing_digits(*said, digest) > DAMAGED_DIGITS_MAX) {
-        return Ok(Err(Unfit::Invalid));
+        return Ok(Err(SegmentMismatch::Invalid));
     }
     let events = match segment::events(session, first, name, &segment) {
         Ok(events) => events,
-        Err(NoGroup::UnknownVersion { record, version }) => return Ok(Err(Unfit::Newer { record, version })),
+        Err(NoGroup::UnknownVersion { record, version }) => {
+            return Ok(Err(SegmentMismatch::Newer { record, version }));
+        }
         Err(NoGroup::Io(error)) => return Err(error),
-        Err(NoGroup::End | NoGroup::Corrupt(_)) => return Ok(Err(Unfit::Invalid)),
+        Err(NoGroup::End | NoGroup::Corrupt(_)) => return Ok(Err(SegmentMismatch::Invalid)),
     };
     let standing = (said == Some(&digest), false);
     Ok(Ok(Candidate { name: name.to_owned(), segment, events, standing }))

@@ -15,7 +15,7 @@ use crate::store::{LOCK_WAIT, LocalStore};
 use crate::{layout, load, orphan, suspect, tree};
 
 /// A session that may go: its lock is held, and nothing speaks for it.
-struct Condemned<L> {
+struct RemovableSession<L> {
     session: SessionId,
     freed: Tally,
     tombstone: RelPath,
@@ -64,7 +64,7 @@ impl<F: FileSystem> LocalStore<F> {
         &self,
         session: SessionId,
         judged: Option<&Cursor>,
-    ) -> Result<Condemned<F::Lock>, UpkeepError> {
+    ) -> Result<RemovableSession<F::Lock>, UpkeepError> {
         let folder = layout::session(session);
         // Asked first: taking a lock would make the lock's file.
         match self.fs().stat(&folder) {
@@ -94,7 +94,7 @@ impl<F: FileSystem> LocalStore<F> {
         let [tombstone, other] = layout::tombstones(&session.to_string());
         tree::remove(self.fs(), &tombstone)?;
         tree::remove(self.fs(), &other)?;
-        Ok(Condemned { session, freed, tombstone, _lock: lock })
+        Ok(RemovableSession { session, freed, tombstone, _lock: lock })
     }
 
     pub(crate) fn is_marked_to_keep(&self, session: SessionId) -> bool {

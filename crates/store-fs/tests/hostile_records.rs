@@ -140,7 +140,7 @@ fn hostile_strings_where_names_belong_are_refused_by_field() {
                     assert_eq!(event_index, event as u64, "{field} {shown:?}");
                     assert!(detail.contains(&format!("`{field}`")), "{field} {shown:?}: {detail}");
                     assert!(detail.len() <= 512, "{field} {shown:?}: {} bytes of detail", detail.len());
-                    assert_eq!(segment, "events/00000000-00000004.jsonl");
+                    assert_eq!(segment, "events/00000000-00000005.jsonl");
                 }
                 other => panic!("{field} {shown:?}: {other:?}"),
             }
@@ -261,9 +261,9 @@ fn a_manifest_cannot_name_a_segment_outside_its_folder() {
     let manifest = within(session, "manifest.jsonl");
     let text = String::from_utf8(fs.read_raw(&manifest).expect("forged")).expect("UTF-8");
     let escapes =
-        ["../../../etc/passwd", "/etc/passwd", "events/../../x", "events/00000000-00000004.jsonl\\u0000"];
+        ["../../../etc/passwd", "/etc/passwd", "events/../../x", "events/00000000-00000005.jsonl\\u0000"];
     for escape in escapes {
-        fs.write_raw(&manifest, text.replacen("events/00000000-00000004.jsonl", escape, 1).as_bytes());
+        fs.write_raw(&manifest, text.replacen("events/00000000-00000005.jsonl", escape, 1).as_bytes());
         match judge(&fs, session) {
             SessionHealth::CorruptHead {
                 reason: CorruptionReason::ManifestRecord { manifest_index: 0, .. },

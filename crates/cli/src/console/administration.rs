@@ -21,7 +21,7 @@ use workrail_model::name::WorkflowId;
 use workrail_model::time::Timestamp;
 use workrail_ports::workflow_source::{Candidate, WorkflowSource as _};
 
-use super::{Around, told, watched};
+use super::{ConsoleEnvironment, told, watched};
 use crate::config::{change, needs_a_terminal};
 use crate::doctor;
 use crate::settings;
@@ -29,7 +29,7 @@ use crate::setup::clients;
 use crate::workflows::author;
 use crate::workflows::sources::{self, NewGit};
 
-impl Administration for Around {
+impl Administration for ConsoleEnvironment {
     fn wanted(&self) -> Result<Settings, String> {
         let place = settings::place().map_err(|error| error.to_string())?;
         config::load_file(&place).map_err(|error| error.to_string())
@@ -216,7 +216,7 @@ fn file_with(key: Sha256) -> Result<Candidate, String> {
         .ok_or_else(|| "The file is no longer there.".to_owned())
 }
 
-impl Around {
+impl ConsoleEnvironment {
     /// What was just registered or removed holds in this console from now on.
     fn use_registered_sources(&self) -> Result<(), String> {
         self.sources.exchange(watched(&settings::fresh().map_err(told)?.settings));

@@ -1,7 +1,7 @@
 //! `workrail doctor`: looks at everything around a session, and says of each thing that is wrong how to fix it.
 
-mod around;
 mod data;
+mod environment;
 
 use std::process::ExitCode;
 
@@ -74,7 +74,7 @@ impl Findings {
 /// Everything that was looked at.
 pub(crate) fn looked() -> Vec<Finding> {
     let mut findings = Findings::default();
-    around::look(&mut findings);
+    environment::look(&mut findings);
     data::look(&mut findings);
     findings.0
 }

@@ -45,7 +45,7 @@ impl Notify {
 pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
     let draws = format == Format::Text && stdout().is_terminal();
-    let mut seen: Option<Standing> = None;
+    let mut seen: Option<WatchedRuns> = None;
     let mut bell = Bell { announced: false };
     let mut last_mark = None;
     let mut last_read = Instant::now();
@@ -59,7 +59,7 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
             looks = looks.saturating_sub(1);
             (last_mark, last_read) = (mark, Instant::now());
             let status = current(&engine)?;
-            let now = Standing::of(&engine, &status)?;
+            let now = WatchedRuns::of(&engine, &status)?;
             if draws {
                 draw(&status);
             } else {
@@ -94,24 +94,24 @@ fn draw(status: &Status) {
 
 /// What is known of every run, for comparing.
 #[derive(Debug, Default)]
-struct Standing {
-    runs: BTreeMap<(SessionId, Option<RunId>), RunStanding>,
+struct WatchedRuns {
+    runs: BTreeMap<(SessionId, Option<RunId>), WatchedRun>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct RunStanding {
+struct WatchedRun {
     row: RunRow,
     needs: Option<NeedsYou>,
 }
 
-impl Standing {
+impl WatchedRuns {
     fn of(engine: &LocalEngine, status: &Status) -> Result<Self, Failure> {
         let list = engine.sessions(&Wanted::all_of(Extent::Whole), &mut |_, _| {})?;
         let mut runs = BTreeMap::new();
         for row in list.runs {
             let key = (row.session_id, row.run_id);
             let needs = status.needs_you.iter().find(|own| (own.run.session_id, own.run.run_id) == key);
-            runs.insert(key, RunStanding { row, needs: needs.cloned() });
+            runs.insert(key, WatchedRun { row, needs: needs.cloned() });
         }
         Ok(Self { runs })
     }
@@ -133,8 +133,8 @@ impl Standing {
 
     /// Runs that wait for a person now and did not, or waited for something else.
     fn newly_waiting<'a>(&'a self, before: &Self) -> Vec<&'a NeedsYou> {
-        let waits = |standing: &&RunStanding| standing.row.stage == Stage::WaitsForPerson;
-        let asked = |standing: &RunStanding| standing.needs.as_ref().map(|needs| needs.need.why.clone());
+        let waits = |standing: &&WatchedRun| standing.row.stage == Stage::WaitsForPerson;
+        let asked = |standing: &WatchedRun| standing.needs.as_ref().map(|needs| needs.need.why.clone());
         let mut found = Vec::new();
         for (key, now) in self.runs.iter().filter(|(_, now)| waits(now)) {
             let then = before.runs.get(key).filter(waits);
@@ -146,7 +146,7 @@ impl Standing {
     }
 }
 
-impl RunStanding {
+impl WatchedRun {
     /// Whether something changed that is worth a line: a note inside a step is not.
     fn differs(&self, now: &Self) -> bool {
         let asked = |own: &Self| own.needs.as_ref().map(|needs| needs.need.why.clone());
@@ -158,7 +158,7 @@ impl RunStanding {
 }
 
 struct Change<'a> {
-    now: &'a RunStanding,
+    now: &'a WatchedRun,
 }
 
 impl Change<'_> {

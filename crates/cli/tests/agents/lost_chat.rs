@@ -5,6 +5,7 @@ use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
 
 use crate::support::{Agent, Seen, home_with, label, plain_workflow};
+use crate::wording::assert_text;
 
 /// What the world knows and the agent has forgotten.
 struct Forgetful {
@@ -138,7 +139,7 @@ fn a_run_of_a_damaged_session_is_said_to_be_damaged_and_not_to_be_unknown() {
     std::fs::remove_dir_all(home.data().join("cache")).unwrap();
     let refused = asked(json!({ "run": label(&lost) }));
     assert_eq!(refused.code(), "SESSION_NOT_FOUND", "{}", refused.text);
-    assert!(refused.text.contains("1 session is damaged or cannot be read"), "{}", refused.text);
+    assert_text(&home, "run_that_may_be_damaged", &refused.text);
     assert_eq!(asked(json!({ "sessionId": session })).code(), "SESSION_CORRUPT");
     assert!(!asked(json!({ "run": label(&healthy) })).is_error);
 }

@@ -25,3 +25,5 @@ mod slips;
 mod stubborn;
 mod support;
 mod two_chats;
+#[path = "../wording/mod.rs"]
+mod wording;

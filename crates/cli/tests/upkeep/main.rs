@@ -13,3 +13,5 @@ mod obstructed;
 mod reading;
 mod scene;
 mod thousands;
+#[path = "../wording/mod.rs"]
+mod wording;

@@ -8,6 +8,7 @@ use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 use crate::scene::{advance, finished, label, session, unfinished};
+use crate::wording::assert_text;
 
 /// Steps, then a loop that an artifact ends, then one more step.
 fn looping() -> Value {
@@ -214,7 +215,11 @@ fn preferences_that_were_asked_for_and_cannot_be_read_are_said() {
     assert_eq!(home.run(&show).json()["runs"][0]["pendingProblem"], Value::Null);
     fs::write(home.data().join("sessions").join(&id).join("control.json"), "{").unwrap();
     let said = home.run(&show).json();
-    assert!(said["runs"][0]["pendingProblem"].as_str().unwrap().contains("control.json"), "{said}");
+    assert_text(
+        &home,
+        "preferences_that_cannot_be_read",
+        said["runs"][0]["pendingProblem"].as_str().unwrap(),
+    );
     assert_eq!(home.run(&set).code, 0);
     assert_eq!(home.run(&show).json()["runs"][0]["pending"]["riskPolicy"], "balanced");
 }
@@ -229,7 +234,7 @@ fn a_session_whose_stored_reply_is_lost_can_be_moved_with_a_backup() {
         fs::remove_file(home.data().join(path)).unwrap();
     }
     let refused = home.run(&["session", "export", &id, "-o", bundle.to_str().unwrap(), "--json"]).json();
-    assert!(refused["error"]["suggestion"].as_str().unwrap().contains("workrail store backup"), "{refused}");
+    assert_text(&home, "export_without_a_stored_reply", refused["error"]["suggestion"].as_str().unwrap());
     assert_eq!(home.run(&["store", "backup", backup.to_str().unwrap()]).code, 1, "it says what it lacks");
     let elsewhere = crate::scene::home();
     let restored = elsewhere.run(&["store", "restore", backup.to_str().unwrap(), "--json"]);

@@ -133,7 +133,7 @@ impl WorkflowSource for Shelf {
 fn engine(data: &Path, clock: Box<dyn Clock>, seed: u64) -> Engine<LocalStore<Unsynced>> {
     let disk = Unsynced(Disk::open(camino::Utf8Path::from_path(data).unwrap()).unwrap());
     let store = LocalStore::open(disk, Box::new(SeededEntropy::new(seed)), "boot".to_owned()).unwrap();
-    let around = Environment {
+    let environment = Environment {
         clock,
         entropy: Box::new(SeededEntropy::new(seed + 1)),
         workflows: Arc::new(Shelf),
@@ -145,7 +145,7 @@ fn engine(data: &Path, clock: Box<dyn Clock>, seed: u64) -> Engine<LocalStore<Un
         tools: workrail_model::tool::ToolSet::ALL,
         producer: Producer { app_version: "test".to_owned(), applied_config_hash: None },
     };
-    Engine::new(Arc::new(store), around)
+    Engine::new(Arc::new(store), environment)
 }
 
 enum End {

@@ -62,7 +62,7 @@ impl CheckedBundle {
 /// Reads the whole source once, from its beginning.
 pub fn survey<R: Read + Seek>(source: &mut R) -> Result<CheckedBundle, BundleError> {
     source.rewind().map_err(BundleError::Source)?;
-    let mut reader = SurveyReader::default();
+    let mut reader = IndexReader::default();
     let Err(error) = read(&mut *source, &mut reader) else { return reader.judge() };
     // A newer form need not be readable, but its version must be told; it may be anywhere.
     if error.problem() == Some(BundleErrorKind::InvalidFormat) && !reader.version_seen {
@@ -110,7 +110,7 @@ fn check_version(value: &Value) -> Result<(), BundleError> {
 }
 
 #[derive(Default)]
-struct SurveyReader {
+struct IndexReader {
     version_seen: bool,
     members: BTreeMap<Section, Value>,
     found: BTreeMap<Section, Attested>,
@@ -127,7 +127,7 @@ struct SurveyReader {
     deferred: Option<BundleError>,
 }
 
-impl Reader for SurveyReader {
+impl Reader for IndexReader {
     fn wants(&self, _: Part) -> bool {
         true
     }
@@ -149,7 +149,7 @@ impl Reader for SurveyReader {
     }
 }
 
-impl SurveyReader {
+impl IndexReader {
     fn defer(&mut self, error: BundleError) {
         self.deferred.get_or_insert(error);
     }

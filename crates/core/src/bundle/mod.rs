@@ -30,5 +30,5 @@ pub use history::{Checked, check};
 pub use identity::{Identity, Renumbering};
 pub use portable::portable_event;
 pub use purge::{Purge, TooShort};
-pub use redact::{Gathering, KeyPatterns, Redactor};
+pub use redact::{KeyPatterns, RedactionScan, Redactor};
 pub use write::BundleWriter;

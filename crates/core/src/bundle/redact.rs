@@ -55,14 +55,14 @@ impl KeyPatterns {
 
 /// The first look at a session: which values will be dropped.
 #[derive(Clone, Debug)]
-pub struct Gathering {
+pub struct RedactionScan {
     patterns: KeyPatterns,
     values: BTreeSet<String>,
     /// Whether any key is dropped, also one whose value no text could show.
     drops: bool,
 }
 
-impl Gathering {
+impl RedactionScan {
     pub fn new(patterns: KeyPatterns) -> Self {
         Self { patterns, values: BTreeSet::new(), drops: false }
     }

@@ -39,9 +39,9 @@ fn context(context: Value) -> Value {
 }
 
 fn redactor(values: Value) -> Redactor {
-    let mut gathering = Gathering::new(patterns(&SECRET_KEYS));
-    gathering.see(&context(values));
-    gathering.into_redactor()
+    let mut scan = RedactionScan::new(patterns(&SECRET_KEYS));
+    scan.see(&context(values));
+    scan.into_redactor()
 }
 
 #[test]

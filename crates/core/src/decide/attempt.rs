@@ -8,7 +8,7 @@ use workrail_model::submission::Submission;
 use crate::project::{AdvanceRecord, SessionState};
 
 #[derive(Debug)]
-pub enum Attempt<'a> {
+pub enum AttemptState<'a> {
     /// Answer from the record and decide nothing again.
     Recorded {
         record: AdvanceRecord,
@@ -26,7 +26,7 @@ pub struct OpenAttempt<'a> {
     pub(super) digest: Sha256,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> AttemptState<'a> {
     pub fn find(
         facts: &SessionState,
         node: NodeId,

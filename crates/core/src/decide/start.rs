@@ -60,12 +60,12 @@ pub struct Start<'a> {
 #[derive(Debug)]
 pub struct Started {
     pub plan: AppendPlan,
-    pub begun: Begun,
+    pub begun: StartedRun,
 }
 
 /// What a start leads to, once its plan is appended.
 #[derive(Debug)]
-pub struct Begun {
+pub struct StartedRun {
     pub root: NodeId,
     pub attempt: AttemptId,
     pub workflow_hash: WorkflowHash,
@@ -139,7 +139,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     if let Some((_, stored)) = recorded {
         draft.attach(stored);
     }
-    let begun = Begun { root, attempt: derive::root_attempt(root), workflow_hash, reply };
+    let begun = StartedRun { root, attempt: derive::root_attempt(root), workflow_hash, reply };
     Ok(Started { plan: draft.plan()?, begun })
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Walk<'a> {
 }
 
 /// Whether a loop wants another iteration, and the reason in words.
-struct LoopVerdict {
+struct IterationDecision {
     goes_on: bool,
     why: String,
     condition_id: Option<ConditionId>,
@@ -246,7 +246,7 @@ impl<'a> Walk<'a> {
         owner: &'a CompiledLoop,
         next: u32,
         decision: Option<LoopDecision>,
-    ) -> Result<LoopVerdict, InterpretError> {
+    ) -> Result<IterationDecision, InterpretError> {
         match &owner.control {
             LoopControl::While { condition_id } => {
                 self.conditional(owner, next, decision, condition_id, true)
@@ -266,7 +266,7 @@ impl<'a> Walk<'a> {
         decision: Option<LoopDecision>,
         condition_id: &ConditionId,
         wanted: bool,
-    ) -> Result<LoopVerdict, InterpretError> {
+    ) -> Result<IterationDecision, InterpretError> {
         let condition = self.workflow.condition(condition_id).map(|condition| &condition.test);
         let condition_id = Some(condition_id.clone());
         let (goes_on, why) = match condition {
@@ -293,7 +293,7 @@ impl<'a> Walk<'a> {
                 return Err(InterpretError::Drift { detail });
             }
         };
-        Ok(LoopVerdict { goes_on, why, condition_id })
+        Ok(IterationDecision { goes_on, why, condition_id })
     }
 
     fn counted(
@@ -301,7 +301,7 @@ impl<'a> Walk<'a> {
         owner: &CompiledLoop,
         next: u32,
         count: &ForCount,
-    ) -> Result<LoopVerdict, InterpretError> {
+    ) -> Result<IterationDecision, InterpretError> {
         let bound = match count {
             ForCount::Fixed { value } => f64::from(*value),
             ForCount::FromContext { context_key } => {
@@ -316,7 +316,7 @@ impl<'a> Walk<'a> {
             }
         };
         let why = format!("{next} of {bound} iterations are done");
-        Ok(LoopVerdict { goes_on: f64::from(next) < bound, why, condition_id: None })
+        Ok(IterationDecision { goes_on: f64::from(next) < bound, why, condition_id: None })
     }
 
     fn listed(
@@ -325,7 +325,7 @@ impl<'a> Walk<'a> {
         next: u32,
         items: &str,
         item_var: &str,
-    ) -> Result<LoopVerdict, InterpretError> {
+    ) -> Result<IterationDecision, InterpretError> {
         let len = match self.context.get(items) {
             Some(Value::Array(list)) => {
                 let plain = list.first().is_some_and(|first| !first.is_object());
@@ -342,7 +342,7 @@ impl<'a> Walk<'a> {
             }
         };
         let why = format!("{next} of {len} items of `{items}` are done");
-        Ok(LoopVerdict { goes_on: (next as usize) < len, why, condition_id: None })
+        Ok(IterationDecision { goes_on: (next as usize) < len, why, condition_id: None })
     }
 
     /// Whether a prompt of the body reads a member of the item, as in `{{item.name}}`.

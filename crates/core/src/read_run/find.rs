@@ -11,7 +11,7 @@ use crate::search;
 const HITS_MAX: usize = 20;
 const AROUND_BYTES: usize = 160;
 
-struct Found {
+struct RankedLine {
     /// How many of the words it holds.
     words: usize,
     line: String,
@@ -28,7 +28,7 @@ impl RunRecord<'_> {
         let mut look = |place: String, text: &str| {
             let words = matching(text, &wanted);
             if words > 0 {
-                found.push(Found { words, line: format!("- {place}: {}", excerpt(text, &wanted)) });
+                found.push(RankedLine { words, line: format!("- {place}: {}", excerpt(text, &wanted)) });
             }
         };
         for (position, step) in self.path(self.tip.node_id).iter().enumerate().rev() {

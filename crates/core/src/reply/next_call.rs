@@ -21,7 +21,7 @@ use crate::{routing, skeleton};
 
 /// What the call still has to send.
 #[derive(Default)]
-struct Asked {
+struct OwedInput {
     notes: bool,
     artifacts: Vec<Value>,
     context: Map<String, Value>,
@@ -37,7 +37,7 @@ pub(super) fn complete(
 ) -> NextCall {
     let step = input.workflow.step(&pending.step_id);
     let asked = match step {
-        None => Asked { notes: true, ..Asked::default() },
+        None => OwedInput { notes: true, ..OwedInput::default() },
         Some(step) if blockers.is_empty() => everything(input, pending, step),
         Some(step) => {
             let open = routing::open_keys(input.workflow, pending, input.context);
@@ -74,8 +74,8 @@ fn shown(artifact: Value) -> Value {
     }
 }
 
-fn everything(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep) -> Asked {
-    Asked {
+fn everything(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep) -> OwedInput {
+    OwedInput {
         // Also where they are optional: what a step asks for beside its artifacts has no other place.
         notes: true,
         artifacts: skeleton::artifacts(input.workflow, step),
@@ -117,8 +117,8 @@ fn missing(
     step: &CompiledStep,
     blockers: &[Blocker],
     open: &BTreeMap<&str, Reads>,
-) -> Asked {
-    let mut asked = Asked::default();
+) -> OwedInput {
+    let mut asked = OwedInput::default();
     for blocker in blockers {
         match &blocker.pointer {
             BlockerPointer::OutputContract { contract_ref }

@@ -56,7 +56,7 @@ pub fn build(subject: &Subject<'_>) -> Report {
             Covers::Run { run_id } if run_id != run.run_id => continue,
             Covers::Run { .. } | Covers::Session => {}
         }
-        runs.push(Telling::new(subject, run).run(&mut budget));
+        runs.push(RunBuilder::new(subject, run).run(&mut budget));
     }
     let notes = match subject.covers {
         Covers::Session => {
@@ -106,7 +106,7 @@ impl Subject<'_> {
 
 /// One run while its report is built.
 #[derive(Debug)]
-pub(super) struct Telling<'a> {
+pub(super) struct RunBuilder<'a> {
     pub(super) subject: &'a Subject<'a>,
     pub(super) run: &'a RunState,
     pub(super) workflow: Option<Arc<CompiledWorkflow>>,
@@ -117,7 +117,7 @@ pub(super) struct Telling<'a> {
     pub(super) context_keys: BTreeMap<(NodeId, Option<AttemptId>), Vec<String>>,
 }
 
-impl<'a> Telling<'a> {
+impl<'a> RunBuilder<'a> {
     fn new(subject: &'a Subject<'a>, run: &'a RunState) -> Self {
         let facts = subject.facts;
         let tip = facts.preferred_tip(run.run_id);

@@ -12,7 +12,7 @@ use workrail_model::strict_json;
 use workrail_model::text::truncate_with_marker;
 
 use super::budget::{ARTIFACT_BYTES_MAX, Budget};
-use super::build::{Subject, Telling};
+use super::build::{RunBuilder, Subject};
 use super::timing::elapsed;
 use super::{
     Actor, Approval, Artifact, Assessment, Attempt, Body, Decision, NodeReport, Outcome, Output, PassedOver,
@@ -27,7 +27,7 @@ use crate::project::{AdvanceRecord, NodeState, OutputState};
 
 const SUMMARY_BYTES_MAX: usize = 160;
 
-impl Telling<'_> {
+impl RunBuilder<'_> {
     pub(super) fn node(&self, node: &NodeState, budget: &mut Budget) -> NodeReport {
         let (subject, facts) = (self.subject, self.subject.facts);
         let id = node.node_id;

@@ -156,7 +156,7 @@ fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &Opened) -> Vec<L
 }
 
 /// A stretch of lines that is one round of a loop.
-struct Stretch {
+struct LoopRound {
     iteration: u32,
     lines: Vec<Line>,
     may_fold: bool,
@@ -205,7 +205,7 @@ fn fold_loop(
     if points <= LOOP_POINTS_MAX {
         return lines;
     }
-    let mut rounds: Vec<Stretch> = Vec::new();
+    let mut rounds: Vec<LoopRound> = Vec::new();
     let lane = lines.first().map_or(0, |line| line.lane);
     for line in lines {
         let place = match line.item {
@@ -227,12 +227,12 @@ fn fold_loop(
                 last.lines.push(line);
             }
             (_, own) => {
-                rounds.push(Stretch { iteration: own.unwrap_or_default(), lines: vec![line], may_fold });
+                rounds.push(LoopRound { iteration: own.unwrap_or_default(), lines: vec![line], may_fold });
             }
         }
     }
     let mut kept = Vec::new();
-    let mut stretch: Vec<Stretch> = Vec::new();
+    let mut stretch: Vec<LoopRound> = Vec::new();
     for round in rounds {
         if round.may_fold {
             stretch.push(round);
@@ -246,7 +246,7 @@ fn fold_loop(
 }
 
 fn fold_rounds(
-    rounds: Vec<Stretch>,
+    rounds: Vec<LoopRound>,
     nodes: &[NodeReport],
     opened: &Opened,
     (depth, title): (usize, &str),

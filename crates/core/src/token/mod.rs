@@ -207,7 +207,7 @@ impl Unverified {
 pub struct VerifiedToken {
     reference: TokenRef,
     /// What a `v2` token still has to prove: that its node is the one it was minted for.
-    bond: Option<v2::Bond>,
+    bond: Option<v2::EventBinding>,
 }
 
 impl VerifiedToken {

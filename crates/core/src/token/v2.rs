@@ -39,7 +39,7 @@ impl SplitMac {
     fn new(signature: [u8; 32], created_by: Option<EventId>) -> Self {
         let mut left = [0; 5];
         left.copy_from_slice(&signature[..5]);
-        Self { left, right: Bond::expected(&signature, created_by) }
+        Self { left, right: EventBinding::expected(&signature, created_by) }
     }
 
     fn bytes(self) -> [u8; 8] {
@@ -53,26 +53,26 @@ impl SplitMac {
     }
 
     /// What is left to prove once the signature is known.
-    pub(super) fn bond(self, signature: [u8; 32]) -> Bond {
-        Bond { signature, right: self.right }
+    pub(super) fn bond(self, signature: [u8; 32]) -> EventBinding {
+        EventBinding { signature, right: self.right }
     }
 }
 
 /// A token's claim on the event that made its node.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bond {
+pub(super) struct EventBinding {
     /// Most of it is secret; it is never shown.
     signature: [u8; 32],
     right: [u8; 3],
 }
 
-impl std::fmt::Debug for Bond {
+impl std::fmt::Debug for EventBinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Bond(..)")
+        f.write_str("EventBinding(..)")
     }
 }
 
-impl Bond {
+impl EventBinding {
     pub(super) fn holds(&self, created_by: Option<EventId>) -> bool {
         // Every bit is compared, however many differ.
         let expected = Self::expected(&self.signature, created_by);

@@ -21,7 +21,7 @@ use super::script::{RunScript, StepScript};
 use crate::decide::Minting;
 use crate::decide::advance::{Advance, advance, submitted};
 use crate::decide::approve::{Approve, approve};
-use crate::decide::attempt::Attempt;
+use crate::decide::attempt::AttemptState;
 use crate::decide::proof::ApprovalRule;
 use crate::decide::start::{Start, start};
 use crate::derive;
@@ -185,8 +185,8 @@ impl<'a> Session<'a> {
     }
 
     fn command<'c>(&'c self, sent: &'c Submission) -> Result<Advance<'c>, String> {
-        let attempt = Attempt::find(&self.facts, self.node, self.attempt, sent);
-        let Attempt::Open(attempt) = attempt.map_err(|error| told(&error))? else {
+        let attempt = AttemptState::find(&self.facts, self.node, self.attempt, sent);
+        let AttemptState::Open(attempt) = attempt.map_err(|error| told(&error))? else {
             return Err("an attempt was decided twice".to_owned());
         };
         Ok(Advance {

@@ -14,7 +14,7 @@ use workrail_model::text::truncate_with_marker;
 use workrail_ports::workflow_source::{BindingsFile, Candidate, SourceError, SourceFile, SourceListing};
 
 use super::cache::{Compiled, FileUsability, Head};
-use super::{Catalog, Failure, Lasting, Listing};
+use super::{Catalog, Failure, Listing, Repeatable};
 use crate::error;
 
 impl Catalog {
@@ -38,12 +38,12 @@ impl Catalog {
                 (None, Some(error))
             }
         };
-        let mut lasting = Lasting::Yes;
+        let mut repeatable = Repeatable::Yes;
         let (mut claims, mut files) = (Vec::new(), Vec::new());
         for file in survey.files {
             match self.head(&file) {
                 Err(why) => {
-                    lasting = Lasting::No;
+                    repeatable = Repeatable::No;
                     unusable.push(refused(file.precedence, &file.reference, None, &[why]));
                 }
                 Ok(Head { digest, id: Some(id) }) => {
@@ -54,7 +54,7 @@ impl Catalog {
                 // Without an id nobody can ask for it; what is wrong is the compiler's to say.
                 Ok(Head { digest, id: None }) => {
                     let (usability, lasts) = self.judge(&file, digest, None, None);
-                    lasting = lasting.and(lasts);
+                    repeatable = repeatable.and(lasts);
                     match usability {
                         FileUsability::Unusable(why) => unusable.push((*why).clone()),
                         FileUsability::Usable(_) => {}
@@ -69,7 +69,7 @@ impl Catalog {
                 unusable.push(refused(claim.precedence, &claim.reference, id, &[why]));
             }
         }
-        Listing { claims, files, selection, unusable, bindings, broken_bindings, lasting }
+        Listing { claims, files, selection, unusable, bindings, broken_bindings, repeatable }
     }
 
     /// What a file's bytes are, and whose it says it is.
@@ -87,7 +87,7 @@ impl Catalog {
         Ok(head)
     }
 
-    pub(super) fn usability(&self, listing: &Listing, position: usize) -> (FileUsability, Lasting) {
+    pub(super) fn usability(&self, listing: &Listing, position: usize) -> (FileUsability, Repeatable) {
         let (file, claim) = (&listing.files[position], &listing.claims[position]);
         self.judge(file, claim.digest, Some(&claim.id), listing.bindings.as_ref())
     }
@@ -99,10 +99,10 @@ impl Catalog {
         digest: Sha256,
         id: Option<&WorkflowId>,
         bindings: Option<&BindingsFile>,
-    ) -> (FileUsability, Lasting) {
+    ) -> (FileUsability, Repeatable) {
         let key = key(file, digest, bindings);
         if let Some(usability) = self.cache.usability(&key) {
-            return (usability, Lasting::Yes);
+            return (usability, Repeatable::Yes);
         }
         let usability = match self.checked(file, digest, id, bindings) {
             Ok((_, summary, _)) => FileUsability::Usable(summary),
@@ -113,11 +113,11 @@ impl Catalog {
             Err(CompileFailure::Outside(error)) => {
                 let why = error.message.clone();
                 let file = refused(file.precedence, &file.reference, id, &[why]);
-                return (FileUsability::Unusable(Arc::new(file)), Lasting::No);
+                return (FileUsability::Unusable(Arc::new(file)), Repeatable::No);
             }
         };
         self.cache.keep_usability(key, usability.clone());
-        (usability, Lasting::Yes)
+        (usability, Repeatable::Yes)
     }
 
     pub(super) fn compile(

@@ -73,18 +73,18 @@ pub(crate) struct Listing {
     bindings: Option<BindingsFile>,
     /// Why the workspace's bindings cannot be used: nothing starts until they can.
     broken_bindings: Option<Failure>,
-    lasting: Lasting,
+    repeatable: Repeatable,
 }
 
 /// Whether the same files would give the same again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lasting {
+enum Repeatable {
     Yes,
     /// Something could not be read, which may pass without any file changing.
     No,
 }
 
-impl Lasting {
+impl Repeatable {
     fn and(self, other: Self) -> Self {
         if self == Self::Yes { other } else { Self::No }
     }
@@ -289,16 +289,16 @@ impl Catalog {
         known.everything(|| {
             let mut usable = Vec::new();
             let mut unusable = known.listing.unusable.clone();
-            let mut lasting = Lasting::Yes;
+            let mut repeatable = Repeatable::Yes;
             for position in known.listing.selection.owners.values() {
                 let (usability, lasts) = self.usability(&known.listing, *position);
-                lasting = lasting.and(lasts);
+                repeatable = repeatable.and(lasts);
                 match usability {
                     FileUsability::Usable(summary) => usable.push(summary),
                     FileUsability::Unusable(file) => unusable.push((*file).clone()),
                 }
             }
-            if lasting == Lasting::No {
+            if repeatable == Repeatable::No {
                 self.listings.forget(known);
             }
             (usable, unusable)
@@ -315,7 +315,7 @@ impl Catalog {
         let survey = self.source.survey(workspace);
         let mark = survey.mark;
         let listing = self.listing(survey, bindings.clone());
-        let mark = mark.filter(|_| listing.lasting == Lasting::Yes);
+        let mark = mark.filter(|_| listing.repeatable == Repeatable::Yes);
         self.listings.keep(workspace, mark, bindings, listing)
     }
 }

@@ -54,7 +54,7 @@ pub struct UnrestoredContent {
 type Piece = (AttachmentKind, Sha256);
 
 /// Works through the store and remembers what it has dealt with.
-struct Mending<'a, S: Store> {
+struct ContentRestorer<'a, S: Store> {
     engine: &'a Engine<S>,
     backup: Option<&'a S>,
     mode: Mode,
@@ -76,7 +76,7 @@ impl<S: Store + Upkeep> Engine<S> {
             Scope::All => self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?,
         };
         let report = ContentRepair::default();
-        let mut mending = Mending { engine: self, backup, mode, done: BTreeSet::new(), report };
+        let mut mending = ContentRestorer { engine: self, backup, mode, done: BTreeSet::new(), report };
         let total = sessions.len() as u64;
         for (done, session) in sessions.into_iter().enumerate() {
             watch(done as u64, total);
@@ -86,7 +86,7 @@ impl<S: Store + Upkeep> Engine<S> {
     }
 }
 
-impl<S: Store + Upkeep> Mending<'_, S> {
+impl<S: Store + Upkeep> ContentRestorer<'_, S> {
     fn session(&mut self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
         let slice = match self.engine.store.read(session, None) {
             Err(StoreError::NotFound { .. }) => return Ok(()),
@@ -171,8 +171,10 @@ impl<S: Store + Upkeep> Mending<'_, S> {
     ) -> Option<(&'static str, Attachment)> {
         let (how, candidates) = match (&event.data, kind) {
             (EventData::RunStarted(run), AttachmentKind::Workflow) => {
-                let compiled =
-                    self.engine.catalog.compiled(&run.workflow_id, self.engine.around.workspace.as_ref());
+                let compiled = self
+                    .engine
+                    .catalog
+                    .compiled(&run.workflow_id, self.engine.environment.workspace.as_ref());
                 let compiled =
                     compiled.or_else(|_| self.engine.catalog.compiled(&run.workflow_id, None)).ok()?;
                 ("compiled again from its source", vec![compiled.workflow.to_canonical().ok()?])

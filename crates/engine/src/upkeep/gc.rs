@@ -139,7 +139,7 @@ impl FreedSpace {
 }
 
 /// A session as it was when it was judged.
-struct Seen {
+struct JudgedSession {
     cursor: Cursor,
     newest_at: Option<Timestamp>,
     unfinished_runs: usize,
@@ -147,8 +147,8 @@ struct Seen {
 }
 
 /// All sessions of the store that can be judged, and every reason against removing content.
-struct Judged {
-    seen: BTreeMap<SessionId, Seen>,
+struct JudgedStore {
+    seen: BTreeMap<SessionId, JudgedSession>,
     doubts: Vec<SafeModeReason>,
 }
 
@@ -157,7 +157,7 @@ impl CleanupReport {
     fn answered(
         &mut self,
         session: SessionId,
-        facts: &Seen,
+        facts: &JudgedSession,
         age_ms: u64,
         answer: Result<Tally, UpkeepError>,
     ) -> bool {
@@ -217,7 +217,7 @@ impl<S: Store + Upkeep> Engine<S> {
             cleaned.stop(UpkeepError::InDoubt(vec![SafeModeReason { what: "sessions".to_owned(), why }]));
             return Ok(cleaned);
         }
-        let Judged { seen, doubts } = self.see_all(watch)?;
+        let JudgedStore { seen, doubts } = self.see_all(watch)?;
         if mode == Mode::Real {
             self.store.may_sweep().map_err(error::upkeep)?;
         }
@@ -246,7 +246,7 @@ impl<S: Store + Upkeep> Engine<S> {
     }
 
     /// Every session. One that cannot be read keeps all content, and no other session (G20).
-    fn see_all(&self, watch: Watch<'_>) -> Result<Judged, Box<ErrorEnvelope>> {
+    fn see_all(&self, watch: Watch<'_>) -> Result<JudgedStore, Box<ErrorEnvelope>> {
         let sessions = self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?;
         let total = sessions.len() as u64;
         let foreign = self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))?;
@@ -262,11 +262,11 @@ impl<S: Store + Upkeep> Engine<S> {
                 Err(why) => doubts.push(SafeModeReason { what: session.to_string(), why }),
             }
         }
-        Ok(Judged { seen, doubts })
+        Ok(JudgedStore { seen, doubts })
     }
 
     /// What there is to know about one session; `None` when it is gone, an error when that cannot be known.
-    fn see(&self, session: SessionId) -> Result<Option<Seen>, String> {
+    fn see(&self, session: SessionId) -> Result<Option<JudgedSession>, String> {
         let slice = match self.store.read(session, None) {
             Err(StoreError::NotFound { .. }) => return Ok(None),
             read => read.map_err(|cause| cause.to_string())?,
@@ -285,19 +285,19 @@ impl<S: Store + Upkeep> Engine<S> {
         }
         let newest_at = slice.events.iter().filter_map(|event| event.at.as_ref()).max().cloned();
         let is_kept = self.store.is_kept(session);
-        Ok(Some(Seen { cursor: slice.cursor, newest_at, unfinished_runs, is_kept }))
+        Ok(Some(JudgedSession { cursor: slice.cursor, newest_at, unfinished_runs, is_kept }))
     }
 
     fn remove_expired(
         &self,
-        seen: &BTreeMap<SessionId, Seen>,
+        seen: &BTreeMap<SessionId, JudgedSession>,
         ttl: Ttl,
         mode: Mode,
         cleaned: &mut CleanupReport,
     ) -> BTreeSet<SessionId> {
         let times = seen.iter().filter_map(|(session, facts)| Some((facts.newest_at.as_ref()?, *session)));
         let newest = times.max();
-        let now = Now::new(&self.around.clock.now(), newest.map(|(at, _)| at));
+        let now = Now::new(&self.environment.clock.now(), newest.map(|(at, _)| at));
         if !now.is_believed() {
             let ahead = newest.map(|(at, session_id)| AheadOfClock { session_id, at: at.clone() });
             cleaned.ahead_of_clock = ahead;

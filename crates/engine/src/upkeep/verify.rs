@@ -462,8 +462,8 @@ impl Check<'_> {
             return self.unchecked(session, event);
         }
         let (EventScope::Node(run, node), Some(keys)) = (event.scope, &self.passkeys) else { return };
-        let around = RecordedIn { run, is_imported: facts.is_imported() };
-        let Some(standing) = standing(decided, node, around, keys) else { return };
+        let recorded_in = RecordedIn { run, is_imported: facts.is_imported() };
+        let Some(standing) = standing(decided, node, recorded_in, keys) else { return };
         self.count_proof(session, event, standing);
     }
 
@@ -474,9 +474,9 @@ impl Check<'_> {
         let (Some(proof), Some(run), Some(keys)) = (&set.proof, event.scope.run(), &self.passkeys) else {
             return;
         };
-        let around = RecordedIn { run, is_imported: facts.is_imported() };
+        let recorded_in = RecordedIn { run, is_imported: facts.is_imported() };
         let statement = Statement::Answer { run: proof.run, node: set.node_id, values: set.context.as_map() };
-        let standing = check_recorded(proof, &statement, around, keys);
+        let standing = check_recorded(proof, &statement, recorded_in, keys);
         self.count_proof(session, event, standing);
     }
 

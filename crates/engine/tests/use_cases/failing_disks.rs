@@ -16,7 +16,7 @@ use workrail_store_fs::LocalStore;
 use workrail_store_fs::sim::{Fault, FaultKind, FaultMode, SimFs};
 use workrail_testkit::fixed::SeededEntropy;
 
-use crate::scene::{Shelf, around, authored};
+use crate::scene::{Shelf, authored, environment};
 
 type SimEngine = Engine<LocalStore<SimFs>>;
 
@@ -30,7 +30,7 @@ fn engine(fs: &SimFs) -> SimEngine {
         .collect();
     shelf.put(Precedence::Project, "run.json", &authored("team.run", &json!({ "steps": steps })));
     let store = LocalStore::open(fs.clone(), Box::new(SeededEntropy::new(1)), "boot".to_owned()).unwrap();
-    Engine::new(Arc::new(store), around(1, &shelf))
+    Engine::new(Arc::new(store), environment(1, &shelf))
 }
 
 /// A session with a few segments.

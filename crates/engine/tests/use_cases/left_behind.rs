@@ -69,7 +69,7 @@ fn what_a_finished_inner_run_found_is_in_the_next_reply_of_the_outer_one() {
     let outer = start(&scene, "team.outer", None);
     let inner = start(&scene, "team.inner", Some(&outer));
     assert_eq!(look(&scene, &outer).get("children"), None, "an unfinished one has no result");
-    let second = advance(&scene, &inner, "Looked around.", Vec::new());
+    let second = advance(&scene, &inner, "Looked environment.", Vec::new());
     let verdict = json!({ "kind": "team.verdict", "cause": "the cache key lacks the tenant" });
     let ended = advance(&scene, &second, "The cache key is wrong.\nFix: add the tenant.", vec![verdict]);
     let back = follow(&scene, &ended["returnTo"]["nextCall"]);
@@ -87,7 +87,7 @@ fn what_a_finished_inner_run_found_is_in_the_next_reply_of_the_outer_one() {
     ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    assert!(text(&follow(&scene, &child["nextCall"])["text"]).contains("Looked around."));
+    assert!(text(&follow(&scene, &child["nextCall"])["text"]).contains("Looked environment."));
 
     let next = advance(&scene, &back, "Planned with that.", Vec::new());
     assert_eq!(

@@ -143,13 +143,13 @@ impl Scene {
     /// Another machine: with keys and randomness of its own.
     pub(crate) fn seeded(seed: u64, shelf: Arc<Shelf>) -> Self {
         let store = MemoryStore::new(seed - 1);
-        let engine = Engine::new(Arc::new(store.clone()), around(seed, &shelf));
+        let engine = Engine::new(Arc::new(store.clone()), environment(seed, &shelf));
         Self { shelf, store, engine }
     }
 
     /// Another process on the same store.
     pub(crate) fn reopened(&self) -> Engine<MemoryStore> {
-        Engine::new(Arc::new(self.store.clone()), around(1, &self.shelf))
+        Engine::new(Arc::new(self.store.clone()), environment(1, &self.shelf))
     }
 
     pub(crate) fn list(&self) -> WorkflowList {
@@ -184,7 +184,7 @@ impl Scene {
     }
 }
 
-pub(crate) fn around(seed: u64, shelf: &Arc<Shelf>) -> Environment {
+pub(crate) fn environment(seed: u64, shelf: &Arc<Shelf>) -> Environment {
     Environment {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(seed)),

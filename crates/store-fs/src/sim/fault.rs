@@ -36,7 +36,7 @@ pub enum FaultKind {
 
 /// How the fault changes the operation at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Twist {
+pub(super) enum FaultEffect {
     None,
     Short,
     Lie,
@@ -73,7 +73,7 @@ impl Meter {
     }
 
     /// Counts the operation, and says how it must go wrong.
-    pub(super) fn enter(&mut self, op: FsOp, path: &RelPath) -> Result<Twist, FsErrorKind> {
+    pub(super) fn enter(&mut self, op: FsOp, path: &RelPath) -> Result<FaultEffect, FsErrorKind> {
         let index = self.all;
         self.all += 1;
         if is_mutating(op) {
@@ -84,16 +84,16 @@ impl Meter {
             return Err(FsErrorKind::Io);
         }
         let Some(kind) = self.fault.filter(|fault| fault.meets(index, op)).map(|fault| fault.kind) else {
-            return Ok(Twist::None);
+            return Ok(FaultEffect::None);
         };
         self.hits += 1;
         match kind {
             FaultKind::Error(kind) => Err(kind),
-            FaultKind::ShortWrite => Ok(Twist::Short),
-            FaultKind::FsyncLies => Ok(Twist::Lie),
+            FaultKind::ShortWrite => Ok(FaultEffect::Short),
+            FaultKind::FsyncLies => Ok(FaultEffect::Lie),
             FaultKind::PowerCut => {
                 self.power = Power::Off;
-                Ok(Twist::PowerCut)
+                Ok(FaultEffect::PowerCut)
             }
         }
     }

@@ -30,7 +30,7 @@ use workrail_ports::file_system::{
     Created, DirEntry, FileStat, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath, WritableFile,
 };
 
-use self::fault::{Twist, failure};
+use self::fault::{FaultEffect, failure};
 use self::names::Ino;
 use self::state::State;
 
@@ -118,15 +118,17 @@ impl SimFs {
         &self,
         op: FsOp,
         path: &RelPath,
-        act: impl FnOnce(&mut State, Twist) -> Result<T, FsErrorKind>,
+        act: impl FnOnce(&mut State, FaultEffect) -> Result<T, FsErrorKind>,
     ) -> Result<T, FsError> {
         let mut state = self.state();
         let twist = state.meter.enter(op, path).map_err(|kind| failure(op, path, kind))?;
         let outcome = act(&mut state, twist);
         match twist {
             // The operation may or may not have begun; no caller gets the answer that it succeeded.
-            Twist::PowerCut => Err(failure(op, path, FsErrorKind::Io)),
-            Twist::None | Twist::Short | Twist::Lie => outcome.map_err(|kind| failure(op, path, kind)),
+            FaultEffect::PowerCut => Err(failure(op, path, FsErrorKind::Io)),
+            FaultEffect::None | FaultEffect::Short | FaultEffect::Lie => {
+                outcome.map_err(|kind| failure(op, path, kind))
+            }
         }
     }
 }
@@ -160,15 +162,15 @@ impl FileSystem for SimFs {
     fn sync_dir(&self, path: &RelPath) -> Result<(), FsError> {
         let dir = self.run(FsOp::OpenDir, path, |state, _| state.directory(path))?;
         self.run(FsOp::SyncDir, path, |state, twist| match twist {
-            Twist::None | Twist::Short => {
+            FaultEffect::None | FaultEffect::Short => {
                 state.sync_names(dir);
                 Ok(())
             }
-            Twist::Lie => {
+            FaultEffect::Lie => {
                 state.lose_names(dir);
                 Err(FsErrorKind::Io)
             }
-            Twist::PowerCut => Err(FsErrorKind::Io),
+            FaultEffect::PowerCut => Err(FsErrorKind::Io),
         })
     }
 
@@ -188,7 +190,7 @@ impl FileSystem for SimFs {
     fn lock(&self, path: &RelPath, mode: LockMode, _wait_max: Duration) -> Result<Option<SimLock>, FsError> {
         let granted = self.run(FsOp::Lock, path, |state, twist| {
             let ino = state.open_or_create(path)?;
-            let granted = twist != Twist::PowerCut && state.grant(ino, mode);
+            let granted = twist != FaultEffect::PowerCut && state.grant(ino, mode);
             Ok(granted.then_some(ino))
         })?;
         Ok(granted.map(|ino| SimLock { fs: self.clone(), ino, mode }))
@@ -212,11 +214,11 @@ impl WritableFile for SimFile {
         self.fs.run(FsOp::Write, &self.path, |state, twist| {
             let file = state.open_file(self.ino);
             match twist {
-                Twist::None | Twist::Lie | Twist::PowerCut => {
+                FaultEffect::None | FaultEffect::Lie | FaultEffect::PowerCut => {
                     file.append(bytes);
                     Ok(())
                 }
-                Twist::Short => {
+                FaultEffect::Short => {
                     file.append(&bytes[..bytes.len() / 2]);
                     Err(FsErrorKind::NoSpace)
                 }
@@ -235,15 +237,15 @@ impl WritableFile for SimFile {
         self.fs.run(FsOp::SyncFile, &self.path, |state, twist| {
             let file = state.open_file(self.ino);
             match twist {
-                Twist::None | Twist::Short => {
+                FaultEffect::None | FaultEffect::Short => {
                     file.sync();
                     Ok(())
                 }
-                Twist::Lie => {
+                FaultEffect::Lie => {
                     file.lose_pending();
                     Err(FsErrorKind::Io)
                 }
-                Twist::PowerCut => Err(FsErrorKind::Io),
+                FaultEffect::PowerCut => Err(FsErrorKind::Io),
             }
         })
     }

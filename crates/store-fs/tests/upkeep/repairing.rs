@@ -94,7 +94,7 @@ fn what_cannot_be_repaired_is_refused_and_untouched() {
     let store = open(sim.clone());
     let id = session_of(&write_session(&store, 1, &STEPS));
     let manifest = within(id, "manifest.jsonl");
-    let first = within(id, "events/00000000-00000004.jsonl");
+    let first = within(id, "events/00000000-00000005.jsonl");
     let text = |file| String::from_utf8(sim.read_raw(file).unwrap()).unwrap();
     let (sound, segment) = (text(&manifest), text(&first));
     let newer = sound.replacen("\"v\":1}", "\"v\":2,\"when\":3}", 1);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use workrail_core::decide::Minting;
 use workrail_core::decide::advance::{Advance, advance};
-use workrail_core::decide::attempt::Attempt;
+use workrail_core::decide::attempt::AttemptState;
 use workrail_core::decide::checkpoint::{self, Checkpoint};
 use workrail_core::decide::proof::ApprovalRule;
 use workrail_core::decide::start::{Start, start};
@@ -247,8 +247,10 @@ impl History {
     }
 
     fn decide(&self, node: NodeId, attempt: AttemptId, sent: &Submission) -> PlanParts {
-        let attempt = Attempt::find(&self.facts, node, attempt, sent);
-        let Ok(Attempt::Open(attempt)) = attempt else { panic!("an attempt is decided once: {attempt:?}") };
+        let attempt = AttemptState::find(&self.facts, node, attempt, sent);
+        let Ok(AttemptState::Open(attempt)) = attempt else {
+            panic!("an attempt is decided once: {attempt:?}")
+        };
         let decided = advance(Advance {
             facts: &self.facts,
             attempt,

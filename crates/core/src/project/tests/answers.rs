@@ -10,7 +10,7 @@ use workrail_model::name::StepId;
 use workrail_model::preferences::{Mode, Preferences, RunStatus};
 use workrail_model::reason::{ContractViolation, Reason};
 
-use super::fixture::{Log, RecordStands, context, session, step};
+use super::fixture::{Log, RecordPosition, context, session, step};
 use super::naive::Naive;
 use crate::project::SessionState;
 
@@ -26,11 +26,11 @@ fn an_empty_session_has_no_runs_and_awaits_its_first_event() {
 
 #[test]
 fn the_edge_names_its_attempt_wherever_the_record_stands() {
-    for stands in [RecordStands::First, RecordStands::Last] {
+    for record_at in [RecordPosition::First, RecordPosition::Last] {
         let mut log = Log::new();
         let (run, root) = log.start_run();
         let attempt = log.attempt();
-        let child = log.advance_in_order(run, root, attempt, stands);
+        let child = log.advance_in_order(run, root, attempt, record_at);
         let state = log.state();
         assert_eq!(state.node(child).unwrap().edge.unwrap().attempt, Some(attempt));
         assert_eq!(state.acked_children(root).map(|node| node.node_id).collect::<Vec<_>>(), [child]);

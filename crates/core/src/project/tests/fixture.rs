@@ -34,7 +34,7 @@ pub(super) struct Log {
 
 /// Where an advance's record is among the events of its plan; both orders are legal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RecordStands {
+pub(super) enum RecordPosition {
     First,
     Last,
 }
@@ -177,7 +177,7 @@ impl Log {
 
     /// A whole advance without outputs: node, edge and record.
     pub(super) fn advance(&mut self, run: RunId, from: NodeId, attempt: AttemptId) -> NodeId {
-        self.advance_in_order(run, from, attempt, RecordStands::Last)
+        self.advance_in_order(run, from, attempt, RecordPosition::Last)
     }
 
     pub(super) fn advance_in_order(
@@ -185,16 +185,16 @@ impl Log {
         run: RunId,
         from: NodeId,
         attempt: AttemptId,
-        stands: RecordStands,
+        record_at: RecordPosition,
     ) -> NodeId {
         let to = NodeId::from_bits(self.bits());
         let record = Self::advanced_data(attempt, to);
-        if stands == RecordStands::First {
+        if record_at == RecordPosition::First {
             self.push(Scope::Node(run, from), record.clone());
         }
         self.push(Scope::Node(run, to), Self::node_data(Some(from), NodeKind::Step));
         self.edge(run, from, to, EdgeKind::AckedStep);
-        if stands == RecordStands::Last {
+        if record_at == RecordPosition::Last {
             self.push(Scope::Node(run, from), record);
         }
         to

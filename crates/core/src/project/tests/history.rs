@@ -22,7 +22,7 @@ use workrail_model::reason::{
 };
 use workrail_model::text::BoundedText;
 
-use super::fixture::{Log, RecordStands, step};
+use super::fixture::{Log, RecordPosition, step};
 
 /// What happens next. Numbers pick among what exists, counted from the newest.
 #[derive(Clone, Debug)]
@@ -149,8 +149,8 @@ impl History {
         match op {
             Op::StartRun { nested } => self.start_run(*nested),
             Op::Advance { node, delta, first, retry } => {
-                let stands = if *first { RecordStands::First } else { RecordStands::Last };
-                self.advance(*node, *delta, stands, *retry);
+                let record_at = if *first { RecordPosition::First } else { RecordPosition::Last };
+                self.advance(*node, *delta, record_at, *retry);
             }
             Op::Block { node, delta, retry } => self.block(*node, *delta, *retry),
             Op::Checkpoint { node } => {
@@ -214,12 +214,12 @@ impl History {
         Some(self.blocked.remove(place))
     }
 
-    fn advance(&mut self, node: usize, delta: Option<[u8; 3]>, stands: RecordStands, retry: bool) {
+    fn advance(&mut self, node: usize, delta: Option<[u8; 3]>, record_at: RecordPosition, retry: bool) {
         let (run, from) = self.pick(node);
         let attempt = self.log.attempt();
         let retried = self.retried(from, retry).map(|blocked| blocked.notes);
         self.log.corrected_notes(run, from, &format!("notes of {attempt}"), Some(attempt), retried);
-        let to = self.log.advance_in_order(run, from, attempt, stands);
+        let to = self.log.advance_in_order(run, from, attempt, record_at);
         if let Some(delta) = delta {
             self.log.set_context(run, to, delta_of(delta, Some(to)), None);
         }
