@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use workrail_host::env_vars;
 use workrail_model::reply::META_KEY;
+use workrail_model::tool::ToolName;
 
 use crate::output::{self, Tone};
 
@@ -55,8 +56,8 @@ impl Session {
         Ok(Self { client, server })
     }
 
-    async fn call(&self, tool: &str, arguments: Value) -> Result<Value, Failure> {
-        let mut request = CallToolRequestParams::new(tool.to_owned());
+    async fn call(&self, tool: ToolName, arguments: Value) -> Result<Value, Failure> {
+        let mut request = CallToolRequestParams::new(tool.as_str());
         request.arguments = arguments.as_object().cloned();
         let result: CallToolResult = self.client.call_tool(request).await?;
         let data = result.meta.and_then(|mut meta| meta.0.remove(META_KEY));
@@ -90,7 +91,8 @@ fn next(reply: &Value, notes: Option<&str>) -> Result<Value, Failure> {
 /// Follows a `nextCall` to the letter.
 async fn follow(session: &Session, reply: &Value) -> Result<Value, Failure> {
     let call = &reply["nextCall"];
-    session.call(&text(call, "tool")?, call["arguments"].clone()).await
+    let tool = ToolName::parse(&text(call, "tool")?).ok_or("the reply names a tool that does not exist")?;
+    session.call(tool, call["arguments"].clone()).await
 }
 
 fn require(holds: bool, what: &str) -> Result<(), Failure> {
@@ -144,12 +146,12 @@ fn what_next() {
 
 async fn begin(session: &Session) -> Result<Value, Failure> {
     chapter("1. List: the agent asks which workflows exist");
-    let listed = session.call("list_workflows", json!({ "query": "change" })).await?;
+    let listed = session.call(ToolName::ListWorkflows, json!({ "query": "change" })).await?;
     shown(&listed);
 
     chapter("2. Start: the agent asks for a workflow and gets one step");
     let start = json!({ "workflowId": "wr.small_change", "goal": "rename the timeout setting" });
-    let first = session.call("start_workflow", start).await?;
+    let first = session.call(ToolName::StartWorkflow, start).await?;
     shown(&first);
     require(first["run"]["stepId"] == "understand", "the first step is pending")?;
     Ok(first)
@@ -157,18 +159,18 @@ async fn begin(session: &Session) -> Result<Value, Failure> {
 
 async fn correct(session: &Session, first: &Value) -> Result<Value, Failure> {
     chapter("3. Blocked: notes are missing, and the reply says what to send");
-    let blocked = session.call("continue_workflow", next(first, None)?).await?;
+    let blocked = session.call(ToolName::ContinueWorkflow, next(first, None)?).await?;
     shown(&blocked);
     require(blocked["kind"] == "blocked", "a step without notes is blocked")?;
 
     chapter("4. Corrected: with notes, the step is completed");
     let call = next(&blocked, Some("Read the settings module; the key `timeout` is to be renamed."))?;
-    let second = session.call("continue_workflow", call.clone()).await?;
+    let second = session.call(ToolName::ContinueWorkflow, call.clone()).await?;
     require(second["run"]["stepId"] == "change", "the second step is pending")?;
     good(&format!("now pending: {}", second["pending"]["title"]));
 
     chapter("5. Replay: the same call again returns the same bytes and changes nothing");
-    let replayed = session.call("continue_workflow", call).await?;
+    let replayed = session.call(ToolName::ContinueWorkflow, call).await?;
     require(replayed == second, "a replay equals the first answer")?;
     good("equal");
 
@@ -177,7 +179,7 @@ async fn correct(session: &Session, first: &Value) -> Result<Value, Failure> {
         "checkpointToken": text(&second, "checkpointToken")?,
         "output": { "notesMarkdown": "Renamed it in the parser; the docs are still to be done." },
     });
-    let saved = session.call("checkpoint_workflow", checkpoint).await?;
+    let saved = session.call(ToolName::CheckpointWorkflow, checkpoint).await?;
     require(saved["run"]["stepId"] == "change", "a checkpoint advances nothing")?;
     good("saved; the step is still pending");
     Ok(second)
@@ -186,7 +188,7 @@ async fn correct(session: &Session, first: &Value) -> Result<Value, Failure> {
 async fn rewind(session: &Session, first: &Value, second: &Value) -> Result<(), Failure> {
     chapter("7. Restart: after a server restart the state token finds the step and its notes");
     let bookmark = json!({ "stateToken": text(second, "stateToken")? });
-    let rehydrated = session.call("continue_workflow", bookmark).await?;
+    let rehydrated = session.call(ToolName::ContinueWorkflow, bookmark).await?;
     require(
         rehydrated["recap"]["entries"].as_array().is_some_and(|told| told.len() == 2),
         "the reply contains the recap",
@@ -195,9 +197,10 @@ async fn rewind(session: &Session, first: &Value, second: &Value) -> Result<(), 
 
     chapter("8. Rewind: the chat returns to the first step and takes another path");
     let rewound =
-        session.call("continue_workflow", json!({ "stateToken": text(first, "stateToken")? })).await?;
-    let other =
-        session.call("continue_workflow", next(&rewound, Some("Read it again: two keys, not one."))?).await?;
+        session.call(ToolName::ContinueWorkflow, json!({ "stateToken": text(first, "stateToken")? })).await?;
+    let other = session
+        .call(ToolName::ContinueWorkflow, next(&rewound, Some("Read it again: two keys, not one."))?)
+        .await?;
     require(other["stateToken"] != second["stateToken"], "a rewind makes a branch of its own")?;
     good("a second branch; the first one is untouched");
     Ok(())
@@ -210,7 +213,7 @@ async fn mix_up(session: &Session, second: &Value) -> Result<(), Failure> {
     let last = if mangled.ends_with('0') { '2' } else { '0' };
     mangled.pop();
     mangled.push(last);
-    let refused = session.call("continue_workflow", json!({ "ackToken": mangled })).await?;
+    let refused = session.call(ToolName::ContinueWorkflow, json!({ "ackToken": mangled })).await?;
     require(refused["code"] == "TOKEN_BAD_SIGNATURE", "a mangled token is refused")?;
     output::toned(Tone::Warning, &format!("    {}", text(&refused, "message")?));
     let back = follow(session, &refused).await?;
@@ -221,7 +224,7 @@ async fn mix_up(session: &Session, second: &Value) -> Result<(), Failure> {
 
 async fn find_again(session: &Session) -> Result<Value, Failure> {
     chapter("10. Resume: a new chat finds the run by a few words of its goal");
-    let resumed = session.call("resume_session", json!({ "query": "timeout setting" })).await?;
+    let resumed = session.call(ToolName::ResumeSession, json!({ "query": "timeout setting" })).await?;
     shown(&resumed);
     let found = follow(session, &resumed).await?;
     require(found["run"]["stepId"] == "change", "the newest branch is found")?;
@@ -232,7 +235,7 @@ async fn complete(session: &Session, mut reply: Value) -> Result<(), Failure> {
     chapter("11. Continue to the end");
     while reply["isComplete"] != true {
         let notes = format!("Did: {}", reply["pending"]["title"]);
-        reply = session.call("continue_workflow", next(&reply, Some(&notes))?).await?;
+        reply = session.call(ToolName::ContinueWorkflow, next(&reply, Some(&notes))?).await?;
         good(reply["pending"]["title"].as_str().unwrap_or("complete"));
     }
     Ok(())

@@ -3,13 +3,13 @@
 /// A longer word is not a misspelling, and comparing it would be slow.
 const WORD_BYTES_MAX: usize = 100;
 
-/// The closest of the known words, if it is close enough: a third of the letters may be wrong, at most four.
+/// The closest of the known words, if it is close enough: a third of the letters may be wrong, at most six.
 /// Case does not count.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.is_empty() || word.len() > WORD_BYTES_MAX {
         return None;
     }
-    let edits_max = (word.chars().count() / 3).clamp(1, 4);
+    let edits_max = (word.chars().count() / 3).clamp(1, 6);
     let folded = word.to_lowercase();
     known
         .into_iter()
@@ -32,6 +32,7 @@ mod tests {
     #[test_case("porpmt", Some("prompt"); "swapped letters")]
     #[test_case("PROMPT", Some("prompt"); "case")]
     #[test_case("promptFragment", Some("promptFragments"))]
+    #[test_case("promptFragmentsList", Some("promptFragments"); "longer")]
     #[test_case("zzz", None; "too far")]
     #[test_case("", None; "empty")]
     fn nearest(word: &str, expected: Option<&str>) {

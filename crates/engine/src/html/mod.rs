@@ -16,7 +16,7 @@ use workrail_model::text::clean;
 use crate::report::notes;
 
 /// The look of reports and of everything that is made of the parts here.
-pub const STYLE: &str = include_str!("html/style.css");
+pub const STYLE: &str = include_str!("style.css");
 /// Nothing is loaded and nothing runs, whatever a browser finds on the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 

@@ -119,7 +119,7 @@ pub fn variable(key: Key) -> Option<&'static EnvVar> {
 
 /// The variable that was probably meant.
 pub fn nearest_variable(name: &str) -> Option<&'static str> {
-    read::nearest_of(name, env_vars::ALL.iter().map(|variable| variable.name))
+    workrail_model::nearest::nearest(name, env_vars::ALL.iter().map(|variable| variable.name))
 }
 
 /// The settings in effect for this process.

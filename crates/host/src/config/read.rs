@@ -91,7 +91,7 @@ fn git_sources(place: &ConfigPath, table: &Table) -> Result<GitSources, ConfigEr
         for member in members.keys() {
             if !GitSource::MEMBERS.contains(&member.as_str()) {
                 let key = format!("sources.git.{name}.{member}").chars().take(80).collect();
-                let nearest = nearest_of(member, GitSource::MEMBERS.into_iter());
+                let nearest = workrail_model::nearest::nearest(member, GitSource::MEMBERS);
                 return Err(ConfigError::UnknownKey { path: place.path.clone(), key, nearest });
             }
         }
@@ -144,10 +144,5 @@ fn plain(value: &toml::Value) -> Option<Value> {
 
 /// The key that was probably meant.
 fn nearest(name: &str) -> Option<&'static str> {
-    nearest_of(name, Key::ALL.iter().map(|key| key.as_str()))
-}
-
-pub(super) fn nearest_of(name: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    let close = known.map(|key| (strsim::normalized_damerau_levenshtein(name, key), key));
-    close.filter(|(near, _)| *near >= 0.6).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, key)| key)
+    workrail_model::nearest::nearest(name, Key::ALL.iter().map(|key| key.as_str()))
 }

@@ -1,4 +1,7 @@
 //! A log under construction: gives events their indexes and ids, and knows the shape of whole plans.
+//!
+//! Not the histories of the testkit, which hold only what the core decides: the fold is proven on logs that no decision
+//! writes, such as a record after its edge, a context that is set late, or an event that contradicts the log.
 
 use serde_json::Value;
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, Descent};

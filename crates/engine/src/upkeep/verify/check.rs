@@ -1,119 +1,43 @@
-//! `verify`: every digest and every rule again, session by session (G11, G12, G17, G20).
-//!
-//! Nothing is taken from memory. One session is held at a time, and what was found sound is remembered up to a
-//! limit, so that the cost in memory does not follow the size of the store.
+//! What is checked of each event and of its content, and what was found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::Serialize;
 use workrail_core::decide::proof::standing;
 use workrail_core::interpret::Positions;
 use workrail_core::passkey::{Passkeys, ProofError, RecordedIn, Standing, Statement, check_recorded};
 use workrail_core::project::SessionState;
-use workrail_core::report::shown;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
-use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{
     ApprovalRecorded, ContextSet, Event, EventData, NodeCreated, OutputPayload, Scope as EventScope,
 };
-use workrail_model::health::{CorruptionReason, SessionHealth};
-use workrail_model::id::SessionId;
 use workrail_model::plan::AttachmentKind;
 use workrail_model::reply::StoredReply;
 use workrail_model::strict_json;
 use workrail_ports::content::{ContentError, ContentStore};
-use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{Obstacle, PendingWrite, StrayKind, Upkeep};
+use workrail_ports::upkeep::Obstacle;
 
-use super::{Watch, told};
-use crate::{Engine, Store, error};
+use super::{Counts, RESTORE_LOG, Scope, StoreProblem, Verified};
 
 /// Problems told in full; the rest is counted.
 const PROBLEMS_MAX: usize = 1000;
-const NOTES_MAX: usize = 100;
 /// Digests remembered as sound: 10 MB at most.
 const SOUND_MAX: usize = 100_000;
 const WORKFLOWS_MAX: usize = 16;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    All,
-    One(SessionId),
-}
-
-/// What was checked and what is wrong.
-#[derive(Clone, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Verified {
-    pub counts: Counts,
-    /// The first of them; `counts.problems` has all.
-    pub problems: Vec<StoreProblem>,
-    /// Things that are around and harm nothing.
-    pub notes: Vec<Note>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Counts {
-    pub sessions: u64,
-    pub events: u64,
-    pub segments: u64,
-    pub snapshots: u64,
-    pub blobs: u64,
-    pub workflows: u64,
-    pub stored_replies: u64,
-    /// Decisions whose passkey signature holds, by a key that was enrolled in this store.
-    pub signed_decisions: u64,
-    /// The same, by a key that came with an imported session.
-    pub foreign_decisions: u64,
-    pub problems: u64,
-    pub notes: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StoreProblem {
-    /// The session, or the file beneath the data directory.
-    pub what: String,
-    pub problem: String,
-    pub fix: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Note {
-    pub path: String,
-    pub note: String,
-}
-
 const RESTORE: &str = "`workrail store repair --all` computes it again where that is possible; with `--from BACKUP` it takes it \
                        from a backup.";
 /// Sessions named beside damaged content; the rest is counted.
 const NEEDED_BY_MAX: usize = 8;
-
-/// Stands for content that no event led to.
+/// In place of a session, for content that no event led to.
 const NOBODY: &str = "";
-
-const UNREADABLE: &str = "Check the disk, and the owner and permissions of the session's folder.";
-
-const DENIED: &str = "Give the user that runs WorkRail read permission (`chmod u+r` on a file, `chmod u+rwx` on a folder; \
-                      `chown` if another user owns it). Nothing is lost, so no repair is needed.";
-
-const PASSKEY_LOG: &str = "keys/passkeys.jsonl";
-
-const RESTORE_LOG: &str = "Restore the file from a backup. Until then no passkey is accepted.";
-
 const UNPROVEN: &str = "Nobody proved this decision: the log or its copy was changed by hand. Where a passkey is required it \
                         opens nothing. `workrail store restore BACKUP SESSION` restores the session from a backup.";
 
-const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
-
 /// Works through the store and remembers what it has seen.
-struct Check<'a> {
+pub(super) struct Check<'a> {
     content: &'a dyn ContentStore,
-    report: Verified,
+    pub(super) report: Verified,
     sound: BTreeSet<(AttachmentKind, Sha256)>,
     /// Content that was reported already, and who needs it.
     damaged: BTreeMap<(AttachmentKind, Sha256), Damaged>,
@@ -122,9 +46,9 @@ struct Check<'a> {
     workflows: BTreeMap<WorkflowHash, Arc<CompiledWorkflow>>,
     obstacles: Vec<Obstacle>,
     /// `None` where the log is damaged, which is a problem of its own.
-    passkeys: Option<Passkeys>,
+    pub(super) passkeys: Option<Passkeys>,
     /// What passkeys signed in the session that is looked at.
-    challenges: BTreeSet<Sha256>,
+    pub(super) challenges: BTreeSet<Sha256>,
 }
 
 /// A piece of content that is damaged, and the problem that tells of it.
@@ -134,204 +58,31 @@ struct Damaged {
     needed_by: BTreeSet<String>,
 }
 
-impl<S: Store + Upkeep> Engine<S> {
-    /// Checks everything there is to check, and changes nothing.
-    pub fn verify(&self, scope: Scope, watch: Watch<'_>) -> Result<Verified, Box<ErrorEnvelope>> {
-        let mut check = Check {
-            content: &*self.store,
-            report: Verified::default(),
-            sound: BTreeSet::new(),
-            damaged: BTreeMap::new(),
-            damaged_in_order: Vec::new(),
-            workflows: BTreeMap::new(),
-            obstacles: self.store.obstacles(),
-            passkeys: None,
-            challenges: BTreeSet::new(),
-        };
-        check.tell_obstacles(scope);
-        self.verify_passkeys(&mut check);
-        let sessions = match (scope, self.store.sessions()) {
-            (Scope::One(session), _) => vec![session],
-            (Scope::All, Ok(sessions)) => sessions,
-            (Scope::All, Err(_)) if check.is_obstructed("sessions") => Vec::new(),
-            (Scope::All, Err(cause)) => return Err(error::upkeep(cause.into())),
-        };
-        let total = sessions.len() as u64;
-        for (done, session) in sessions.into_iter().enumerate() {
-            watch(done as u64, total);
-            let before = check.begin();
-            self.verify_session(session, scope, &mut check)?;
-            // A session that `gc` removed meanwhile takes its content along: that is not a loss.
-            if check.has_found_since(before) && self.is_gone(session) {
-                check.take_back(before);
-            }
-        }
-        self.note_pending(scope, &mut check)?;
-        if scope == Scope::All {
-            self.verify_content(&mut check, watch)?;
-            for folder in self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))? {
-                check.problem(
-                    folder,
-                    "is not a session, so `workrail store gc` deletes no content".to_owned(),
-                    FOREIGN,
-                );
-            }
-            self.note_strays(&mut check)?;
-        }
-        check.tell_damaged_content();
-        Ok(check.report)
-    }
-
-    /// The log of the keys, line by line (G98).
-    fn verify_passkeys(&self, check: &mut Check<'_>) {
-        match self.passkeys() {
-            Ok(Ok(keys)) => {
-                for at in keys.resets() {
-                    check.report.counts.notes += 1;
-                    let note = format!("all passkeys were reset at a terminal on {}", shown(at));
-                    check.report.notes.push(Note { path: PASSKEY_LOG.to_owned(), note });
-                }
-                check.passkeys = Some(keys);
-            }
-            Ok(Err(damage)) => check.problem(PASSKEY_LOG.to_owned(), damage.to_string(), RESTORE_LOG),
-            // A store without passkeys loses nothing by that; if a passkey signed a decision, that is reported then.
-            Err(error) => {
-                check.report.counts.notes += 1;
-                check.report.notes.push(Note { path: PASSKEY_LOG.to_owned(), note: error.message });
-            }
-        }
-    }
-
-    fn is_gone(&self, session: SessionId) -> bool {
-        matches!(self.store.read(session, None), Err(StoreError::NotFound { .. }))
-    }
-
-    /// Completed writes are no damage: the next call that writes to their session records them.
-    fn note_pending(&self, scope: Scope, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
-        let pending = match scope {
-            Scope::All if check.is_obstructed("sessions") => Vec::new(),
-            Scope::All => self.store.pending_writes().map_err(|cause| error::upkeep_io(&cause))?,
-            // One that cannot be read is reported as a problem already.
-            Scope::One(session) => self.store.pending_write(session).ok().flatten().into_iter().collect(),
-        };
-        for write in pending {
-            let (path, note) =
-                (format!("sessions/{}/{}", write.session, write.segment), pending_note(&write));
-            check.report.counts.notes += 1;
-            check.report.notes.push(Note { path, note });
-        }
-        Ok(())
-    }
-
-    fn verify_session(
-        &self,
-        session: SessionId,
-        scope: Scope,
-        check: &mut Check<'_>,
-    ) -> Result<(), Box<ErrorEnvelope>> {
-        let what = session.to_string();
-        let slice = match self.store.read(session, None) {
-            // Removed since it was listed; asked for by name, its absence is the answer.
-            Err(StoreError::NotFound { .. }) if scope == Scope::All => return Ok(()),
-            Err(cause @ StoreError::NotFound { .. }) => return Err(error::upkeep(cause.into())),
-            Err(cause) => {
-                check.problem(what, cause.to_string(), UNREADABLE);
-                return Ok(());
-            }
-            Ok(slice) => slice,
-        };
-        check.report.counts.sessions += 1;
-        check.report.counts.events += slice.cursor.next_event_index.get();
-        check.report.counts.segments += self.store.segment_count(session).unwrap_or(0);
-        if let Some(fix) = remedy(&slice.health) {
-            check.problem(what.clone(), told(&slice.health), fix);
-        }
-        let mut facts = SessionState::new(session);
-        check.challenges.clear();
-        for event in &slice.events {
-            if let Err(cause) = facts.apply(event) {
-                check.problem(
-                    what,
-                    format!("event {} contradicts the log before it: {cause}", event.event_index.get()),
-                    "`workrail store repair SESSION --dry-run` shows what a repair would keep.",
-                );
-                return Ok(());
-            }
-            check.event(&what, &facts, event);
-        }
-        Ok(())
-    }
-
-    /// Content that no event led to has its digest as well.
-    fn verify_content(&self, check: &mut Check<'_>, watch: Watch<'_>) -> Result<(), Box<ErrorEnvelope>> {
-        for kind in [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow] {
-            let contents = match self.store.contents(kind) {
-                // Its folder was reported already, and the others can be checked.
-                Err(cause) if check.is_obstructed(cause.path.as_str()) => continue,
-                contents => contents.map_err(|cause| error::upkeep_io(&cause))?,
-            };
-            let total = contents.len() as u64;
-            for (done, digest) in contents.into_iter().enumerate() {
-                watch(done as u64, total);
-                check.unreferenced(kind, digest);
-            }
-        }
-        Ok(())
-    }
-
-    fn note_strays(&self, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
-        let (strays, count) = self.store.strays(NOTES_MAX).map_err(|cause| error::upkeep_io(&cause))?;
-        check.report.counts.notes += count;
-        check.report.notes.extend(strays.into_iter().map(|stray| Note {
-            path: stray.path,
-            note: match stray.kind {
-                StrayKind::Leftover => {
-                    "left by an interrupted write; `workrail store gc` removes it".to_owned()
-                }
-                StrayKind::Unknown => "nothing of WorkRail's; ignored".to_owned(),
-            },
-        }));
-        Ok(())
-    }
-}
-
-/// What to do about a log that is not healthy; nothing for one that is.
-fn remedy(health: &SessionHealth) -> Option<&'static str> {
-    match health {
-        SessionHealth::Healthy => None,
-        SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
-            Some(UNREADABLE)
-        }
-        SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { .. } }
-        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { .. }, .. } => Some(DENIED),
-        SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => Some(
-            "`workrail store repair SESSION --dry-run` shows what a repair would keep and lose; `workrail store restore BACKUP \
-             SESSION` restores it from a backup.",
-        ),
-        SessionHealth::UnknownVersion { .. } => Some("Update WorkRail."),
-    }
-}
-
-/// A completed write, for people.
-fn pending_note(write: &PendingWrite) -> String {
-    format!(
-        "one completed write ({} events) waits to be rolled forward by the next call that writes to this session, \
-         or by `workrail store repair {}`",
-        write.events, write.session
-    )
-}
-
-/// Where the report stood before a session.
+/// The report as it was before a session.
 #[derive(Clone, Copy)]
-struct Mark {
+pub(super) struct Mark {
     counts: Counts,
     problems: usize,
     damaged: usize,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    pub(super) fn new(content: &'a dyn ContentStore, obstacles: Vec<Obstacle>) -> Self {
+        Self {
+            content,
+            report: Verified::default(),
+            sound: BTreeSet::new(),
+            damaged: BTreeMap::new(),
+            damaged_in_order: Vec::new(),
+            workflows: BTreeMap::new(),
+            obstacles,
+            passkeys: None,
+            challenges: BTreeSet::new(),
+        }
+    }
+
     /// Everything that is in the way; for one session, what is in the way of others is left out.
-    fn tell_obstacles(&mut self, scope: Scope) {
+    pub(super) fn tell_obstacles(&mut self, scope: Scope) {
         for obstacle in self.obstacles.clone() {
             let is_asked_for = match scope {
                 Scope::All => true,
@@ -347,24 +98,24 @@ impl Check<'_> {
     }
 
     /// Whether a path is, or is beneath, a folder that cannot be used.
-    fn is_obstructed(&self, path: &str) -> bool {
+    pub(super) fn is_obstructed(&self, path: &str) -> bool {
         let beneath = |folder: &str| {
             path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         self.obstacles.iter().any(|obstacle| beneath(&obstacle.path))
     }
 
-    fn begin(&self) -> Mark {
+    pub(super) fn begin(&self) -> Mark {
         let problems = self.report.problems.len();
         Mark { counts: self.report.counts, problems, damaged: self.damaged_in_order.len() }
     }
 
-    fn has_found_since(&self, mark: Mark) -> bool {
+    pub(super) fn has_found_since(&self, mark: Mark) -> bool {
         self.report.counts.problems > mark.counts.problems || self.damaged_in_order.len() > mark.damaged
     }
 
     /// Forgets everything that was found since the mark.
-    fn take_back(&mut self, mark: Mark) {
+    pub(super) fn take_back(&mut self, mark: Mark) {
         self.report.counts = mark.counts;
         self.report.problems.truncate(mark.problems);
         for content in self.damaged_in_order.drain(mark.damaged..) {
@@ -373,7 +124,7 @@ impl Check<'_> {
     }
 
     /// Content that is there and was not needed so far. One that is gone since it was listed was swept.
-    fn unreferenced(&mut self, kind: AttachmentKind, digest: Sha256) {
+    pub(super) fn unreferenced(&mut self, kind: AttachmentKind, digest: Sha256) {
         let mark = self.begin();
         let is_missing = |content: &dyn ContentStore| {
             let read = match kind {
@@ -388,7 +139,7 @@ impl Check<'_> {
         }
     }
 
-    fn problem(&mut self, what: String, problem: String, fix: &str) {
+    pub(super) fn problem(&mut self, what: String, problem: String, fix: &str) {
         self.report.counts.problems += 1;
         if self.report.problems.len() < PROBLEMS_MAX {
             let fix = fix.replace("SESSION", &what);
@@ -397,7 +148,7 @@ impl Check<'_> {
     }
 
     /// Damaged content is reported at the end, with every session that needs it.
-    fn tell_damaged_content(&mut self) {
+    pub(super) fn tell_damaged_content(&mut self) {
         for (_, damaged) in std::mem::take(&mut self.damaged) {
             let needed_by: Vec<&String> = damaged.needed_by.iter().filter(|name| *name != NOBODY).collect();
             let mut names: Vec<&str> =
@@ -416,7 +167,7 @@ impl Check<'_> {
     }
 
     /// Everything that one event refers to, and what it says about it.
-    fn event(&mut self, session: &str, facts: &SessionState, event: &Event) {
+    pub(super) fn event(&mut self, session: &str, facts: &SessionState, event: &Event) {
         for blob in event.data.blob_refs() {
             self.content(AttachmentKind::Blob, blob.digest(), session);
         }
@@ -648,7 +399,7 @@ impl Check<'_> {
 }
 
 /// The file that cannot be used, and why.
-pub(super) fn described(cause: &ContentError, digest: Sha256) -> (String, String) {
+pub(in crate::upkeep) fn described(cause: &ContentError, digest: Sha256) -> (String, String) {
     match cause {
         ContentError::Missing { path } => (path.clone(), "is missing".to_owned()),
         ContentError::Damaged { path } => (path.clone(), "does not match its digest".to_owned()),

@@ -1,0 +1,263 @@
+//! `verify`: every digest and every rule again, session by session (G11, G12, G17, G20).
+//!
+//! Nothing is taken from memory. One session is held at a time, and what was found sound is remembered up to a
+//! limit, so that the cost in memory does not follow the size of the store.
+
+mod check;
+
+use serde::Serialize;
+use workrail_core::project::SessionState;
+use workrail_core::report::shown;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::health::{CorruptionReason, SessionHealth};
+use workrail_model::id::SessionId;
+use workrail_model::plan::AttachmentKind;
+use workrail_ports::session_store::StoreError;
+use workrail_ports::upkeep::{PendingWrite, StrayKind, Upkeep};
+
+use super::{Watch, told};
+use crate::{Engine, Store, error};
+use check::Check;
+
+pub(super) use check::described;
+
+const NOTES_MAX: usize = 100;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    All,
+    One(SessionId),
+}
+
+/// What was checked and what is wrong.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verified {
+    pub counts: Counts,
+    /// The first of them; `counts.problems` has all.
+    pub problems: Vec<StoreProblem>,
+    /// Things that are around and harm nothing.
+    pub notes: Vec<Note>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    pub sessions: u64,
+    pub events: u64,
+    pub segments: u64,
+    pub snapshots: u64,
+    pub blobs: u64,
+    pub workflows: u64,
+    pub stored_replies: u64,
+    /// Decisions whose passkey signature holds, by a key that was enrolled in this store.
+    pub signed_decisions: u64,
+    /// The same, by a key that came with an imported session.
+    pub foreign_decisions: u64,
+    pub problems: u64,
+    pub notes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoreProblem {
+    /// The session, or the file beneath the data directory.
+    pub what: String,
+    pub problem: String,
+    pub fix: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Note {
+    pub path: String,
+    pub note: String,
+}
+
+const UNREADABLE: &str = "Check the disk, and the owner and permissions of the session's folder.";
+
+const DENIED: &str = "Give the user that runs WorkRail read permission (`chmod u+r` on a file, `chmod u+rwx` on a folder; \
+                      `chown` if another user owns it). Nothing is lost, so no repair is needed.";
+
+const PASSKEY_LOG: &str = "keys/passkeys.jsonl";
+
+const RESTORE_LOG: &str = "Restore the file from a backup. Until then no passkey is accepted.";
+
+const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
+
+impl<S: Store + Upkeep> Engine<S> {
+    /// Checks everything there is to check, and changes nothing.
+    pub fn verify(&self, scope: Scope, watch: Watch<'_>) -> Result<Verified, Box<ErrorEnvelope>> {
+        let mut check = Check::new(&*self.store, self.store.obstacles());
+        check.tell_obstacles(scope);
+        self.verify_passkeys(&mut check);
+        let sessions = match (scope, self.store.sessions()) {
+            (Scope::One(session), _) => vec![session],
+            (Scope::All, Ok(sessions)) => sessions,
+            (Scope::All, Err(_)) if check.is_obstructed("sessions") => Vec::new(),
+            (Scope::All, Err(cause)) => return Err(error::upkeep(cause.into())),
+        };
+        let total = sessions.len() as u64;
+        for (done, session) in sessions.into_iter().enumerate() {
+            watch(done as u64, total);
+            let before = check.begin();
+            self.verify_session(session, scope, &mut check)?;
+            // A session that `gc` removed meanwhile takes its content along: that is not a loss.
+            if check.has_found_since(before) && self.is_gone(session) {
+                check.take_back(before);
+            }
+        }
+        self.note_pending(scope, &mut check)?;
+        if scope == Scope::All {
+            self.verify_content(&mut check, watch)?;
+            for folder in self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))? {
+                check.problem(
+                    folder,
+                    "is not a session, so `workrail store gc` deletes no content".to_owned(),
+                    FOREIGN,
+                );
+            }
+            self.note_strays(&mut check)?;
+        }
+        check.tell_damaged_content();
+        Ok(check.report)
+    }
+
+    /// The log of the keys, line by line (G98).
+    fn verify_passkeys(&self, check: &mut Check<'_>) {
+        match self.passkeys() {
+            Ok(Ok(keys)) => {
+                for at in keys.resets() {
+                    check.report.counts.notes += 1;
+                    let note = format!("all passkeys were reset at a terminal on {}", shown(at));
+                    check.report.notes.push(Note { path: PASSKEY_LOG.to_owned(), note });
+                }
+                check.passkeys = Some(keys);
+            }
+            Ok(Err(damage)) => check.problem(PASSKEY_LOG.to_owned(), damage.to_string(), RESTORE_LOG),
+            // A store without passkeys loses nothing by that; if a passkey signed a decision, that is reported then.
+            Err(error) => {
+                check.report.counts.notes += 1;
+                check.report.notes.push(Note { path: PASSKEY_LOG.to_owned(), note: error.message });
+            }
+        }
+    }
+
+    fn is_gone(&self, session: SessionId) -> bool {
+        matches!(self.store.read(session, None), Err(StoreError::NotFound { .. }))
+    }
+
+    /// Completed writes are no damage: the next call that writes to their session records them.
+    fn note_pending(&self, scope: Scope, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
+        let pending = match scope {
+            Scope::All if check.is_obstructed("sessions") => Vec::new(),
+            Scope::All => self.store.pending_writes().map_err(|cause| error::upkeep_io(&cause))?,
+            // One that cannot be read is reported as a problem already.
+            Scope::One(session) => self.store.pending_write(session).ok().flatten().into_iter().collect(),
+        };
+        for write in pending {
+            let (path, note) =
+                (format!("sessions/{}/{}", write.session, write.segment), pending_note(&write));
+            check.report.counts.notes += 1;
+            check.report.notes.push(Note { path, note });
+        }
+        Ok(())
+    }
+
+    fn verify_session(
+        &self,
+        session: SessionId,
+        scope: Scope,
+        check: &mut Check<'_>,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        let what = session.to_string();
+        let slice = match self.store.read(session, None) {
+            // Removed since it was listed; asked for by name, its absence is the answer.
+            Err(StoreError::NotFound { .. }) if scope == Scope::All => return Ok(()),
+            Err(cause @ StoreError::NotFound { .. }) => return Err(error::upkeep(cause.into())),
+            Err(cause) => {
+                check.problem(what, cause.to_string(), UNREADABLE);
+                return Ok(());
+            }
+            Ok(slice) => slice,
+        };
+        check.report.counts.sessions += 1;
+        check.report.counts.events += slice.cursor.next_event_index.get();
+        check.report.counts.segments += self.store.segment_count(session).unwrap_or(0);
+        if let Some(fix) = remedy(&slice.health) {
+            check.problem(what.clone(), told(&slice.health), fix);
+        }
+        let mut facts = SessionState::new(session);
+        check.challenges.clear();
+        for event in &slice.events {
+            if let Err(cause) = facts.apply(event) {
+                check.problem(
+                    what,
+                    format!("event {} contradicts the log before it: {cause}", event.event_index.get()),
+                    "`workrail store repair SESSION --dry-run` shows what a repair would keep.",
+                );
+                return Ok(());
+            }
+            check.event(&what, &facts, event);
+        }
+        Ok(())
+    }
+
+    /// Content that no event led to has its digest as well.
+    fn verify_content(&self, check: &mut Check<'_>, watch: Watch<'_>) -> Result<(), Box<ErrorEnvelope>> {
+        for kind in [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow] {
+            let contents = match self.store.contents(kind) {
+                // Its folder was reported already, and the others can be checked.
+                Err(cause) if check.is_obstructed(cause.path.as_str()) => continue,
+                contents => contents.map_err(|cause| error::upkeep_io(&cause))?,
+            };
+            let total = contents.len() as u64;
+            for (done, digest) in contents.into_iter().enumerate() {
+                watch(done as u64, total);
+                check.unreferenced(kind, digest);
+            }
+        }
+        Ok(())
+    }
+
+    fn note_strays(&self, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
+        let (strays, count) = self.store.strays(NOTES_MAX).map_err(|cause| error::upkeep_io(&cause))?;
+        check.report.counts.notes += count;
+        check.report.notes.extend(strays.into_iter().map(|stray| Note {
+            path: stray.path,
+            note: match stray.kind {
+                StrayKind::Leftover => {
+                    "left by an interrupted write; `workrail store gc` removes it".to_owned()
+                }
+                StrayKind::Unknown => "nothing of WorkRail's; ignored".to_owned(),
+            },
+        }));
+        Ok(())
+    }
+}
+
+/// What to do about a log that is not healthy; nothing for one that is.
+fn remedy(health: &SessionHealth) -> Option<&'static str> {
+    match health {
+        SessionHealth::Healthy => None,
+        SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
+            Some(UNREADABLE)
+        }
+        SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { .. } }
+        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { .. }, .. } => Some(DENIED),
+        SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => Some(
+            "`workrail store repair SESSION --dry-run` shows what a repair would keep and lose; `workrail store restore BACKUP \
+             SESSION` restores it from a backup.",
+        ),
+        SessionHealth::UnknownVersion { .. } => Some("Update WorkRail."),
+    }
+}
+
+/// A completed write, for people.
+fn pending_note(write: &PendingWrite) -> String {
+    format!(
+        "one completed write ({} events) waits to be rolled forward by the next call that writes to this session, \
+         or by `workrail store repair {}`",
+        write.events, write.session
+    )
+}
