@@ -88,7 +88,5 @@ fn an_advance_tells_of_a_changed_file_in_the_folder_that_the_session_was_started
     home.write(&file, &flow("Do it differently."));
     // The call names no folder, and the server is elsewhere.
     let reply = client.call("continue_workflow", ack);
-    let codes: Vec<_> =
-        reply.structured["warnings"].as_array().unwrap().iter().map(|own| &own["code"]).collect();
-    assert_eq!(codes, ["WORKFLOW_CHANGED"], "{}", reply.text);
+    assert!(reply.text.contains("has changed since this run was started"), "{}", reply.text);
 }
