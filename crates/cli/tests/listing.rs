@@ -51,7 +51,7 @@ fn only_the_runs_of_a_folders_repository_are_listed() {
         let mut command = home.command(&[&["session", "list", "--json"], arguments].concat());
         let ran = command.current_dir(folder).output().unwrap();
         assert!(ran.status.success(), "{arguments:?}: {ran:?}");
-        let list: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+        let list: Value = serde_json::from_slice(&ran.stdout).unwrap();
         let mut goals: Vec<String> = list["runs"]
             .as_array()
             .unwrap()
