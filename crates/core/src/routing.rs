@@ -168,6 +168,13 @@ fn add<'a>(
     }
 }
 
+/// The keys that an expression reads.
+pub(crate) fn keys_of(expr: &Expr) -> BTreeSet<&str> {
+    let mut reads = KeyReads::new();
+    read_expr(expr, &mut reads);
+    reads.into_keys().collect()
+}
+
 /// Keys that conditions after this step read, that have no value yet and that no step declares.
 pub(crate) fn open_keys<'a>(
     workflow: &'a CompiledWorkflow,

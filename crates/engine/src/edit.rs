@@ -122,8 +122,13 @@ impl<S: Store> Engine<S> {
         let workflow_id = authored_id(bytes);
         let bindings = self.bindings_of(workflow_id.as_ref())?;
         let origin = Origin::of(about.source_kind);
-        let checked =
-            check(CompileInput { bindings: &bindings, origin, ..CompileInput::new(bytes, &about.reference) });
+        let library = self.catalog.library(self.around.workspace.as_ref());
+        let checked = check(CompileInput {
+            bindings: &bindings,
+            origin,
+            library: &library,
+            ..CompileInput::new(bytes, &about.reference)
+        });
         let compiled = checked.workflow.map(|workflow| CompiledText {
             hash: workflow.hash().ok(),
             plan: plan(&workflow),

@@ -175,6 +175,8 @@ pub enum WarningCode {
     AliasUsed,
     /// A change of preferences waits for the next advance.
     PreferencesPending,
+    /// An artifact is of a kind in WorkRail's namespace that does not exist; it is kept and means nothing.
+    UnknownArtifactKind,
     /// Arguments were understood although they were sent in another form, or were ignored.
     ArgumentsAdjusted,
     /// The call names no folder and the client cannot be asked for it, so the server's own folder was used.
@@ -200,7 +202,11 @@ pub struct Warning {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepContext {
+    /// The assessment that was accepted last.
     pub assessments: AssessmentFacts,
+    /// The others that the step asked for, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_assessments: Vec<AssessmentFacts>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

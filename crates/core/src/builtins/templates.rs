@@ -1,6 +1,8 @@
 //! Templates: steps that a workflow injects by id. The texts of the routines lie beside this file, one per
 //! step; they use the headings that prompt blocks are rendered with, so that injected steps read like others.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +55,30 @@ pub fn templates() -> &'static [Template] {
 
 pub fn template(id: &str) -> Option<&'static Template> {
     ALL.iter().find(|template| template.id == id)
+}
+
+/// A routine that can be started as a workflow of its own; the bundled files have these ids.
+#[derive(Clone, Debug)]
+pub struct Routine {
+    pub workflow_id: String,
+    pub template: &'static Template,
+}
+
+/// Every built-in routine, sorted by id.
+pub fn routines() -> &'static [Routine] {
+    static ROUTINES: LazyLock<Vec<Routine>> = LazyLock::new(|| {
+        let named = ALL.iter().filter_map(|template| {
+            let name = template.id.strip_prefix("wr.templates.routine.")?;
+            Some(Routine { workflow_id: format!("wr.routine-{name}"), template })
+        });
+        named.collect()
+    });
+    &ROUTINES
+}
+
+/// The template of a routine, by the id of its workflow.
+pub fn routine_template(workflow_id: &str) -> Option<&'static Template> {
+    routines().iter().find(|own| own.workflow_id == workflow_id).map(|own| own.template)
 }
 
 const DELIVERABLE: TemplateArgument = TemplateArgument {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use workrail_model::compiled::{BlockItem, CompiledFeature, InjectedRef, PromptBlocks, ResolvedRef};
+use workrail_model::compiled::{
+    BlockItem, CompiledFeature, InjectedRef, OutputRows, PromptBlocks, ResolvedRef,
+};
 use workrail_model::digest::Sha256;
 
 use super::diagnostic::Code;
@@ -138,35 +140,36 @@ pub(super) fn compile(
     report: &mut Report,
 ) -> (PromptBlocks, RefUse) {
     let mut used = RefUse::default();
-    let mut resolve = |text: &PromptText, section: &str, report: &mut Report| match text {
+    let own = at.key("promptBlocks");
+    let mut resolve = |text: &PromptText, place: &DocPath, report: &mut Report| match text {
         PromptText::Plain(text) => bind(text, report),
-        PromptText::Parts(parts) => parts.iter().fold(String::new(), |mut out, part| {
+        PromptText::Parts(parts) => parts.iter().enumerate().fold(String::new(), |mut out, (index, part)| {
             match part {
                 PromptPart::Text(text) => out.push_str(&bind(text, report)),
                 PromptPart::Ref(id) => {
-                    let at = at.key("promptBlocks").key(section);
-                    out.push_str(table.resolve(id, &mut used, &at, report));
+                    out.push_str(table.resolve(id, &mut used, &place.index(index).key("refId"), report));
                 }
             }
             out
         }),
     };
     let mut items = |texts: &[PromptText], section: &str, report: &mut Report| {
-        let texts = texts.iter().map(|text| resolve(text, section, report));
+        let place = own.key(section);
+        let texts = texts.iter().enumerate().map(|(index, text)| resolve(text, &place.index(index), report));
         texts.map(|text| BlockItem { text, feature_id: None }).collect::<Vec<_>>()
     };
     let mut blocks = PromptBlocks {
         goal: None,
         constraints: items(&source.constraints, "constraints", report),
         procedure: items(&source.procedure, "procedure", report),
-        output_required: BTreeMap::new(),
+        output_required: OutputRows::default(),
         verify: items(&source.verify, "verify", report),
     };
-    blocks.goal = source.goal.as_ref().map(|goal| resolve(goal, "goal", report));
+    blocks.goal = source.goal.as_ref().map(|goal| resolve(goal, &own.key("goal"), report));
     for (key, value) in &source.output_required {
-        blocks.output_required.insert(key.clone(), bind(value, report));
+        blocks.output_required.push(key.clone(), bind(value, report));
     }
-    if is_empty(&blocks) {
+    if is_empty(&blocks) && !report.is_broken(&own) {
         report.push(
             DraftDiagnostic::on(Code::EmptyPromptBlocks, &at.key("promptBlocks"))
                 .message("promptBlocks has no section with text")
@@ -242,7 +245,7 @@ pub(super) fn render(blocks: &PromptBlocks) -> String {
         sections.push(format!("## Procedure\n{}", steps.join("\n")));
     }
     if !blocks.output_required.is_empty() {
-        let rows = blocks.output_required.iter().map(|(key, value)| format!("- **{key}**: {value}"));
+        let rows = blocks.output_required.rows().map(|(key, value)| format!("- **{key}**: {value}"));
         sections.push(format!("## Output Required\n{}", rows.collect::<Vec<_>>().join("\n")));
     }
     if !blocks.verify.is_empty() {

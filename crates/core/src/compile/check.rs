@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkflow};
+use workrail_model::capability::Capability;
+use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkflow, ResolveFrom};
 use workrail_model::limits::{PINNED_WORKFLOW_BYTES_MAX, RENDERED_STEP_BYTES_MAX};
 
+use super::Library;
 use super::diagnostic::Code;
 use super::nearest::suggestion;
 use super::path::DocPath;
 use super::report::{DraftDiagnostic, Report, shown};
-use super::source::{StandardStep, Workflow};
+use super::source::{BodySource, StandardStep, Step, Workflow};
 use crate::render::prompt::too_long_as_authored;
 
 /// Ids of the workflow's own lists are unique.
@@ -40,6 +42,87 @@ fn unique<'a>(names: impl Iterator<Item = &'a str>, at: &DocPath, report: &mut R
                     .why("steps refer to it by name, and could mean either")
                     .fix("give one of them another name"),
             );
+        }
+    }
+}
+
+/// References lead to files inside their folder.
+pub(super) fn references(source: &Workflow, library: &Library, report: &mut Report) {
+    for (index, own) in source.references.iter().enumerate() {
+        let path = own.source.as_str();
+        let base = match own.resolve_from {
+            ResolveFrom::Workspace => "the workspace",
+            ResolveFrom::Package => "the folder of the workflow's package",
+        };
+        let (message, why) = if path.contains("://") {
+            ("is a web address", "references are files; the agent is not pointed to addresses".to_owned())
+        } else if path.starts_with(['/', '\\', '~']) || path.get(1..3).is_some_and(|rest| rest == ":\\") {
+            ("is an absolute path", format!("references are looked for inside {base}"))
+        } else if leaves_folder(path) {
+            ("leads out of its folder", format!("references are looked for inside {base} only"))
+        } else if library.is_missing(path) {
+            ("was not found", format!("there is no such file in {base}"))
+        } else {
+            continue;
+        };
+        report.push(
+            DraftDiagnostic::on(
+                Code::ReferenceSource,
+                &DocPath::root().key("references").index(index).key("source"),
+            )
+            .message(format!("`{}` {message}", shown(path)))
+            .why(format!("{why}; this one is always reported as not found"))
+            .fix(match path.contains("://") {
+                true => "name the address in a prompt instead, or keep a copy of the document in the project",
+                false => "move the document into the project, and write its relative path",
+            }),
+        );
+    }
+}
+
+fn leaves_folder(path: &str) -> bool {
+    let mut depth = 0_i32;
+    path.split(['/', '\\']).any(|part| {
+        match part {
+            ".." => depth -= 1,
+            "" | "." => {}
+            _ => depth += 1,
+        }
+        depth < 0
+    })
+}
+
+/// What the workflow switches off is not used by it.
+pub(super) fn disabled_capabilities(source: &Workflow, report: &mut Report) {
+    let disabled = &source.capabilities.disabled;
+    let mut refuse = |at: &DocPath, what: String, name: &str| {
+        report.push(
+            DraftDiagnostic::on(Code::Capability, at)
+                .message(format!("{what}, but `capabilities` disables `{name}`"))
+                .why("the agent would be told both to use it and not to use it")
+                .fix(format!("take `{name}` out of `disabled`, or remove this")),
+        );
+    };
+    if disabled.contains(&Capability::Delegation) {
+        let mut queue: Vec<&Step> = source.steps.iter().collect();
+        while let Some(step) = queue.pop() {
+            match step {
+                Step::Parallel(step) => {
+                    refuse(
+                        &step.at,
+                        format!("`{}` delegates to other agents", shown(&step.id)),
+                        "delegation",
+                    );
+                }
+                Step::Loop(step) => match &step.body {
+                    BodySource::Inline(body) => queue.extend(body),
+                    BodySource::Named(_) => {}
+                },
+                Step::Standard(_) => {}
+            }
+        }
+        for used in source.features.iter().filter(|used| used.id == "wr.features.subagent_guidance") {
+            refuse(&used.at, "the feature is about sub-agents".to_owned(), "delegation");
         }
     }
 }

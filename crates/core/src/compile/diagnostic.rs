@@ -213,6 +213,39 @@ codes! {
     /// A condition compares a key with a value that its step does not allow.
     ForeignContextValue = "foreign-context-value", Warning;
     Delegation = "delegation", Error;
+    /// A delegation to a workflow that does not exist.
+    DelegationTarget = "delegation-target", Warning;
+    /// A condition reads a key that is only set after it has decided.
+    KeySetLater = "key-set-later", Warning;
+    /// A condition compares a key with a text that no step mentions.
+    UnannouncedValue = "unannounced-value", Warning;
+    UnclosedVariable = "unclosed-variable", Warning;
+    /// A reference to a web address, or to a file outside of its folder.
+    ReferenceSource = "reference-source", Warning;
+    /// A field that is accepted and changes nothing.
+    NoEffect = "no-effect", Hint;
+}
+
+impl Code {
+    /// Whether the problem is often caused by another one: it is told only about a file without errors.
+    pub(crate) fn may_follow_from_an_error(self) -> bool {
+        matches!(
+            self,
+            Self::AssessmentUnused
+                | Self::FunctionUnused
+                | Self::ConditionUnused
+                | Self::BindingUnused
+                | Self::FeatureWithoutEffect
+                | Self::UnsetVariable
+                | Self::UnsetContextKey
+                | Self::UnannouncedValue
+                | Self::KeySetLater
+                | Self::LoopWithoutDecision
+                | Self::LoopByContext
+                | Self::UnreachableStep
+                | Self::ConditionNeverHolds
+        )
+    }
 }
 
 impl fmt::Display for Code {

@@ -12,6 +12,7 @@ use workrail_model::limits::{JSON_DEPTH_MAX, SAFE_INTEGER_MAX, WORKFLOW_SOURCE_B
 use super::diagnostic::{Code, Span};
 use super::path::{DocPath, Segment};
 use super::report::{DraftDiagnostic, Report};
+use super::syntax;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
@@ -167,18 +168,7 @@ pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
     let tree = match parse_to_ast(&text[start..], &CollectOptions::default(), &options()) {
         Ok(result) => result.value,
         Err(error) => {
-            let range = error.range();
-            report.push(
-                DraftDiagnostic::at(
-                    Code::Syntax,
-                    Span { start: range.start + start, end: range.end + start },
-                )
-                .message(error.kind().to_string())
-                .why("the file cannot be read beyond this point")
-                .fix(
-                    "correct the JSON here; comments and trailing commas are allowed, single quotes are not",
-                ),
-            );
+            report.push(syntax::problem(text, start, &error));
             return None;
         }
     };
@@ -191,7 +181,7 @@ pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
         );
         return None;
     };
-    Reader { offset: start, report }.node(&tree, 0)
+    Reader { offset: start, text, report }.node(&tree, 0)
 }
 
 /// JSON with comments and trailing commas, nothing else.
@@ -212,6 +202,7 @@ fn options() -> ParseOptions {
 
 struct Reader<'r> {
     offset: usize,
+    text: &'r str,
     report: &'r mut Report,
 }
 
@@ -223,19 +214,17 @@ impl Reader<'_> {
     fn node(&mut self, tree: &ast::Value<'_>, depth: usize) -> Option<Node> {
         let span = self.span(tree.range());
         if depth > JSON_DEPTH_MAX {
-            self.report.push(
-                DraftDiagnostic::at(Code::TooDeep, Span { start: span.start, end: span.start + 1 })
-                    .message(format!("nested deeper than {JSON_DEPTH_MAX} levels"))
-                    .why("no workflow needs it, and deep nesting exhausts readers")
-                    .fix("flatten the document"),
-            );
+            self.report.push(syntax::too_deep(span));
             return None;
         }
         let kind = match tree {
             ast::Value::NullKeyword(_) => Kind::Null,
             ast::Value::BooleanLit(literal) => Kind::Bool(literal.value),
             ast::Value::NumberLit(literal) => Kind::Number(self.number(literal.value, span)?),
-            ast::Value::StringLit(literal) => Kind::Text(literal.value.clone().into_owned()),
+            ast::Value::StringLit(literal) => {
+                self.report.push_all(syntax::raw_control(self.text, span));
+                Kind::Text(literal.value.clone().into_owned())
+            }
             ast::Value::Array(array) => {
                 let mut items = Vec::with_capacity(array.elements.len());
                 for element in &array.elements {

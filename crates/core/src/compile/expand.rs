@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use workrail_model::capability::Capability;
-use workrail_model::compiled::{Requiredness, StepKind, StepProvenance};
+use workrail_model::compiled::{Expr, Requiredness, StepKind, StepProvenance};
 
 use super::diagnostic::Code;
 use super::nearest::suggestion;
 use super::path::DocPath;
 use super::report::{DraftDiagnostic, Report, shown};
-use super::source::{OutputSource, StandardStep, TemplateCall};
+use super::source::{Condition, OutputSource, StandardStep, TemplateCall};
+use super::{Library, routine};
 use crate::builtins::{self, PROBE_TEMPLATE, Template};
 
 /// A step on its way to being compiled.
@@ -30,33 +31,66 @@ impl Draft {
 }
 
 /// The steps that replace a call; empty when the call is wrong, which the report then says.
-pub(super) fn expand(caller: &StandardStep, call: &TemplateCall, report: &mut Report) -> Vec<Draft> {
-    let Some(template) = builtins::template(&call.template_id) else {
-        let known: Vec<&str> = builtins::templates().iter().map(|template| template.id).collect();
-        report.push(
-            DraftDiagnostic::on(Code::UnknownTemplate, &caller.at)
-                .message(format!("there is no template `{}`", shown(&call.template_id)))
-                .why("the step would have no prompt")
-                .fix(suggestion(&call.template_id, &known)),
-        );
-        return Vec::new();
+pub(super) fn expand(
+    caller: &StandardStep,
+    call: &TemplateCall,
+    library: &Library,
+    report: &mut Report,
+) -> Vec<Draft> {
+    let own = builtins::template(&call.template_id).or_else(|| builtins::routine_template(&call.template_id));
+    let mut drafts = match (own, library.routine(&call.template_id)) {
+        (Some(template), _) => from_template(caller, call, template, report),
+        (None, Some(text)) => routine::steps(caller, call, text, report),
+        (None, None) => {
+            unknown(call, library, report);
+            return Vec::new();
+        }
     };
-    let mut drafts = from_template(caller, call, template, report);
+    let several = drafts.len() > 1;
     let provenance = StepProvenance::TemplateInjected { origin_id: call.template_id.clone() };
     if !report.may_add(drafts.len().saturating_mul(inherited_bytes(caller)), &caller.at) {
         return Vec::new();
     }
     for draft in &mut drafts {
         draft.provenance = provenance.clone();
+        draft.step.title = titled(caller, &draft.step.title, several);
         inherit(&mut draft.step, caller);
     }
     if let Some(last) = drafts.last_mut() {
         inherit_demands(&mut last.step, caller);
     }
     if let Some(first) = drafts.first_mut() {
-        first.step.fragments.clone_from(&caller.fragments);
+        first.step.fragments.extend(caller.fragments.iter().cloned());
     }
     drafts
+}
+
+/// The caller's title, and with several steps what each of them is.
+fn titled(caller: &StandardStep, inner: &str, several: bool) -> String {
+    match (caller.title.as_str(), several) {
+        ("", _) => inner.to_owned(),
+        (own, false) => own.to_owned(),
+        (own, true) => format!("{own}: {inner}"),
+    }
+}
+
+fn unknown(call: &TemplateCall, library: &Library, report: &mut Report) {
+    if report.is_broken(&call.at.key("templateId")) {
+        return;
+    }
+    let templates = builtins::templates().iter().map(|template| template.id);
+    let known: Vec<&str> = templates.chain(library.routine_ids()).collect();
+    let is_own = !call.template_id.starts_with("wr.");
+    let problem = DraftDiagnostic::on(Code::UnknownTemplate, &call.at.key("templateId"))
+        .why("the step would have no prompt");
+    let near = suggestion(&call.template_id, &known);
+    report.push(match is_own && !near.starts_with("did you") {
+        true => problem.message(format!("there is no routine `{}`", shown(&call.template_id))).fix(
+            "put a workflow with this id into a folder `routines` beside the others, or use a built-in template \
+             (`wr.templates.routine.plan-analysis`; docs/reference/builtins.md lists all)",
+        ),
+        false => problem.message(format!("there is no template `{}`", shown(&call.template_id))).fix(near),
+    });
 }
 
 fn from_template(
@@ -74,10 +108,10 @@ fn from_template(
             (None, Some(default)) => {
                 args.insert(arg.name, default);
             }
-            (None, None) => missing_arg(caller, arg.name, report),
+            (None, None) => missing_arg(call, arg.name, report),
         }
     }
-    unused_args(caller, call, |name| template.args.iter().any(|arg| arg.name == name), report);
+    unused_args(call, |name| template.args.iter().any(|arg| arg.name == name), report);
     let kind = probe_kind(caller, template, &args, report);
     let steps = template.steps.iter().map(|inner| {
         let step = StandardStep {
@@ -123,19 +157,22 @@ fn probe_kind(
     StepKind::CapabilityProbe { capability, template_id: template.id.to_owned() }
 }
 
-fn missing_arg(caller: &StandardStep, name: &str, report: &mut Report) {
+pub(super) fn missing_arg(call: &TemplateCall, name: &str, report: &mut Report) {
+    if report.is_broken(&call.at.key("args").key(name)) {
+        return;
+    }
     report.push(
-        DraftDiagnostic::on(Code::TemplateArg, &caller.at)
+        DraftDiagnostic::on(Code::TemplateArg, &call.at)
             .message(format!("the template needs the argument `{name}`"))
             .why("its prompt would be incomplete")
             .fix(format!("add \"args\": {{ \"{name}\": \"...\" }}")),
     );
 }
 
-fn unused_args(caller: &StandardStep, call: &TemplateCall, used: impl Fn(&str) -> bool, report: &mut Report) {
+pub(super) fn unused_args(call: &TemplateCall, used: impl Fn(&str) -> bool, report: &mut Report) {
     for name in call.args.keys().filter(|name| !used(name)) {
         report.push(
-            DraftDiagnostic::on(Code::TemplateArgUnused, &caller.at)
+            DraftDiagnostic::on(Code::TemplateArgUnused, &call.at.key("args").key(name))
                 .message(format!("the template does not use the argument `{}`", shown(name)))
                 .why("its value has no effect")
                 .fix("remove it, or check its spelling"),
@@ -171,13 +208,28 @@ fn inherited_bytes(caller: &StandardStep) -> usize {
 
 /// What the caller gives to every step that replaces it.
 fn inherit(step: &mut StandardStep, caller: &StandardStep) {
-    step.run_condition.clone_from(&caller.run_condition);
-    step.agent_role.clone_from(&caller.agent_role);
-    step.model_tier = caller.model_tier;
-    step.guidance.clone_from(&caller.guidance);
-    step.functions.clone_from(&caller.functions);
-    step.function_references.clone_from(&caller.function_references);
-    step.notes_optional = caller.notes_optional;
+    step.run_condition = match (step.run_condition.take(), &caller.run_condition) {
+        (Some(Condition::Expr(own)), Some(Condition::Expr(outer))) => {
+            Some(Condition::Expr(Expr::And { all: vec![outer.clone(), own] }))
+        }
+        (own, outer) => outer.clone().or(own),
+    };
+    if caller.agent_role.is_some() {
+        step.agent_role.clone_from(&caller.agent_role);
+    }
+    step.model_tier = caller.model_tier.or(step.model_tier);
+    step.guidance.extend(caller.guidance.iter().cloned());
+    step.functions.extend(caller.functions.iter().cloned());
+    step.function_references.extend(caller.function_references.iter().cloned());
+    step.notes_optional |= caller.notes_optional;
+    step.ask_for_files |= caller.ask_for_files;
+}
+
+/// What the caller has takes the place of what the last step has.
+fn replace<T: Clone + Default + PartialEq>(own: &mut T, caller: &T) {
+    if *caller != T::default() {
+        own.clone_from(caller);
+    }
 }
 
 /// What the caller asks for is owed by the last step.
@@ -185,16 +237,16 @@ fn inherit_demands(step: &mut StandardStep, caller: &StandardStep) {
     if step.output_contract.is_none() {
         step.output_contract.clone_from(&caller.output_contract);
     }
-    step.confirmation.clone_from(&caller.confirmation);
-    step.criteria.clone_from(&caller.criteria);
-    step.assessment_refs.clone_from(&caller.assessment_refs);
-    step.consequences.clone_from(&caller.consequences);
-    step.output.hints.clone_from(&caller.output.hints);
-    step.user_dependencies.clone_from(&caller.user_dependencies);
-    step.sets.clone_from(&caller.sets);
-    step.function_calls.clone_from(&caller.function_calls);
-    step.audit.clone_from(&caller.audit);
-    step.verification.clone_from(&caller.verification);
+    replace(&mut step.confirmation, &caller.confirmation);
+    replace(&mut step.criteria, &caller.criteria);
+    replace(&mut step.assessment_refs, &caller.assessment_refs);
+    replace(&mut step.consequences, &caller.consequences);
+    replace(&mut step.output.hints, &caller.output.hints);
+    replace(&mut step.user_dependencies, &caller.user_dependencies);
+    replace(&mut step.sets, &caller.sets);
+    replace(&mut step.function_calls, &caller.function_calls);
+    replace(&mut step.audit, &caller.audit);
+    replace(&mut step.verification, &caller.verification);
 }
 
 /// The `{names}` of a text: one pair of braces around an identifier, no brace beside it.
@@ -203,7 +255,7 @@ pub(crate) fn argument_names(text: &str) -> Vec<&str> {
     holes(text).map(|(_, name)| name).collect()
 }
 
-fn holes(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn holes(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.match_indices('{').filter_map(move |(start, _)| {
         let rest = &text[start + 1..];
         let end = rest.find(['{', '}'])?;
@@ -217,7 +269,7 @@ fn holes(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Fills the arguments in; names that have none stay as they are.
-fn fill(text: &str, args: &BTreeMap<&str, &str>, at: &DocPath, report: &mut Report) -> String {
+pub(super) fn fill(text: &str, args: &BTreeMap<&str, &str>, at: &DocPath, report: &mut Report) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
     for (start, name) in holes(text) {

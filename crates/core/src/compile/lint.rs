@@ -4,16 +4,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use workrail_model::assessment::ConsequenceEffect;
 use workrail_model::compiled::{
-    CompiledLoop, CompiledStep, ConditionTest, Expr, LoopControl, PlanItem, PromptBlocks,
+    CompiledLoop, CompiledStep, ConditionTest, Delegation, Expr, LoopControl, PlanItem, PromptBlocks,
+    StepKind,
 };
+use workrail_model::event::Context;
 use workrail_model::name::{ConditionId, LoopId};
+use workrail_model::nearest::nearest;
 
 use super::diagnostic::Code;
 use super::path::DocPath;
 use super::report::{DraftDiagnostic, Report, shown};
 use super::source::Workflow;
+use crate::condition::{Scope, holds};
 use crate::render::template::{Token, tokens};
+use crate::routing;
 
 /// Where each step and loop is in the document.
 pub(super) type Places = BTreeMap<String, DocPath>;
@@ -36,7 +42,7 @@ fn never_holds(expr: &Expr) -> bool {
         Expr::Malformed => true,
         Expr::Equals { value, .. } => structured(value),
         Expr::In { values, .. } => values.iter().all(structured),
-        Expr::And { all } => all.iter().any(never_holds) || contradict(all),
+        Expr::And { all } => all.iter().any(never_holds) || contradict(all.iter()),
         Expr::Or { any } => any.iter().all(never_holds),
         Expr::Not { inner } => always_holds(inner),
         Expr::Always
@@ -69,14 +75,31 @@ fn always_holds(expr: &Expr) -> bool {
     }
 }
 
-/// Two texts asked of one variable, or bounds that leave no number.
-fn contradict(all: &[Expr]) -> bool {
+/// Two texts asked of one variable, a text both asked and excluded, or bounds that leave no number.
+fn contradict<'e>(all: impl Iterator<Item = &'e Expr>) -> bool {
+    let mut parts: Vec<&Expr> = all.collect();
+    let mut next = 0;
+    while let Some(part) = parts.get(next).copied() {
+        if let Expr::And { all } = part {
+            parts.extend(all);
+        }
+        next += 1;
+    }
+    let excluded: BTreeSet<(&str, String)> = parts.iter().filter_map(|part| excludes(part)).collect();
     let mut texts: BTreeMap<&str, String> = BTreeMap::new();
     let mut bounds: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-    for part in all {
+    for part in parts {
         match part {
+            Expr::Equals { var, value: value @ (Value::Bool(_) | Value::Number(_)) }
+                if excluded.contains(&(var.as_str(), value.to_string())) =>
+            {
+                return true;
+            }
             Expr::Equals { var, value: Value::String(text) } => {
                 let text = text.trim().to_lowercase();
+                if excluded.contains(&(var.as_str(), text.clone())) {
+                    return true;
+                }
                 if texts.insert(var, text.clone()).is_some_and(|other| other != text) {
                     return true;
                 }
@@ -102,6 +125,65 @@ fn contradict(all: &[Expr]) -> bool {
         }
     }
     bounds.values().any(|(low, high)| low > high)
+}
+
+/// The variable and the value that a part rules out, folded as values are compared.
+fn excludes(part: &Expr) -> Option<(&str, String)> {
+    let (var, value) = if let Expr::NotEquals { var, value } = part {
+        (var, value)
+    } else if let Expr::Not { inner } = part
+        && let Expr::Equals { var, value } = &**inner
+    {
+        (var, value)
+    } else {
+        return None;
+    };
+    match value {
+        Value::String(text) => Some((var, text.trim().to_lowercase())),
+        Value::Bool(_) | Value::Number(_) => Some((var, value.to_string())),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Steps at the beginning of a `while` loop's body whose condition cannot hold while the loop's does.
+pub(super) fn contradicted_bodies(
+    steps: &[CompiledStep],
+    loops: &[CompiledLoop],
+    conditions: &BTreeMap<ConditionId, ConditionTest>,
+    places: &Places,
+    report: &mut Report,
+) {
+    let expr = |id: &ConditionId| match conditions.get(id) {
+        Some(ConditionTest::Context { expr }) => Some(expr),
+        Some(ConditionTest::LoopControl { .. }) | None => None,
+    };
+    for owner in loops {
+        let LoopControl::While { condition_id } = &owner.control else { continue };
+        let Some(enters) = expr(condition_id) else { continue };
+        for item in &owner.body {
+            let PlanItem::Step { step_id } = item else { break };
+            let own = steps
+                .iter()
+                .find(|step| step.step_id == *step_id)
+                .and_then(|step| step.run_condition.as_ref());
+            let Some(runs) = own.and_then(expr) else { break };
+            if !contradict([enters, runs].into_iter()) || never_holds(enters) || never_holds(runs) {
+                break;
+            }
+            report.push(
+                DraftDiagnostic::on(
+                    Code::UnreachableStep,
+                    &place(places, step_id.as_str()).key("runCondition"),
+                )
+                .message(format!(
+                    "`{step_id}` never runs: its condition contradicts that of the loop `{}`",
+                    owner.loop_id
+                ))
+                .why("a pass begins only while the loop's condition holds, and then this one does not")
+                .fix("correct one of the two conditions"),
+            );
+        }
+    }
 }
 
 /// Nested loops whose passes multiply beyond what one call may look at.
@@ -138,69 +220,208 @@ pub(super) fn variables(
     places: &Places,
     report: &mut Report,
 ) {
-    let mut wanted: Vec<(&CompiledStep, &str)> = Vec::new();
+    let mut wanted: Vec<(&CompiledStep, &str, &str)> = Vec::new();
     for step in steps {
-        for text in shown_texts(step).filter(|text| text.contains("{{")) {
+        for (field, text) in shown_texts(step).filter(|(_, text)| text.contains("{{")) {
             for token in tokens(text) {
                 match token {
-                    Token::Text(_) => {}
+                    Token::Text(plain) => unclosed(step, field, plain, places, report),
                     Token::Variable { path } => {
-                        wanted.push((step, path.split('.').next().unwrap_or(path)));
+                        wanted.push((step, field, path.split('.').next().unwrap_or(path)));
                     }
-                    Token::Other { source } => not_a_variable(step, source, places, report),
+                    Token::Other { source } => not_a_variable(step, field, source, places, report),
                 }
             }
         }
     }
-    let known = mentioned(source, steps, loops);
+    let mut known = mentioned(source, steps, loops);
     super::sets::lint(steps, loops, conditions, &known, places, report);
+    set_later(source, steps, loops, conditions, places, report);
+    for owner in loops {
+        match &owner.control {
+            LoopControl::ForEach { items, .. } => {
+                known.words.insert(items);
+            }
+            LoopControl::While { .. } | LoopControl::Until { .. } | LoopControl::For { .. } => {}
+        }
+    }
     let mut said = BTreeSet::new();
-    for (step, root) in wanted {
-        if !known.contains(root) && said.insert(root) {
+    for (step, field, root) in wanted {
+        if !known.words.contains(root) && said.insert(root) {
+            let near = nearest(root, known.names());
             report.push(
-                DraftDiagnostic::on(Code::UnsetVariable, &place(places, step.step_id.as_str()))
+                DraftDiagnostic::on(Code::UnsetVariable, &place(places, step.step_id.as_str()).key(field))
                     .message(format!("`{}` shows {{{{{root}}}}}, which nothing else mentions", step.step_id))
                     .why("if it is not set, the agent reads [unset] there")
-                    .fix(format!(
-                        "tell an earlier step to set the context key `{root}`, or correct the name"
-                    )),
+                    .fix(match near {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => format!(
+                            "tell an earlier step to set the context key `{root}`, or correct the name"
+                        ),
+                    }),
             );
         }
     }
 }
 
-fn not_a_variable(step: &CompiledStep, source: &str, places: &Places, report: &mut Report) {
+/// Keys whose first mention comes after the only place that reads them, where a missing value decides.
+fn set_later(
+    source: &Workflow,
+    steps: &[CompiledStep],
+    loops: &[CompiledLoop],
+    conditions: &BTreeMap<ConditionId, ConditionTest>,
+    places: &Places,
+    report: &mut Report,
+) {
+    let nothing = Context::default();
+    let in_loop: BTreeSet<&str> = loops.iter().flat_map(|owner| &owner.body).map(PlanItem::id).collect();
+    let general: String = shared_texts(source).collect::<Vec<_>>().join(" ");
+    for (position, step) in steps.iter().enumerate() {
+        let test = step.run_condition.as_ref().and_then(|id| conditions.get(id));
+        let Some(ConditionTest::Context { expr }) = test else { continue };
+        // Skipped while nothing is set: what waits for a value must find one. Loops come back.
+        if in_loop.contains(step.step_id.as_str()) || holds(expr, &Scope::new(&nothing)) {
+            continue;
+        }
+        let sets = |step: &&CompiledStep, key: &str| step.sets.keys().any(|own| own.as_str() == key);
+        for key in routing::keys_of(expr) {
+            let names = |step: &&CompiledStep| sets(step, key) || announces(step, key);
+            let later = steps
+                .iter()
+                .skip(position)
+                .filter(|own| own.step_id != step.step_id)
+                .find(|own| sets(own, key));
+            let Some(later) = later else { continue };
+            if has_word(&general, key) || steps.iter().take(position).any(|own| names(&own)) || key == "goal"
+            {
+                continue;
+            }
+            report.push(
+                DraftDiagnostic::on(
+                    Code::KeySetLater,
+                    &place(places, step.step_id.as_str()).key("runCondition"),
+                )
+                .message(format!(
+                    "`{}` depends on `{}`, which is only set later, by `{}`",
+                    step.step_id,
+                    shown(key),
+                    later.step_id
+                ))
+                .why("when the run reaches this step the key has no value, so the step is passed over")
+                .fix("move the step behind the one that sets the key, or let an earlier step set it"),
+            );
+        }
+    }
+}
+
+fn announces(step: &CompiledStep, key: &str) -> bool {
+    let blocks = step.prompt_blocks.as_ref();
+    let outputs = blocks.into_iter().flat_map(|blocks| blocks.output_required.names());
+    let asked =
+        step.user_dependencies.iter().filter_map(|own| own.context_key.as_ref()).map(|key| key.as_str());
+    let texts = shown_texts(step).map(|(_, text)| text);
+    texts.chain(outputs).chain(asked).any(|text| has_word(text, key))
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    words(text).any(|own| own == word)
+}
+
+fn unclosed(step: &CompiledStep, field: &str, text: &str, places: &Places, report: &mut Report) {
+    let Some(start) = text.find("{{") else { return };
+    let beginning: String = text[start..].chars().take(24).collect();
     report.push(
-        DraftDiagnostic::on(Code::NotAVariable, &place(places, step.step_id.as_str()))
+        DraftDiagnostic::on(Code::UnclosedVariable, &place(places, step.step_id.as_str()).key(field))
+            .message(format!("`{}` has {{{{ without }}}}: {:?}", step.step_id, beginning))
+            .why("nothing is filled in; the agent reads the braces")
+            .fix("close it as in {{name}}, or write a single brace"),
+    );
+}
+
+fn not_a_variable(step: &CompiledStep, field: &str, source: &str, places: &Places, report: &mut Report) {
+    report.push(
+        DraftDiagnostic::on(Code::NotAVariable, &place(places, step.step_id.as_str()).key(field))
             .message(format!("`{}` contains `{}`, which is shown unchanged", step.step_id, shown(source)))
             .why("only names and dots are filled in; there are no expressions")
             .fix("use a plain {{name}}, and let a step compute the value"),
     );
 }
 
-fn shown_texts(step: &CompiledStep) -> impl Iterator<Item = &str> {
-    let fragments = step.fragments.iter().map(|fragment| fragment.text.as_str());
-    [step.title.as_str(), step.prompt.as_str()].into_iter().chain(fragments)
+/// The texts of a step that variables are filled into, each with its field.
+fn shown_texts(step: &CompiledStep) -> impl Iterator<Item = (&'static str, &str)> {
+    let prompt = if step.prompt_blocks.is_some() { "promptBlocks" } else { "prompt" };
+    let fragments = step.fragments.iter().map(|own| ("promptFragments", own.text.as_str()));
+    let role = step.agent_role.iter().map(|own| ("agentRole", own.as_str()));
+    let guidance = step.guidance.iter().map(|own| ("guidance", own.as_str()));
+    let hints = step.hints.iter().map(|own| ("output", own.as_str()));
+    let consequences = step.consequences.iter().map(|own| {
+        let ConsequenceEffect::RequireFollowup { guidance } = &own.effect;
+        ("assessmentConsequences", guidance.as_str())
+    });
+    let asked = step.user_dependencies.iter().map(|own| ("userDependencies", own.description.as_str()));
+    let delegations: &[Delegation] = match &step.kind {
+        StepKind::Parallel { delegations } => delegations,
+        StepKind::Standard | StepKind::CapabilityProbe { .. } => &[],
+    };
+    let delegated = delegations.iter().flat_map(|own| {
+        own.goal.iter().chain(own.args.values()).map(|text| ("parallelDelegations", text.as_str()))
+    });
+    [("title", step.title.as_str()), (prompt, step.prompt.as_str())]
+        .into_iter()
+        .chain(fragments)
+        .chain(role)
+        .chain(guidance)
+        .chain(hints)
+        .chain(consequences)
+        .chain(asked)
+        .chain(delegated)
 }
 
-/// Every word outside of `{{}}`, every key that a condition reads, every loop variable.
-fn mentioned<'a>(
-    source: &'a Workflow,
-    steps: &'a [CompiledStep],
-    loops: &'a [CompiledLoop],
-) -> BTreeSet<&'a str> {
+/// The texts of the workflow itself.
+fn shared_texts(source: &Workflow) -> impl Iterator<Item = &str> {
+    let lists = source.meta_guidance.iter().chain(&source.preconditions).chain(&source.clarification_prompts);
+    lists.map(String::as_str)
+}
+
+/// What the texts of a workflow mention.
+pub(super) struct Mentions<'a> {
+    pub(super) words: BTreeSet<&'a str>,
+    /// Every text, folded as values are compared.
+    text: String,
+}
+
+impl Mentions<'_> {
+    /// The words that look like keys and not like prose.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.words.iter().copied().filter(|word| {
+            let mut rest = word.chars().skip(1);
+            word.len() > 2 && rest.any(|c| c.is_ascii_uppercase() || c == '_')
+        })
+    }
+
+    /// Whether some text has the value.
+    pub(super) fn announce(&self, value: &str) -> bool {
+        self.text.contains(&value.trim().to_lowercase())
+    }
+}
+
+/// Every word outside of `{{}}`, every key that a step sets, every loop variable.
+fn mentioned<'a>(source: &'a Workflow, steps: &'a [CompiledStep], loops: &'a [CompiledLoop]) -> Mentions<'a> {
+    let mut text = String::new();
     let mut known: BTreeSet<&str> = BTreeSet::from(["goal"]);
     for owner in loops {
         known.insert(&owner.iteration_var);
         match &owner.control {
             LoopControl::While { .. } | LoopControl::Until { .. } | LoopControl::For { .. } => {}
-            LoopControl::ForEach { items, item_var, index_var } => {
-                known.extend([items.as_str(), item_var, index_var]);
+            LoopControl::ForEach { item_var, index_var, .. } => {
+                known.extend([item_var.as_str(), index_var]);
             }
         }
     }
-    let mut add = |text: &'a str| {
-        for token in tokens(text) {
+    let mut add = |own: &'a str| {
+        text.push_str(&own.to_lowercase());
+        text.push('\n');
+        for token in tokens(own) {
             match token {
                 Token::Text(plain) | Token::Other { source: plain } => known.extend(words(plain)),
                 Token::Variable { .. } => {}
@@ -208,19 +429,23 @@ fn mentioned<'a>(
         }
     };
     for step in steps {
-        shown_texts(step).for_each(&mut add);
-        step.guidance.iter().map(String::as_str).for_each(&mut add);
+        shown_texts(step).map(|(_, text)| text).for_each(&mut add);
         if let Some(PromptBlocks { output_required, .. }) = &step.prompt_blocks {
-            output_required.keys().map(String::as_str).for_each(&mut add);
+            output_required.names().for_each(&mut add);
         }
         for dependency in &step.user_dependencies {
             dependency.context_key.iter().map(|key| key.as_str()).for_each(&mut add);
         }
         step.sets.keys().map(|key| key.as_str()).for_each(&mut add);
+        step.functions.iter().map(|own| own.definition.as_str()).for_each(&mut add);
     }
-    let texts = source.meta_guidance.iter().chain(&source.preconditions).chain(&source.clarification_prompts);
-    texts.map(String::as_str).for_each(&mut add);
-    known
+    shared_texts(source).for_each(&mut add);
+    source.functions.iter().map(|own| own.definition.as_str()).for_each(&mut add);
+    for own in &source.assessments {
+        add(&own.purpose);
+        own.dimensions.iter().flat_map(|dimension| &dimension.levels).map(String::as_str).for_each(&mut add);
+    }
+    Mentions { words: known, text }
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

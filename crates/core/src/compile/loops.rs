@@ -176,13 +176,23 @@ fn condition(
                 }
             }
         }
+        // A decision step in the body decides, as it always did; a condition beside it would only contradict it.
+        ConditionSource::Condition(Condition::Expr(_)) if decision.is_some() && !draft.step.is_explicit => {
+            builder.report.push(
+                DraftDiagnostic::on(Code::ConditionIgnoredPart, &at.key("loop").key("condition"))
+                    .message(format!("the condition of the loop `{}` is ignored: a step of its body decides", draft.loop_id))
+                    .why("a step with the contract wr.contracts.loop_control says whether the loop continues")
+                    .fix("remove the condition, or the contract; to keep the condition, write it into `conditionSource`"),
+            );
+            artifact(builder, draft, LOOP_CONTROL_CONTRACT, None, decision, body)
+        }
         ConditionSource::Condition(Condition::Expr(expr)) => {
             let id = ConditionId::parse(&name).ok()?;
             let test = ConditionTest::Context { expr: expr.clone() };
             by_context(builder, draft, Some(&test), body);
             if lint::never_holds_test(&test) && matches!(draft.step.control, LoopSource::While { .. }) {
                 builder.report.push(
-                    DraftDiagnostic::on(Code::ConditionNeverHolds, at)
+                    DraftDiagnostic::on(Code::ConditionNeverHolds, &at.key("loop").key("condition"))
                         .message(format!("the condition of the loop `{}` can never hold", draft.loop_id))
                         .why("the loop would never run")
                         .fix("correct the condition"),
@@ -245,7 +255,7 @@ fn check_artifact(
     let loop_id = &draft.loop_id;
     if contract_ref != LOOP_CONTROL_CONTRACT {
         builder.report.push(
-            DraftDiagnostic::on(Code::LoopControl, at)
+            DraftDiagnostic::on(Code::LoopControl, &at.key("loop").key("conditionSource").key("contractRef"))
                 .message(format!("`{}` cannot decide a loop", shown(contract_ref)))
                 .why("only the loop control artifact says continue or stop")
                 .fix(format!("use \"contractRef\": \"{LOOP_CONTROL_CONTRACT}\"")),
@@ -258,7 +268,7 @@ fn check_artifact(
             let blocks = draft.step.on_limit == OnLimit::Block;
             let code = if blocks { Code::LoopControl } else { Code::LoopWithoutDecision };
             builder.report.push(
-                DraftDiagnostic::on(code, at)
+                DraftDiagnostic::on(code, &at.key("body"))
                     .message(format!("no step of the loop `{loop_id}` delivers its decision"))
                     .why("a missing decision never ends a loop, so it always runs to its limit")
                     .fix("end the body with a step whose outputContract is wr.contracts.loop_control"),
@@ -267,7 +277,7 @@ fn check_artifact(
         }
         Some(position) if position + 1 < body.len() => {
             builder.report.push(
-                DraftDiagnostic::on(Code::LoopDecisionNotLast, at)
+                DraftDiagnostic::on(Code::LoopDecisionNotLast, &at.key("body").index(position))
                     .message(format!("the decision of the loop `{loop_id}` is not its last step"))
                     .why("the steps after it still run: a loop ends between passes, never inside one")
                     .fix("move the decision step to the end of the body"),
@@ -294,7 +304,7 @@ fn by_context(
         return;
     }
     builder.report.push(
-        DraftDiagnostic::on(Code::LoopByContext, &draft.step.at)
+        DraftDiagnostic::on(Code::LoopByContext, &draft.step.at.key("loop"))
             .message(format!("the loop `{}` is decided by context values", draft.loop_id))
             .why("if the agent forgets to set a value, the loop ends too early or runs too long, unnoticed")
             .fix("prefer a decision step with wr.contracts.loop_control"),

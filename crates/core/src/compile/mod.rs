@@ -16,15 +16,18 @@ mod expand;
 mod format;
 mod functions;
 mod identity;
+mod library;
 mod lint;
 mod loops;
 mod nearest;
 mod path;
 mod reference;
 mod report;
+mod routine;
 mod schema;
 mod sets;
 mod source;
+mod syntax;
 
 pub use at::step_at;
 pub use bindings::{Bindings, BindingsError, bindings_for};
@@ -33,6 +36,7 @@ pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
 pub(crate) use expand::argument_names;
 pub use identity::Origin;
 pub(crate) use identity::suggested_id;
+pub use library::Library;
 pub use reference::{FieldReference, ObjectReference, format_reference};
 pub use schema::workflow_schema;
 
@@ -50,13 +54,15 @@ pub struct CompileInput<'a> {
     pub file: &'a str,
     pub bindings: &'a Bindings,
     pub origin: Origin,
+    pub library: &'a Library,
 }
 
 impl<'a> CompileInput<'a> {
     /// A file of the project, without bindings.
     pub fn new(bytes: &'a [u8], file: &'a str) -> Self {
         static NONE: Bindings = BTreeMap::new();
-        Self { bytes, file, bindings: &NONE, origin: Origin::Project }
+        static ALONE: Library = Library::EMPTY;
+        Self { bytes, file, bindings: &NONE, origin: Origin::Project, library: &ALONE }
     }
 }
 

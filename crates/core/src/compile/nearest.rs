@@ -7,7 +7,9 @@ pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
     if known.is_empty() {
         return "none is declared: declare it, or remove this".to_owned();
     }
-    match nearest(word, known.iter().copied()) {
+    // A built-in without its prefix is the likeliest slip of all.
+    let same_name = known.iter().copied().find(|name| name.rsplit('.').next() == Some(word));
+    match same_name.or_else(|| nearest(word, known.iter().copied())) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
             let mut list: Vec<String> = known.iter().take(24).map(|name| format!("`{name}`")).collect();

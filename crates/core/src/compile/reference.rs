@@ -46,6 +46,7 @@ fn collect(shape: &Shape, objects: &mut Vec<&'static ObjectShape>) {
         Shape::Text { .. }
         | Shape::Name { .. }
         | Shape::Word(_)
+        | Shape::Known { .. }
         | Shape::Flag
         | Shape::Integer { .. }
         | Shape::Number
@@ -77,6 +78,8 @@ fn type_text(shape: &Shape) -> String {
         Shape::Text { min, max } => format!("text, {min} to {max} characters"),
         Shape::Name { max, rule, .. } => format!("text: {rule}; at most {max} characters"),
         Shape::Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+        Shape::Known { open: None, .. } => "text: the id of a built-in".to_owned(),
+        Shape::Known { open: Some(_), .. } => "text: the id of a built-in, or of a workflow".to_owned(),
         Shape::Flag => "`true` or `false`".to_owned(),
         Shape::Integer { min, max } => format!("whole number, {min} to {max}"),
         Shape::Number => "number".to_owned(),

@@ -67,6 +67,8 @@ pub(super) struct Report {
     dropped: usize,
     /// Bytes that the compiler added to what the author wrote.
     expanded: usize,
+    /// Fields that are there under a name that is nearly theirs.
+    misspelt: Vec<DocPath>,
 }
 
 impl Report {
@@ -83,6 +85,30 @@ impl Report {
         } else {
             self.dropped += 1;
         }
+    }
+
+    /// Remembers that a field is there under a wrong name, which has been reported.
+    pub(super) fn misspelt(&mut self, meant: DocPath) {
+        if self.misspelt.len() < KEPT_MAX {
+            self.misspelt.push(meant);
+        }
+    }
+
+    /// Whether an error about this field, or about something in it, has been reported: that it is missing would be
+    /// a false follow-up.
+    pub(super) fn is_broken(&self, at: &DocPath) -> bool {
+        let own = at.segments();
+        let within = |place: &Location| match place {
+            Location::Span(_) => false,
+            Location::Path(path) | Location::Both(_, path) => path.segments().starts_with(own),
+        };
+        let is_error = |problem: &&DraftDiagnostic| problem.code.severity() == super::Severity::Error;
+        self.misspelt.contains(at)
+            || self.problems.iter().filter(is_error).any(|problem| within(&problem.place))
+    }
+
+    pub(super) fn push_all(&mut self, problems: impl IntoIterator<Item = DraftDiagnostic>) {
+        problems.into_iter().for_each(|problem| self.push(problem));
     }
 
     /// Whether the compiler may add so many bytes more; asked before they are copied. The first refusal is
@@ -119,7 +145,9 @@ impl Report {
         }
         let lines = line_starts(&self.text);
         let mut placed = Vec::with_capacity(self.problems.len());
-        for problem in self.problems {
+        let has_errors = self.errors > 0;
+        let kept = self.problems.into_iter();
+        for problem in kept.filter(|own| !(has_errors && own.code.may_follow_from_an_error())) {
             let (span, path) = match problem.place {
                 Location::Span(span) => (span, String::new()),
                 Location::Path(path) => {

@@ -35,6 +35,10 @@ impl Writer {
                 json!({ "type": "string", "pattern": pattern, "maxLength": max })
             }
             Shape::Word(words) => json!({ "type": "string", "enum": words }),
+            Shape::Known { names, open: None } => json!({ "type": "string", "enum": names }),
+            Shape::Known { names, open: Some(pattern) } => {
+                json!({ "type": "string", "anyOf": [{ "enum": names }, { "pattern": pattern }] })
+            }
             Shape::Flag => json!({ "type": "boolean" }),
             Shape::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
             Shape::Number => json!({ "type": "number" }),

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use workrail_model::compiled::{AcceptedValues, CompiledLoop, CompiledStep, ConditionTest, ContextDuty};
 use workrail_model::name::{ConditionId, ContextKey};
+use workrail_model::nearest::nearest;
 
 use super::diagnostic::Code;
-use super::lint::Places;
+use super::lint::{Mentions, Places};
 use super::path::DocPath;
 use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{ContextDutySource, ContextType, StandardStep};
@@ -23,8 +24,8 @@ pub(super) fn compile(step: &StandardStep, report: &mut Report) -> BTreeMap<Cont
             report.push(
                 DraftDiagnostic::on(Code::ContextKey, &at)
                     .message(format!("{:?} is not a valid context key", shown(key)))
-                    .why("blockers point at it")
-                    .fix(error.rule),
+                    .why(format!("a context key has {}", error.rule))
+                    .fix("use a name such as `riskLevel`"),
             );
         }) else {
             return None;
@@ -53,6 +54,7 @@ fn accepts(source: &ContextDutySource, at: &DocPath, report: &mut Report) -> Opt
         (None, Some(ContextType::List)) => {
             Some(AcceptedValues::List { members: source.members.clone().unwrap_or_default() })
         }
+        (None, None) if ["values", "type"].iter().any(|field| report.is_broken(&at.key(field))) => None,
         (Some(_), Some(_)) | (None, None) => {
             report.push(
                 DraftDiagnostic::on(Code::ContextKey, at)
@@ -70,7 +72,7 @@ pub(super) fn lint(
     steps: &[CompiledStep],
     loops: &[CompiledLoop],
     conditions: &BTreeMap<ConditionId, ConditionTest>,
-    mentioned: &BTreeSet<&str>,
+    mentioned: &Mentions<'_>,
     places: &Places,
     report: &mut Report,
 ) {
@@ -81,12 +83,21 @@ pub(super) fn lint(
     let mut said = BTreeSet::new();
     for (owner, reads) in routing::readers(steps, loops, |id| conditions.get(id)) {
         for (key, how) in reads {
-            let at = super::lint::place(places, owner);
+            let at = decided_at(owner, steps, places);
             match declared.get(key) {
-                None if !mentioned.contains(key) && said.insert(key.to_owned()) => {
-                    report.push(unset(key, owner, &at));
+                None if !mentioned.words.contains(key) => {
+                    if said.insert(key.to_owned()) {
+                        let near = nearest(key, declared.keys().copied().chain(mentioned.names()));
+                        report.push(unset(key, owner, near, &at));
+                    }
                 }
-                None => {}
+                None => {
+                    for value in how.values.iter().filter_map(Value::as_str) {
+                        if !mentioned.announce(value) && said.insert(format!("{key}={value}")) {
+                            report.push(unannounced(key, value, &at));
+                        }
+                    }
+                }
                 Some(accepts) => {
                     for value in foreign(accepts, &how) {
                         if said.insert(format!("{key}={value}")) {
@@ -99,17 +110,41 @@ pub(super) fn lint(
     }
 }
 
-fn unset(key: &str, owner: &str, at: &DocPath) -> DraftDiagnostic {
+/// The condition of a step, or how a loop repeats.
+fn decided_at(owner: &str, steps: &[CompiledStep], places: &Places) -> DocPath {
+    let at = super::lint::place(places, owner);
+    match steps.iter().find(|step| step.step_id.as_str() == owner) {
+        Some(step) if step.run_condition.is_some() => at.key("runCondition"),
+        Some(_) => at,
+        None => at.key("loop"),
+    }
+}
+
+fn unannounced(key: &str, value: &str, at: &DocPath) -> DraftDiagnostic {
+    DraftDiagnostic::on(Code::UnannouncedValue, at)
+        .message(format!("`{}` is compared with {:?}, a value that no step mentions", shown(key), shown(value)))
+        .why("an agent sets only values that it was told about, so this never holds")
+        .fix(format!(
+            "tell the step that sets `{0}` about this value, best with \"sets\": {{\"{0}\": {{\"values\": [...]}}}}, or \
+             correct it",
+            shown(key)
+        ))
+}
+
+fn unset(key: &str, owner: &str, near: Option<&str>, at: &DocPath) -> DraftDiagnostic {
     DraftDiagnostic::on(Code::UnsetContextKey, at)
         .message(format!(
             "`{owner}` depends on the context key `{}`, which nothing sets or mentions",
             shown(key)
         ))
         .why("no agent can know that it should set it, so the condition never changes")
-        .fix(format!(
-            "add \"sets\": {{\"{}\": ...}} to the step that decides it, or correct the name",
-            shown(key)
-        ))
+        .fix(match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!(
+                "add \"sets\": {{\"{}\": ...}} to the step that decides it, or correct the name",
+                shown(key)
+            ),
+        })
 }
 
 fn not_a_value(key: &str, value: &str, accepts: &[&AcceptedValues], at: &DocPath) -> DraftDiagnostic {

@@ -367,6 +367,7 @@ impl<'a> Case<'a> {
         let disclosed = disclose::disclosed(facts, self.node.run_id).map(str::to_owned).collect();
         let mut warnings = disclose::warnings(self.preferences.risk_policy, gaps);
         warnings.extend(self.notices.iter().cloned());
+        warnings.extend(disclose::unknown_kinds(&self.sent.output.artifacts));
         StepExtras {
             open_gaps: if state.is_complete() { open_gaps } else { Vec::new() },
             disclosed: if state.is_complete() { disclosed } else { Vec::new() },

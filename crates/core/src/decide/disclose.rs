@@ -1,6 +1,6 @@
 //! What the reply to an advance discloses beside the next step: warnings, facts, the way back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
@@ -9,18 +9,20 @@ use workrail_model::compiled::{CompiledWorkflow, RecommendedPreferences};
 use workrail_model::event::{EdgeCauseKind, GapRecorded, TraceEntry, TraceKind};
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId, RunId};
+use workrail_model::nearest::nearest;
 use workrail_model::preferences::{Preferences, RiskPolicy};
 use workrail_model::reason::{Advisory, ContractViolation, Reason};
 use workrail_model::reply::{
     AssessmentFacts, DimensionFact, ReturnTo, StepContext, Warning, WarningCode, state_mark_of,
 };
 use workrail_model::snapshot::{EngineState, PendingStep};
-use workrail_model::text::BoundedText;
+use workrail_model::text::{BoundedText, truncate_with_marker};
 
 use super::DecideError;
+use crate::builtins;
 use crate::contract::kind_of;
 use crate::derive;
-use crate::interpret::{Finding, OutputCheck, capability_name};
+use crate::interpret::{AcceptedAssessment, Finding, OutputCheck, capability_name};
 use crate::label::RunLabel;
 use crate::project::{GapState, SessionState};
 use crate::reason::{GapCloser, exceeded, gap_closer, warns};
@@ -250,20 +252,50 @@ pub(super) fn resolutions(
     resolved.collect()
 }
 
-/// The assessment that was accepted last; absent, not empty, without one.
+/// Kinds under `wr.` are a closed set: one that does not exist is usually a misspelt one, and nothing reads it.
+pub(super) fn unknown_kinds(artifacts: &[Value]) -> Vec<Warning> {
+    let known: Vec<&str> =
+        builtins::contracts().iter().map(|own| own.artifact_kind).chain(["wr.gap_resolution"]).collect();
+    let kinds: BTreeSet<&str> = artifacts.iter().map(kind_of).collect();
+    let unknown = kinds
+        .into_iter()
+        .filter(|kind| kind.starts_with("wr.") && !known.contains(kind))
+        .take(UNKNOWN_KINDS_MAX);
+    unknown
+        .map(|kind| {
+            let near = nearest(kind, known.iter().copied());
+            let near = near.map(|near| format!(" Did you mean `{near}`?")).unwrap_or_default();
+            let kind = truncate_with_marker(kind, 64);
+            let message =
+                format!("There is no artifact kind `{kind}`: it was recorded, but no step reads it.{near}");
+            Warning { code: WarningCode::UnknownArtifactKind, message }
+        })
+        .collect()
+}
+
+/// More misspelt kinds than this teach nothing new.
+const UNKNOWN_KINDS_MAX: usize = 4;
+
+/// The assessments that were accepted; absent, not empty, without one.
 pub(super) fn step_context(check: &OutputCheck) -> Option<StepContext> {
-    let accepted = check.assessments.last()?;
+    let (last, others) = check.assessments.split_last()?;
+    Some(StepContext {
+        assessments: facts_of(last),
+        other_assessments: others.iter().map(facts_of).collect(),
+    })
+}
+
+fn facts_of(accepted: &AcceptedAssessment) -> AssessmentFacts {
     let dimensions = accepted.dimensions.iter().map(|given| DimensionFact {
         dimension_id: given.dimension_id.to_string(),
         level: given.level.as_str().to_owned(),
         rationale: given.rationale.as_ref().map(|text| text.as_str().to_owned()),
     });
-    let assessments = AssessmentFacts {
+    AssessmentFacts {
         assessment_id: accepted.assessment_id.to_string(),
         dimensions: dimensions.collect(),
         normalization_notes: accepted.normalization_notes.clone(),
-    };
-    Some(StepContext { assessments })
+    }
 }
 
 /// Where to continue when this run ends and was started inside another (G37): the point at which that one

@@ -14,8 +14,7 @@ pub use inspect::{Inspected, inspect};
 pub use list::{Filter, Summary, chosen, list};
 pub use outline::{condition_text, plan};
 pub use provenance::{LineOrigin, PromptLine, prompt_lines};
-pub(crate) use select::kind_of;
-pub use select::{Choice, Claim, Selection, select};
+pub use select::{Choice, Claim, Selection, kind_of, select};
 
 use workrail_model::compiled::{CompiledWorkflow, MetricsProfile};
 use workrail_model::discovery::Staleness;

@@ -101,7 +101,7 @@ pub fn select(claims: &[Claim]) -> Selection {
 }
 
 /// Routines are in a folder of that name, or say so in their id.
-pub(crate) fn kind_of(id: &WorkflowId, reference: &str) -> WorkflowKind {
+pub fn kind_of(id: &WorkflowId, reference: &str) -> WorkflowKind {
     let name = id.as_str().split_once('.').map_or(id.as_str(), |(_, name)| name);
     let mut folders = reference.split('/').rev().skip(1);
     if folders.any(|folder| folder == "routines")

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::limited::{Full, LimitedText};
+use super::limited::{Full, LimitedText, Overflow, Values};
 use crate::condition::{Scope, js_string};
 
 /// A piece of a text with variables.
@@ -54,11 +54,9 @@ impl<'t> Iterator for Tokens<'t> {
             Some(_) | None => (start, inner),
         };
         let end = start + inner.len() + 4;
-        let token = if is_path(inner) {
-            Token::Variable { path: inner }
-        } else {
-            Token::Other { source: &rest[start..end] }
-        };
+        let path = inner.trim_matches(' ');
+        let token =
+            if is_path(path) { Token::Variable { path } } else { Token::Other { source: &rest[start..end] } };
         self.rest = &rest[end..];
         if start == 0 {
             return Some(token);
@@ -85,6 +83,17 @@ pub(crate) fn fill(text: &str, scope: &Scope<'_>, out: &mut LimitedText) -> Resu
         }
     }
     Ok(())
+}
+
+/// So much of a text with its values goes into a blocker, which has a limit of its own.
+const FILLED_BYTES_MAX: usize = 4096;
+
+/// A short text with every variable filled in; what is beyond the limit is cut.
+pub(crate) fn filled(text: &str, scope: &Scope<'_>) -> String {
+    let mut out = LimitedText::new(FILLED_BYTES_MAX, Values::Whole, Overflow::Cut);
+    // What did not fit is cut.
+    let _ = fill(text, scope, &mut out);
+    out.into_text()
 }
 
 /// A value longer than this is shown up to here when it is not what the path needs.
@@ -161,17 +170,16 @@ fn clipped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::limited::{Overflow, Values};
     use serde_json::json;
     use test_case::test_case;
     use workrail_model::event::Context;
 
     #[test_case("{{name}}", "Ada"; "plain")]
-    #[test_case("{{user.first}}-{{user.tags}}", "Ada-a,b"; "members and lists")]
+    #[test_case("{{user.first}}-{{user.tags}}", "Ada-[\"a\",\"b\"]"; "members and lists")]
     #[test_case("{{items.length}}", "3"; "length")]
     #[test_case("{{items.length.x}}", "[unset: items.length.x -- 'items.length' is number (\"3\"), not object]"; "member of a length")]
     #[test_case("{{number}}", "1"; "numbers print short")]
-    #[test_case("{{user}}", "[object Object]"; "objects")]
+    #[test_case("{{user}}", "{\"first\":\"Ada\",\"tags\":[\"a\",\"b\"]}"; "objects")]
     #[test_case("{{missing}}", "[unset: missing]"; "missing root")]
     #[test_case("{{user.missing}}", "[unset: user.missing]"; "missing member")]
     #[test_case("{{nothing}}", "[unset: nothing]"; "null")]
@@ -179,7 +187,9 @@ mod tests {
     #[test_case("{{itemIndex + 1}}", "{{itemIndex + 1}}"; "expressions stay")]
     #[test_case("{{wr.bindings.x}}", "{{wr.bindings.x}}"; "reserved stays")]
     #[test_case("{{{name}}}", "{Ada}"; "outer braces stay")]
-    #[test_case("{{ name }}", "{{ name }}"; "spaces stay")]
+    #[test_case("{{ name }}", "Ada"; "spaces inside the braces")]
+    #[test_case("{{ user.first }}", "Ada"; "spaces around a path")]
+    #[test_case("{{wr . x}}", "{{wr . x}}"; "spaces inside a path stay")]
     #[test_case("{{name", "{{name"; "unclosed")]
     fn filled(text: &str, expected: &str) {
         let context = json!({

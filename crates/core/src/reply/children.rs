@@ -17,7 +17,8 @@ use crate::label::RunLabel;
 use crate::project::{OutputState, RunState, SessionState};
 use crate::report::Material;
 
-const CHILDREN_MAX: usize = 3;
+/// As many as one step usually delegates; the text names the rest by their labels.
+const CHILDREN_MAX: usize = 12;
 const NOTES_BYTES_MAX: usize = 600;
 const ARTIFACTS_MAX: usize = 4;
 const ARTIFACT_BYTES_MAX: usize = 160;

@@ -12,7 +12,7 @@ pub mod tips;
 
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerReport};
-use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::compiled::{CompiledWorkflow, StepKind};
 use workrail_model::event::Context;
 use workrail_model::id::{GapId, RunId};
 use workrail_model::preferences::{Autonomy, NextIntent, Preferences, RunStatus};
@@ -30,6 +30,7 @@ use crate::label::RunLabel;
 use crate::progress::Progress;
 use crate::project::SessionState;
 use crate::reason::GapCloser;
+use crate::render::prompt::delegation::PARENT_TOKEN;
 use crate::render::prompt::{self, Lifecycle, StepTextTooLong, Telling};
 
 /// A title may hold a variable, and a variable anything.
@@ -237,13 +238,21 @@ fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> Result<PendingBod
     Ok(body(input, step, &prompt))
 }
 
+/// A step that delegates gives its own bookmark to the runs that it starts.
+fn with_parent(workflow: &CompiledWorkflow, step: &PendingStep, prompt: String) -> String {
+    match workflow.step(&step.step_id).map(|step| &step.kind) {
+        Some(StepKind::Parallel { .. }) => prompt.replace(PARENT_TOKEN, STATE_TOKEN_MARK),
+        Some(StepKind::Standard | StepKind::CapabilityProbe { .. }) | None => prompt,
+    }
+}
+
 fn body(input: &ReplyInput<'_>, step: &PendingStep, prompt: &str) -> PendingBody {
     let title = prompt::render_title(input.workflow, step, input.context);
     let asked = interpret::asked_confirmation(input.workflow, step, input.context);
     PendingBody {
         step_id: step.step_id.clone(),
         title: without_marks(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX)),
-        prompt: without_marks(prompt),
+        prompt: with_parent(input.workflow, step, without_marks(prompt)),
         require_confirmation: asked != AskedConfirmation::Nothing,
     }
 }

@@ -18,7 +18,7 @@ use crate::progress::rest_in_words;
 use crate::reason::GapCloser;
 
 const BLOCKERS_BYTES_MAX: usize = 4000;
-const REFERENCES_BYTES_MAX: usize = 700;
+const REFERENCES_BYTES_MAX: usize = 1200;
 const WARNINGS_BYTES_MAX: usize = 700;
 const OTHER_RUNS_BYTES_MAX: usize = 400;
 const BRANCHES_BYTES_MAX: usize = 1500;
@@ -272,24 +272,46 @@ fn references(moment: ReplyMoment<'_>, references: &[ReferenceInfo]) -> Option<S
         | ReplyMoment::Rehydrated
         | ReplyMoment::Checkpointed => false,
     };
-    let mut text = String::from("References of this workflow:");
-    for (position, reference) in references.iter().enumerate() {
-        let found = if reference.resolved { "" } else { " [unresolved]" };
-        let mut line = format!("\n- {} ({}){found}", reference.title, reference.path);
-        if full {
-            let weight = if reference.authoritative { "authoritative" } else { "for orientation" };
-            line.push_str(&format!(": {} ({weight})", reference.purpose));
-        }
-        if text.len() + line.len() > REFERENCES_BYTES_MAX {
-            text.push_str(&format!(
-                "\n- and {} more (inspect_workflow lists all)",
-                references.len() - position
-            ));
-            break;
-        }
-        text.push_str(&without_marks(&line));
-    }
-    Some(text)
+    // What can be read comes first.
+    let (found, missing): (Vec<_>, Vec<_>) = references.iter().partition(|own| own.resolved);
+    let ordered: Vec<&ReferenceInfo> = found.into_iter().chain(missing).collect();
+    let listed = |line: fn(&ReferenceInfo) -> String| -> String {
+        let lines = ordered.iter().map(|own| format!("\n- {}", without_marks(&line(own))));
+        format!("References of this workflow:{}", lines.collect::<String>())
+    };
+    // Every reference is named; how much is said about each depends on the room.
+    let forms: &[fn(&ReferenceInfo) -> String] =
+        if full { &[purpose_of, place_of, path_of, id_of] } else { &[place_of, path_of, id_of] };
+    let fitting = forms.iter().map(|form| listed(*form)).find(|text| text.len() <= REFERENCES_BYTES_MAX);
+    Some(fitting.unwrap_or_else(|| {
+        let text = listed(id_of);
+        let shown =
+            text[..text.floor_char_boundary(REFERENCES_BYTES_MAX)].matches("\n- ").count().saturating_sub(1);
+        let lines: Vec<&str> = text.split("\n- ").take(shown + 1).collect();
+        let more = references.len() - shown;
+        format!("{}\n- and {more} more (inspect_workflow lists all)", lines.join("\n- "))
+    }))
+}
+
+fn found(reference: &ReferenceInfo) -> &'static str {
+    if reference.resolved { "" } else { " [unresolved]" }
+}
+
+fn purpose_of(reference: &ReferenceInfo) -> String {
+    let weight = if reference.authoritative { "authoritative" } else { "for orientation" };
+    format!("{}: {} ({weight})", place_of(reference), reference.purpose)
+}
+
+fn place_of(reference: &ReferenceInfo) -> String {
+    format!("{} ({}){}", reference.title, reference.path, found(reference))
+}
+
+fn path_of(reference: &ReferenceInfo) -> String {
+    format!("{}{}", reference.path, found(reference))
+}
+
+fn id_of(reference: &ReferenceInfo) -> String {
+    format!("{}{}", reference.id, found(reference))
 }
 
 /// Recorded words are quoted: they are what an agent said, not instructions of ours.
@@ -384,14 +406,18 @@ fn warnings(warnings: &[Warning]) -> Option<String> {
 }
 
 fn facts(body: &ReplyBody) -> Option<String> {
-    let facts = &body.step_context.as_ref()?.assessments;
-    let levels: Vec<String> =
-        facts.dimensions.iter().map(|fact| format!("{} = {}", fact.dimension_id, fact.level)).collect();
-    let mut text = format!("Accepted assessment `{}`: {}.", facts.assessment_id, levels.join(", "));
-    for note in &facts.normalization_notes {
-        text.push_str(&format!(" {note}"));
-    }
-    Some(without_marks(&truncate_with_marker(&text, FACTS_BYTES_MAX)))
+    let own = body.step_context.as_ref()?;
+    let accepted = own.other_assessments.iter().chain([&own.assessments]);
+    let lines: Vec<String> = accepted
+        .map(|facts| {
+            let levels =
+                facts.dimensions.iter().map(|fact| format!("{} = {}", fact.dimension_id, fact.level));
+            let levels: Vec<String> = levels.collect();
+            let notes: String = facts.normalization_notes.iter().map(|note| format!(" {note}")).collect();
+            format!("Accepted assessment `{}`: {}.{notes}", facts.assessment_id, levels.join(", "))
+        })
+        .collect();
+    Some(without_marks(&truncate_with_marker(&lines.join("\n"), FACTS_BYTES_MAX)))
 }
 
 fn other_runs(runs: &[OtherRun]) -> Option<String> {
@@ -471,7 +497,8 @@ fn bookmarks(body: &ReplyBody, purpose: &str) -> String {
 
 fn way_back(back: &ReturnTo) -> String {
     format!(
-        "This run was started inside run {} ({}). Go back to it: call {} with:\n{}",
+        "This run was started inside run {} ({}). If you are a sub-agent that was given only this run, stop here and \
+         report its result. Otherwise go back: call {} with:\n{}",
         back.label,
         back.workflow_id,
         back.next_call.tool,

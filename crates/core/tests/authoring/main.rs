@@ -9,6 +9,7 @@
 mod bounds;
 mod compiling;
 mod context_keys;
+mod delivered;
 #[path = "../driver/mod.rs"]
 mod driver;
 mod flow;

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use workrail_core::compile::{
-    Bindings, CompileInput, Diagnostics, Origin, Severity, authored_id, bindings_for, check,
+    Bindings, CompileInput, Diagnostics, Library, Origin, Severity, authored_id, bindings_for, check,
 };
-use workrail_core::discover::{Choice, Claim, Summary, select};
+use workrail_core::discover::{Choice, Claim, Selection, Summary, kind_of, select};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
-use workrail_model::discovery::{LISTED_ERROR_BYTES_MAX, LISTED_ERRORS_MAX, Precedence, UnusableFile};
+use workrail_model::discovery::{
+    LISTED_ERROR_BYTES_MAX, LISTED_ERRORS_MAX, Precedence, UnusableFile, WorkflowKind,
+};
 use workrail_model::name::WorkflowId;
 use workrail_model::text::truncate_with_marker;
 use workrail_ports::workflow_source::{BindingsFile, Candidate, SourceError, SourceFile, SourceListing};
@@ -39,7 +41,7 @@ impl Catalog {
             }
         };
         let mut repeatable = Repeatable::Yes;
-        let (mut claims, mut files) = (Vec::new(), Vec::new());
+        let (mut claims, mut files, mut nameless) = (Vec::new(), Vec::new(), Vec::new());
         for file in survey.files {
             match self.head(&file) {
                 Err(why) => {
@@ -53,23 +55,49 @@ impl Catalog {
                 }
                 // Without an id nobody can ask for it; what is wrong is the compiler's to say.
                 Ok(Head { digest, id: None }) => {
-                    let (usability, lasts) = self.judge(&file, digest, None, None);
-                    repeatable = repeatable.and(lasts);
-                    match usability {
-                        FileUsability::Unusable(why) => unusable.push((*why).clone()),
-                        FileUsability::Usable(_) => {}
-                    }
+                    nameless.push((file, digest));
                 }
             }
         }
         let selection = select(&claims);
+        let routines = routines(&claims, &selection);
         for (claim, choice) in claims.iter().zip(&selection.choices) {
             if let Some(why) = why_not(claim, *choice, &claims) {
                 let id = Some(&claim.id);
                 unusable.push(refused(claim.precedence, &claim.reference, id, &[why]));
             }
         }
-        Listing { claims, files, selection, unusable, bindings, broken_bindings, repeatable }
+        let mut listing = Listing {
+            claims,
+            files,
+            selection,
+            unusable,
+            bindings,
+            broken_bindings,
+            repeatable,
+            library,
+            routines,
+        };
+        for (file, digest) in nameless {
+            let (usability, lasts) = self.judge(&file, digest, None, &listing);
+            listing.repeatable = listing.repeatable.and(lasts);
+            match usability {
+                FileUsability::Unusable(why) => listing.unusable.push((*why).clone()),
+                FileUsability::Usable(_) => {}
+            }
+        }
+        listing
+    }
+
+    /// The routines of a listing, read now: only a file that calls a template needs them.
+    pub(super) fn routines_of(&self, listing: &Listing) -> Library {
+        listing.routines.iter().fold(Library::EMPTY, |library, position| {
+            // A routine that cannot be read now is unknown now; its own entry says why.
+            match self.source.read(&listing.files[*position]) {
+                Ok(bytes) => library.with_routine(listing.claims[*position].id.as_str(), bytes),
+                Err(_) => library,
+            }
+        })
     }
 
     /// What a file's bytes are, and whose it says it is.
@@ -89,7 +117,7 @@ impl Catalog {
 
     pub(super) fn usability(&self, listing: &Listing, position: usize) -> (FileUsability, Repeatable) {
         let (file, claim) = (&listing.files[position], &listing.claims[position]);
-        self.judge(file, claim.digest, Some(&claim.id), listing.bindings.as_ref())
+        self.judge(file, claim.digest, Some(&claim.id), listing)
     }
 
     /// Whether a file can be used, remembered by what decides it.
@@ -98,13 +126,13 @@ impl Catalog {
         file: &Candidate,
         digest: Sha256,
         id: Option<&WorkflowId>,
-        bindings: Option<&BindingsFile>,
+        listing: &Listing,
     ) -> (FileUsability, Repeatable) {
-        let key = key(file, digest, bindings);
+        let key = key(file, digest, listing);
         if let Some(usability) = self.cache.usability(&key) {
             return (usability, Repeatable::Yes);
         }
-        let usability = match self.checked(file, digest, id, bindings) {
+        let usability = match self.checked(file, digest, id, listing) {
             Ok((_, summary, _)) => FileUsability::Usable(summary),
             Err(CompileFailure::Diagnostics(diagnostics)) => {
                 FileUsability::Unusable(Arc::new(wrong(file, id, &diagnostics)))
@@ -125,12 +153,12 @@ impl Catalog {
         file: &Candidate,
         key: &Sha256,
         id: &WorkflowId,
-        bindings: Option<&BindingsFile>,
+        listing: &Listing,
     ) -> Result<Compiled, Failure> {
         let digest =
             self.head(file).map_err(|why| error::unusable_workflow(id, &file.reference, &why))?.digest;
         let (workflow, summary, diagnostics) =
-            self.checked(file, digest, Some(id), bindings).map_err(|trouble| match trouble {
+            self.checked(file, digest, Some(id), listing).map_err(|trouble| match trouble {
                 CompileFailure::Diagnostics(diagnostics) => error::diagnostics(&diagnostics),
                 CompileFailure::Outside(error) => error,
             })?;
@@ -144,7 +172,7 @@ impl Catalog {
         file: &Candidate,
         digest: Sha256,
         id: Option<&WorkflowId>,
-        bindings: Option<&BindingsFile>,
+        listing: &Listing,
     ) -> Result<(CompiledWorkflow, Arc<Summary>, Diagnostics), CompileFailure> {
         let bytes = self.source.read(file).map_err(|cause| CompileFailure::Outside(error::source(&cause)))?;
         let outside = |why: &str| {
@@ -159,15 +187,19 @@ impl Catalog {
         if Sha256::of(&bytes) != digest {
             return Err(outside("it changed while it was read; repeat the call"));
         }
-        let chosen = match (bindings, id) {
+        // Without an id a file has no section of its own.
+        let chosen = match (listing.bindings.as_ref(), id) {
             (Some(bindings), Some(id)) => bindings_for(&bindings.bytes, id.as_str())
                 .map_err(|cause| CompileFailure::Outside(error::bindings(&bindings.reference, &cause)))?,
             (None, _) | (_, None) => Bindings::new(),
         };
         let kind = file.precedence.source_kind();
+        let calls_a_template = bytes.windows(CALL.len()).any(|part| part == CALL);
+        let library = if calls_a_template { self.routines_of(listing) } else { Library::EMPTY };
         let input = CompileInput {
             origin: Origin::of(kind),
             bindings: &chosen,
+            library: &library,
             ..CompileInput::new(&bytes, &file.reference)
         };
         let checked = check(input);
@@ -181,10 +213,28 @@ impl Catalog {
 }
 
 /// Everything that decides what compiling gives.
-pub(super) fn key(file: &Candidate, digest: Sha256, bindings: Option<&BindingsFile>) -> Sha256 {
+pub(super) fn key(file: &Candidate, digest: Sha256, listing: &Listing) -> Sha256 {
     let kind = format!("{:?}", file.precedence);
-    let bindings: &[u8] = bindings.map_or(&[], |file| &file.bytes);
-    Sha256::of_parts(&[digest.as_bytes(), kind.as_bytes(), file.reference.as_bytes(), bindings])
+    let bindings: &[u8] = listing.bindings.as_ref().map_or(&[], |file| &file.bytes);
+    let routines = listing.routines.iter().flat_map(|position| {
+        let claim = &listing.claims[*position];
+        [claim.id.as_str().as_bytes(), claim.digest.as_bytes()].concat()
+    });
+    let routines: Vec<u8> = routines.collect();
+    Sha256::of_parts(&[digest.as_bytes(), kind.as_bytes(), file.reference.as_bytes(), bindings, &routines])
+}
+
+/// What every spelling of a template call has.
+const CALL: &[u8] = b"emplate";
+
+/// The files that others may inject. The bundled routines are known to the compiler.
+fn routines(claims: &[Claim], selection: &Selection) -> Vec<usize> {
+    let owners = selection.owners.iter();
+    let routines = owners.filter(|(id, position)| {
+        let claim = &claims[**position];
+        claim.precedence != Precedence::Bundled && kind_of(id, &claim.reference) == WorkflowKind::Routine
+    });
+    routines.map(|(_, position)| *position).collect()
 }
 
 pub(super) fn source_of(file: &Candidate) -> SourceFile {

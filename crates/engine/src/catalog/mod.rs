@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use workrail_core::compile::Diagnostics;
+use workrail_core::compile::{Diagnostics, Library};
 pub use workrail_core::discover::{Choice, Filter};
 use workrail_core::discover::{Claim, Selection, Summary, chosen, list};
 use workrail_model::compiled::CompiledWorkflow;
@@ -74,6 +74,8 @@ pub(crate) struct Listing {
     /// Why the workspace's bindings cannot be used: nothing starts until they can.
     broken_bindings: Option<Failure>,
     repeatable: Repeatable,
+    /// The files that others may inject, by their position.
+    routines: Vec<usize>,
 }
 
 /// Whether the same files would give the same again.
@@ -144,10 +146,10 @@ impl Catalog {
             return Err(error.clone());
         }
         let (file, claim) = (&listing.files[position], &listing.claims[position]);
-        let key = key(file, claim.digest, listing.bindings.as_ref());
+        let key = key(file, claim.digest, listing);
         let compiled = match self.cache.compiled(&key) {
             Some(compiled) => compiled,
-            None => self.compile(file, &key, &claim.id, listing.bindings.as_ref())?,
+            None => self.compile(file, &key, &claim.id, listing)?,
         };
         let suggested = compiled.summary.suggested(|id| listing.has(id));
         Ok(CatalogEntry {
@@ -200,6 +202,13 @@ impl Catalog {
         let listing = &known.listing;
         let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
         Ok(listing.files[position].clone())
+    }
+
+    /// The workflows and routines of a workspace, to compile a text with that no source has.
+    pub fn library(&self, workspace: Option<&WorkspacePath>) -> Library {
+        let known = self.known(workspace);
+        let ids = known.listing.selection.owners.keys().map(ToString::to_string);
+        self.routines_of(&known.listing).with_workflows(ids)
     }
 
     /// The digest of the file that a workflow id means now; nothing is compiled for it.

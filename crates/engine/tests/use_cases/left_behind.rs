@@ -102,6 +102,53 @@ fn what_a_finished_inner_run_found_is_in_the_next_reply_of_the_outer_one() {
 }
 
 #[test]
+fn a_run_that_a_parallel_step_delegates_is_a_child_run_and_its_result_returns() {
+    let scene = scene();
+    let steps = json!([
+        { "id": "ask", "type": "parallel", "title": "Ask", "parallelDelegations": [
+            { "workflowId": "team.inner", "goal": "Look at {{goal}}.", "args": { "family": "security" } }] },
+        { "id": "sum", "title": "Sum up", "prompt": "Sum up." },
+    ]);
+    scene.shelf.put(Precedence::Project, "lead.json", &authored("team.lead", &json!({ "steps": steps })));
+    let lead = start(&scene, "team.lead", None);
+    let shown = text(&lead["text"]);
+    // The call is taken from the text, as a sub-agent gets it.
+    let (_, call) = shown.split_once("- Call: `start_workflow` with ").unwrap_or_else(|| panic!("{shown}"));
+    let (_, parent) = call.split_once("\"parent\": \"").unwrap();
+    let parent = parent.split('"').next().unwrap().to_owned();
+    assert_eq!(parent, text(&lead["stateToken"]), "{shown}");
+    let request = StartWorkflow {
+        workflow_id: "team.inner".to_owned(),
+        parent: Some(parent),
+        ..StartWorkflow::default()
+    };
+    let child = scene.engine.start_workflow(request).unwrap().into_structured();
+    let second = advance(&scene, &child, "Looked.", Vec::new());
+    let ended = advance(&scene, &second, "One finding: the token is logged.", Vec::new());
+    assert!(text(&ended["text"]).contains("If you are a sub-agent"), "{}", ended["text"]);
+    let next = advance(&scene, &lead, "Delegated to one agent, which found one thing.", Vec::new());
+    assert_eq!(next["children"][0]["label"], child["run"]["label"]);
+    assert!(text(&next["text"]).contains("> One finding: the token is logged."), "{}", next["text"]);
+}
+
+#[test]
+fn a_file_in_a_folder_of_routines_is_injected_and_a_changed_one_changes_what_is_started() {
+    let scene = scene();
+    let routine = |prompt: &str| {
+        authored("team.smoke", &json!({ "steps": [{ "id": "probe", "title": "Probe", "prompt": prompt }] }))
+    };
+    let steps = json!([{ "id": "call", "title": "Smoke", "templateCall": { "templateId": "team.smoke" } }]);
+    scene.shelf.put(Precedence::Project, "lead.json", &authored("team.lead", &json!({ "steps": steps })));
+    scene.shelf.put(Precedence::User, "routines/smoke.json", &routine("Probe once."));
+    let first = start(&scene, "team.lead", None);
+    assert_eq!(first["run"]["stepId"], "call.probe");
+    assert!(text(&first["text"]).contains("Probe once."));
+    scene.shelf.put(Precedence::User, "routines/smoke.json", &routine("Probe twice."));
+    assert!(text(&start(&scene, "team.lead", None)["text"]).contains("Probe twice."));
+    assert!(text(&look(&scene, &first)["text"]).contains("Probe once."), "a run keeps what it was pinned to");
+}
+
+#[test]
 fn every_open_branch_is_offered_also_the_longer_one_that_is_not_the_newest() {
     let scene = scene();
     let first = start(&scene, "team.outer", None);

@@ -20,6 +20,15 @@ pub enum PlanItem {
     Loop { loop_id: LoopId },
 }
 
+impl PlanItem {
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Step { step_id } => step_id.as_str(),
+            Self::Loop { loop_id } => loop_id.as_str(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CompiledLoop {

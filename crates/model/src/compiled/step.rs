@@ -126,11 +126,75 @@ pub struct PromptBlocks {
     pub constraints: Vec<BlockItem>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub procedure: Vec<BlockItem>,
-    /// In key-byte order: the author cannot mean another one.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub output_required: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "OutputRows::is_empty")]
+    pub output_required: OutputRows,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verify: Vec<BlockItem>,
+}
+
+/// What a step asks to deliver: names with their meaning, in the order of the file, which is hashed.
+///
+/// Written as an object where the names are in the order that canonical JSON gives them anyway, and as a list of rows
+/// otherwise. Each name occurs once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "WrittenRows", into = "WrittenRows")]
+#[schemars(with = "WrittenRows")]
+pub struct OutputRows(Vec<(String, String)>);
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum WrittenRows {
+    Sorted(BTreeMap<String, String>),
+    Ordered(Vec<OutputRow>),
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct OutputRow {
+    name: String,
+    text: String,
+}
+
+impl OutputRows {
+    /// Adds a row at the end; a name that is there already keeps its first text.
+    pub fn push(&mut self, name: String, text: String) {
+        if !self.names().any(|own| own == name) {
+            self.0.push((name, text));
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, text)| (name.as_str(), text.as_str()))
+    }
+}
+
+impl From<WrittenRows> for OutputRows {
+    fn from(written: WrittenRows) -> Self {
+        let mut rows = Self::default();
+        match written {
+            WrittenRows::Sorted(map) => map.into_iter().for_each(|(name, text)| rows.push(name, text)),
+            WrittenRows::Ordered(list) => list.into_iter().for_each(|row| rows.push(row.name, row.text)),
+        }
+        rows
+    }
+}
+
+impl From<OutputRows> for WrittenRows {
+    fn from(rows: OutputRows) -> Self {
+        if rows.0.is_sorted() {
+            Self::Sorted(rows.0.into_iter().collect())
+        } else {
+            Self::Ordered(rows.0.into_iter().map(|(name, text)| OutputRow { name, text }).collect())
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,12 +1,15 @@
 //! `workrail workflow compile`: the compiled form, its hash, or the prompts.
 
+use std::sync::Arc;
+
 use camino::Utf8Path;
 use serde_json::{Value, json};
-use workrail_core::compile::{Bindings, CompileInput, Origin, authored_id, bindings_for, check};
+use workrail_core::compile::{Bindings, CompileInput, Library, Origin, authored_id, bindings_for, check};
 use workrail_core::render::prompt::{Lifecycle, render_step_shortened};
+use workrail_engine::catalog::Catalog;
 use workrail_host::sources::is_bundled;
 use workrail_host::workspace::default_workspace;
-use workrail_model::compiled::{CompiledStep, CompiledWorkflow};
+use workrail_model::compiled::{CompiledStep, CompiledWorkflow, ResolveFrom};
 use workrail_model::discovery::Precedence;
 use workrail_model::event::Context;
 use workrail_model::snapshot::PendingStep;
@@ -31,6 +34,20 @@ pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Failure> {
     bindings_for(&file.bytes, id.as_str()).map_err(|error| call(&error))
 }
 
+/// The routines and ids of the workspace's sources, which calls and delegations are checked against.
+pub(super) fn library() -> Result<Library, Failure> {
+    let catalog = Catalog::new(Arc::new(settings::sources()?));
+    Ok(catalog.library(default_workspace().as_ref()))
+}
+
+/// The references of a workflow that should be in the workspace and are not.
+pub(super) fn missing_documents(workflow: Option<&CompiledWorkflow>) -> Vec<String> {
+    let (Some(workflow), Some(workspace)) = (workflow, default_workspace()) else { return Vec::new() };
+    let base = Utf8Path::new(workspace.as_str());
+    let in_workspace = workflow.references.iter().filter(|own| own.resolve_from == ResolveFrom::Workspace);
+    in_workspace.filter(|own| !base.join(&own.source).is_file()).map(|own| own.source.clone()).collect()
+}
+
 /// A file of ours may use our namespace; everybody else's is checked as part of a project.
 pub(super) fn origin(bytes: &[u8]) -> Origin {
     if is_bundled(bytes) { Origin::Bundled } else { Origin::Project }
@@ -43,7 +60,10 @@ pub(crate) fn compiled_text(
     precedence: Precedence,
 ) -> Result<Option<CompiledWorkflow>, Failure> {
     let (bindings, origin) = (bindings(text)?, Origin::of(precedence.source_kind()));
-    Ok(check(CompileInput { bindings: &bindings, origin, ..CompileInput::new(text, reference) }).workflow)
+    let library = library()?;
+    let input =
+        CompileInput { bindings: &bindings, origin, library: &library, ..CompileInput::new(text, reference) };
+    Ok(check(input).workflow)
 }
 
 /// Compiles a file; prints its problems when there are errors.
@@ -51,8 +71,13 @@ pub(super) fn compiled(file: &Utf8Path, format: Format) -> Result<CompiledWorkfl
     let bytes = files::read(file)?;
     let bindings = bindings(&bytes)?;
     let origin = origin(&bytes);
-    let checked =
-        check(CompileInput { bindings: &bindings, origin, ..CompileInput::new(&bytes, file.as_str()) });
+    let library = library()?;
+    let checked = check(CompileInput {
+        bindings: &bindings,
+        origin,
+        library: &library,
+        ..CompileInput::new(&bytes, file.as_str())
+    });
     checked.workflow.ok_or_else(|| {
         match format {
             Format::Text => report::print(&checked.diagnostics, &bytes),

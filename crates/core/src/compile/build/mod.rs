@@ -22,7 +22,7 @@ use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{
     BodySource, Condition, ConditionBody, StandardStep, Step, TemplateArg, TemplateCall, Workflow,
 };
-use super::{CompileInput, check, identity, lint, loops};
+use super::{CompileInput, Library, check, identity, lint, loops};
 use crate::builtins::{self, PROBE_TEMPLATE};
 use crate::interpret::capability_name;
 
@@ -30,6 +30,7 @@ use crate::interpret::capability_name;
 pub(super) struct Builder<'a> {
     pub(super) source: &'a Workflow,
     pub(super) report: &'a mut Report,
+    library: &'a Library,
     features: Vec<ActiveFeature>,
     refs: RefTable,
     slots: BTreeMap<&'a str, (&'a str, BindingSource)>,
@@ -59,6 +60,8 @@ pub(super) fn workflow(
 ) -> Option<CompiledWorkflow> {
     let workflow_id = identity::check(&source.id, input.origin, report);
     check::declarations(source, report);
+    check::references(source, input.library, report);
+    check::disabled_capabilities(source, report);
     let features = active_features(&source.features, report);
     let mut builder = Builder::new(source, input, features, report);
     let probes = builder.probes();
@@ -69,6 +72,7 @@ pub(super) fn workflow(
     builder.after_steps();
     let places = std::mem::take(&mut builder.ids);
     lint::variables(source, &builder.steps, &loops, &builder.conditions, &places, builder.report);
+    lint::contradicted_bodies(&builder.steps, &loops, &builder.conditions, &places, builder.report);
     lint::loop_cost(&plan, &loops, &places, builder.report);
     let expanded = builder.report.expanded();
     let workflow = builder.finish(workflow_id?, plan, loops)?;
@@ -97,6 +101,7 @@ impl<'a> Builder<'a> {
         Self {
             source,
             report,
+            library: input.library,
             features,
             refs: RefTable::default(),
             slots,
@@ -125,8 +130,8 @@ impl<'a> Builder<'a> {
             let at = DocPath::root().key("capabilities");
             let caller = StandardStep { at, id: format!("wr-probe-{name}"), ..StandardStep::default() };
             let args = BTreeMap::from([("capability".to_owned(), TemplateArg(name.to_owned()))]);
-            let call = TemplateCall { template_id: PROBE_TEMPLATE.to_owned(), args };
-            let drafts = expand(&caller, &call, self.report);
+            let call = TemplateCall { at: caller.at.clone(), template_id: PROBE_TEMPLATE.to_owned(), args };
+            let drafts = expand(&caller, &call, self.library, self.report);
             for draft in drafts {
                 plan.extend(self.standard(draft));
             }
@@ -158,7 +163,7 @@ impl<'a> Builder<'a> {
     fn standard_or_call(&mut self, step: &'a StandardStep) -> Vec<PlanItem> {
         self.prompt_sources(step);
         let Some(call) = &step.template_call else { return self.standard(Draft::authored(step.clone())) };
-        let drafts = expand(step, call, self.report);
+        let drafts = expand(step, call, self.library, self.report);
         let mut plan = Vec::new();
         for draft in drafts {
             plan.extend(self.standard(draft));
@@ -170,13 +175,18 @@ impl<'a> Builder<'a> {
         let count = usize::from(step.prompt.is_some())
             + usize::from(step.prompt_blocks.is_some())
             + usize::from(step.template_call.is_some());
-        if count != 1 {
+        let sources = ["prompt", "promptBlocks", "templateCall"];
+        let is_reported = || sources.iter().any(|field| self.report.is_broken(&step.at.key(field)));
+        if count > 1 || (count == 0 && !is_reported()) {
             let found = if count == 0 { "no prompt" } else { "several prompts" };
             self.report.push(
                 DraftDiagnostic::on(Code::PromptSource, &step.at)
                     .message(format!("the step `{}` has {found}", shown(&step.id)))
                     .why("a step has exactly one source for its prompt")
-                    .fix("keep exactly one of `prompt`, `promptBlocks`, `templateCall`"),
+                    .fix(match count {
+                        0 => "add \"prompt\": \"...\" (or `promptBlocks`, or `templateCall`)",
+                        _ => "keep one of `prompt`, `promptBlocks`, `templateCall` and remove the others",
+                    }),
             );
         }
     }
@@ -184,12 +194,13 @@ impl<'a> Builder<'a> {
     /// Takes an id for a step or loop; each may be used once.
     pub(super) fn claim(&mut self, id: &str, at: &DocPath) -> Option<StepId> {
         let Ok(parsed) = StepId::parse(id) else {
-            if !id.is_empty() {
+            // What is wrong with an authored id was reported when it was read.
+            if id.contains('.') || id.contains("__") {
                 self.report.push(
                     DraftDiagnostic::on(Code::StepId, &at.key("id"))
                         .message(format!("{:?} is not a valid step id", shown(id)))
                         .why("step ids become part of keys and tokens")
-                        .fix("use lowercase letters, digits, `-` and `_`"),
+                        .fix("give the step a shorter id"),
                 );
             }
             return None;

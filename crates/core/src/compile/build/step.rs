@@ -11,6 +11,7 @@ use workrail_model::text::BoundedText;
 
 use super::super::diagnostic::Code;
 use super::super::expand::Draft;
+use super::super::nearest::suggestion;
 use super::super::path::DocPath;
 use super::super::report::{DraftDiagnostic, Report, shown};
 use super::super::source::{
@@ -23,6 +24,10 @@ use crate::builtins::LOOP_CONTROL_CONTRACT;
 /// A prompt beyond this crowds out everything else an agent should keep in view.
 const PROMPT_BYTES_ADVISED: usize = 8192;
 
+/// What `askForFiles` tells the agent.
+const ASK_FOR_FILES: &str = "If a file that this step needs is neither in the workspace nor in the chat, ask the user for it. \
+                             Where nobody is waited for, say in the notes which file was missing.";
+
 impl<'a> Builder<'a> {
     /// Compiles a plain step and the steps that it adds after itself.
     pub(in super::super) fn standard(&mut self, draft: Draft) -> Vec<PlanItem> {
@@ -34,7 +39,7 @@ impl<'a> Builder<'a> {
         let run_condition =
             self.link(step.run_condition.as_ref(), &format!("{id}.run"), &at.key("runCondition"));
         self.lint_run(run_condition.as_ref(), id, &at);
-        let output = self.output(step.output_contract.as_ref(), &at);
+        let output = self.output(step.output_contract.as_ref(), &at.key("outputContract").key("contractRef"));
         check::assessments(self.source, &step, self.report);
         self.functions.check(&step, self.report);
         let compiled = CompiledStep {
@@ -45,7 +50,7 @@ impl<'a> Builder<'a> {
             fragments: self.fragments(&step),
             agent_role: self.role(step.agent_role.as_ref(), &at),
             model_tier: step.model_tier,
-            guidance: step.guidance.iter().map(|text| self.bind(text, &at.key("guidance"))).collect(),
+            guidance: self.guidance(&step),
             hints: step.output.hints.clone(),
             confirmation: self.confirmation(step.confirmation.as_ref(), id, &at),
             notes: notes_rule(step.notes_optional, output.is_some()),
@@ -107,6 +112,26 @@ impl<'a> Builder<'a> {
             );
         }
         (prompt, compiled, refs)
+    }
+
+    fn guidance(&mut self, step: &StandardStep) -> Vec<String> {
+        let at = step.at.key("guidance");
+        let mut lines: Vec<String> = step.guidance.iter().map(|text| self.bind(text, &at)).collect();
+        if step.ask_for_files {
+            lines.push(ASK_FOR_FILES.to_owned());
+        }
+        if step.has_validation == Some(true)
+            && step.criteria.is_none()
+            && !self.report.is_broken(&step.at.key("validationCriteria"))
+        {
+            self.report.push(
+                DraftDiagnostic::on(Code::NoEffect, &step.at.key("hasValidation"))
+                    .message("`hasValidation` is set, but the step validates nothing")
+                    .why("only `validationCriteria` are checked")
+                    .fix("add \"validationCriteria\", or remove `hasValidation`"),
+            );
+        }
+        lines
     }
 
     fn lint_run(&mut self, condition: Option<&workrail_model::name::ConditionId>, id: &str, at: &DocPath) {
@@ -228,13 +253,18 @@ impl<'a> Builder<'a> {
 
     fn user_dependency(&mut self, source: &UserDependencySource, at: &DocPath) -> UserDependency {
         let is_choice = source.reason == UserOnlyDependencyReason::NeedsUserChoice;
-        if is_choice != source.choice_kind.is_some() {
-            self.report.push(
-                DraftDiagnostic::on(Code::UserDependency, at)
-                    .message("`choiceKind` is needed with `needs_user_choice`, and allowed only with it")
-                    .why("a choice blocks a run only if the author says why the agent must not make it")
-                    .fix("add or remove \"choiceKind\""),
-            );
+        if is_choice != source.choice_kind.is_some() && !self.report.is_broken(&at.key("choiceKind")) {
+            let problem = DraftDiagnostic::on(Code::UserDependency, at)
+                .why("a choice blocks a run only if the author says why the agent must not make it");
+            self.report.push(match is_choice {
+                true => problem.message("`needs_user_choice` needs `choiceKind`").fix(
+                    "add \"choiceKind\": one of `preference_tradeoff`, `scope_boundary`, `irreversible_action`, \
+                     `external_side_effect`, `policy_or_compliance`",
+                ),
+                false => problem
+                    .message("`choiceKind` is allowed only with the reason `needs_user_choice`")
+                    .fix("remove `choiceKind`, or change `reason`"),
+            });
         }
         let context_key = source.context_key.as_deref().and_then(|key| match ContextKey::parse(key) {
             Ok(key) => Some(key),
@@ -242,8 +272,8 @@ impl<'a> Builder<'a> {
                 self.report.push(
                     DraftDiagnostic::on(Code::UserDependency, &at.key("contextKey"))
                         .message(format!("{:?} is not a valid context key", shown(key)))
-                        .why("blockers point at it")
-                        .fix(error.rule),
+                        .why(format!("a context key has {}", error.rule))
+                        .fix("use a name such as `deployKey`"),
                 );
                 None
             }
@@ -293,6 +323,7 @@ impl<'a> Builder<'a> {
                         .fix("delegate to another workflow"),
                 );
             }
+            self.delegation_target(&source.workflow_id, &place.key("workflowId"));
             let name = format!("{}.delegation-{index}", step.id);
             let run_condition = self.link(source.run_condition.as_ref(), &name, &place.key("runCondition"));
             delegations.push(Delegation {
@@ -306,6 +337,25 @@ impl<'a> Builder<'a> {
             });
         }
         delegations
+    }
+
+    /// Routines are a closed set; other workflows are known where the caller says which there are.
+    fn delegation_target(&mut self, id: &str, at: &DocPath) {
+        let routines: Vec<&str> =
+            crate::builtins::routines().iter().map(|own| own.workflow_id.as_str()).collect();
+        let known: Vec<&str> = match self.library.workflow_ids() {
+            Some(ids) => ids.iter().map(String::as_str).chain(routines).collect(),
+            None if id.starts_with("wr.routine") => routines,
+            None => return,
+        };
+        if !known.contains(&id) && id != self.source.id {
+            self.report.push(
+                DraftDiagnostic::on(Code::DelegationTarget, at)
+                    .message(format!("there is no workflow `{}` to delegate to", shown(id)))
+                    .why("the other agent could not start it, and the work would not be done")
+                    .fix(suggestion(id, &known)),
+            );
+        }
     }
 
     /// Which steps carry which metrics text; the outcome is reported by the last one.

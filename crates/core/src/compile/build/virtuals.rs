@@ -63,7 +63,10 @@ impl Builder<'_> {
              other and how you settled it, and what follows."
                 .to_owned()
         });
-        let output = self.output(request.output.as_ref(), &step.at.key("synthesis"));
+        let output = self.output(
+            request.output.as_ref(),
+            &step.at.key("synthesis").key("outputContract").key("contractRef"),
+        );
         self.virtual_step((&step.at, &step.id, &step.title), "synthesis", "Synthesis", &prompt, output)
     }
 

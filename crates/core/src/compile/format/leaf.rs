@@ -13,6 +13,7 @@ use super::super::document::{Kind, Node};
 use super::super::nearest::suggestion;
 use super::super::report::{DraftDiagnostic, shown};
 use super::{Authored, Reader, Shape};
+use crate::builtins;
 
 /// Beyond this a list has not been written by hand.
 pub(crate) const LIST_MAX: usize = 10_000;
@@ -57,7 +58,7 @@ fn name(
     node: &Node,
     reader: &mut Reader<'_>,
     shape: &Shape,
-    (max, rule): (usize, &str),
+    (code, max, rule): (Code, usize, &str),
     allows: fn(&str) -> bool,
 ) -> Option<String> {
     let Some(text) = node.text() else {
@@ -65,20 +66,43 @@ fn name(
         return None;
     };
     if text.len() > max || !allows(text) {
-        let problem = reader.problem(Code::BadValue, node);
+        let problem = reader.problem(code, node);
+        let message = match text.len() > max {
+            true => format!("{:?} has {} characters; the maximum is {max}", shown(text), text.len()),
+            false => format!("{:?} is not allowed here", shown(text)),
+        };
+        let example = repaired(text, max, allows).map(|better| format!(", for example {better:?}"));
         reader.report.push(
             problem
-                .message(format!("{:?} is not allowed here", shown(text)))
-                .why("names become part of keys and tokens, where other characters would be ambiguous")
-                .fix(format!("use {rule}, at most {max} characters")),
+                .message(message)
+                .why(format!("this takes {rule}; runs, keys and other tools rely on it"))
+                .fix(format!("use {rule}{}", example.unwrap_or_default())),
         );
     }
     Some(text.to_owned())
 }
 
+/// The nearest spelling that is allowed.
+fn repaired(text: &str, max: usize, allows: fn(&str) -> bool) -> Option<String> {
+    let with = |between: char| -> String {
+        let kept = text.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { between });
+        kept.collect()
+    };
+    let version = text.trim_start_matches(['v', 'V']);
+    let candidates = [
+        with('-').to_lowercase(),
+        with('_'),
+        with('_').to_lowercase(),
+        version.to_owned(),
+        format!("{version}.0"),
+        format!("{version}.0.0"),
+    ];
+    candidates.into_iter().find(|own| !own.is_empty() && own.len() <= max && allows(own))
+}
+
 /// Names: the most characters, the alphabet as a pattern and in words, and the check.
 macro_rules! names {
-    ($($name:ident: $max:literal, $pattern:literal, $rule:literal, $allows:expr;)+) => {
+    ($($name:ident $code:ident: $max:literal, $pattern:literal, $rule:literal, $allows:expr;)+) => {
         $(
             pub(crate) struct $name;
 
@@ -90,7 +114,7 @@ macro_rules! names {
                 }
 
                 fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<String> {
-                    name(node, reader, &Self::shape(), ($max, $rule), $allows)
+                    name(node, reader, &Self::shape(), (Code::$code, $max, $rule), $allows)
                 }
             }
         )+
@@ -101,26 +125,29 @@ macro_rules! names {
 }
 
 names! {
-    StepName: 64, "^[a-z0-9_-]+$", "lowercase letters, digits, `-` and `_`", |text| {
-        !text.is_empty()
-            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
-    };
-    Identifier: 128, "^[A-Za-z_][A-Za-z0-9_]*$", "a letter or `_`, then letters, digits and `_`", is_identifier;
-    LoopVariable: 128, "^([A-Za-z_][A-Za-z0-9_]*)?$", "a letter or `_`, then letters, digits and `_`", |text| {
+    StepName BadValue: 64, "^[a-z0-9_-]+$", "lowercase letters, digits, `-` and `_`", is_step_name;
+    StepIdText StepId: 64, "^[a-z0-9_-]+$", "lowercase letters, digits, `-` and `_`", is_step_name;
+    Identifier BadValue: 128, "^[A-Za-z_][A-Za-z0-9_]*$", "a letter or `_`, then letters, digits and `_`", is_identifier;
+    LoopVariable BadValue: 128, "^([A-Za-z_][A-Za-z0-9_]*)?$", "a letter or `_`, then letters, digits and `_`", |text| {
         text.is_empty() || is_identifier(text)
     };
-    Version: 128, "^[0-9]+\\.[0-9]+\\.[0-9]+([-+][0-9A-Za-z.+-]*)?$", "three numbers, as in 1.0.0", is_version;
-    Tool: 128, "^[a-zA-Z][a-zA-Z0-9_:-]*$", "a letter, then letters, digits, `_`, `:` and `-`", |text| {
+    Version BadValue: 128, "^[0-9]+\\.[0-9]+\\.[0-9]+([-+][0-9A-Za-z.+-]*)?$", "three numbers, as in 1.0.0", is_version;
+    Tool BadValue: 128, "^[a-zA-Z][a-zA-Z0-9_:-]*$", "a letter, then letters, digits, `_`, `:` and `-`", |text| {
         text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'-'))
     };
-    Slot: 64, "^[a-z][a-z0-9_]*$", "a lowercase letter, then lowercase letters, digits and `_`", |text| {
+    Slot BadValue: 64, "^[a-z][a-z0-9_]*$", "a lowercase letter, then lowercase letters, digits and `_`", |text| {
         text.starts_with(|c: char| c.is_ascii_lowercase())
             && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
-    AssessmentText: 64, "^[A-Za-z0-9_.-]+$", "letters, digits, `_`, `-` and `.`", |text| {
+    AssessmentText BadValue: 64, "^[A-Za-z0-9_.-]+$", "letters, digits, `_`, `-` and `.`", |text| {
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
     };
+}
+
+fn is_step_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
 }
 
 fn is_identifier(text: &str) -> bool {
@@ -299,9 +326,18 @@ impl<T: Authored, const MIN: usize, const MAX: usize, const DISTINCT: bool> Auth
             let problem = reader.problem(Code::ListLength, node);
             reader.report.push(
                 problem
-                    .message(format!("the list has {} items", items.len()))
-                    .why("the format limits the length of this list")
-                    .fix(format!("give {MIN} to {MAX} items")),
+                    .message(match items.len() < MIN {
+                        true => format!("the list has {}; the minimum is {MIN}", counted(items.len())),
+                        false => format!("the list has {}; the maximum is {MAX}", counted(items.len())),
+                    })
+                    .why(match items.len() < MIN {
+                        true => "with fewer there is nothing to work with or to choose from",
+                        false => "nobody reads a longer list as a whole",
+                    })
+                    .fix(match items.len() < MIN {
+                        true => format!("add {}", counted(MIN - items.len())),
+                        false => format!("remove {}", counted(items.len() - MAX)),
+                    }),
             );
         }
         let mut seen = BTreeSet::new();
@@ -323,6 +359,64 @@ impl<T: Authored, const MIN: usize, const MAX: usize, const DISTINCT: bool> Auth
     fn substitute() -> Option<Self::Value> {
         Some(Vec::new())
     }
+}
+
+fn counted(items: usize) -> String {
+    if items == 1 { "1 item".to_owned() } else { format!("{items} items") }
+}
+
+/// An object with any keys, in the order in which they are written.
+pub(crate) struct Ordered<T>(PhantomData<T>);
+
+impl<T: Authored> Authored for Ordered<T> {
+    type Value = Vec<(String, T::Value)>;
+
+    fn shape() -> Shape {
+        Shape::Map(Box::new(T::shape()))
+    }
+
+    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value> {
+        reader.has_type::<Self>(node).then(|| {
+            let members = node.members().iter();
+            members
+                .filter_map(|own| Some((own.key.clone(), reader.member::<T>(&own.key, &own.value)?)))
+                .collect()
+        })
+    }
+}
+
+/// Names of builtins: the list is in the schema, and unknown ones have a diagnostic of their own.
+macro_rules! known {
+    ($($name:ident: $names:expr, $open:expr;)+) => {
+        $(
+            pub(crate) struct $name;
+
+            impl Authored for $name {
+                type Value = String;
+
+                fn shape() -> Shape {
+                    Shape::Known { names: $names, open: $open }
+                }
+
+                fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<String> {
+                    Text::<1, 128>::decode(node, reader)
+                }
+            }
+        )+
+    };
+}
+
+known! {
+    ContractName: builtins::contracts().iter().map(|own| own.id).collect(), None;
+    FeatureName: builtins::features().iter().map(|own| own.id).collect(), None;
+    SnippetName: builtins::snippets().iter().map(|own| own.id).collect(), None;
+    // Names of files never start with `wr.`.
+    RoutineOrTemplate: builtins::templates()
+            .iter()
+            .map(|own| own.id)
+            .chain(builtins::routines().iter().map(|own| own.workflow_id.as_str()))
+            .collect(),
+        Some("^(?!wr\\.)[a-z][a-z0-9_-]*(\\.[a-z][a-z0-9_-]*)?$");
 }
 
 /// An object with any keys.

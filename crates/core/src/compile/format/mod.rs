@@ -9,8 +9,9 @@ mod object;
 mod reader;
 
 pub(super) use leaf::{
-    Any, AssessmentText, Distinct, Flag, Identifier, Integer, LIST_MAX, List, LoopVariable, Map, Number,
-    Slot, StepName, Text, Tool, Version, Word,
+    Any, AssessmentText, ContractName, Distinct, FeatureName, Flag, Identifier, Integer, LIST_MAX, List,
+    LoopVariable, Map, Number, Ordered, RoutineOrTemplate, Slot, SnippetName, StepIdText, StepName, Text,
+    Tool, Version, Word,
 };
 pub(super) use object::{Field, ObjectShape, authored, either};
 pub(super) use reader::Reader;
@@ -47,6 +48,12 @@ pub(super) enum Shape {
         rule: &'static str,
     },
     Word(&'static [&'static str]),
+    /// A name from a list that the compiler checks with a diagnostic of its own; `open` ones may also be names that
+    /// files declare.
+    Known {
+        names: Vec<&'static str>,
+        open: Option<&'static str>,
+    },
     Flag,
     Integer {
         min: u64,
@@ -70,7 +77,7 @@ impl Shape {
     /// What to write, in words.
     pub(super) fn wanted(&self) -> String {
         match self {
-            Self::Text { .. } | Self::Name { .. } | Self::Word(_) => "text".to_owned(),
+            Self::Text { .. } | Self::Name { .. } | Self::Word(_) | Self::Known { .. } => "text".to_owned(),
             Self::Flag => "true or false".to_owned(),
             Self::Integer { .. } => "a whole number".to_owned(),
             Self::Number => "a number".to_owned(),
@@ -85,10 +92,60 @@ impl Shape {
         }
     }
 
+    /// The fields of an object to start with, for the end of a sentence; nothing where the type says it all.
+    pub(super) fn example(&self) -> String {
+        match self {
+            Self::Object(object) => {
+                let needed = object.fields.iter().filter(|field| field.required);
+                let mut names: Vec<&str> = needed.map(|field| field.name).collect();
+                if names.is_empty() {
+                    names = object.fields.iter().take(2).map(|field| field.name).collect();
+                }
+                let fields: Vec<String> = names.iter().map(|name| format!("\"{name}\": ...")).collect();
+                format!(": {{ {} }}", fields.join(", "))
+            }
+            Self::Map(_) => ": { \"name\": ... }".to_owned(),
+            Self::AnyOf(alternatives) => {
+                alternatives.iter().map(Self::example).find(|example| !example.is_empty()).unwrap_or_default()
+            }
+            Self::List { item, .. } => format!(": [{}]", item.placeholder()),
+            Self::Text { .. }
+            | Self::Name { .. }
+            | Self::Word(_)
+            | Self::Known { .. }
+            | Self::Flag
+            | Self::Integer { .. }
+            | Self::Number
+            | Self::Any => String::new(),
+        }
+    }
+
+    /// What stands for a value where it is still to be written.
+    pub(super) fn placeholder(&self) -> String {
+        match self {
+            Self::Text { .. } | Self::Name { .. } | Self::Word(_) | Self::Known { .. } => {
+                "\"...\"".to_owned()
+            }
+            Self::Flag => "true or false".to_owned(),
+            Self::Integer { .. } => "a whole number".to_owned(),
+            Self::Number => "a number".to_owned(),
+            Self::List { .. } => "[ ... ]".to_owned(),
+            Self::Object(_) | Self::Map(_) => "{ ... }".to_owned(),
+            Self::AnyOf(alternatives) => {
+                let mut forms: Vec<String> = alternatives.iter().map(Self::placeholder).collect();
+                forms.dedup();
+                forms.join(" or ")
+            }
+            Self::Any => "a value".to_owned(),
+        }
+    }
+
     /// Whether the node has the right JSON type.
     pub(super) fn takes(&self, node: &Node) -> bool {
         match self {
-            Self::Text { .. } | Self::Name { .. } | Self::Word(_) => node.text().is_some(),
+            Self::Text { .. } | Self::Name { .. } | Self::Word(_) | Self::Known { .. } => {
+                node.text().is_some()
+            }
             Self::Flag => matches!(node.kind, Kind::Bool(_)),
             Self::Integer { .. } | Self::Number => matches!(node.kind, Kind::Number(_)),
             Self::List { .. } => matches!(node.kind, Kind::List(_)),

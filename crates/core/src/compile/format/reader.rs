@@ -1,5 +1,7 @@
 //! Reads values of the format and reports what is wrong with them, each with its place.
 
+use workrail_model::nearest::nearest;
+
 use super::super::Span;
 use super::super::diagnostic::Code;
 use super::super::document::{Member, Node};
@@ -75,7 +77,7 @@ impl<'r> Reader<'r> {
             problem
                 .message(format!("expected {}, found {}", shape.wanted(), node.type_name()))
                 .why("a value of another type would be ignored or misread")
-                .fix(format!("write {} here", shape.wanted())),
+                .fix(format!("write {} here{}", shape.wanted(), shape.example())),
         );
     }
 
@@ -86,20 +88,29 @@ impl<'r> Reader<'r> {
             return false;
         }
         let members = node.members();
+        let is_there = |name: &str| members.iter().any(|member| member.key == name);
+        let absent: Vec<&str> =
+            object.fields.iter().map(|field| field.name).filter(|name| !is_there(name)).collect();
+        let mut misspelt = Vec::new();
         for member in members {
             if !object.fields.iter().any(|field| field.name == member.key) {
                 self.unknown_field(member, object);
+                misspelt.extend(nearest(&member.key, absent.iter().copied()));
             }
         }
+        for name in &misspelt {
+            let meant = self.at().key(name);
+            self.report.misspelt(meant);
+        }
         for field in object.fields {
-            if field.required && !members.iter().any(|member| member.key == field.name) {
+            if field.required && !is_there(field.name) && !misspelt.contains(&field.name) {
                 // The whole object would underline a page: its first character is enough.
                 let span = Span { start: node.span.start, end: node.span.start + 1 };
                 self.report.push(
                     DraftDiagnostic::both(Code::MissingField, span, self.at())
                         .message(format!("{} has no `{}`", object.what, field.name))
                         .why(field.doc())
-                        .fix(format!("add \"{}\": {}", field.name, (field.shape)().wanted())),
+                        .fix(format!("add \"{}\": {}", field.name, (field.shape)().placeholder())),
                 );
             }
         }

@@ -6,7 +6,7 @@ use workrail_model::compiled::{Expr, GateKind};
 use super::super::diagnostic::Code;
 use super::super::document::Node;
 use super::super::format::{
-    Any, Authored, Flag, List, Number, Reader, Shape, StepName, Text, Word, authored,
+    Any, Authored, ContractName, Flag, List, Number, Reader, Shape, StepName, Text, Word, authored,
 };
 use super::super::path::DocPath;
 use super::super::report::{DraftDiagnostic, shown};
@@ -192,7 +192,7 @@ authored! {
         /// `loop_control`: the decision artifact of the loop that uses it. `context`: a test on the context.
         kind "kind": Word<NamedKind>, required;
         /// For `loop_control`: the contract of the decision artifact.
-        contract_ref "contractRef": Text<1, 128>, optional("wr.contracts.loop_control");
+        contract_ref "contractRef": ContractName, optional("wr.contracts.loop_control");
         /// For `loop_control`: a second name by which the artifact may name the loop.
         loop_id "loopId": Text<1, 64>, optional;
         /// For `context`: the test.
@@ -235,7 +235,7 @@ impl Authored for NamedCondition {
                         .why("without a test there is nothing to decide")
                         .fix("add \"condition\": { \"var\": \"...\", \"equals\": ... }"),
                 );
-                return None;
+                ConditionBody::Context(Expr::Always)
             }
         };
         Some(Self { at, id, test })

@@ -120,9 +120,15 @@ impl RuleFields {
                 check_pattern(&pattern, &flags, reader);
                 RuleCheck::Regex { pattern, flags }
             }
-            RuleType::Length => RuleCheck::Length { min: self.min, max: self.max },
+            RuleType::Length => {
+                check_bounds(self.min, self.max, reader);
+                RuleCheck::Length { min: self.min, max: self.max }
+            }
             RuleType::Schema => {
-                let schema = self.schema?;
+                let Some(schema) = self.schema else {
+                    missing("schema", "as a JSON Schema", "{ \"type\": \"object\" }", reader);
+                    return None;
+                };
                 if let Some(problem) = schema_problem(&schema) {
                     reader.report.push(
                         DraftDiagnostic::on(Code::BadSchema, &reader.at().key("schema"))
@@ -139,15 +145,37 @@ impl RuleFields {
 }
 
 fn needed(found: Option<String>, key: &str, reader: &mut Reader<'_>) -> Option<String> {
-    if found.is_none() {
-        reader.report.push(
-            DraftDiagnostic::on(Code::MissingField, &reader.at())
-                .message(format!("a rule of this type needs `{key}` as text"))
-                .why("without it there is nothing to check")
-                .fix(format!("add \"{key}\": \"...\"")),
-        );
+    if found.is_none() && !reader.report.is_broken(&reader.at().key(key)) {
+        missing(key, "as text", "\"...\"", reader);
     }
     found
+}
+
+fn missing(key: &str, form: &str, example: &str, reader: &mut Reader<'_>) {
+    reader.report.push(
+        DraftDiagnostic::on(Code::MissingField, &reader.at())
+            .message(format!("a rule of this type needs `{key}` {form}"))
+            .why("without it there is nothing to check")
+            .fix(format!("add \"{key}\": {example}")),
+    );
+}
+
+fn check_bounds(min: Option<u32>, max: Option<u32>, reader: &mut Reader<'_>) {
+    match (min, max) {
+        (Some(min), Some(max)) if min > max => reader.report.push(
+            DraftDiagnostic::on(Code::NumberRange, &reader.at().key("min"))
+                .message(format!("`min` is {min} and `max` is {max}: no notes can pass"))
+                .why("the step could never be completed")
+                .fix("swap the two, or correct one of them"),
+        ),
+        (None, None) => reader.report.push(
+            DraftDiagnostic::on(Code::NoEffect, &reader.at())
+                .message("this rule has neither `min` nor `max`")
+                .why("every text passes it")
+                .fix("add \"min\": 100, or remove the rule"),
+        ),
+        (Some(_) | None, _) => {}
+    }
 }
 
 fn check_pattern(pattern: &str, flags: &str, reader: &mut Reader<'_>) {

@@ -5,8 +5,8 @@ use workrail_model::compiled::{FunctionDefinition, OnLimit};
 use super::super::diagnostic::Code;
 use super::super::document::Node;
 use super::super::format::{
-    Authored, Distinct, Flag, Integer, List, LoopVariable, Reader, Shape, StepName, Text, Word, authored,
-    either,
+    Authored, ContractName, Distinct, Flag, Integer, List, LoopVariable, Reader, Shape, StepIdText, StepName,
+    Text, Word, authored, either,
 };
 use super::super::path::DocPath;
 use super::super::report::DraftDiagnostic;
@@ -26,6 +26,8 @@ pub(crate) struct LoopStep {
     pub(crate) on_limit: OnLimit,
     pub(crate) iteration_var: Option<String>,
     pub(crate) body: BodySource,
+    /// Whether `conditionSource`, `while` or `until` names what decides, which then wins over a step of the body.
+    pub(crate) is_explicit: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,9 +84,9 @@ authored! {
     /// nested.
     keep struct LoopStepFields "a loop step" {
         /// The id of the loop; unique in the workflow. Required unless `loopId` is given.
-        id "id": StepName, optional;
+        id "id": StepIdText, optional;
         /// Another spelling of `id`; it wins if both are given.
-        loop_id "loopId": StepName, optional;
+        loop_id "loopId": StepIdText, optional;
         /// `loop`.
         _kind "type": Word<StepType>, required;
         /// The title of the loop. Absent: its id.
@@ -107,11 +109,11 @@ authored! {
         /// Functions that are visible in the steps of the loop.
         functions "functionDefinitions": Distinct<FunctionDefinition>, default;
         /// No effect: the agent never works on the loop itself.
-        _confirmation "requireConfirmation": ConfirmationRequest, optional;
+        confirmation "requireConfirmation": ConfirmationRequest, optional;
         /// The loop runs only if this holds.
         run_condition "runCondition": Condition, optional;
         /// No effect: the agent never works on the loop itself.
-        _notes_optional "notesOptional": Flag, optional;
+        notes_optional "notesOptional": Flag, optional;
     }
 }
 
@@ -149,7 +151,7 @@ authored! {
         /// `artifact_contract`: a decision artifact from a step in the body. `context_variable`: a condition.
         kind "kind": Word<DecidedBy>, required;
         /// For `artifact_contract`: the contract, which must be `wr.contracts.loop_control`.
-        contract_ref "contractRef": Text<1, 128>, optional;
+        contract_ref "contractRef": ContractName, optional;
         /// For `artifact_contract`: a second name by which the artifact may name the loop.
         loop_id "loopId": Text<1, 64>, optional;
         /// For `context_variable`: the condition.
@@ -225,7 +227,21 @@ impl Authored for LoopStep {
                 (control, fields.max_iterations, None, fields.iteration_var)
             }
         };
-        if max_iterations.is_none() {
+        for (field, is_there) in [
+            ("requireConfirmation", fields.confirmation.is_some()),
+            ("notesOptional", fields.notes_optional.is_some()),
+        ] {
+            if is_there {
+                reader.report.push(
+                    DraftDiagnostic::on(Code::NoEffect, &fields.at.key(field))
+                        .message(format!("`{field}` has no effect on a loop"))
+                        .why("the agent works on the steps of the body, never on the loop itself")
+                        .fix("put it on a step of the body, or remove it"),
+                );
+            }
+        }
+        let is_silent = control == LoopSource::Unknown;
+        if max_iterations.is_none() && !is_silent {
             reader.report.push(
                 DraftDiagnostic::on(Code::MissingField, &fields.at)
                     .message("a loop has no `maxIterations`")
@@ -244,6 +260,7 @@ impl Authored for LoopStep {
             on_limit: on_limit.or(fields.on_limit).unwrap_or_default(),
             iteration_var: named(iteration_var),
             body: fields.body,
+            is_explicit: node.get("loop").is_none_or(|own| own.get("conditionSource").is_some()),
         })
     }
 }

@@ -34,8 +34,8 @@ use workrail_model::preferences::{Autonomy, RiskPolicy};
 use super::diagnostic::Code;
 use super::document::Node;
 use super::format::{
-    Any, Authored, Distinct, Flag, Identifier, Integer, List, Map, Reader, Shape, Slot, StepName, Text,
-    Version, Word, authored,
+    Any, Authored, Distinct, FeatureName, Flag, Identifier, Integer, List, Map, Reader, Shape, Slot,
+    StepName, Text, Version, Word, authored,
 };
 use super::nearest::suggestion;
 use super::path::DocPath;
@@ -129,7 +129,7 @@ authored! {
         required "required": Distinct<CapabilityText, 1>, default;
         /// Used if available. If the agent reports that one is unavailable, this is recorded as a gap.
         preferred "preferred": Distinct<CapabilityText, 1>, default;
-        /// Not used by this workflow. Recorded only.
+        /// Not used by this workflow: the agent is told so, and steps that delegate are refused.
         disabled "disabled": Distinct<CapabilityText, 1>, default;
         /// Whether the workflow uses sub-agents: the same as an entry in one of the lists.
         delegation "delegation": Word<Need>, optional;
@@ -185,7 +185,7 @@ impl Authored for CapabilityText {
     type Value = Capability;
 
     fn shape() -> Shape {
-        Text::<1, 128>::shape()
+        Shape::Known { names: CAPABILITY_NAMES.to_vec(), open: None }
     }
 
     fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Capability> {
@@ -216,7 +216,7 @@ authored! {
     /// A feature with settings. See [the list of features](builtins.md#features).
     struct FeatureFields "a feature" {
         /// The feature, as in `wr.features.capabilities`.
-        id "id": Text<1, 128>, required;
+        id "id": FeatureName, required;
         /// The settings of the feature; absent ones keep their defaults.
         config "config": Map<Any>, default;
     }
@@ -226,7 +226,7 @@ impl Authored for FeatureUse {
     type Value = Self;
 
     fn shape() -> Shape {
-        Shape::AnyOf(vec![Text::<1, 128>::shape(), FeatureFields::shape()])
+        Shape::AnyOf(vec![FeatureName::shape(), FeatureFields::shape()])
     }
 
     fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {

@@ -4,7 +4,10 @@ use workrail_model::compiled::Requiredness;
 
 use super::super::diagnostic::Code;
 use super::super::document::Node;
-use super::super::format::{Authored, Flag, List, Map, Reader, Shape, Text, Word, authored, either};
+use super::super::format::{
+    Authored, ContractName, Flag, List, Map, Ordered, Reader, RoutineOrTemplate, Shape, SnippetName, Text,
+    Word, authored, either,
+};
 use super::super::report::{DraftDiagnostic, shown};
 use super::PromptString;
 use super::condition::Condition;
@@ -31,7 +34,7 @@ authored! {
         /// For `text`: the text.
         text "text": Text<0, 65_536>, optional;
         /// For `ref`: the snippet, as in `wr.refs.notes_first_durability`.
-        ref_id "refId": Text<1, 128>, optional;
+        ref_id "refId": SnippetName, optional;
     }
 }
 
@@ -44,10 +47,19 @@ impl Authored for PromptPart {
 
     fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
         let part = PartFields::decode(node, reader)?;
-        match part.kind {
-            PartKind::Text => part.text.map(Self::Text),
-            PartKind::Ref => part.ref_id.map(Self::Ref),
+        let (found, field) = match part.kind {
+            PartKind::Text => (part.text.map(Self::Text), "text"),
+            PartKind::Ref => (part.ref_id.map(Self::Ref), "refId"),
+        };
+        if found.is_none() && !reader.report.is_broken(&reader.at().key(field)) {
+            reader.report.push(
+                DraftDiagnostic::on(Code::MissingField, &reader.at())
+                    .message(format!("a part of this kind needs `{field}`"))
+                    .why("without it the part says nothing")
+                    .fix(format!("add \"{field}\": \"...\"")),
+            );
         }
+        found
     }
 }
 
@@ -67,8 +79,8 @@ authored! {
         constraints "constraints": List<PromptText>, default;
         /// What to do, in order. Shown as a numbered list.
         procedure "procedure": List<PromptText>, default;
-        /// What to deliver, by name. Shown in the order of the names; it is an instruction, not a check.
-        output_required "outputRequired": Map<Text<0, 65_536>>, default;
+        /// What to deliver, by name. Shown in the order of the file; it is an instruction, not a check.
+        output_required "outputRequired": Ordered<Text<0, 65_536>>, default;
         /// What to check before the step is complete.
         verify "verify": List<PromptText>, default;
     }
@@ -87,11 +99,12 @@ authored! {
 }
 
 authored! {
-    /// Steps that are built into WorkRail replace the calling step. See
+    /// Steps that are built into WorkRail, or those of a routine, replace the calling step. See
     /// [the list of templates](builtins.md#templates).
-    struct TemplateCall "a template call" {
-        /// The template, as in `wr.templates.routine.design-review`.
-        template_id "templateId": Text<1, 128>, required;
+    keep struct TemplateCall "a template call" {
+        /// The template, as in `wr.templates.routine.design-review`, or the id of a routine: a workflow in a folder
+        /// `routines`, or with a name that starts with `routine-`.
+        template_id "templateId": RoutineOrTemplate, required;
         /// Values for the template's arguments: text, numbers or booleans.
         args "args": Map<TemplateArg>, default;
     }
@@ -145,7 +158,7 @@ authored! {
     /// The artifact that a step delivers. See [the list of contracts](builtins.md#contracts).
     struct OutputSource "an output contract" {
         /// The contract, as in `wr.contracts.loop_control`.
-        contract_ref "contractRef": Text<1, 128>, required;
+        contract_ref "contractRef": ContractName, required;
         /// Whether the step is blocked without the artifact. An artifact that is sent is always checked.
         presence "required": Presence, default(Requiredness::Required, "true");
     }
@@ -155,7 +168,7 @@ authored! {
     /// Another spelling of `outputContract`, with hints.
     keep struct Output "an output" {
         /// The contract, as in `wr.contracts.loop_control`.
-        contract_ref "contractRef": Text<1, 128>, optional;
+        contract_ref "contractRef": ContractName, optional;
         /// Whether the step is blocked without the artifact.
         presence "required": Presence, optional("true");
         /// Advice on the output, one text or several. The agent reads it; nothing checks it.

@@ -5,7 +5,8 @@ use workrail_model::compiled::{FunctionCall, FunctionDefinition, ModelTier, Requ
 use super::super::diagnostic::Code;
 use super::super::document::Node;
 use super::super::format::{
-    AssessmentText, Authored, Distinct, Flag, List, Map, Reader, Shape, StepName, Text, Tool, Word, authored,
+    AssessmentText, Authored, Distinct, Flag, List, Map, Reader, RoutineOrTemplate, Shape, StepIdText, Text,
+    Tool, Word, authored,
 };
 use super::super::report::DraftDiagnostic;
 use super::PromptString;
@@ -56,7 +57,7 @@ authored! {
     /// One unit of work for the agent. It has exactly one of `prompt`, `promptBlocks` and `templateCall`.
     keep struct StandardStep "a step" {
         /// The id of the step; unique in the workflow.
-        id "id": StepName, required;
+        id "id": StepIdText, required;
         /// `loop` and `parallel` make it another kind of step; `template_call` goes with `templateId`.
         _kind "type": Word<StepType>, optional("standard");
         /// The title of the step. `{{key}}` is replaced by the value of the context key.
@@ -65,13 +66,13 @@ authored! {
         prompt "prompt": PromptString, optional;
         /// What the agent does, in sections.
         prompt_blocks "promptBlocks": PromptBlocksSource, optional;
-        /// Replaces this step by the steps of a built-in template. They inherit the step's condition; its other
-        /// requirements apply to the last of them.
+        /// Replaces this step by the steps of a built-in template or of a routine. They inherit the step's title and
+        /// condition; its other requirements apply to the last of them.
         template_call "templateCall": TemplateCall, optional;
         /// Another spelling of `templateCall`.
         template_call_snake "template_call": TemplateCall, optional;
         /// With type `template_call`: the template.
-        template_id "templateId": Text<1, 128>, optional;
+        template_id "templateId": RoutineOrTemplate, optional;
         /// With type `template_call`: values for the template's arguments.
         args "args": Map<TemplateArg>, default;
         /// Texts that are added to the prompt if their condition holds.
@@ -82,10 +83,10 @@ authored! {
         model_tier "modelTier": Word<ModelTier>, optional;
         /// Further advice, shown after the prompt as a list.
         guidance "guidance": List<Text<1, 4096>>, default;
-        /// Accepted for old files. No effect.
-        _ask_for_files "askForFiles": Flag, optional;
-        /// Accepted for old files. No effect.
-        _has_validation "hasValidation": Flag, optional;
+        /// Tells the agent to ask the user for files that the step needs and that it does not have.
+        ask_for_files "askForFiles": Flag, default(false, "false");
+        /// Accepted for old files. What is validated is said by `validationCriteria`.
+        has_validation "hasValidation": Flag, optional;
         /// Asks the agent to wait for the user before it continues: always, if a condition holds, or with a gate.
         /// Only a `human_approval` gate is enforced; the others apply in guided mode.
         confirmation "requireConfirmation": ConfirmationRequest, optional("false");
@@ -125,7 +126,8 @@ impl StandardStep {
     /// Afterwards only `template_call`, `output_contract` and the hints of `output` matter.
     fn unify_spellings(&mut self, reader: &mut Reader<'_>) {
         let args = std::mem::take(&mut self.args);
-        let flat = self.template_id.take().map(|template_id| TemplateCall { template_id, args });
+        let at = reader.at();
+        let flat = self.template_id.take().map(|template_id| TemplateCall { at, template_id, args });
         self.template_call = self.template_call.take().or(self.template_call_snake.take()).or(flat);
         let Some(contract_ref) = self.output.contract_ref.take() else { return };
         let presence = self.output.presence.unwrap_or(Requiredness::Required);
@@ -179,7 +181,7 @@ authored! {
     /// Work for other agents. WorkRail tells the agent what to delegate; it starts nothing itself.
     keep struct ParallelStep "a parallel step" {
         /// The id of the step; unique in the workflow.
-        id "id": StepName, required;
+        id "id": StepIdText, required;
         /// `parallel`.
         _kind "type": Word<StepType>, required;
         /// The title of the step. `{{key}}` is replaced by the value of the context key.

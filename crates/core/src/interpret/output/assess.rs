@@ -11,7 +11,9 @@ use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::text::BoundedText;
 
 use super::{AcceptedAssessment, AppliedConsequence, OutputCheck, invalid, output_finding, valid};
+use crate::condition::Scope;
 use crate::contract::kind_of;
+use crate::render::template::filled;
 use crate::skeleton;
 
 pub(crate) const ASSESSMENT_KIND: &str = "wr.assessment";
@@ -206,7 +208,7 @@ fn declared_level<'a>(dimension: &'a Dimension, level: &str) -> Option<(&'a str,
 }
 
 /// Fires each consequence whose level was given. Only when every assessment was accepted.
-pub(super) fn apply_consequences(step: &CompiledStep, check: &mut OutputCheck) {
+pub(super) fn apply_consequences(step: &CompiledStep, scope: &Scope<'_>, check: &mut OutputCheck) {
     for consequence in &step.consequences {
         let scoped =
             |id: &AssessmentName| consequence.for_assessment.as_ref().is_none_or(|wanted| wanted == id);
@@ -224,14 +226,15 @@ pub(super) fn apply_consequences(step: &CompiledStep, check: &mut OutputCheck) {
             level: consequence.any_equals_level.clone(),
             effect: consequence.effect.clone(),
         };
-        check.findings.push(followup(&applied, &names));
+        check.findings.push(followup(&applied, &names, scope));
         check.consequences.push(applied);
     }
 }
 
 /// Names every dimension that was given the level; the pointer has room for the first.
-fn followup(applied: &AppliedConsequence, names: &[String]) -> (Reason, Blocker) {
+fn followup(applied: &AppliedConsequence, names: &[String], scope: &Scope<'_>) -> (Reason, Blocker) {
     let ConsequenceEffect::RequireFollowup { guidance } = &applied.effect;
+    let guidance = filled(guidance.as_str(), scope);
     let blocker = Blocker {
         code: BlockerCode::AssessmentFollowupRequired,
         pointer: BlockerPointer::AssessmentDimension {

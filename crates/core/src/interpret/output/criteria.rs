@@ -10,6 +10,7 @@ use super::super::gate::condition_holds;
 use super::{OutputCheck, invalid, output_finding, valid};
 use crate::condition::Scope;
 use crate::contract;
+use crate::render::template::filled;
 
 pub(crate) const CRITERIA_REF: &str = "wr.validationCriteria";
 
@@ -47,6 +48,7 @@ pub(super) fn check(
     if issues.is_empty() {
         issues.push("the notes do not meet the step's validation criteria".to_owned());
     }
+    let issues: Vec<String> = issues.iter().map(|issue| filled(issue, scope)).collect();
     let message = format!("The notes do not pass: {}", issues.join("; "));
     check.validations.push(invalid(&contract_ref, &issues));
     check.findings.push(about_notes(

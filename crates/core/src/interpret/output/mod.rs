@@ -110,7 +110,7 @@ pub fn check_output(
     }
     check.findings.extend(context::findings(pending, step, submitted));
     check.findings.extend(observe::findings(step, artifacts));
-    assess::apply_consequences(step, &mut check);
+    assess::apply_consequences(step, &scope, &mut check);
     observe::divergences(submitted.reported, &mut check);
     observe::capabilities(step, submitted.reported, &mut check);
     check

@@ -6,6 +6,7 @@ use serde_json::Value;
 use workrail_model::compiled::{CompiledWorkflow, Delegation};
 
 use super::super::limited::{Full, LimitedText};
+use super::super::template::fill;
 use crate::condition::{Scope, js_string};
 use crate::interpret::condition_holds;
 
@@ -32,27 +33,29 @@ pub(super) fn write(
         }
     };
     out.push(&format!(
-        "Hand {task}. {calls}, with the tool of your environment that starts sub-agents (`Task` in many). Do not start \
-         them with `start_workflow`: that would begin another run of yours. Without such a tool, do the work yourself, \
-         one task after the other, and say so in the notes."
+        "Hand {task}. {calls}, with the tool of your environment that starts sub-agents (`Task` in many). Each sub-agent \
+         begins with the call given below, which makes its run a part of this one, follows that run to its end, and \
+         reports its result. Do not make those calls yourself while sub-agents are available. Without such a tool, do \
+         the work yourself, one task after the other, and say so in the notes."
     ))?;
     for (index, own) in active.iter().enumerate() {
         out.push("\n\n")?;
         section(index + 1, own, scope, out)?;
     }
     out.push(
-        "\n\n1. Give every sub-agent exactly these inputs.\n2. Wait for all of them and read every answer.\n3. Report in \
-         the notes what each one found, and what failed.",
+        "\n\n1. Give every sub-agent its goal and exactly its call. One without WorkRail's tools gets the goal and the \
+         inputs instead.\n2. Wait for all of them and read every answer. What finished runs recorded is also shown when \
+         you continue.\n3. Report in the notes what each one found, and what failed.",
     )
 }
 
 fn section(number: usize, own: &Delegation, scope: &Scope<'_>, out: &mut LimitedText) -> Result<(), Full> {
     out.push(&format!("### {number}. Workflow `{}`\n- Goal: ", own.workflow_id))?;
     match (&own.goal, own.args.get("familyName")) {
-        (Some(goal), _) => out.push(goal)?,
+        (Some(goal), _) => fill(goal, scope, out)?,
         (None, Some(family)) => {
             out.push("Cover the family `")?;
-            out.push(family)?;
+            fill(family, scope, out)?;
             out.push("`.")?;
         }
         (None, None) => out.push(&format!("Run `{}` with the inputs below.", own.workflow_id))?,
@@ -75,10 +78,25 @@ fn section(number: usize, own: &Delegation, scope: &Scope<'_>, out: &mut Limited
         out.push(&format!("\n  - `{name}`: "))?;
         match input {
             Input::Value { variable, value } => out.push_value(variable, value)?,
-            Input::Argument(text) => out.push(text)?,
+            Input::Argument(text) => fill(text, scope, out)?,
         }
     }
-    Ok(())
+    out.push("\n- Call: `start_workflow` with ")?;
+    let names: Vec<String> = inputs_of(own).map(|name| format!("\"{name}\": <its input>")).collect();
+    let context =
+        if names.is_empty() { String::new() } else { format!(", \"context\": {{{}}}", names.join(", ")) };
+    out.push(&format!(
+        "{{\"workflowId\": \"{}\", \"goal\": <its goal>, \"parent\": \"{PARENT_TOKEN}\"{context}}}",
+        own.workflow_id
+    ))
+}
+
+/// Stands for the token of the delegating step until the reply is signed.
+pub(crate) const PARENT_TOKEN: &str = "<stateToken of this step>";
+
+fn inputs_of(own: &Delegation) -> impl Iterator<Item = &str> {
+    let mapped = own.context_mapping.values().filter(|name| !own.args.contains_key(*name));
+    mapped.chain(own.args.keys()).map(String::as_str)
 }
 
 enum Input<'a> {

@@ -94,8 +94,8 @@ fn referenced<'w>(
     found
 }
 
-/// The names that the step refers to, calls, or has in its prompt followed by `()`. The prompt is read once, however
-/// many functions there are.
+/// The names that the step refers to, calls, or has in its texts. Each text is read once, however many functions there
+/// are. A name that is also a common word counts only with parentheses or in backticks.
 fn names_in<'s>(
     step: &'s CompiledStep,
     visible: impl Iterator<Item = &'s FunctionDefinition> + Clone,
@@ -103,18 +103,42 @@ fn names_in<'s>(
     let references = step.function_references.iter().map(String::as_str);
     let calls = step.function_calls.iter().map(|call| call.name.as_str());
     let mut named: BTreeSet<&str> = references.chain(calls).collect();
-    let prompt = step.prompt.as_str();
-    let mut called = prompt.match_indices("()").map(|(end, _)| end).peekable();
-    if called.peek().is_none() {
+    let names: BTreeSet<&str> = visible.map(|function| function.name.as_str()).collect();
+    if names.is_empty() {
         return named;
     }
-    let names: BTreeSet<&str> = visible.map(|function| function.name.as_str()).collect();
-    let lengths: BTreeSet<usize> = names.iter().map(|name| name.len()).collect();
-    for end in called {
-        let endings = lengths.iter().filter_map(|length| prompt.get(end.checked_sub(*length)?..end));
-        named.extend(endings.filter(|ending| names.contains(ending)));
+    let guidance = step.guidance.iter().map(String::as_str);
+    let fragments = step.fragments.iter().map(|own| own.text.as_str());
+    for text in [step.prompt.as_str()].into_iter().chain(guidance).chain(fragments) {
+        named.extend(names_of(text, &names));
     }
     named
+}
+
+/// The known names that a text has as whole words.
+fn names_of<'s>(text: &'s str, names: &BTreeSet<&'s str>) -> Vec<&'s str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_part) {
+        let before = rest[..start].chars().next_back();
+        let word = &rest[start..];
+        let end = word.find(|c| !is_part(c)).unwrap_or(word.len());
+        let after = word[end..].chars().next();
+        let is_marked = after == Some('(') || (before == Some('`') && after == Some('`'));
+        if let Some(name) = names.get(&word[..end])
+            && (is_marked || is_unmistakable(name))
+        {
+            found.push(*name);
+        }
+        rest = &word[end..];
+    }
+    found
+}
+
+/// Whether a name cannot be a word of a sentence.
+fn is_unmistakable(name: &str) -> bool {
+    name.chars().skip(1).any(|c| c.is_ascii_uppercase() || c == '_' || c.is_ascii_digit())
 }
 
 fn written(function: &FunctionDefinition) -> String {

@@ -4,11 +4,12 @@
 //! authored is left out (decision 29). The layout is version 1; a change of it needs a new number, so
 //! that started runs keep reading the same.
 
-mod delegation;
+pub(crate) mod delegation;
 pub(crate) mod functions;
 mod require;
 
 use serde_json::Value;
+use workrail_model::capability::Capability;
 use workrail_model::compiled::{
     CompiledLoop, CompiledStep, CompiledWorkflow, ConditionTest, ForCount, LoopControl, MetricsDuty, StepKind,
 };
@@ -221,11 +222,11 @@ impl StepSource<'_> {
         let Self { workflow, pending, context, telling, plan } = *self;
         let Some(step) = workflow.step(&pending.step_id) else { return Ok(()) };
         let scope = step_scope(workflow, pending, context);
-        out.section(|out| banner(workflow, pending, step, context, out))?;
+        out.section(|out| banner(workflow, pending, step, context, &scope, out))?;
         if let Some(role) = &step.agent_role {
             out.section(|out| {
                 out.push("Your role in this step: ")?;
-                out.push(role)
+                fill(role, &scope, out)
             })?;
         }
         out.section(|out| match &step.kind {
@@ -239,7 +240,7 @@ impl StepSource<'_> {
         guidance(workflow, step, &scope, telling, out)?;
         out.section(|out| fragments(workflow, step, &scope, out))?;
         if let Some(text) = functions::render(workflow, pending, step) {
-            out.section(|out| out.push(&text))?;
+            out.section(|out| fill(&text, &scope, out))?;
         }
         match metrics(step) {
             None => Ok(()),
@@ -281,6 +282,7 @@ fn banner(
     pending: &PendingStep,
     step: &CompiledStep,
     context: &Context,
+    scope: &Scope<'_>,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let Some(frame) = pending.loop_path.last() else { return Ok(()) };
@@ -292,7 +294,7 @@ fn banner(
     let (bound, exact) = passes(owner, context);
     let of = if exact { "of" } else { "of at most" };
     out.push("> ")?;
-    out.push(&owner.title)?;
+    fill(&owner.title, scope, out)?;
     out.push(&format!(": pass {pass} {of} {bound}"))?;
     out.push(match &owner.control {
         // Each pass is about another item: none of them refines an earlier one.
@@ -347,7 +349,9 @@ fn guidance(
     match lifecycle {
         Lifecycle::Advance => {}
         Lifecycle::Start | Lifecycle::Rehydrate => {
-            filled("**Throughout this workflow:**", &workflow.meta_guidance)?;
+            let disabled = workflow.capabilities.disabled.iter().map(|own| switched_off(*own).to_owned());
+            let lines: Vec<String> = workflow.meta_guidance.iter().cloned().chain(disabled).collect();
+            filled("**Throughout this workflow:**", &lines)?;
         }
     }
     if lifecycle == Lifecycle::Start {
@@ -364,6 +368,14 @@ fn guidance(
         filled(unclear, &workflow.clarification_prompts)?;
     }
     Ok(())
+}
+
+/// What a workflow that disables a capability tells its agent.
+fn switched_off(capability: Capability) -> &'static str {
+    match capability {
+        Capability::Delegation => "Do not use sub-agents: this workflow switches delegation off.",
+        Capability::WebBrowsing => "Do not read pages of the web: this workflow switches web browsing off.",
+    }
 }
 
 fn fragments(

@@ -11,12 +11,15 @@ use workrail_model::event::Context;
 use workrail_model::limits::TITLE_BYTES_MAX;
 use workrail_model::name::AssessmentName;
 use workrail_model::preferences::Autonomy;
+use workrail_model::reason::NonAssumableChoiceKind;
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::truncate_with_marker;
 
 use super::super::limited::{Full, LimitedText};
+use super::super::template::fill;
 use super::{Lifecycle, Telling, bullets};
-use crate::interpret::{AskedConfirmation, asked_confirmation, definitions, wants};
+use crate::condition::Scope;
+use crate::interpret::{AskedConfirmation, asked_confirmation, definitions, step_scope, wants};
 use crate::secrets::is_secret;
 use crate::{builtins, routing, skeleton};
 
@@ -28,13 +31,14 @@ pub(super) fn write(
     telling: Telling,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
+    let scope = step_scope(workflow, pending, context);
     if let Some(criteria) = &step.criteria {
-        plain("**Your notes are checked:**", &wants(criteria), out)?;
+        filled("**Your notes are checked:**", &wants(criteria), &scope, out)?;
     }
     contract(workflow, pending, step, out)?;
-    definitions(workflow, step).try_for_each(|definition| assessment(step, definition, out))?;
+    definitions(workflow, step).try_for_each(|definition| assessment(step, definition, &scope, out))?;
     mentioned(workflow, step, telling.lifecycle, out)?;
-    plain("**Hints for the output:**", &step.hints, out)?;
+    filled("**Hints for the output:**", &step.hints, &scope, out)?;
     if let Some(text) = notes(step, telling.lifecycle) {
         out.section(|out| out.push(text))?;
     }
@@ -45,7 +49,10 @@ pub(super) fn write(
         }
     };
     bullets(heading, &step.user_dependencies, out, |dependency, out| {
-        out.push(&dependency.description)?;
+        fill(&dependency.description, &scope, out)?;
+        if let Some(kind) = dependency.choice_kind {
+            out.push(&format!(" ({})", not_yours(kind)))?;
+        }
         match &dependency.context_key {
             Some(key) => out.push(&format!(" (send the answer as `context.{key}`)")),
             None => Ok(()),
@@ -134,7 +141,8 @@ fn keys(
         };
         format!("`context.{key}` ({}{now}){meaning}", routing::in_words(&duty.accepts))
     });
-    plain("**Set in this step:**", &lines.collect::<Vec<_>>(), out)?;
+    let scope = step_scope(workflow, pending, context);
+    filled("**Set in this step:**", &lines.collect::<Vec<_>>(), &scope, out)?;
     let open = routing::open_keys(workflow, pending, context);
     if open.is_empty() {
         return Ok(());
@@ -184,6 +192,24 @@ fn mentioned(
             skeleton::of_schema(&contract.schema)
         ))
     })
+}
+
+/// Why a choice is not the agent's to make.
+fn not_yours(kind: NonAssumableChoiceKind) -> &'static str {
+    match kind {
+        NonAssumableChoiceKind::PreferenceTradeoff => "the user's choice: it is a matter of preference",
+        NonAssumableChoiceKind::ScopeBoundary => "the user's choice: it sets what belongs to the work",
+        NonAssumableChoiceKind::IrreversibleAction => "the user's choice: it cannot be undone",
+        NonAssumableChoiceKind::ExternalSideEffect => {
+            "the user's choice: it has effects outside of the workspace"
+        }
+        NonAssumableChoiceKind::PolicyOrCompliance => "the user's choice: a policy is concerned",
+    }
+}
+
+/// Authored lines, with their variables filled in.
+fn filled(heading: &str, lines: &[String], scope: &Scope<'_>, out: &mut LimitedText) -> Result<(), Full> {
+    bullets(heading, lines, out, |line, out| fill(line, scope, out))
 }
 
 fn plain(heading: &str, lines: &[String], out: &mut LimitedText) -> Result<(), Full> {
@@ -290,6 +316,7 @@ fn optional_shape(field: &Value) -> String {
 fn assessment(
     step: &CompiledStep,
     definition: &AssessmentDefinition,
+    scope: &Scope<'_>,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let mut lines = vec![format!("Judge: {}", definition.purpose)];
@@ -308,9 +335,10 @@ fn assessment(
         "A level may also be {\"level\": ..., \"rationale\": ...}; of a rationale, 512 bytes are kept"
             .to_owned(),
     );
-    plain(
+    filled(
         &format!("**Assessment required ({}; its shape is in the call below):**", definition.id),
         &lines,
+        scope,
         out,
     )
 }
