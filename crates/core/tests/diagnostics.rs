@@ -280,6 +280,32 @@ fn cases() -> Vec<(Code, Vec<u8>)> {
             { "reason": "needs_user_choice", "description": "Which one?" }] }))),
         ),
         (
+            Code::DelegationTarget,
+            text(with_steps(json!([{ "id": "p", "type": "parallel", "title": "P",
+            "parallelDelegations": [{ "workflowId": "wr.routine-nothing" }] }]))),
+        ),
+        (
+            Code::KeySetLater,
+            text(with_steps(json!([
+                { "id": "a", "title": "A", "prompt": "P", "runCondition": { "var": "size", "equals": "large" } },
+                { "id": "b", "title": "B", "prompt": "P", "sets": { "size": { "values": ["large"] } } },
+            ]))),
+        ),
+        (
+            Code::UnannouncedValue,
+            text(with_steps(json!([
+                { "id": "a", "title": "A", "prompt": "Set size." },
+                { "id": "b", "title": "B", "prompt": "P", "runCondition": { "var": "size", "equals": "large" } },
+            ]))),
+        ),
+        (Code::UnclosedVariable, text(step(json!({ "prompt": "Show {{name." })))),
+        (
+            Code::ReferenceSource,
+            text(top(json!({ "references": [{ "id": "r", "title": "R", "source": "../r.md", "purpose": "p",
+                "authoritative": true }] }))),
+        ),
+        (Code::NoEffect, text(step(json!({ "hasValidation": true })))),
+        (
             Code::Delegation,
             text(with_steps(json!([{ "id": "p", "type": "parallel", "title": "P",
             "parallelDelegations": [{ "workflowId": "project.good" }] }]))),
@@ -365,7 +391,6 @@ fn all_problems_are_reported_at_once_with_their_places() {
         [
             (Code::WrongType, 3, 11, "name".to_owned()),
             (Code::BadValue, 5, 14, "version".to_owned()),
-            (Code::PromptSource, 7, 5, "steps[0]".to_owned()),
             (Code::UnknownField, 7, 36, "steps[0].promt".to_owned()),
             (Code::DuplicateId, 8, 7, "steps[1].id".to_owned()),
             (Code::UnknownField, 8, 81, "steps[1].runCondition.equal".to_owned()),

@@ -71,9 +71,10 @@ pub(super) fn references(source: &Workflow, library: &Library, report: &mut Repo
                 &DocPath::root().key("references").index(index).key("source"),
             )
             .message(format!("`{}` {message}", shown(path)))
-            .why(format!("{why}; this one is always reported as not found"))
+            .why(format!("{why}; runs report this one as not found"))
             .fix(match path.contains("://") {
                 true => "name the address in a prompt instead, or keep a copy of the document in the project",
+                false if library.is_missing(path) => "correct the path, or add the document",
                 false => "move the document into the project, and write its relative path",
             }),
         );

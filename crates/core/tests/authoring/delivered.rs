@@ -128,7 +128,7 @@ fn a_disabled_capability_is_said() {
 fn with_routine(routine: &Value, call: Value) -> workrail_core::compile::Checked {
     let source = workflow(
         json!([{ "id": "call", "title": "Smoke", "runCondition": { "var": "size", "not_equals": "small" },
-        "guidance": ["Set size first."], "templateCall": call }]),
+        "guidance": ["Set size to small or large first."], "templateCall": call }]),
     );
     let library = Library::EMPTY.with_routine("team.routine-smoke", routine.to_string().into_bytes());
     check(CompileInput { library: &library, ..CompileInput::new(source.to_string().as_bytes(), "test.json") })
