@@ -56,7 +56,10 @@ fn settings(feature: &Feature, used: &FeatureUse, report: &mut Report) -> BTreeM
         report.push(
             DraftDiagnostic::on(Code::FeatureConfig, &used.at.key("config").key(name))
                 .message(format!("`{}` has no setting `{}`", feature.id, shown(name)))
-                .why("an unknown setting would do nothing")
+                .why(match known.is_empty() {
+                    true => "this feature has no settings; features add instructions to prompts, and never add steps",
+                    false => "an unknown setting would do nothing",
+                })
                 .fix(fix),
         );
     }

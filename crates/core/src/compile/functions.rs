@@ -157,12 +157,28 @@ fn check_call(function: &FunctionDefinition, call: &FunctionCall, at: &DocPath, 
                 wrong(place, message, suggestion(name, &known));
             }
             Some(parameter) if !fits(parameter, value) => {
-                let message = format!("the argument `{name}` has the wrong type or value");
-                wrong(place, message, format!("see the parameter `{name}` of `{}`", function.name));
+                let message = format!("the argument `{name}` is {}", shown(&value.to_string()));
+                wrong(place, message, format!("`{}` takes {}", function.name, wanted(parameter)));
             }
             Some(_) => {}
         }
     }
+}
+
+/// What a parameter takes, in words.
+fn wanted(parameter: &FunctionParameter) -> String {
+    let kind = match parameter.kind {
+        ParameterType::String => "text",
+        ParameterType::Number => "a number",
+        ParameterType::Boolean => "true or false",
+        ParameterType::Array => "a list",
+        ParameterType::Object => "an object",
+    };
+    if parameter.allowed.is_empty() {
+        return format!("{kind} here");
+    }
+    let allowed: Vec<String> = parameter.allowed.iter().take(12).map(ToString::to_string).collect();
+    format!("{kind} here, one of {}", allowed.join(", "))
 }
 
 fn fits(parameter: &FunctionParameter, value: &Value) -> bool {
