@@ -67,17 +67,8 @@ impl Catalog {
                 unusable.push(refused(claim.precedence, &claim.reference, id, &[why]));
             }
         }
-        let mut listing = Listing {
-            claims,
-            files,
-            selection,
-            unusable,
-            bindings,
-            broken_bindings,
-            repeatable,
-            library,
-            routines,
-        };
+        let mut listing =
+            Listing { claims, files, selection, unusable, bindings, broken_bindings, repeatable, routines };
         for (file, digest) in nameless {
             let (usability, lasts) = self.judge(&file, digest, None, &listing);
             listing.repeatable = listing.repeatable.and(lasts);
