@@ -72,9 +72,17 @@ pub(super) fn problem(text: &str, offset: usize, error: &ParseError) -> DraftDia
             format!("this string cannot be read: {}", lower_first(&error.kind().to_string())),
             "write a backslash as \\\\, a quote as \\\", a line break as \\n".to_owned(),
         ),
-        other => (
+        ParseErrorKind::BareDecimalPointNumbersNotAllowed
+        | ParseErrorKind::CommentsNotAllowed
+        | ParseErrorKind::ExpectedDigit
+        | ParseErrorKind::ExpectedDigitFollowingNegativeSign
+        | ParseErrorKind::ExpectedPlusMinusOrDigitInNumberLiteral
+        | ParseErrorKind::HexadecimalNumbersNotAllowed
+        | ParseErrorKind::NonFiniteNumbersNotAllowed
+        | ParseErrorKind::TrailingCommasNotAllowed
+        | ParseErrorKind::UnaryPlusNumbersNotAllowed => (
             at,
-            lower_first(&other.to_string()),
+            lower_first(&error.kind().to_string()),
             "correct the JSON here; comments and trailing commas are allowed".to_owned(),
         ),
     };
