@@ -122,7 +122,7 @@ impl<S: Store> Engine<S> {
         let workflow_id = authored_id(bytes);
         let bindings = self.bindings_of(workflow_id.as_ref())?;
         let origin = Origin::of(about.source_kind);
-        let library = self.catalog.library(self.around.workspace.as_ref());
+        let library = self.catalog.library(self.environment.workspace.as_ref());
         let checked = check(CompileInput {
             bindings: &bindings,
             origin,
