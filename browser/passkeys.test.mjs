@@ -1,10 +1,12 @@
 // Passkeys in Chromium, with its virtual authenticator: enrolling, deciding, replacing, and what does not count.
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { createServer } from 'node:http';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { openLive, withConsole } from './chromium.mjs';
+import { Home } from './home.mjs';
 
 const SIGNED = {
   id: 'team.signed',
@@ -75,12 +77,49 @@ function decisions(home, waiting) {
   return events.filter((event) => event.kind === 'approval_recorded');
 }
 
+/// What an agent with a shell tries before the person decides: each is refused, and the gate stays closed.
+async function agentTries(home, client, waiting) {
+  const { label, sessionId } = waiting.run;
+  const commands = [['approve', label], ['session', 'prefs', 'set', 'full_auto_never_stop', '--session', sessionId]];
+  for (const args of commands) {
+    // A terminal of its own, into which it types what is asked for.
+    const words = [process.env.WORKRAIL_PROGRAM, ...args].map((word) => `'${word}'`).join(' ');
+    const terminal = ['--quiet', '--return', '--echo', 'never', '--command', words, '/dev/null'];
+    const { status } = spawnSync('script', terminal, { env: home.variables, input: `${label}\n` });
+    assert.notEqual(status, 0, args.join(' '));
+  }
+  const never = await client.call('start_workflow', { workflowId: SIGNED.id, goal: 'Never stop', mode: 'full_auto_never_stop' });
+  const stopped = await client.next(never, (args) => { args.output = { notesMarkdown: 'A plan that nobody reads.' }; });
+  assert.equal(stopped.kind, 'blocked', stopped.text);
+  const again = await client.next(waiting);
+  assert.equal(again.kind, 'blocked', again.text);
+  return again;
+}
+
+/// Another machine: only the bundle gets there, and what the person says about their key.
+async function audit(home, waiting) {
+  const bundle = join(home.root, 'bundle.json');
+  execFileSync(process.env.WORKRAIL_PROGRAM, ['session', 'export', waiting.run.sessionId, '-o', bundle], { env: home.variables });
+  const elsewhere = new Home();
+  try {
+    run(elsewhere, ['session', 'import', bundle, '--json']);
+    const { counts, signed } = run(elsewhere, ['store', 'verify', '--json']);
+    assert.deepEqual([counts.signedDecisions, counts.foreignDecisions, counts.problems], [0, 1, 0]);
+    const { passkeys } = run(home, ['store', 'passkeys', 'show', '--json']);
+    const [{ what, fingerprint, isForeign }] = signed;
+    assert.deepEqual([what, fingerprint, isForeign], ['approved', passkeys[0].fingerprint, true]);
+  } finally {
+    await elsewhere.remove();
+  }
+}
+
 test('passkeys', async (t) => {
   await withConsole(prepare, async ({ home, prepared: client, visit }) => {
     let credentials = [];
 
-    await t.test('a person enrols a key, approves on a narrow screen, and an auditor verifies it', async () => {
-      const waiting = await waits(client, 'Raise the retry budget');
+    await t.test('a person approves on a narrow screen, no agent does, and an auditor verifies it elsewhere', async () => {
+      const first = await waits(client, 'Raise the retry budget');
+      const waiting = await agentTries(home, client, first);
       await visit({ viewport: { width: 390, height: 800 } }, async (page) => {
         const device = await authenticator(page);
         await openLive(page, `/run/${waiting.run.runId}`);
@@ -100,6 +139,7 @@ test('passkeys', async (t) => {
       assert.notEqual(moved.kind, 'blocked', moved.text);
       const { counts } = run(home, ['store', 'verify', '--json']);
       assert.deepEqual([counts.signedDecisions, counts.problems], [1, 0]);
+      await audit(home, waiting);
     });
 
     await t.test('a further key is agreed to by an enrolled one, and takes its place', async () => {

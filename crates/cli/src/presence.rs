@@ -105,16 +105,11 @@ fn is_parent(server: &ServerRecord, process: &Process) -> bool {
     }
 }
 
-/// Refuses what a typed label no longer allows: the settings ask for a passkey (G97).
-pub(crate) fn label_counts(engine: &LocalEngine, what: &str) -> Result<(), Failure> {
-    if !engine.raising_needs_passkey() {
-        return Ok(());
-    }
-    Err(Failure::Call(format!(
-        "{what} needs a passkey: `{}` asks for one. Open the console with `workrail console` and do it there. Nothing was \
-         recorded.",
-        Key::ApprovalsRequire.as_str()
-    )))
+/// What is refused where a typed label no longer allows it: a passkey is asked for (G97). `why` says by what.
+pub(crate) fn passkey_needed(what: &str, why: &str) -> Failure {
+    Failure::Call(format!(
+        "{what} needs a passkey: {why}. Open the console with `workrail console` and do it there. Nothing was recorded."
+    ))
 }
 
 /// Goes on only when exactly `answer` is typed.

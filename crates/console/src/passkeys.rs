@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use workrail_engine::passkeys::{Asking, Challenge, KeyToEnrol, Registration, SignedAct};
 use workrail_model::approval::ApprovalDecision;
-use workrail_model::digest::Sha256;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::Context;
 use workrail_model::id::{RunId, SessionId};
@@ -203,11 +202,6 @@ fn to_enrol(console: &Console, form: &Query) -> Answer<KeyToEnrol> {
 fn credential(form: &Query) -> Answer<CredentialId> {
     CredentialId::parse(form.get("credential").unwrap_or_default())
         .map_err(|_| refused("There is no such passkey. Nothing was recorded."))
-}
-
-/// A short name of a key for people: the beginning of a digest.
-pub(crate) fn fingerprint(credential: &CredentialId) -> String {
-    Sha256::of(credential.bytes()).hex()[..12].to_owned()
 }
 
 fn refused(message: &str) -> Box<ErrorEnvelope> {

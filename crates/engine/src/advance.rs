@@ -77,7 +77,7 @@ impl<S: Store> Engine<S> {
                 snapshot: &snapshot,
                 workflow: &workflow,
                 kept: self.kept(facts, at.node, attempt),
-                preferences: wish,
+                wished: wish.as_ref(),
                 approvals: approvals.rule(),
                 observed: &observed,
                 workflow_changed: drift.is_some(),

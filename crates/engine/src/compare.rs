@@ -2,7 +2,7 @@
 
 use workrail_core::compare::{Compared, Comparison, RunPart, Side, build};
 use workrail_core::link::NodeLink;
-use workrail_core::report::{ContextValues, Covers, Subject};
+use workrail_core::report::{ContextValues, Covers, Signatures, Subject};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{RunId, SessionId};
 
@@ -78,9 +78,11 @@ impl Reading<'_> {
         // One read for both, so that a record that arrives in between is in neither.
         let other = (a.session != b.session).then(|| self.salvage(b.session)?.or_refuse()).transpose()?;
         let read_b = other.as_ref().unwrap_or(&read_a);
-        let mut comparison =
-            build(&self.compared(&read_a, a, context_values), &self.compared(read_b, b, context_values))
-                .map_err(|cause| error::wrong_part(&cause))?;
+        let signed_a = self.signatures(&read_a.state, &read_a.events);
+        let signed_b = self.signatures(&read_b.state, &read_b.events);
+        let side_a = self.compared(&read_a, a, context_values, &signed_a);
+        let side_b = self.compared(read_b, b, context_values, &signed_b);
+        let mut comparison = build(&side_a, &side_b).map_err(|cause| error::wrong_part(&cause))?;
         self.add_call(&read_a, &mut comparison.a);
         self.add_call(read_b, &mut comparison.b);
         Ok(comparison)
@@ -91,6 +93,7 @@ impl Reading<'_> {
         read: &'a Salvaged,
         part: &PartOfRun,
         context_values: ContextValues,
+        signatures: &'a Signatures,
     ) -> Compared<'a> {
         let subject = Subject {
             facts: &read.state,
@@ -99,6 +102,7 @@ impl Reading<'_> {
             covers: Covers::Run { run_id: part.run },
             material: &self.content,
             context_values,
+            signatures,
         };
         Compared { subject, run: part.run, part: part.part.clone() }
     }

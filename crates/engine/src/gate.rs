@@ -11,6 +11,7 @@ use workrail_model::plan::AppendPlan;
 use workrail_ports::cache::{IfAbsent, ProjectionCache, SessionIndex};
 use workrail_ports::control::WishReader;
 use workrail_ports::environment::Entropy;
+use workrail_ports::passkeys::PasskeyReader;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, StoreError};
 
 use crate::cards::{Cards, record};
@@ -30,6 +31,7 @@ pub(crate) struct Reading<'a> {
     pub sessions: &'a dyn SessionReader,
     pub content: Content<'a>,
     pub wishes: &'a dyn WishReader,
+    pub passkeys: &'a dyn PasskeyReader,
     pub entropy: &'a dyn Entropy,
     pub environment: &'a Environment,
     pub signer: &'a Signer,

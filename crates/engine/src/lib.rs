@@ -277,6 +277,7 @@ impl<S: Store> Engine<S> {
             sessions: &*self.store,
             content: self.content(),
             wishes: &*self.store,
+            passkeys: &*self.store,
             entropy: &*self.environment.entropy,
             environment: &self.environment,
             signer: &self.signer,

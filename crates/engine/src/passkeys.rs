@@ -4,14 +4,15 @@ use workrail_core::decide::approve::recorded_reason;
 use workrail_core::decide::proof::ApprovalRule;
 use workrail_core::passkey::{Statement, registered};
 use workrail_core::project::SessionState;
+use workrail_core::report::{Signatures, is_signed, signatures};
 use workrail_model::approval::{ApprovalDecision, RequiredProof};
 use workrail_model::compiled::{CompiledWorkflow, Confirmation};
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::event::Context;
+use workrail_model::event::{Context, Event};
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::passkey::{
-    CredentialId, KeyName, KeyOrigin, Nonce, PasskeyChange, PasskeyProof, SignedChallenge,
+    CredentialId, KeyName, KeyOrigin, Nonce, PasskeyChange, PasskeyProof, PreferenceProof, SignedChallenge,
 };
 use workrail_model::preferences::PreferenceChange;
 use workrail_model::reason::UserOnlyDependencyReason;
@@ -20,10 +21,11 @@ use workrail_ports::passkeys::PasskeyLogError;
 
 use crate::approve::{Waiting, taken};
 use crate::find::SessionOrRun;
+use crate::gate::Reading;
 use crate::{Engine, Store, error};
 
 pub use workrail_core::interpret::AskedProof;
-pub use workrail_core::passkey::{Ended, Enrolment, LogDamage, NewKey, Passkeys, Trust};
+pub use workrail_core::passkey::{Ended, Enrolment, LogDamage, NewKey, Passkeys, Trust, fingerprint};
 
 /// How often a change is tried again that another process was faster with.
 const APPEND_TRIES: usize = 3;
@@ -87,8 +89,8 @@ impl ApprovalKeys {
 impl<S: Store> Engine<S> {
     /// The store's passkeys, or what is wrong with its log.
     pub fn passkeys(&self) -> Result<Result<Passkeys, LogDamage>, Box<ErrorEnvelope>> {
-        let log = self.store.passkey_log().map_err(error::passkey_log)?;
-        Ok(Passkeys::fold(&log))
+        let stored = self.store.passkey_log().map_err(error::passkey_log)?;
+        Ok(Passkeys::read(&stored.log, stored.head.as_deref()))
     }
 
     fn sound_passkeys(&self) -> Result<Passkeys, Box<ErrorEnvelope>> {
@@ -112,18 +114,30 @@ impl<S: Store> Engine<S> {
         if !asks && !is_decided {
             return Ok(ApprovalKeys::default());
         }
-        let required = match self.is_in_passkey_folder(facts) {
-            true => RequiredProof::Passkey,
-            false => self.environment.approvals.required_proof(),
-        };
+        let required = self.required_proof(facts);
         Ok(ApprovalKeys { required, keys: self.passkeys().ok().and_then(Result::ok) })
     }
 
-    /// Whether the session belongs to a repository for which the settings ask for passkeys.
+    /// What the settings ask for in this session.
+    fn required_proof(&self, facts: &SessionState) -> RequiredProof {
+        match self.is_in_passkey_folder(facts) {
+            true => RequiredProof::Passkey,
+            false => self.environment.approvals.required_proof(),
+        }
+    }
+
+    /// Whether the session was ever worked on in a repository for which the settings ask for passkeys. A later call from
+    /// another folder changes nothing, and neither does taking the repository's `.git` away.
     fn is_in_passkey_folder(&self, facts: &SessionState) -> bool {
-        let Some(own) = facts.repository() else { return false };
-        let folders = self.environment.approvals.passkey_folders();
-        folders.iter().any(|folder| self.repository_of(folder).is_ok_and(|found| found == Some(own)))
+        let own = facts.repositories();
+        if own.is_empty() {
+            return false;
+        }
+        self.environment.approvals.passkey_folders().iter().any(|folder| {
+            let named = Sha256::of(folder.trim_end_matches('/').as_bytes());
+            let found = self.repository_of(folder).ok().flatten();
+            own.contains(&named) || found.is_some_and(|found| own.contains(&found))
+        })
     }
 
     /// The challenge for something about the step of a run that waits.
@@ -207,6 +221,7 @@ impl<S: Store> Engine<S> {
                 name: name.clone(),
                 credential_id: key.credential.clone(),
                 public_key: key.public_key.clone(),
+                counter: key.counter,
                 replaces: replaces.clone(),
                 authorized_by: agreed.cloned(),
             })
@@ -234,13 +249,33 @@ impl<S: Store> Engine<S> {
     }
 
     /// Ends all keys without any of them. That stays in the log, and in every later decision.
+    ///
+    /// A damaged log is set aside: what is sound in it stays, so that decisions of its keys can still be checked.
     pub fn reset_passkeys(&self) -> Result<(), Box<ErrorEnvelope>> {
-        self.append_change(|_| Ok(PasskeyChange::Reset))
+        let stored = self.store.passkey_log().map_err(error::passkey_log)?;
+        if Passkeys::read(&stored.log, stored.head.as_deref()).is_ok() {
+            return self.append_change(|_| Ok(PasskeyChange::Reset { damaged: None }));
+        }
+        let (keys, sound_bytes) = Passkeys::sound_part(&stored.log);
+        let change = PasskeyChange::Reset { damaged: Some(Sha256::of(&stored.log)) };
+        let line = keys.line(change, self.environment.clock.now());
+        let line = line.map_err(|problem| error::key_not_enrolled(&problem.problem))?;
+        self.store.replace_passkeys(&stored, sound_bytes, &line).map_err(error::passkey_log)
     }
 
-    /// What raising a run's autonomy, or lowering a protection, asks for: a passkey once the settings want that.
-    pub fn raising_needs_passkey(&self) -> bool {
-        self.environment.approvals.required_proof() == RequiredProof::Passkey
+    /// Whether new runs, in any folder, may get a higher autonomy only with a passkey.
+    pub fn raising_new_runs_needs_passkey(&self) -> bool {
+        let approvals = &self.environment.approvals;
+        approvals.required_proof() == RequiredProof::Passkey || !approvals.passkey_folders().is_empty()
+    }
+
+    /// Whether letting a run go further on its own counts only with a passkey, as approving in it does (G63).
+    pub fn raising_needs_passkey(&self, session: SessionId, run: RunId) -> Result<bool, Box<ErrorEnvelope>> {
+        self.reading().look(session, |facts| {
+            let rule = ApprovalKeys { required: self.required_proof(facts), keys: None };
+            let run = facts.run(run).ok_or_else(|| error::internal("a listed run is folded"))?;
+            Ok(rule.rule().raising_needs_passkey(&*self.content().workflow(run.workflow_hash)?))
+        })
     }
 
     pub fn challenge_for_preferences(
@@ -259,8 +294,9 @@ impl<S: Store> Engine<S> {
         changes: &[PreferenceChange],
         signed: &SignedChallenge,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        self.record_use(&Statement::Preferences { session, changes }, signed)?;
-        self.ask_preferences(SessionOrRun { session, run: None }, changes).map(drop)
+        let key = self.record_use(&Statement::Preferences { session, changes }, signed)?;
+        let proof = PreferenceProof { signed: signed.clone(), session, changes: changes.to_vec(), key };
+        self.wish(SessionOrRun { session, run: None }, changes, Some(&proof)).map(drop)
     }
 
     /// The challenge for a setting that lets agents go further.
@@ -315,13 +351,14 @@ impl<S: Store> Engine<S> {
     ) -> Result<(), Box<ErrorEnvelope>> {
         let mut tries = APPEND_TRIES;
         loop {
-            let log = self.store.passkey_log().map_err(error::passkey_log)?;
-            let keys = Passkeys::fold(&log).map_err(|damage| error::passkey_log_damaged(&damage))?;
+            let stored = self.store.passkey_log().map_err(error::passkey_log)?;
+            let keys = Passkeys::read(&stored.log, stored.head.as_deref())
+                .map_err(|damage| error::passkey_log_damaged(&damage))?;
             let line = keys
                 .line(change(&keys)?, self.environment.clock.now())
                 .map_err(|problem| error::key_not_enrolled(&problem.problem))?;
             tries -= 1;
-            match self.store.append_passkey(log.len() as u64, &line) {
+            match self.store.append_passkey(&stored, &line) {
                 Err(PasskeyLogError::Changed) if tries > 0 => {}
                 appended => return appended.map_err(error::passkey_log),
             }
@@ -337,5 +374,17 @@ impl KeyToEnrol {
             public_key: &self.key.public_key,
             replaces: self.replaces.as_ref(),
         }
+    }
+}
+
+impl Reading<'_> {
+    /// What the passkey signatures of a session are worth. The log is read only where there is one.
+    pub(crate) fn signatures(&self, facts: &SessionState, events: &[Event]) -> Signatures {
+        if !events.iter().any(is_signed) {
+            return Signatures::default();
+        }
+        let stored = self.passkeys.passkey_log().ok();
+        let keys = stored.and_then(|stored| Passkeys::read(&stored.log, stored.head.as_deref()).ok());
+        signatures(facts, events, keys.as_ref())
     }
 }

@@ -6,6 +6,7 @@ use workrail_core::project::SessionState;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::name::WorkflowId;
+use workrail_model::passkey::{PreferenceProof, WishedPreferences};
 use workrail_model::preferences::{PreferenceChange, Preferences, RunStatus};
 
 use crate::find::SessionOrRun;
@@ -61,7 +62,7 @@ impl<S: Store> Engine<S> {
             status: facts.run_status(run, snapshot.state().is_complete()),
             applied: facts.preferences(tip.node_id),
             applied_at: tip.node_id,
-            pending: wish.map_err(|cause| error::io(&cause))?,
+            pending: wish.map_err(|cause| error::io(&cause))?.map(|wished| wished.preferences),
             pending_problem: self
                 .store
                 .has_unreadable_wishes(facts.session_id(), &|run| facts.run(run).is_some())
@@ -90,6 +91,16 @@ impl<S: Store> Engine<S> {
         found: SessionOrRun,
         changes: &[PreferenceChange],
     ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
+        self.wish(found, changes, None)
+    }
+
+    /// The same, with what a passkey signed of it.
+    pub(crate) fn wish(
+        &self,
+        found: SessionOrRun,
+        changes: &[PreferenceChange],
+        proof: Option<&PreferenceProof>,
+    ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
         let mut asked = Vec::new();
         for run in self.preferences_of(found)? {
             if !is_open(run.status) {
@@ -98,7 +109,8 @@ impl<S: Store> Engine<S> {
             let now = run.pending.unwrap_or(run.applied);
             let wish = changes.iter().fold(now, |preferences, change| preferences.with(*change));
             // Kept also when it is what holds at the tip: the next completed step may be another one.
-            let kept = self.store.wish_preferences(run.session_id, run.run_id, wish);
+            let wished = WishedPreferences { preferences: wish, proof: proof.cloned() };
+            let kept = self.store.wish_preferences(run.session_id, run.run_id, wished);
             kept.map_err(|cause| error::io(&cause))?;
             asked.push(RunPreferences { pending: Some(wish), pending_problem: None, ..run });
         }

@@ -126,7 +126,11 @@ impl Reading<'_> {
     ) -> Vec<Warning> {
         let mut warnings = Vec::new();
         // Only told here: looking fails for no wish.
-        let wish = self.wishes.wished_preferences(facts.session_id(), at.run).unwrap_or_default();
+        let wish = self
+            .wishes
+            .wished_preferences(facts.session_id(), at.run)
+            .unwrap_or_default()
+            .map(|wished| wished.preferences);
         if let Some(wish) = wish.filter(|wish| *wish != facts.preferences(at.node)) {
             let message = format!(
                 "A change to {} is pending; it is applied when this step is completed.",

@@ -63,8 +63,8 @@ pub const KEYRING_BYTES_MAX: u64 = 4096;
 pub const PASSKEY_LOG_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// "MacBook, left finger".
 pub const PASSKEY_NAME_BYTES_MAX: usize = 64;
-/// What a person asked of a session: a few closed values.
-pub const CONTROL_BYTES_MAX: u64 = 4096;
+/// What a person asked of a session: a few closed values, and for each run what a passkey signed of them.
+pub const CONTROL_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Event indexes fit 25 bits so that a short token can name a node by the index of its event.
 pub const EVENT_INDEX_MAX: u64 = (1 << 25) - 1;

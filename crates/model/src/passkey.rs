@@ -11,8 +11,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::digest::Sha256;
-use crate::id::RunId;
+use crate::id::{RunId, SessionId};
 use crate::limits::PASSKEY_NAME_BYTES_MAX;
+use crate::preferences::{PreferenceChange, Preferences};
 use crate::text::BoundedText;
 use crate::time::Timestamp;
 
@@ -151,6 +152,26 @@ pub struct PasskeyProof {
     pub key: KeyOrigin,
 }
 
+/// What an event keeps of the passkey that let a run go further on its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PreferenceProof {
+    pub signed: SignedChallenge,
+    /// The session as it was called when it was signed: an import may call it otherwise.
+    pub session: SessionId,
+    /// What was agreed to, for every open run of the session.
+    #[schemars(length(min = 1, max = 2))]
+    pub changes: Vec<PreferenceChange>,
+    pub key: KeyOrigin,
+}
+
+/// Preferences that somebody asked for, and the passkey that agreed to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WishedPreferences {
+    pub preferences: Preferences,
+    pub proof: Option<PreferenceProof>,
+}
+
 /// One line of a store's passkey log, which is only ever appended to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -174,6 +195,9 @@ pub enum PasskeyChange {
         name: KeyName,
         credential_id: CredentialId,
         public_key: PublicKey,
+        /// What the authenticator had counted when it made the key.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        counter: u32,
         /// The key that it takes the place of.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaces: Option<CredentialId>,
@@ -187,7 +211,11 @@ pub enum PasskeyChange {
     #[serde(rename_all = "camelCase")]
     Used { credential_id: CredentialId, challenge: Sha256, counter: u32 },
     /// All keys were removed at a terminal, without any of them.
-    Reset,
+    Reset {
+        /// The digest of a damaged log that was set aside with it; what was sound in it comes before this line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        damaged: Option<Sha256>,
+    },
 }
 
 #[cfg(test)]

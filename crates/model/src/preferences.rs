@@ -88,6 +88,8 @@ pub enum PreferenceSource {
     User,
     /// Requested on the command line; nothing says by whom.
     CommandLine,
+    /// A person agreed with a passkey in the console, and the record holds the assertion (G97).
+    Passkey,
     // In the locked set. A recommendation is shown and never applied by itself, so nothing writes it.
     WorkflowRecommendation,
     System,

@@ -189,6 +189,8 @@ pub enum WarningCode {
     RunClosed,
     /// A person had closed the run, and this call reopened it.
     RunReopened,
+    /// How the approval of the completed step was given, and what that proves.
+    ApprovedHow,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -2,7 +2,7 @@
 //! costs the person a repetition and the log nothing.
 
 use workrail_model::id::{RunId, SessionId};
-use workrail_model::preferences::Preferences;
+use workrail_model::passkey::WishedPreferences;
 
 use crate::file_system::FsError;
 
@@ -10,7 +10,11 @@ use crate::file_system::FsError;
 pub trait WishReader: Send + Sync {
     /// The preferences that the next advance of the run is to apply. A damaged file holds none; a read that failed
     /// is an error, since a person may have asked for less autonomy.
-    fn wished_preferences(&self, session: SessionId, run: RunId) -> Result<Option<Preferences>, FsError>;
+    fn wished_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+    ) -> Result<Option<WishedPreferences>, FsError>;
     /// Whether wishes were recorded for the session that cannot be read, or that name none of its runs.
     fn has_unreadable_wishes(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool;
 }
@@ -20,7 +24,7 @@ pub trait SessionControl: WishReader {
         &self,
         session: SessionId,
         run: RunId,
-        preferences: Preferences,
+        wished: WishedPreferences,
     ) -> Result<(), FsError>;
     /// Forgets the wish for the run, once it is applied.
     fn forget_wish(&self, session: SessionId, run: RunId) -> Result<(), FsError>;

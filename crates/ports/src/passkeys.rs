@@ -13,9 +13,27 @@ pub enum PasskeyLogError {
     File(#[from] KeyringError),
 }
 
-pub trait PasskeyLog: Send + Sync {
+/// The log as it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredPasskeys {
     /// The whole log; empty before the first key.
-    fn passkey_log(&self) -> Result<Vec<u8>, PasskeyLogError>;
-    /// Appends a line to the log that was read, durably. `seen_bytes` is how long it was then.
-    fn append_passkey(&self, seen_bytes: u64, line: &[u8]) -> Result<(), PasskeyLogError>;
+    pub log: Vec<u8>,
+    /// The digest of its last line, from a file of its own: a log that was cut off lacks that line.
+    pub head: Option<Vec<u8>>,
+}
+
+pub trait PasskeyReader: Send + Sync {
+    fn passkey_log(&self) -> Result<StoredPasskeys, PasskeyLogError>;
+}
+
+pub trait PasskeyLog: PasskeyReader {
+    /// Appends a line to the log that was read, durably.
+    fn append_passkey(&self, seen: &StoredPasskeys, line: &[u8]) -> Result<(), PasskeyLogError>;
+    /// Sets a damaged log aside, and begins another one with the part of it that is sound and a line.
+    fn replace_passkeys(
+        &self,
+        damaged: &StoredPasskeys,
+        sound_bytes: usize,
+        line: &[u8],
+    ) -> Result<(), PasskeyLogError>;
 }

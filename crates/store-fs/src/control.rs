@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::CONTROL_BYTES_MAX;
+use workrail_model::passkey::{PreferenceProof, WishedPreferences};
 use workrail_model::preferences::Preferences;
 use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, WritableFile};
@@ -18,15 +19,40 @@ use crate::store::LocalStore;
 struct Wishes {
     v: u32,
     preferences: BTreeMap<RunId, Preferences>,
+    /// What a passkey signed of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    proofs: BTreeMap<RunId, PreferenceProof>,
+}
+
+type ByRun = BTreeMap<RunId, WishedPreferences>;
+
+impl Wishes {
+    fn by_run(mut self) -> ByRun {
+        let wishes = self.preferences.into_iter();
+        wishes
+            .map(|(run, preferences)| {
+                (run, WishedPreferences { preferences, proof: self.proofs.remove(&run) })
+            })
+            .collect()
+    }
+
+    fn of(wishes: ByRun) -> Self {
+        let mut all = Self { v: 1, preferences: BTreeMap::new(), proofs: BTreeMap::new() };
+        for (run, wished) in wishes {
+            all.preferences.insert(run, wished.preferences);
+            all.proofs.extend(wished.proof.map(|proof| (run, proof)));
+        }
+        all
+    }
 }
 
 impl<F: FileSystem> LocalStore<F> {
     /// The wishes of a session; none where the file is missing or damaged.
-    fn wishes(&self, session: SessionId) -> Result<BTreeMap<RunId, Preferences>, FsError> {
+    fn wishes(&self, session: SessionId) -> Result<ByRun, FsError> {
         Ok(self.readable_wishes(session)?.unwrap_or_default())
     }
 
-    fn readable_wishes(&self, session: SessionId) -> Result<Option<BTreeMap<RunId, Preferences>>, FsError> {
+    fn readable_wishes(&self, session: SessionId) -> Result<Option<ByRun>, FsError> {
         let bytes = match self.fs().read(&layout::control(session), 0, CONTROL_BYTES_MAX) {
             Ok(bytes) => bytes,
             // What may not be read may be intact, and may ask for less autonomy.
@@ -35,16 +61,12 @@ impl<F: FileSystem> LocalStore<F> {
             Err(error) => return Err(error),
         };
         let wishes = serde_json::from_slice::<Wishes>(&bytes).ok().filter(|wishes| wishes.v == 1);
-        Ok(wishes.map(|wishes| wishes.preferences))
+        Ok(wishes.map(Wishes::by_run))
     }
 
-    fn write_wishes(
-        &self,
-        session: SessionId,
-        preferences: BTreeMap<RunId, Preferences>,
-    ) -> Result<(), FsError> {
-        // A number, ids and closed sets always serialise.
-        let bytes = serde_json::to_vec(&Wishes { v: 1, preferences }).expect("plain struct");
+    fn write_wishes(&self, session: SessionId, wishes: ByRun) -> Result<(), FsError> {
+        // Numbers, texts, ids and closed sets always serialise.
+        let bytes = serde_json::to_vec(&Wishes::of(wishes)).expect("plain struct");
         let temp = layout::control_temp(session);
         let mut file = create_fresh(self.fs(), &temp)?;
         file.append(&bytes)?;
@@ -53,7 +75,11 @@ impl<F: FileSystem> LocalStore<F> {
 }
 
 impl<F: FileSystem> WishReader for LocalStore<F> {
-    fn wished_preferences(&self, session: SessionId, run: RunId) -> Result<Option<Preferences>, FsError> {
+    fn wished_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+    ) -> Result<Option<WishedPreferences>, FsError> {
         Ok(self.wishes(session)?.remove(&run))
     }
 
@@ -73,10 +99,10 @@ impl<F: FileSystem> SessionControl for LocalStore<F> {
         &self,
         session: SessionId,
         run: RunId,
-        preferences: Preferences,
+        wished: WishedPreferences,
     ) -> Result<(), FsError> {
         let mut wishes = self.wishes(session)?;
-        wishes.insert(run, preferences);
+        wishes.insert(run, wished);
         self.write_wishes(session, wishes)
     }
 

@@ -288,7 +288,7 @@ pub(crate) fn http_secret_aside(number: u64) -> RelPath {
 }
 
 pub(crate) fn is_key_aside(name: &str) -> bool {
-    name.starts_with("keyring.unusable-") || name.starts_with("http-secret.unusable-")
+    ["keyring.unusable-", "http-secret.unusable-", PASSKEYS_ASIDE].iter().any(|aside| name.starts_with(aside))
 }
 
 /// The secret of the HTTP transport.
@@ -312,6 +312,22 @@ pub(crate) fn passkeys() -> RelPath {
 pub(crate) fn passkeys_temp() -> RelPath {
     path("keys/.tmp-passkeys")
 }
+
+/// Names the last line of the passkey log.
+pub(crate) fn passkeys_head() -> RelPath {
+    path("keys/passkeys.head")
+}
+
+pub(crate) fn passkeys_head_temp() -> RelPath {
+    path("keys/.tmp-passkeys-head")
+}
+
+/// A damaged passkey log that a reset set aside.
+pub(crate) fn passkeys_aside(log: Sha256) -> RelPath {
+    path(&format!("keys/{PASSKEYS_ASIDE}{}", &log.hex()[..16]))
+}
+
+pub(crate) const PASSKEYS_ASIDE: &str = "passkeys.damaged-";
 
 pub(crate) fn keyring_lock() -> RelPath {
     path("keys/.lock")

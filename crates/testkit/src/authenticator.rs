@@ -19,6 +19,12 @@ pub struct Authenticator {
     /// Whether it asks for the finger; one that does not says so.
     pub verifies_user: bool,
     pub relying_party: String,
+    /// Flags that it sets beside its own.
+    pub more_flags: u8,
+    /// Bytes after the data that it signs.
+    pub trailing: Vec<u8>,
+    /// Members of the client data that a browser writes otherwise.
+    pub client_data: Vec<(&'static str, Value)>,
 }
 
 impl std::fmt::Debug for Authenticator {
@@ -39,6 +45,9 @@ impl Authenticator {
             counter: 0,
             verifies_user: true,
             relying_party: "localhost".to_owned(),
+            more_flags: 0,
+            trailing: Vec::new(),
+            client_data: Vec::new(),
         }
     }
 
@@ -54,7 +63,7 @@ impl Authenticator {
     fn data(&self, flags: u8) -> Vec<u8> {
         let verified = if self.verifies_user { USER_VERIFIED } else { 0 };
         let mut data = Sha256::of(self.relying_party.as_bytes()).as_bytes().to_vec();
-        data.push(flags | USER_PRESENT | verified);
+        data.push(flags | self.more_flags | USER_PRESENT | verified);
         data.extend(self.counter.to_be_bytes());
         data
     }
@@ -71,18 +80,19 @@ impl Authenticator {
         data.extend(&point[1..33]);
         data.extend([0x22, 0x58, 0x20]);
         data.extend(&point[33..65]);
+        data.extend(&self.trailing);
         vec![
             ("new.nonce", text(asked, "nonce")),
             ("new.authenticatorData", BASE64URL_NOPAD.encode(&data)),
-            ("new.clientData", BASE64URL_NOPAD.encode(&client_data("webauthn.create", asked, origin))),
+            ("new.clientData", BASE64URL_NOPAD.encode(&self.client_data("webauthn.create", asked, origin))),
         ]
     }
 
     /// Signs the challenge of a console.
     pub fn sign(&mut self, asked: &Value, origin: &str) -> Fields {
         self.counter += 1;
-        let data = self.data(0);
-        let client_data = client_data("webauthn.get", asked, origin);
+        let data = [self.data(0), self.trailing.clone()].concat();
+        let client_data = self.client_data("webauthn.get", asked, origin);
         let message = [&data[..], Sha256::of(&client_data).as_bytes()].concat();
         let signature: DerSignature = self.key.sign(&message);
         vec![
@@ -93,16 +103,19 @@ impl Authenticator {
             ("passkey.signature", BASE64URL_NOPAD.encode(signature.as_bytes())),
         ]
     }
+
+    /// As a browser writes it.
+    fn client_data(&self, kind: &str, asked: &Value, origin: &str) -> Vec<u8> {
+        let mut data = json!({
+            "type": kind, "challenge": text(asked, "challenge"), "origin": origin, "crossOrigin": false,
+        });
+        for (name, value) in &self.client_data {
+            data[*name] = value.clone();
+        }
+        data.to_string().into_bytes()
+    }
 }
 
 fn text(asked: &Value, name: &str) -> String {
     asked[name].as_str().unwrap_or_else(|| panic!("no {name}: {asked}")).to_owned()
-}
-
-/// As a browser writes it.
-fn client_data(kind: &str, asked: &Value, origin: &str) -> Vec<u8> {
-    let data = json!({
-        "type": kind, "challenge": text(asked, "challenge"), "origin": origin, "crossOrigin": false,
-    });
-    data.to_string().into_bytes()
 }

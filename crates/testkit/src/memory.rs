@@ -14,8 +14,8 @@ use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_bytes};
+use workrail_model::passkey::WishedPreferences;
 use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind, RawSegment};
-use workrail_model::preferences::Preferences;
 use workrail_model::server::{LoggedCall, ServerRecord};
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
@@ -25,7 +25,7 @@ use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
-use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError};
+use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError, PasskeyReader, StoredPasskeys};
 use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::{
     Appended, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
@@ -47,11 +47,11 @@ struct Data {
     content: BTreeMap<(AttachmentKind, Sha256), Vec<u8>>,
     entropy: SeededEntropy,
     keyring: Option<Keyring>,
-    passkeys: Vec<u8>,
+    passkeys: StoredPasskeys,
     activity: u64,
     cache: BTreeMap<SessionId, CachedProjection>,
     index: BTreeMap<(u32, SessionId), IndexRecord>,
-    wishes: BTreeMap<(SessionId, RunId), Preferences>,
+    wishes: BTreeMap<(SessionId, RunId), WishedPreferences>,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ impl MemoryStore {
             content: BTreeMap::new(),
             entropy: SeededEntropy::new(seed),
             keyring: None,
-            passkeys: Vec::new(),
+            passkeys: StoredPasskeys::default(),
             activity: 0,
             cache: BTreeMap::new(),
             index: BTreeMap::new(),
@@ -392,17 +392,31 @@ impl KeyringStore for MemoryStore {
     }
 }
 
-impl PasskeyLog for MemoryStore {
-    fn passkey_log(&self) -> Result<Vec<u8>, PasskeyLogError> {
+impl PasskeyReader for MemoryStore {
+    fn passkey_log(&self) -> Result<StoredPasskeys, PasskeyLogError> {
         Ok(self.data().passkeys.clone())
     }
+}
 
-    fn append_passkey(&self, seen_bytes: u64, line: &[u8]) -> Result<(), PasskeyLogError> {
-        let log = &mut self.data().passkeys;
-        if log.len() as u64 != seen_bytes {
+impl PasskeyLog for MemoryStore {
+    fn append_passkey(&self, seen: &StoredPasskeys, line: &[u8]) -> Result<(), PasskeyLogError> {
+        self.replace_passkeys(seen, seen.log.len(), line)
+    }
+
+    fn replace_passkeys(
+        &self,
+        damaged: &StoredPasskeys,
+        sound_bytes: usize,
+        line: &[u8],
+    ) -> Result<(), PasskeyLogError> {
+        let stored = &mut self.data().passkeys;
+        if stored.log != damaged.log {
             return Err(PasskeyLogError::Changed);
         }
-        log.extend_from_slice(line);
+        stored.log.truncate(sound_bytes);
+        stored.log.extend_from_slice(line);
+        let last = line.strip_suffix(b"\n").unwrap_or(line);
+        stored.head = Some(Sha256::of(last).to_string().into_bytes());
         Ok(())
     }
 }
@@ -445,8 +459,12 @@ impl SessionIndex for MemoryStore {
 }
 
 impl WishReader for MemoryStore {
-    fn wished_preferences(&self, session: SessionId, run: RunId) -> Result<Option<Preferences>, FsError> {
-        Ok(self.data().wishes.get(&(session, run)).copied())
+    fn wished_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+    ) -> Result<Option<WishedPreferences>, FsError> {
+        Ok(self.data().wishes.get(&(session, run)).cloned())
     }
 
     fn has_unreadable_wishes(&self, _session: SessionId, _is_run: &dyn Fn(RunId) -> bool) -> bool {
@@ -469,9 +487,9 @@ impl SessionControl for MemoryStore {
         &self,
         session: SessionId,
         run: RunId,
-        preferences: Preferences,
+        wished: WishedPreferences,
     ) -> Result<(), FsError> {
-        self.data().wishes.insert((session, run), preferences);
+        self.data().wishes.insert((session, run), wished);
         Ok(())
     }
 

@@ -4,7 +4,8 @@
 
 use serde_json::json;
 use workrail_core::passkey::{
-    NewKey, Passkeys, ProofError, RecordedIn, Refusal, Standing, Statement, Trust, check_recorded, registered,
+    AssertionError, NewKey, Passkeys, ProofError, RecordedIn, Refusal, Standing, Statement, Trust,
+    check_recorded, registered,
 };
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::digest::Sha256;
@@ -81,6 +82,7 @@ fn enrolled(name: &str, key: NewKey, authorized_by: Option<SignedChallenge>) -> 
         name: KeyName::new(name).unwrap(),
         credential_id: key.credential,
         public_key: key.public_key,
+        counter: key.counter,
         replaces: None,
         authorized_by,
     }
@@ -273,9 +275,178 @@ fn counters_go_up_and_a_reset_is_remembered() {
     let decided = Decided { note: Some("again"), ..Decided::new() };
     let signed = sign(&mut device, &decided.statement(), nonce(9));
     assert_eq!(log.keys().accept(&decided.statement(), &signed), Err(Refusal::CounterWentBack));
-    log.append(PasskeyChange::Reset);
+    log.append(PasskeyChange::Reset { damaged: None });
     assert!(!log.keys().has_any());
     log.enrol("Agent", new_key(&Authenticator::new(9)), None);
     let keys = log.keys();
     assert_eq!((keys.all()[1].trust, keys.resets().len()), (Trust::AfterReset, 1));
+}
+
+#[test]
+fn a_response_that_no_console_and_no_authenticator_makes_is_refused() {
+    type Change = fn(&mut Authenticator);
+    let changes: [(&str, Change, AssertionError); 8] = [
+        (
+            "in a frame of another site",
+            |own| own.client_data = vec![("crossOrigin", json!(true))],
+            AssertionError::CrossOrigin,
+        ),
+        (
+            "in a frame that names the page around it",
+            |own| own.client_data = vec![("topOrigin", json!("http://evil.example"))],
+            AssertionError::CrossOrigin,
+        ),
+        (
+            "the client data of a new key",
+            |own| own.client_data = vec![("type", json!("webauthn.create"))],
+            AssertionError::OtherType,
+        ),
+        (
+            "a challenge with padding",
+            |own| own.client_data = vec![("challenge", json!("AAAA="))],
+            AssertionError::OtherChallenge,
+        ),
+        ("copied, and not to be copied", |own| own.more_flags = 0x10, AssertionError::AuthenticatorData),
+        ("a new key in an assertion", |own| own.more_flags = 0x40, AssertionError::AuthenticatorData),
+        ("bytes that no flag announces", |own| own.trailing = vec![0xa0], AssertionError::AuthenticatorData),
+        (
+            "another relying party",
+            |own| own.relying_party = "localhos".to_owned(),
+            AssertionError::OtherRelyingParty,
+        ),
+    ];
+    let (log, device, _) = recorded();
+    let decided = Decided::new();
+    for (case, change, problem) in changes {
+        let mut device = device.clone();
+        change(&mut device);
+        let signed = sign(&mut device, &decided.statement(), nonce(9));
+        assert_eq!(
+            log.keys().accept(&decided.statement(), &signed),
+            Err(Refusal::Assertion(problem)),
+            "{case}"
+        );
+    }
+    // What is added by later browsers and by synced keys is none of our business.
+    let mut device = device;
+    device.client_data =
+        vec![("other_keys_can_be_added_here", json!("do not compare")), ("origin", json!(ORIGIN))];
+    device.more_flags = 0x18;
+    let signed = sign(&mut device, &decided.statement(), nonce(9));
+    assert!(log.keys().accept(&decided.statement(), &signed).is_ok());
+}
+
+#[test]
+fn only_a_key_of_es256_on_p256_is_enrolled() {
+    let challenge = Sha256::of(b"any");
+    let asked = json!({ "nonce": nonce(0), "challenge": Binary::<32>::new(*challenge.as_bytes()).unwrap() });
+    let device = Authenticator::new(1);
+    let made = device.make(&asked, ORIGIN);
+    let data = Binary::<4096>::parse(&field(&made, "new.authenticatorData")).unwrap().bytes().to_vec();
+    let client_data = Binary::<4096>::parse(&field(&made, "new.clientData")).unwrap().bytes().to_vec();
+    let key_at = data.len() - 77;
+    let changed = |place: usize, byte: u8| {
+        let mut data = data.clone();
+        data[place] = byte;
+        registered(&data, &client_data, challenge, ORIGIN)
+    };
+    assert!(registered(&data, &client_data, challenge, ORIGIN).is_ok());
+    for (case, place, byte) in [
+        ("RSA", key_at + 2, 0x03),
+        ("ES384", key_at + 4, 0x27),
+        ("P-384", key_at + 6, 0x02),
+        ("a point that is not on the curve", data.len() - 1, data[data.len() - 1] ^ 1),
+        ("a credential id that ends elsewhere", key_at - 21, 0xff),
+    ] {
+        assert!(changed(place, byte).is_err(), "{case}");
+    }
+    for cut in [0, 36, 37, 60, data.len() - 1] {
+        assert!(registered(&data[..cut], &client_data, challenge, ORIGIN).is_err(), "{cut} bytes");
+    }
+    let mut longer = device;
+    longer.trailing = vec![0xa0];
+    let made = longer.make(&asked, ORIGIN);
+    let data = Binary::<4096>::parse(&field(&made, "new.authenticatorData")).unwrap();
+    assert!(
+        registered(data.bytes(), &client_data, challenge, ORIGIN).is_err(),
+        "bytes that no flag announces"
+    );
+}
+
+#[test]
+fn a_counter_below_the_one_at_enrolment_went_back() {
+    let mut device = Authenticator::new(1);
+    device.counter = 40;
+    let mut log = Log::default();
+    log.enrol("Laptop", new_key(&device), None);
+    device.counter = 7;
+    let decided = Decided::new();
+    let signed = sign(&mut device, &decided.statement(), nonce(7));
+    assert_eq!(log.keys().accept(&decided.statement(), &signed), Err(Refusal::CounterWentBack));
+}
+
+#[test]
+fn the_other_form_of_a_signature_is_a_replay_as_well() {
+    let (log, _, proof) = recorded();
+    let decided = Decided::new();
+    let mut signed = proof.signed.clone();
+    signed.assertion.signature = Binary::new(other_form(signed.assertion.signature.bytes())).unwrap();
+    assert_ne!(signed, proof.signed);
+    assert_eq!(log.keys().accept(&decided.statement(), &signed), Err(Refusal::Replayed));
+}
+
+/// The second signature that fits the same message: s is replaced by the order of the curve minus s.
+fn other_form(signature: &[u8]) -> Vec<u8> {
+    let signature = p256::ecdsa::Signature::from_der(signature).unwrap();
+    let (r, s) = signature.split_scalars();
+    let other = p256::ecdsa::Signature::from_scalars(r.to_bytes(), (-*s).to_bytes()).unwrap();
+    other.to_der().as_bytes().to_vec()
+}
+
+#[test]
+fn a_reset_that_the_record_leaves_out_is_not_proven() {
+    let (mut log, _, _) = recorded();
+    log.append(PasskeyChange::Reset { damaged: None });
+    let mut fresh = Authenticator::new(3);
+    log.enrol("New", new_key(&fresh), None);
+    let decided = Decided { note: Some("after the reset"), ..Decided::new() };
+    let signed = sign(&mut fresh, &decided.statement(), nonce(8));
+    let accepted = log.keys().accept(&decided.statement(), &signed).unwrap();
+    log.append(accepted.used);
+    let mut proof = PasskeyProof { signed, run: decided.run, key: accepted.key };
+    assert_eq!(judged(&proof, &decided, here(), &log), Ok(Standing::EnrolledHere));
+    proof.key.resets = 0;
+    assert_eq!(judged(&proof, &decided, here(), &log), Err(ProofError::OtherKey));
+}
+
+#[test]
+fn a_log_that_was_cut_off_deleted_or_replaced_is_damage() {
+    let (mut log, mut device, _) = recorded();
+    let decided = Decided { note: Some("again"), ..Decided::new() };
+    let signed = sign(&mut device, &decided.statement(), nonce(20));
+    let used = log.keys().accept(&decided.statement(), &signed).unwrap().used;
+    let older = log.bytes.clone();
+    log.append(used);
+    let last = log.bytes.strip_suffix(b"\n").unwrap().rsplit(|byte| *byte == b'\n').next().unwrap();
+    let head = format!("{}\n", Sha256::of(last)).into_bytes();
+    assert!(Passkeys::read(&log.bytes, Some(&head)).is_ok());
+    let mut own = Log::default();
+    own.enrol("Agent", new_key(&Authenticator::new(9)), None);
+    for (damage, bytes, head) in [
+        ("cut off", older.clone(), Some(head.clone())),
+        ("deleted", Vec::new(), Some(head.clone())),
+        ("replaced", own.bytes, Some(head.clone())),
+        ("without its head", log.bytes.clone(), None),
+        ("with a head that is none", log.bytes.clone(), Some(b"hello".to_vec())),
+    ] {
+        assert!(Passkeys::read(&bytes, head.as_deref()).is_err(), "{damage}");
+    }
+    // A crash between the line and the head.
+    let mut behind = log.clone();
+    behind.append(PasskeyChange::Reset { damaged: None });
+    assert!(Passkeys::read(&behind.bytes, Some(&head)).is_ok());
+    // What is sound before the damage can be kept.
+    let damaged = [&log.bytes[..], b"hello\n"].concat();
+    let (keys, bytes) = Passkeys::sound_part(&damaged);
+    assert_eq!((keys.all().len(), bytes), (1, log.bytes.len()));
 }

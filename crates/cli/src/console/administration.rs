@@ -29,6 +29,14 @@ use crate::setup::clients;
 use crate::workflows::author;
 use crate::workflows::sources::{self, NewGit};
 
+impl ConsoleEnvironment {
+    /// Whether a terminal does not allow the change of this setting either.
+    fn is_for_a_passkey(&self, key: Key) -> bool {
+        matches!(key, Key::ApprovalsRequire | Key::ApprovalsRequireIn)
+            || (key == Key::Autonomy && self.engine.raising_new_runs_needs_passkey())
+    }
+}
+
 impl Administration for ConsoleEnvironment {
     fn wanted(&self) -> Result<Settings, String> {
         let place = settings::place().map_err(|error| error.to_string())?;
@@ -37,6 +45,11 @@ impl Administration for ConsoleEnvironment {
 
     fn change(&self, key: Key, value: Option<&str>) -> Result<(), String> {
         if needs_a_terminal(key, value).map_err(told)? {
+            if self.is_for_a_passkey(key) {
+                return Err("This needs a passkey, and none is enrolled. Enrol one under Settings, Passkeys. Nothing was \
+                            changed."
+                    .to_owned());
+            }
             let value = value.unwrap_or_default();
             return Err(format!(
                 "This lets agents go further on their own, so it is changed at a terminal: \
@@ -49,8 +62,7 @@ impl Administration for ConsoleEnvironment {
 
     fn needs_passkey(&self, key: Key, value: Option<&str>) -> Result<bool, String> {
         let has_keys = self.engine.passkeys().is_ok_and(|keys| keys.is_ok_and(|keys| keys.has_any()));
-        let protects = matches!(key, Key::ApprovalsRequire | Key::ApprovalsRequireIn);
-        Ok(protects && has_keys && needs_a_terminal(key, value).map_err(told)?)
+        Ok(self.is_for_a_passkey(key) && has_keys && needs_a_terminal(key, value).map_err(told)?)
     }
 
     fn change_agreed(&self, key: Key, value: Option<&str>) -> Result<(), String> {

@@ -80,7 +80,12 @@ fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), 
     let found = name::session_or_run(&engine, text)?;
     let raised = engine.raised_by(found, &changes)?;
     if !raised.is_empty() {
-        presence::label_counts(&engine, "Raising a run's autonomy")?;
+        for run in &raised {
+            if engine.raising_needs_passkey(run.session_id, run.run_id)? {
+                let why = format!("run {}, its workflow or the settings ask for one", run.label);
+                return Err(presence::passkey_needed("Raising a run's autonomy", &why));
+            }
+        }
         presence::requester(&engine, "Raising a run's autonomy", Recorded::CommandLine)?;
     }
     for run in &raised {
@@ -121,7 +126,14 @@ pub(crate) fn allow_default(before: Autonomy, after: Autonomy) -> Result<(), Fai
         return Ok(());
     }
     let engine = wiring::look_default()?;
-    presence::label_counts(&engine, "Raising the autonomy of new runs")?;
+    if engine.raising_new_runs_needs_passkey() {
+        let why = format!(
+            "`{}` or `{}` asks for one",
+            Key::ApprovalsRequire.as_str(),
+            Key::ApprovalsRequireIn.as_str()
+        );
+        return Err(presence::passkey_needed("Raising the autonomy of new runs", &why));
+    }
     presence::requester(&engine, "Raising the autonomy of new runs", Recorded::Nothing)?;
     let prompt = format!(
         "New runs are {} now and would go further on their own. Type {} to allow it:",

@@ -1,7 +1,7 @@
 //! `workrail store passkeys`: which keys prove decisions, and the way back when all are lost (G98).
 
 use serde_json::{Value, json};
-use workrail_engine::passkeys::{Ended, Enrolment, LogDamage, Passkeys, Trust};
+use workrail_engine::passkeys::{Ended, Enrolment, LogDamage, Passkeys, Trust, fingerprint};
 use workrail_engine::report::shown_time;
 
 use crate::outcome::{Failure, Format};
@@ -26,13 +26,15 @@ pub(super) fn show(format: Format) -> Result<(), Failure> {
 
 fn damaged(damage: &LogDamage) -> Failure {
     Failure::Environment(format!(
-        "The passkey log keys/passkeys.jsonl is damaged: {damage}. No passkey is accepted. Restore the file from a backup."
+        "The passkey log keys/passkeys.jsonl is damaged: {damage}. No passkey is accepted. Restore the files keys/passkeys.jsonl \
+         and keys/passkeys.head from a backup (`workrail store restore BACKUP`), or give the log up with `workrail store \
+         passkeys reset`."
     ))
 }
 
 fn described(own: &Enrolment) -> Value {
     json!({
-        "name": own.name, "credentialId": own.credential, "publicKey": own.public_key, "entry": own.entry,
+        "name": own.name, "fingerprint": fingerprint(&own.public_key), "credentialId": own.credential, "publicKey": own.public_key, "entry": own.entry,
         "enrolledAt": own.at, "trust": trust(own.trust), "state": state(own.ended),
     })
 }
@@ -44,10 +46,10 @@ fn print(keys: &Passkeys) {
         );
     } else {
         output::table(
-            &["name", "enrolled", "trusted", "state"],
+            &["name", "enrolled", "trusted", "state", "fingerprint"],
             keys.all().iter().map(|own| {
                 let (trust, state) = (trust(own.trust).to_owned(), state(own.ended).to_owned());
-                vec![own.name.to_string(), shown_time(&own.at), trust, state]
+                vec![own.name.to_string(), shown_time(&own.at), trust, state, fingerprint(&own.public_key)]
             }),
         );
     }
@@ -62,6 +64,7 @@ fn print(keys: &Passkeys) {
 fn trust(trust: Trust) -> &'static str {
     match trust {
         Trust::FirstUse => "as the first one",
+        Trust::AfterRemoval => "as the first one after the last was removed",
         Trust::AfterReset => "as the first one after a reset",
         Trust::Agreed => "by an enrolled passkey",
     }
@@ -78,10 +81,18 @@ fn state(ended: Option<Ended>) -> &'static str {
 
 pub(super) fn reset(format: Format) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
-    let keys = engine.passkeys()?.map_err(|damage| damaged(&damage))?;
-    if !keys.has_any() {
-        return Err(Failure::Call("No passkey is enrolled, so there is nothing to reset.".to_owned()));
-    }
+    let ended = match engine.passkeys()? {
+        Ok(keys) if !keys.has_any() => {
+            return Err(Failure::Call("No passkey is enrolled, so there is nothing to reset.".to_owned()));
+        }
+        Ok(keys) => Some(keys.enrolled().count()),
+        Err(damage) => {
+            output::notice(&format!(
+                "The passkey log is damaged: {damage}. It is set aside; the part of it that is sound stays."
+            ));
+            None
+        }
+    };
     presence::requester(&engine, "Resetting passkeys", Recorded::Nothing)?;
     output::notice(
         "This ends all passkeys without any of them. It stays visible for ever: in doctor, in verify, in the settings and in \
@@ -90,7 +101,7 @@ pub(super) fn reset(format: Format) -> Result<(), Failure> {
     presence::typed(&format!("Type {TYPED} to end them:"), TYPED)?;
     engine.reset_passkeys()?;
     match format {
-        Format::Json => output::json(&json!({ "reset": true, "ended": keys.enrolled().count() })),
+        Format::Json => output::json(&json!({ "reset": true, "ended": ended })),
         Format::Text => {
             output::toned(
                 Tone::Good,

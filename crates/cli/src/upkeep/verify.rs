@@ -37,12 +37,27 @@ fn show(verified: &Verified) {
             row("blobs", counts.blobs),
             row("stored replies", counts.stored_replies),
             row("workflows", counts.workflows),
-            row("passkey decisions", counts.signed_decisions),
-            row("of other stores' keys", counts.foreign_decisions),
+            row("signed by passkeys of this store", counts.signed_decisions),
+            row("signed by passkeys of other stores", counts.foreign_decisions),
             row("problems", counts.problems),
             row("notes", counts.notes),
         ],
     );
+    if !verified.signed.is_empty() {
+        output::table(
+            &["signed", "session", "event", "key", "fingerprint", "enrolled"],
+            verified.signed.iter().map(|own| {
+                let enrolled = match (own.is_foreign, own.resets) {
+                    (true, _) => "in another store",
+                    (false, 0) => "here",
+                    (false, _) => "here, after a reset",
+                };
+                let (what, session) = (own.what.to_owned(), own.session_id.clone());
+                let (event, key) = (own.event_index.to_string(), own.key.clone());
+                vec![what, session, event, key, own.fingerprint.clone(), enrolled.to_owned()]
+            }),
+        );
+    }
     for note in &verified.notes {
         output::toned(Tone::Quiet, &format!("note: {}: {}", note.path, note.note));
     }

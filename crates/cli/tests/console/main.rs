@@ -10,6 +10,7 @@ mod guard;
 mod harness;
 mod live;
 mod passkey_attacks;
+mod passkey_modes;
 mod passkeys;
 mod sessions;
 mod settings;

@@ -12,16 +12,16 @@ use crate::harness::{Answer, Console, home, next, run_id, session_id, start};
 use crate::passkeys::{decisions, encoded};
 
 /// A run that waits for a passkey, a console, and a person with an enrolled key.
-struct Stage {
-    home: Home,
-    client: McpClient,
-    console: Console,
-    key: Authenticator,
-    blocked: ToolReply,
-    run: String,
+pub(crate) struct Stage {
+    pub(crate) home: Home,
+    pub(crate) client: McpClient,
+    pub(crate) console: Console,
+    pub(crate) key: Authenticator,
+    pub(crate) blocked: ToolReply,
+    pub(crate) run: String,
 }
 
-fn signed_gate(home: &Home) {
+pub(crate) fn signed_gate(home: &Home) {
     home.workflow(&json!({
         "id": "team.signed", "name": "Signed", "description": "Waits for a passkey.", "version": "1.0.0",
         "steps": [
@@ -32,7 +32,7 @@ fn signed_gate(home: &Home) {
     }));
 }
 
-fn stage() -> Stage {
+pub(crate) fn stage() -> Stage {
     let home = home();
     signed_gate(&home);
     let mut client = home.client();
@@ -62,14 +62,14 @@ impl Stage {
     }
 
     /// Another run that waits.
-    fn other_run(&mut self) -> String {
+    pub(crate) fn other_run(&mut self) -> String {
         let first = start(&mut self.client, "team.signed", "Another");
         next(&mut self.client, &first);
         run_id(&first)
     }
 
     /// The gate is as it was: nothing is recorded, and the agent does not get past it.
-    fn is_closed(&mut self, attack: &str) {
+    pub(crate) fn is_closed(&mut self, attack: &str) {
         assert_eq!(decisions(&self.home, &self.run), Vec::<Value>::new(), "{attack}");
         let again = next(&mut self.client, &self.blocked);
         assert_eq!(again.structured["kind"], "blocked", "{attack}: {}", again.structured);
@@ -374,7 +374,43 @@ fn a_decision_travels_with_its_key_and_is_foreign_elsewhere() {
     assert_eq!(verified["counts"]["foreignDecisions"], 1, "{verified}");
     assert_eq!(verified["counts"]["signedDecisions"], 0, "{verified}");
     assert_eq!(verified["counts"]["problems"], 0, "{verified}");
+    // The auditor compares the key with the one that the person shows.
+    let own = stage.home.done(&["store", "passkeys", "show", "--json"]).json();
+    assert_eq!(verified["signed"][0]["fingerprint"], own["passkeys"][0]["fingerprint"], "{verified}");
+    assert_eq!(
+        (&verified["signed"][0]["what"], &verified["signed"][0]["isForeign"]),
+        (&json!("approved"), &json!(true))
+    );
+    let report = elsewhere.done(&["report", &label, "--format", "json"]).json();
+    assert!(report.to_string().contains(r#""signature":{"standing":"foreign"}"#), "{report}");
+    let log = elsewhere.done(&["log", &label]).out;
+    assert!(log.contains("key \"Laptop\", a key of another store"), "{log}");
     assert!(!is_open(&elsewhere, &label), "whose key it was, this store cannot know");
+}
+
+#[test]
+fn a_second_copy_in_the_same_store_is_verifiable_and_opens_nothing() {
+    let mut stage = stage();
+    assert_eq!(stage.console.act_signed(&stage.run, "approve", &[], &mut stage.key).status, 303);
+    let file = stage.home.project().join("bundle.json");
+    let file = file.to_str().unwrap();
+    stage.home.done(&["session", "export", &session_id(&stage.blocked), "-o", file]);
+    let copied = stage.home.done(&["session", "import", file, "--as-new", "--json"]).json();
+    let verified = stage.home.done(&["store", "verify", "--json"]).json();
+    let counts = &verified["counts"];
+    assert_eq!(
+        (&counts["signedDecisions"], &counts["foreignDecisions"]),
+        (&json!(1), &json!(1)),
+        "{verified}"
+    );
+    let session = copied["sessionId"].as_str().or(copied["session"]["sessionId"].as_str());
+    let session = session.unwrap_or_else(|| panic!("{copied}"));
+    let shown = stage.home.done(&["show", session, "--json"]).json();
+    let label = shown["report"]["runs"][0]["label"].as_str().or(shown["runs"][0]["label"].as_str());
+    assert!(
+        !is_open(&stage.home, label.unwrap_or_else(|| panic!("{shown}"))),
+        "it was signed for the other copy"
+    );
 }
 
 /// Changes an approval in a bundle that a key has signed.
@@ -420,6 +456,9 @@ fn a_bundle_with_a_forged_approval_is_named_and_opens_nothing() {
             verified["problems"][0]["problem"].as_str().unwrap().contains("not proven"),
             "{forgery}: {verified}"
         );
+        let report = elsewhere.done(&["report", &label]).out;
+        assert!(report.contains("warning: not proven"), "{forgery}: {report}");
+        assert!(elsewhere.done(&["log", &label]).out.contains("not proven"), "{forgery}");
         assert!(!is_open(&elsewhere, &label), "{forgery}");
     }
     let (elsewhere, _) = forged(&stage, |bundle| {

@@ -21,6 +21,14 @@ use crate::target::{SettingsPage, run_address};
 /// What is shown of the notes, of each artifact and of each context value; the end says when there is more.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
 
+/// What is decided nowhere else is shown in full, however long it is.
+fn shown_bytes_max(waiting: &Waiting) -> usize {
+    match waiting.proof {
+        AskedProof::Any => SHOWN_BYTES_MAX,
+        AskedProof::Passkey | AskedProof::PasskeyToEnrol => usize::MAX,
+    }
+}
+
 pub(super) fn needs(console: &Console, run: RunId, attention: &Attention, from: &str) -> Markup {
     match attention {
         Attention::Person(waiting) => person(console, run, waiting, from),
@@ -34,6 +42,7 @@ fn person(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Marku
         (submitted(console, run, waiting))
         @if waiting.questions.is_empty() && waiting.asks_approval {
             @if waiting.proof == AskedProof::PasskeyToEnrol { (enrol_first()) }
+            @else if waiting.proof == AskedProof::Passkey && signing(console).is_none() { (no_keys_believed()) }
             @else if let Some(reason) = refused_origin(console) {
                 p.warn { "It is not decided on here: " (ticked(&reason)) }
             } @else if is_shown_whole(waiting) { (decision(console, run, waiting, from)) }
@@ -59,7 +68,7 @@ pub(crate) fn is_shown_whole(waiting: &Waiting) -> bool {
     let artifacts = waiting.artifacts.iter().map(|own| format!("{own:#}").len());
     let context = waiting.context.values().map(|own| own.to_string().len());
     let notes = waiting.notes.iter().map(String::len);
-    notes.chain(artifacts).chain(context).all(|bytes| bytes <= SHOWN_BYTES_MAX)
+    notes.chain(artifacts).chain(context).all(|bytes| bytes <= shown_bytes_max(waiting))
 }
 
 /// What the agent submitted: a decision is about exactly this.
@@ -67,7 +76,7 @@ fn submitted(console: &Console, run: RunId, waiting: &Waiting) -> Markup {
     html! {
         @match &waiting.notes {
             Some(notes) => {
-                @let notes = truncate_with_marker(notes, SHOWN_BYTES_MAX);
+                @let notes = truncate_with_marker(notes, shown_bytes_max(waiting));
                 (render_notes(&notes))
                 // Markdown has text that is not rendered, such as titles of links.
                 details data-key={ "notes-" (run) } { summary { "Notes as they were written" } pre { (clean(&notes)) } }
@@ -79,7 +88,7 @@ fn submitted(console: &Console, run: RunId, waiting: &Waiting) -> Markup {
             dl.facts {
                 @for (key, value) in &waiting.context {
                     dt { code { (clean(key)) } }
-                    dd { (clean(&truncate_with_marker(&value.to_string(), SHOWN_BYTES_MAX))) }
+                    dd { (clean(&truncate_with_marker(&value.to_string(), shown_bytes_max(waiting)))) }
                 }
             }
         }
@@ -96,7 +105,7 @@ fn artifacts(console: &Console, run: RunId, waiting: &Waiting) -> Markup {
     html! {
         @for (place, artifact) in waiting.artifacts.iter().enumerate() {
             @let json = format!("{artifact:#}");
-            @let json = truncate_with_marker(&json, SHOWN_BYTES_MAX);
+            @let json = truncate_with_marker(&json, shown_bytes_max(waiting));
             @match tables.get(place) {
                 Some(own) if matches!(own.shown, Shown::Tables { .. }) => {
                     p.meta { "Artifact " code { (clean(&own.artifact_kind)) } }
@@ -175,6 +184,16 @@ fn enrol_first() -> Markup {
         p.warn {
             "Only a passkey counts here, and none is enrolled. "
             a href=(SettingsPage::Passkeys.address()) { "Enrol one" } ", then decide here."
+        }
+    }
+}
+
+/// What is said where only a passkey counts and the log of them cannot be believed.
+fn no_keys_believed() -> Markup {
+    html! {
+        p.warn {
+            "Only a passkey counts here, and none is accepted: the passkey log is damaged. "
+            a href=(SettingsPage::Passkeys.address()) { "What is wrong with it" } "."
         }
     }
 }

@@ -1,12 +1,11 @@
 //! The passkeys of the store: which are enrolled, why each was trusted, and forms that change them (G98).
 
 use maud::{Markup, html};
-use workrail_engine::passkeys::{Ended, Enrolment, Passkeys, Trust};
+use workrail_engine::passkeys::{Ended, Enrolment, Passkeys, Trust, fingerprint};
 use workrail_model::text::clean;
 
 use super::layout::token;
 use super::{counted, table, ticked, time};
-use crate::passkeys::fingerprint;
 use crate::state::Console;
 use crate::use_cases::Answer;
 
@@ -16,7 +15,8 @@ pub(super) fn body(console: &Console) -> Answer<Markup> {
         Err(damage) => html! {
             div.banner {
                 strong { "The passkey log is damaged. " }
-                (ticked(&format!("`keys/passkeys.jsonl`, {damage}. No passkey is accepted until it is restored from a backup.")))
+                (ticked(&format!("`keys/passkeys.jsonl`, {damage}. No passkey is accepted until it is restored from a backup (`workrail \
+                                   store restore BACKUP`) or given up (`workrail store passkeys reset`).")))
             }
         },
     })
@@ -51,7 +51,7 @@ fn enrolled(console: &Console, own: &Enrolment) -> Markup {
                 span.chip.good { "enrolled" }
                 span.meta { (time(&own.at)) ", " (trust(own.trust)) }
             }
-            p.meta { "Key " code { (fingerprint(&own.credential)) } }
+            p.meta { "Key " code { (fingerprint(&own.public_key)) } }
             div.actions {
                 form.inline method="post" action="/settings/passkeys/remove" data-passkey="sign" {
                     (token(console.guard.form_token()))
@@ -104,7 +104,7 @@ fn ended(keys: &Passkeys) -> Markup {
         };
         vec![
             html! { (clean(own.name.as_str())) },
-            html! { code { (fingerprint(&own.credential)) } },
+            html! { code { (fingerprint(&own.public_key)) } },
             html! { (time(&own.at)) ", " (trust(own.trust)) },
             html! { (how) },
         ]
@@ -120,6 +120,7 @@ fn ended(keys: &Passkeys) -> Markup {
 fn trust(trust: Trust) -> &'static str {
     match trust {
         Trust::FirstUse => "trusted as the first one",
+        Trust::AfterRemoval => "trusted as the first one after the last was removed",
         Trust::AfterReset => "trusted as the first one after a reset",
         Trust::Agreed => "agreed to by an enrolled passkey",
     }

@@ -98,8 +98,10 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
 
 /// Marks the form of a setting that only a passkey weakens.
 fn signs(console: &Console, key: Key, settings: &Settings) -> Option<&'static str> {
+    let asks_anywhere = settings.required_proof() == RequiredProof::Passkey
+        || !settings.list(Key::ApprovalsRequireIn).is_empty();
     let protects = (key == Key::ApprovalsRequire && settings.required_proof() == RequiredProof::Passkey)
-        || (key == Key::ApprovalsRequireIn && !settings.list(key).is_empty());
+        || (matches!(key, Key::ApprovalsRequireIn | Key::Autonomy) && asks_anywhere);
     let has_keys = || console.use_cases.passkeys().is_ok_and(|keys| keys.is_ok_and(|keys| keys.has_any()));
     (protects && has_keys()).then_some("sign")
 }

@@ -1,6 +1,7 @@
 //! Completing a step: blocked with reasons or advanced; one plan either way.
 
 use serde_json::Value;
+use workrail_model::approval::ApprovalDecision;
 use workrail_model::blocker::{BlockerCode, BlockerReport};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef};
@@ -11,6 +12,7 @@ use workrail_model::event::{
 };
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId};
+use workrail_model::passkey::{PreferenceProof, WishedPreferences};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::reply::{ChildResult, StoredReply, Warning, WarningCode, state_mark_of};
@@ -46,7 +48,7 @@ pub struct Advance<'a> {
     /// What the refused attempt before this one sent, if this is its retry.
     pub kept: StepOutput,
     /// What a person asked for since; applied at this node before anything is judged.
-    pub preferences: Option<Preferences>,
+    pub wished: Option<&'a WishedPreferences>,
     /// What a decision needs to count.
     pub approvals: ApprovalRule<'a>,
     /// The workspace as it is now; only what changed is recorded.
@@ -84,6 +86,14 @@ pub(crate) fn submitted(command: Advance<'_>) -> Result<Sha256, DecideError> {
     kept::submitted(&Case::open(command)?.delivered)
 }
 
+/// Whether the run applied this proof before, somewhere else than where it still holds: then it is a copy that was put back.
+fn is_spent(facts: &SessionState, node: &NodeState, proof: &PreferenceProof) -> bool {
+    let is_same = |own: &PreferenceProof| own.signed.nonce == proof.signed.nonce;
+    let applied = facts.nodes(node.run_id).flat_map(|own| facts.preference_changes(own.node_id));
+    let was_applied = applied.into_iter().any(|own| own.data.proof.as_ref().is_some_and(is_same));
+    was_applied && !facts.mode_proof(node.node_id).is_some_and(is_same)
+}
+
 /// An attempt with everything that deciding it looks at.
 pub(super) struct Case<'a> {
     pub(super) command: Advance<'a>,
@@ -100,6 +110,8 @@ pub(super) struct Case<'a> {
     /// What was sent now and what the retry chain sent before; its context is what they sent, not what they lead to.
     pub(super) delivered: Submission,
     pub(super) preferences: Preferences,
+    /// What a passkey signed of them.
+    pub(super) mode_proof: Option<&'a PreferenceProof>,
 }
 
 impl<'a> Case<'a> {
@@ -117,8 +129,25 @@ impl<'a> Case<'a> {
         let retried = facts.retry_chain(node_id, attempt);
         let context = facts.context_for(node_id, &retried)?.merged(&sent.context)?;
         let delivered = delivered(&command, &sent, node, pending, &retried)?;
-        let preferences = command.preferences.unwrap_or_else(|| facts.preferences(node_id));
-        Ok(Self { command, attempt, node, pending, retried, sent, notices, context, delivered, preferences })
+        let current = facts.preferences(node_id);
+        let preferences = command.wished.map_or(current, |wished| wished.preferences);
+        let mode_proof = match command.wished {
+            Some(wished) => wished.proof.as_ref().filter(|proof| !is_spent(facts, node, proof)),
+            None => facts.mode_proof(node_id),
+        };
+        Ok(Self {
+            command,
+            attempt,
+            node,
+            pending,
+            retried,
+            sent,
+            notices,
+            context,
+            delivered,
+            preferences,
+            mode_proof,
+        })
     }
 
     /// A draft that begins with what changed around the step since it was handed out.
@@ -127,7 +156,8 @@ impl<'a> Case<'a> {
         let mut draft =
             Draft::new(facts.session_id(), facts.next_event_index(), self.command.minting.clone());
         observe::push_changed(&mut draft, facts, self.command.observed);
-        if self.preferences != facts.preferences(self.node.node_id) {
+        let is_news = self.mode_proof.is_some() && self.mode_proof != facts.mode_proof(self.node.node_id);
+        if is_news || self.preferences != facts.preferences(self.node.node_id) {
             let change = self.preferences_changed(facts.preferences(self.node.node_id));
             draft.push(self.on_node(), EventData::PreferencesChanged(change));
         }
@@ -143,11 +173,27 @@ impl<'a> Case<'a> {
         if before.risk_policy != effective.risk_policy {
             delta.push(PreferenceChange::RiskPolicy(effective.risk_policy));
         }
+        // A passkey vouches for what it signed and for nothing else.
+        let vouches = |proof: &&PreferenceProof| {
+            let signed = proof.changes.iter().fold(effective, |own, change| own.with(*change));
+            signed == effective && delta.iter().all(|change| proof.changes.contains(change))
+        };
+        let proof = self.mode_proof.filter(vouches);
+        if let Some(proof) = proof {
+            return PreferencesChanged {
+                change_id: derive::change_id(self.node.node_id, self.attempt, effective),
+                source: PreferenceSource::Passkey,
+                delta: proof.changes.clone(),
+                effective,
+                proof: Some(proof.clone()),
+            };
+        }
         PreferencesChanged {
             change_id: derive::change_id(self.node.node_id, self.attempt, effective),
             source: PreferenceSource::CommandLine,
             delta,
             effective,
+            proof: None,
         }
     }
 
@@ -347,6 +393,18 @@ impl<'a> Case<'a> {
         finished_inside(self.command.facts, self.node.node_id, self.command.material)
     }
 
+    /// How the approval that opened the gate of the completed step was given.
+    fn approved_how(&self) -> Option<Warning> {
+        let Advance { facts, workflow, approvals, .. } = &self.command;
+        let node = self.node.node_id;
+        let decided = &facts.approval(node, &self.pending.step_id)?.data;
+        let asked = approvals.asked(workflow, self.pending);
+        let is_for_this = decided.submitted == kept::submitted(&self.delivered).ok();
+        let is_approved = decided.decision == ApprovalDecision::Approved;
+        let counts = is_approved && is_for_this && approvals.counts(facts, node, decided, asked);
+        counts.then(|| Warning { code: WarningCode::ApprovedHow, message: disclose::approved_how(decided) })
+    }
+
     /// What the reply to an advance says beside the next step.
     fn beside(&self, state: &EngineState, gaps: &[GapRecorded], check: &OutputCheck) -> StepExtras {
         let (facts, node) = (self.command.facts, self.node.node_id);
@@ -368,6 +426,7 @@ impl<'a> Case<'a> {
         let mut warnings = disclose::warnings(self.preferences.risk_policy, gaps);
         warnings.extend(self.notices.iter().cloned());
         warnings.extend(disclose::unknown_kinds(&self.sent.output.artifacts));
+        warnings.extend(self.approved_how());
         StepExtras {
             open_gaps: if state.is_complete() { open_gaps } else { Vec::new() },
             disclosed: if state.is_complete() { disclosed } else { Vec::new() },

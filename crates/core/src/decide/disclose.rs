@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use workrail_model::approval::ApprovalChannel;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::capability::{Capability, CapabilityStatus};
 use workrail_model::compiled::{CompiledWorkflow, RecommendedPreferences};
-use workrail_model::event::{EdgeCauseKind, GapRecorded, TraceEntry, TraceKind};
+use workrail_model::event::{ApprovalRecorded, EdgeCauseKind, GapRecorded, TraceEntry, TraceKind};
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId, RunId};
 use workrail_model::nearest::nearest;
@@ -87,6 +88,27 @@ pub(crate) fn advisory_code(advisory: Advisory) -> WarningCode {
         Advisory::CapabilityDegraded => WarningCode::CapabilityDegraded,
         Advisory::ReferenceUnresolved => WarningCode::ReferenceUnresolved,
         Advisory::ContextKeyNeverSet => WarningCode::ContextKeyNeverSet,
+    }
+}
+
+/// How an approval was given, and what that proves.
+pub(super) fn approved_how(decided: &ApprovalRecorded) -> String {
+    match decided.channel {
+        ApprovalChannel::Passkey => {
+            let key = decided.proof.as_ref().map(|proof| proof.key.name.as_str()).unwrap_or_default();
+            format!("The step was approved with the passkey \"{key}\", whose signature holds.")
+        }
+        ApprovalChannel::Terminal => {
+            "The step was approved at a terminal. A typed label does not prove a person.".to_owned()
+        }
+        ApprovalChannel::Console => {
+            "The step was approved in the console, without a passkey. This does not prove a person.".to_owned()
+        }
+        ApprovalChannel::Chat => {
+            "The step was approved in the chat. The program that runs the agent can answer by itself, so this does not prove a \
+             person."
+                .to_owned()
+        }
     }
 }
 

@@ -108,11 +108,14 @@ impl Case<'_> {
             true => self.refusals_with(finding.1.code),
             false => self.retried.len(),
         };
-        let stops =
-            |finding: &Finding| match on_advance(finding.0, self.preferences.autonomy, refused(finding)) {
+        let at_gate = self.autonomy_at_gate();
+        let stops = |finding: &Finding| {
+            let autonomy = if is_decision(finding) { at_gate } else { self.preferences.autonomy };
+            match on_advance(finding.0, autonomy, refused(finding)) {
                 Outcome::Block | Outcome::FailFast => true,
                 Outcome::RecordGap(_) => false,
-            };
+            }
+        };
         let result = match selection {
             Some(selection) if !findings.iter().any(stops) => {
                 findings.extend(selection.passed_over.iter().cloned());
@@ -131,6 +134,13 @@ impl Case<'_> {
             }
         };
         Ok((check, result))
+    }
+
+    /// How far the run goes on its own where a decision is missing.
+    fn autonomy_at_gate(&self) -> Autonomy {
+        let approvals = &self.command.approvals;
+        let asked = approvals.asked(self.command.workflow, self.pending);
+        approvals.autonomy_at_gate(self.command.facts, self.preferences, self.mode_proof, asked)
     }
 
     /// What only a person or a proven capability can open.

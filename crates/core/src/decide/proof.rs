@@ -1,14 +1,18 @@
 //! Which decisions count: those that are given as the workflow and the settings ask for (G63, G97).
 
 use workrail_model::approval::{ApprovalChannel, RequiredProof};
-use workrail_model::compiled::{CompiledWorkflow, Confirmation};
+use workrail_model::compiled::{CompiledStep, CompiledWorkflow, Confirmation};
 use workrail_model::digest::Sha256;
 use workrail_model::event::ApprovalRecorded;
 use workrail_model::id::{NodeId, RunId};
+use workrail_model::passkey::PreferenceProof;
+use workrail_model::preferences::{Autonomy, PreferenceChange, Preferences};
 use workrail_model::snapshot::PendingStep;
 
 use crate::interpret::AskedProof;
-use crate::passkey::{Passkeys, ProofError, RecordedIn, Standing, Statement, check_recorded};
+use crate::passkey::{
+    Passkeys, ProofError, RecordedIn, Standing, Statement, check_preferences, check_recorded,
+};
 use crate::project::SessionState;
 
 /// What a decision needs to count.
@@ -33,10 +37,7 @@ impl<'a> ApprovalRule<'a> {
 
     /// How a decision on the pending step must be given.
     pub fn asked(&self, workflow: &CompiledWorkflow, pending: &PendingStep) -> AskedProof {
-        let own = workflow.step(&pending.step_id).and_then(|step| match &step.confirmation {
-            Confirmation::Gate { proof, .. } => *proof,
-            Confirmation::Never | Confirmation::Always | Confirmation::When { .. } => None,
-        });
+        let own = workflow.step(&pending.step_id).map(own_proof);
         match own.unwrap_or_default().max(self.required) {
             _ if self.is_script => AskedProof::Any,
             RequiredProof::Terminal => AskedProof::Any,
@@ -75,6 +76,37 @@ impl<'a> ApprovalRule<'a> {
         }
     }
 
+    /// Whether letting a run of this workflow go further on its own counts only with a passkey: as much as approving asks
+    /// for, raising its autonomy does (G63).
+    pub fn raising_needs_passkey(&self, workflow: &CompiledWorkflow) -> bool {
+        let has_gate = || workflow.steps.iter().any(|step| own_proof(step) == RequiredProof::Passkey);
+        !self.is_script && (self.required == RequiredProof::Passkey || has_gate())
+    }
+
+    /// How far a run goes on its own at a step that asks for a decision. A mode that passes a missing decision over counts
+    /// only if it was allowed as the decision must be given: where that is a passkey, one that a passkey signed (G97).
+    pub(crate) fn autonomy_at_gate(
+        &self,
+        facts: &SessionState,
+        preferences: Preferences,
+        allowed_by: Option<&PreferenceProof>,
+        asked: AskedProof,
+    ) -> Autonomy {
+        let is_allowed = || {
+            let (Some(proof), Some(keys)) = (allowed_by, self.keys) else { return false };
+            let covers = proof.changes.contains(&PreferenceChange::Autonomy(preferences.autonomy));
+            let standing = check_preferences(proof, facts.session_id(), facts.is_imported(), keys);
+            covers && matches!(standing, Ok((_, Standing::EnrolledHere)))
+        };
+        match asked {
+            AskedProof::Any => preferences.autonomy,
+            AskedProof::Passkey | AskedProof::PasskeyToEnrol if is_allowed() => preferences.autonomy,
+            AskedProof::Passkey | AskedProof::PasskeyToEnrol => {
+                preferences.autonomy.min(Autonomy::FullAutoStopOnUserDeps)
+            }
+        }
+    }
+
     /// What the proof of a decision is worth; `None` without keys to judge it by.
     fn standing(
         &self,
@@ -84,6 +116,14 @@ impl<'a> ApprovalRule<'a> {
         decided: &ApprovalRecorded,
     ) -> Option<Result<(Sha256, Standing), ProofError>> {
         standing(decided, node, RecordedIn { run, is_imported: facts.is_imported() }, self.keys?)
+    }
+}
+
+/// What the step itself asks for.
+fn own_proof(step: &CompiledStep) -> RequiredProof {
+    match &step.confirmation {
+        Confirmation::Gate { proof, .. } => proof.unwrap_or_default(),
+        Confirmation::Never | Confirmation::Always | Confirmation::When { .. } => RequiredProof::default(),
     }
 }
 

@@ -179,6 +179,7 @@ fn baseline(root: NodeId, effective: Preferences, source: PreferenceSource) -> P
             PreferenceChange::RiskPolicy(effective.risk_policy),
         ],
         effective,
+        proof: None,
     }
 }
 

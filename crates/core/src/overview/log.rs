@@ -11,10 +11,11 @@ use workrail_model::event::{
 };
 use workrail_model::gap::Resolution;
 use workrail_model::id::NodeId;
+use workrail_model::passkey::KeyOrigin;
 use workrail_model::time::Timestamp;
 
 use crate::label::RunLabel;
-use crate::report::{PointName, words};
+use crate::report::{PointName, Signature, Signatures, words};
 
 const SUMMARY_CHARS_MAX: usize = 120;
 
@@ -45,6 +46,8 @@ pub struct LoggedNodes {
     pub names: BTreeMap<NodeId, PointName>,
     /// The step of each, when it can be read.
     pub steps: BTreeMap<NodeId, String>,
+    /// What the passkey signatures are worth.
+    pub signatures: Signatures,
 }
 
 impl LoggedNodes {
@@ -57,7 +60,7 @@ impl LoggedNodes {
 /// The line of an event.
 pub fn line(event: &Event, nodes: &LoggedNodes) -> LogLine {
     let node = event.scope.node();
-    let summary = words::one_line(&summary(&event.data, nodes));
+    let summary = words::one_line(&summary(event, nodes));
     let cut = summary.char_indices().nth(SUMMARY_CHARS_MAX).map(|(place, _)| place);
     LogLine {
         event_index: event.event_index.get(),
@@ -74,8 +77,13 @@ pub fn line(event: &Event, nodes: &LoggedNodes) -> LogLine {
     }
 }
 
-fn summary(data: &EventData, nodes: &LoggedNodes) -> String {
-    match data {
+fn summary(event: &Event, nodes: &LoggedNodes) -> String {
+    let signature = nodes.signatures.get(&event.event_index).map(Signature::briefly);
+    let signed_with = |key: &KeyOrigin| {
+        let proves = signature.as_deref().unwrap_or_default();
+        format!(", key \"{}\", {proves}{}", key.name, after_resets(key.resets))
+    };
+    match &event.data {
         EventData::SessionCreated(_) => "the session begins".to_owned(),
         EventData::ObservationRecorded(observed) => {
             let value = match &observed.value {
@@ -113,7 +121,8 @@ fn summary(data: &EventData, nodes: &LoggedNodes) -> String {
             OutputPayload::ArtifactRef { byte_length, .. } => format!("an artifact of {byte_length} bytes"),
         },
         EventData::PreferencesChanged(change) => {
-            format!("{} ({})", words::preferences(change.effective), words::plain(&change.source))
+            let key = change.proof.as_ref().map(|proof| signed_with(&proof.key)).unwrap_or_default();
+            format!("{} ({}{key})", words::preferences(change.effective), words::plain(&change.source))
         }
         EventData::CapabilityObserved(seen) => {
             let how = words::provenance(&seen.provenance);
@@ -133,6 +142,9 @@ fn summary(data: &EventData, nodes: &LoggedNodes) -> String {
         // Keys alone: values may be anything that a user typed.
         EventData::ContextSet(set) => {
             let keys = set.context.as_map().keys().cloned().collect::<Vec<_>>().join(", ");
+            if let Some(proof) = &set.proof {
+                return format!("keys {keys} (passkey{})", signed_with(&proof.key));
+            }
             match set.source {
                 ContextSource::Initial | ContextSource::AgentDelta | ContextSource::Answer => {
                     format!("keys {keys}")
@@ -159,8 +171,7 @@ fn summary(data: &EventData, nodes: &LoggedNodes) -> String {
             format!("{} at {} asks for more", applied.dimension_id, applied.level)
         }
         EventData::ApprovalRecorded(approval) => {
-            let key = approval.proof.as_ref().map(|proof| &proof.key);
-            let key = key.map(|key| format!(", key \"{}\"{}", key.name, after_resets(key.resets)));
+            let key = approval.proof.as_ref().map(|proof| signed_with(&proof.key));
             let proves = match (approval.channel, approval.descends_from_server) {
                 (ApprovalChannel::Passkey, _) => key.as_deref().unwrap_or_default(),
                 (ApprovalChannel::Chat, _) => {

@@ -50,7 +50,10 @@ const TYPE_CREATE: &str = "webauthn.create";
 
 const USER_PRESENT: u8 = 0x01;
 const USER_VERIFIED: u8 = 0x04;
+const MAY_BE_COPIED: u8 = 0x08;
+const IS_COPIED: u8 = 0x10;
 const HAS_KEY: u8 = 0x40;
+const HAS_EXTENSIONS: u8 = 0x80;
 
 /// The fixed part of authenticator data: the relying party's digest, flags, counter.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +74,10 @@ impl<'a> AuthenticatorData<'a> {
         let verified = USER_PRESENT | USER_VERIFIED;
         if flags & verified != verified {
             return Err(AssertionError::UserNotVerified);
+        }
+        // A key that cannot be copied is not copied; an authenticator that says so is none.
+        if flags & MAY_BE_COPIED == 0 && flags & IS_COPIED != 0 {
+            return Err(AssertionError::AuthenticatorData);
         }
         Ok(Self { flags: *flags, counter: u32::from_be_bytes(*counter), rest })
     }
@@ -94,9 +101,10 @@ fn check_client_data(
     if text("origin") != Some(origin) || !is_console(origin) {
         return Err(AssertionError::OtherOrigin);
     }
-    match data.get("crossOrigin") {
-        None | Some(Value::Bool(false)) => Ok(()),
-        Some(_) => Err(AssertionError::CrossOrigin),
+    // A browser names the page around a frame in `topOrigin`, and the console is in no frame.
+    match (data.get("crossOrigin"), data.get("topOrigin")) {
+        (None | Some(Value::Bool(false)), None) => Ok(()),
+        (Some(_), _) | (None, Some(_)) => Err(AssertionError::CrossOrigin),
     }
 }
 
@@ -121,7 +129,11 @@ pub(super) fn check(
     check_client_data(client_data, TYPE_GET, challenge, signed.origin.as_str())?;
     let authenticator_data = signed.assertion.authenticator_data.bytes();
     let data = AuthenticatorData::parse(authenticator_data)?;
-    let key = VerifyingKey::from_sec1_bytes(key.bytes()).map_err(|_| AssertionError::PublicKey)?;
+    // No key is made by an assertion, and nothing follows what the flags announce.
+    if data.flags & HAS_KEY != 0 || data.flags & HAS_EXTENSIONS == 0 && !data.rest.is_empty() {
+        return Err(AssertionError::AuthenticatorData);
+    }
+    let key = point(key.bytes()).ok_or(AssertionError::PublicKey)?;
     let signature = DerSignature::from_bytes(signed.assertion.signature.bytes());
     let signature = signature.map_err(|_| AssertionError::Signature)?;
     let message = [authenticator_data, Sha256::of(client_data).as_bytes()].concat();
@@ -129,11 +141,19 @@ pub(super) fn check(
     Ok(data.counter)
 }
 
+/// A key in the one form that is enrolled: uncompressed, so that a key has one spelling.
+fn point(bytes: &[u8]) -> Option<VerifyingKey> {
+    let is_uncompressed = bytes.len() == 65 && bytes.first() == Some(&0x04);
+    is_uncompressed.then(|| VerifyingKey::from_sec1_bytes(bytes).ok()).flatten()
+}
+
 /// A key that an authenticator made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewKey {
     pub credential: CredentialId,
     pub public_key: PublicKey,
+    /// What the authenticator had counted by then.
+    pub counter: u32,
 }
 
 /// The key in what an authenticator returned for this challenge. Nothing attests its maker: none is asked for.
@@ -148,21 +168,28 @@ pub fn registered(
     if data.flags & HAS_KEY == 0 {
         return Err(RegistrationError::NoKey);
     }
-    attested(data.rest).ok_or(RegistrationError::NoKey)
+    attested(&data).ok_or(RegistrationError::NoKey)
 }
 
 /// The authenticator's model (16 bytes), the length of the credential id, the id, the key.
-fn attested(bytes: &[u8]) -> Option<NewKey> {
-    let (_model, bytes) = bytes.split_first_chunk::<16>()?;
+fn attested(data: &AuthenticatorData<'_>) -> Option<NewKey> {
+    let (_model, bytes) = data.rest.split_first_chunk::<16>()?;
     let (length, bytes) = bytes.split_first_chunk::<2>()?;
     let (credential, bytes) = bytes.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
     // A map of five: kty 2 (EC2), alg -7 (ES256), crv 1 (P-256), then x and y of 32 bytes each.
     let bytes = bytes.strip_prefix(&[0xa5, 0x01, 0x02, 0x03, 0x26, 0x20, 0x01, 0x21, 0x58, 0x20])?;
     let (x, bytes) = bytes.split_first_chunk::<32>()?;
-    let (y, _extensions) = bytes.strip_prefix(&[0x22, 0x58, 0x20])?.split_first_chunk::<32>()?;
+    let (y, extensions) = bytes.strip_prefix(&[0x22, 0x58, 0x20])?.split_first_chunk::<32>()?;
     let point = [&[0x04][..], x, y].concat();
-    VerifyingKey::from_sec1_bytes(&point).ok()?;
-    Some(NewKey { credential: CredentialId::new(credential).ok()?, public_key: PublicKey::new(point).ok()? })
+    self::point(&point)?;
+    if data.flags & HAS_EXTENSIONS == 0 && !extensions.is_empty() {
+        return None;
+    }
+    Some(NewKey {
+        credential: CredentialId::new(credential).ok()?,
+        public_key: PublicKey::new(point).ok()?,
+        counter: data.counter,
+    })
 }
 
 #[cfg(test)]

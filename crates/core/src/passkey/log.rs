@@ -28,11 +28,18 @@ pub struct LogDamage {
     pub problem: String,
 }
 
+/// The lines of a log, without their ends.
+fn lines(log: &[u8]) -> impl Iterator<Item = &[u8]> {
+    log.split_inclusive(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\n").unwrap_or(line))
+}
+
 /// Why a key was trusted when it was enrolled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// No key was enrolled, so the person at the console was trusted.
+    /// No key had ever been enrolled, so the person at the console was trusted.
     FirstUse,
+    /// Nobody could be asked because the last key had been removed, by its own word.
+    AfterRemoval,
     /// Nobody could be asked because all keys had been reset at a terminal.
     AfterReset,
     /// A key that was enrolled agreed.
@@ -83,12 +90,20 @@ pub struct Accepted {
     pub used: PasskeyChange,
 }
 
+/// What the log says about an accepted challenge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AcceptedUse {
+    /// The entry of the key that signed it.
+    pub(super) entry: Sha256,
+    /// How often all keys had been reset before.
+    pub(super) resets: u32,
+}
+
 /// The keys of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passkeys {
     enrolments: Vec<Enrolment>,
-    /// Accepted challenges, and the entry of the key that signed each.
-    used: BTreeMap<Sha256, Sha256>,
+    used: BTreeMap<Sha256, AcceptedUse>,
     resets: Vec<Timestamp>,
     last: Option<Sha256>,
 }
@@ -104,6 +119,44 @@ impl Passkeys {
             keys.apply(line).map_err(damage)?;
         }
         Ok(keys)
+    }
+
+    /// The same of a log with the record of its last line, which is kept in another file: lines that were cut off its end are
+    /// damage as well. The record may be one line behind: the line is written first.
+    pub fn read(log: &[u8], head: Option<&[u8]>) -> Result<Self, LogDamage> {
+        let keys = Self::fold(log)?;
+        let count = lines(log).count();
+        let damage = |problem: &str| LogDamage { line: count + 1, problem: problem.to_owned() };
+        let Some(head) = head else {
+            return match count {
+                0 | 1 => Ok(keys),
+                _ => Err(damage("`keys/passkeys.head`, which names the last line, is missing")),
+            };
+        };
+        let named = std::str::from_utf8(head).ok().and_then(|text| Sha256::parse(text.trim_end()).ok());
+        let Some(named) = named else {
+            return Err(damage("`keys/passkeys.head`, which names the last line, cannot be read"));
+        };
+        match lines(log).any(|line| Sha256::of(line) == named) {
+            true => Ok(keys),
+            false => Err(damage(
+                "it is missing, and `keys/passkeys.head` names it: the log was cut off, deleted or replaced by another copy",
+            )),
+        }
+    }
+
+    /// How many bytes of a damaged log are sound, and the keys that they say.
+    pub fn sound_part(log: &[u8]) -> (Self, usize) {
+        let (mut keys, mut bytes) = (Self::default(), 0);
+        for line in log.split_inclusive(|byte| *byte == b'\n') {
+            let mut next = keys.clone();
+            let is_sound = line.strip_suffix(b"\n").is_some_and(|line| next.apply(line).is_ok());
+            if !is_sound {
+                break;
+            }
+            (keys, bytes) = (next, bytes + line.len());
+        }
+        (keys, bytes)
     }
 
     fn apply(&mut self, line: &[u8]) -> Result<(), String> {
@@ -129,7 +182,7 @@ impl Passkeys {
 
     fn change(&mut self, entry: PasskeyEntry, digest: Sha256) -> Result<(), String> {
         match entry.change {
-            PasskeyChange::Enrolled { name, credential_id, public_key, replaces, authorized_by } => {
+            PasskeyChange::Enrolled { name, credential_id, public_key, counter, replaces, authorized_by } => {
                 if self.active(&credential_id).is_some() {
                     return Err("the key is enrolled already".to_owned());
                 }
@@ -151,7 +204,7 @@ impl Passkeys {
                     at: entry.at,
                     trust,
                     ended: None,
-                    counter: 0,
+                    counter,
                 });
             }
             PasskeyChange::Removed { credential_id, authorized_by } => {
@@ -161,7 +214,7 @@ impl Passkeys {
             PasskeyChange::Used { credential_id, challenge, counter } => {
                 self.count(&credential_id, challenge, counter).map_err(|refusal| refusal.to_string())?;
             }
-            PasskeyChange::Reset => {
+            PasskeyChange::Reset { .. } => {
                 for own in self.enrolments.iter_mut().filter(|own| own.ended.is_none()) {
                     own.ended = Some(Ended::Reset);
                 }
@@ -187,8 +240,9 @@ impl Passkeys {
                 Ok(Trust::Agreed)
             }
             None if has_keys => Err("no enrolled key agreed to this change".to_owned()),
-            None if self.resets.is_empty() => Ok(Trust::FirstUse),
-            None => Ok(Trust::AfterReset),
+            None if !self.resets.is_empty() => Ok(Trust::AfterReset),
+            None if self.enrolments.is_empty() => Ok(Trust::FirstUse),
+            None => Ok(Trust::AfterRemoval),
         }
     }
 
@@ -230,7 +284,7 @@ impl Passkeys {
         let own = self.active(credential).ok_or(Refusal::UnknownKey)?;
         self.is_fresh(own, challenge, counter)?;
         let entry = own.entry;
-        self.used.insert(challenge, entry);
+        self.used.insert(challenge, AcceptedUse { entry, resets: self.resets.len() as u32 });
         let own = self.enrolments.iter_mut().find(|own| own.entry == entry);
         if let Some(own) = own {
             own.counter = counter;
@@ -286,8 +340,8 @@ impl Passkeys {
         self.enrolments.iter().find(|own| own.entry == entry)
     }
 
-    /// The entry of the key whose use of this challenge is in the log.
-    pub(super) fn used_by(&self, challenge: Sha256) -> Option<Sha256> {
+    /// What the log says about the use of this challenge.
+    pub(super) fn use_of(&self, challenge: Sha256) -> Option<AcceptedUse> {
         self.used.get(&challenge).copied()
     }
 }

@@ -1,8 +1,8 @@
 //! What a proof in an event is worth: checked offline, against what the event says and the store's own keys (G97, G98).
 
 use workrail_model::digest::Sha256;
-use workrail_model::id::RunId;
-use workrail_model::passkey::PasskeyProof;
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::passkey::{KeyOrigin, PasskeyProof, PreferenceProof, SignedChallenge};
 
 use super::assertion::{self, AssertionError};
 use super::log::Passkeys;
@@ -49,28 +49,66 @@ pub fn check_recorded(
     around: RecordedIn,
     keys: &Passkeys,
 ) -> Result<(Sha256, Standing), ProofError> {
-    let challenge = statement.challenge(proof.signed.origin.as_str(), &proof.signed.nonce);
-    assertion::check(&proof.signed, challenge, &proof.key.public_key)?;
-    let is_renamed = proof.run != around.run;
-    if is_renamed && !around.is_imported {
+    let origin = match (proof.run == around.run, around.is_imported) {
+        (true, is_imported) => RecordOrigin { is_imported, is_renamed: false },
+        (false, true) => RecordOrigin { is_imported: true, is_renamed: true },
+        (false, false) => return Err(ProofError::OtherRun),
+    };
+    check_kept(&proof.signed, &proof.key, statement, origin, keys)
+}
+
+/// The same of a proof that let the runs of a session go further on their own.
+pub fn check_preferences(
+    proof: &PreferenceProof,
+    session: SessionId,
+    is_imported: bool,
+    keys: &Passkeys,
+) -> Result<(Sha256, Standing), ProofError> {
+    let is_renamed = proof.session != session;
+    if is_renamed && !is_imported {
         return Err(ProofError::OtherRun);
     }
-    let Some(own) = keys.by_entry(proof.key.enrolment) else {
-        return match around.is_imported {
+    let statement = Statement::Preferences { session: proof.session, changes: &proof.changes };
+    check_kept(&proof.signed, &proof.key, &statement, RecordOrigin { is_imported, is_renamed }, keys)
+}
+
+/// Where a record came from.
+#[derive(Clone, Copy)]
+struct RecordOrigin {
+    is_imported: bool,
+    /// Whether an import gave it another id than the one that was signed.
+    is_renamed: bool,
+}
+
+fn check_kept(
+    signed: &SignedChallenge,
+    key: &KeyOrigin,
+    statement: &Statement<'_>,
+    origin: RecordOrigin,
+    keys: &Passkeys,
+) -> Result<(Sha256, Standing), ProofError> {
+    let challenge = statement.challenge(signed.origin.as_str(), &signed.nonce);
+    assertion::check(signed, challenge, &key.public_key)?;
+    let Some(own) = keys.by_entry(key.enrolment) else {
+        return match origin.is_imported {
             true => Ok((challenge, Standing::Foreign)),
             false => Err(ProofError::UnknownKey),
         };
     };
-    let is_same = own.public_key == proof.key.public_key
-        && own.name == proof.key.name
-        && own.credential == proof.signed.assertion.credential_id;
+    let is_same = own.public_key == key.public_key
+        && own.name == key.name
+        && own.credential == signed.assertion.credential_id;
     if !is_same {
         return Err(ProofError::OtherKey);
     }
-    match keys.used_by(challenge) {
-        Some(entry) if entry == own.entry && !is_renamed => Ok((challenge, Standing::EnrolledHere)),
+    let used = keys.use_of(challenge).filter(|used| used.entry == own.entry).ok_or(ProofError::NotInLog)?;
+    // Leaving out a reset would make a key look better than it is.
+    if used.resets != key.resets {
+        return Err(ProofError::OtherKey);
+    }
+    match origin.is_renamed {
+        false => Ok((challenge, Standing::EnrolledHere)),
         // A copy of a run of this store: the decision was about the other one.
-        Some(entry) if entry == own.entry => Ok((challenge, Standing::Foreign)),
-        Some(_) | None => Err(ProofError::NotInLog),
+        true => Ok((challenge, Standing::Foreign)),
     }
 }

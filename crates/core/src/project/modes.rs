@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use workrail_model::capability::{Capability, CapabilityStatus, EnforcementGrade, Provenance};
 use workrail_model::event::{CapabilityObserved, EventIndex, PreferencesChanged};
 use workrail_model::id::NodeId;
+use workrail_model::passkey::PreferenceProof;
 use workrail_model::preferences::Preferences;
 
 use super::dag::{Dag, NodeIx};
@@ -116,6 +117,12 @@ impl SessionState {
     pub fn preferences(&self, node: NodeId) -> Preferences {
         let ix = self.dag.find(node);
         ix.and_then(|ix| self.modes.preferences.find(&self.dag, ix)).copied().unwrap_or_default()
+    }
+
+    /// What a passkey signed of the preferences that hold at the node.
+    pub(crate) fn mode_proof(&self, node: NodeId) -> Option<&PreferenceProof> {
+        let ix = self.modes.preferences.nearest.find(&self.dag, self.dag.find(node)?)?;
+        self.modes.changes.get(ix).last()?.data.proof.as_ref()
     }
 
     /// The changes attached to this very node, oldest first.

@@ -1,6 +1,6 @@
 //! Where the work happens: the latest observation of each key, by event index (G6).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use workrail_model::digest::Sha256;
@@ -19,26 +19,35 @@ pub struct ObservationState {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(super) struct Observations(BTreeMap<ObservationKey, ObservationState>);
+#[serde(rename_all = "camelCase")]
+pub(super) struct Observations {
+    latest: BTreeMap<ObservationKey, ObservationState>,
+    /// Every repository that the session was worked on in.
+    repositories: BTreeSet<Sha256>,
+}
 
 impl Observations {
     pub(super) fn record(&mut self, index: EventIndex, observed: &ObservationRecorded) {
-        let before = self.0.get(&observed.key).map_or(0, |state| state.occurrences);
+        let before = self.latest.get(&observed.key).map_or(0, |state| state.occurrences);
         let state = ObservationState {
             value: observed.value.clone(),
             confidence: observed.confidence,
             index,
             occurrences: before + 1,
         };
-        self.0.insert(observed.key, state);
+        if let (ObservationKey::RepoRootHash, ObservationValue::Sha256(root)) =
+            (observed.key, &observed.value)
+        {
+            self.repositories.insert(*root);
+        }
+        self.latest.insert(observed.key, state);
     }
 }
 
 impl SessionState {
     /// The latest observation of every key that was ever observed.
     pub(crate) fn observations(&self) -> impl Iterator<Item = (ObservationKey, &ObservationState)> {
-        self.observations.0.iter().map(|(key, state)| (*key, state))
+        self.observations.latest.iter().map(|(key, state)| (*key, state))
     }
 
     /// What names the repository that the session was last worked on in; `None` outside of one.
@@ -49,7 +58,12 @@ impl SessionState {
         }
     }
 
+    /// Every repository that the session was ever worked on in: a later call from elsewhere does not take it out of one.
+    pub fn repositories(&self) -> &BTreeSet<Sha256> {
+        &self.observations.repositories
+    }
+
     pub(crate) fn observation(&self, key: ObservationKey) -> Option<&ObservationState> {
-        self.observations.0.get(&key)
+        self.observations.latest.get(&key)
     }
 }

@@ -20,7 +20,8 @@ use super::table::merged;
 use super::{
     Actor, Body, BranchReport, CapabilityReport, ClosedRun, ContextEntry, Counts, Covers, DivergenceReport,
     GapReport, GapStanding, NodeReport, Observed, Outcome, Output, ParentRun, PointName, PreferenceReport,
-    Report, Round, RunReport, Shown, Span, Standing, StepReport, Table, VERSION, WorkflowFacts, point,
+    Report, Round, RunReport, Shown, Signatures, Span, Standing, StepReport, Table, VERSION, WorkflowFacts,
+    point,
 };
 use crate::label::RunLabel;
 use crate::progress::{Progress, loops};
@@ -45,6 +46,8 @@ pub struct Subject<'a> {
     pub covers: Covers,
     pub material: &'a dyn Material,
     pub context_values: ContextValues,
+    /// What the events' passkey signatures are worth.
+    pub signatures: &'a Signatures,
 }
 
 pub fn build(subject: &Subject<'_>) -> Report {
@@ -347,6 +350,7 @@ impl<'a> RunBuilder<'a> {
             point: self.name(record.node_id),
             at: self.subject.at(record.index).cloned(),
             by: actor_of(record.data.source),
+            signature: self.subject.signatures.get(&record.index).cloned(),
             effective: record.data.effective,
         });
         told.collect()

@@ -20,6 +20,7 @@ mod node;
 pub mod path;
 mod point;
 pub mod sections;
+mod signature;
 mod table;
 mod timing;
 pub mod words;
@@ -54,6 +55,7 @@ pub use build::{Material, Subject, build, point_names};
 pub use context::ContextValues;
 pub(crate) use context::seen as seen_context_value;
 pub use point::{PointName, branch_letter, branch_number};
+pub use signature::{SeenChallenges, Signature, Signatures, check_event, is_signed, signatures};
 pub(crate) use timing::elapsed;
 pub use timing::{Times, ago, elapsed_text, shown};
 
@@ -438,9 +440,12 @@ pub struct Approval {
     #[serde(skip_serializing_if = "Descent::is_unknown")]
     pub descends_from_server: Descent,
     pub approved: bool,
-    /// The passkey that signed it, by its name; `workrail store verify` checks the signature.
+    /// The passkey that signed it, by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// What its signature is worth, as it was checked for this report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Signature>,
     /// How often the passkeys of the store had been reset before that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resets: Option<u32>,
@@ -514,6 +519,9 @@ pub struct PreferenceReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     pub by: Actor,
+    /// What the signature of the passkey is worth, where one agreed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Signature>,
     pub effective: Preferences,
 }
 

@@ -155,6 +155,7 @@ impl RunBuilder<'_> {
                 ApprovalChannel::Passkey => Actor::Passkey,
             },
             key: record.data.proof.as_ref().map(|proof| proof.key.name.to_string()),
+            signature: self.subject.signatures.get(&record.index).cloned(),
             resets: record.data.proof.as_ref().map(|proof| proof.key.resets).filter(|resets| *resets > 0),
             descends_from_server: record.data.descends_from_server,
             approved: record.data.decision == ApprovalDecision::Approved,
@@ -222,6 +223,7 @@ pub(super) fn actor_of(source: PreferenceSource) -> Actor {
     match source {
         PreferenceSource::User => Actor::User,
         PreferenceSource::CommandLine => Actor::CommandLine,
+        PreferenceSource::Passkey => Actor::Passkey,
         PreferenceSource::WorkflowRecommendation => Actor::Workflow,
         PreferenceSource::System => Actor::System,
     }

@@ -253,7 +253,11 @@ fn records(
     let rows = preferences.iter().map(|own| {
         let time = own.at.as_ref().map(|at| times.shown(at)).unwrap_or_default();
         let values = words::preferences(own.effective);
-        vec![at(&own.point), plain(values), plain(words::actor(own.by)), plain(time)]
+        let by = match &own.signature {
+            None => words::actor(own.by).to_owned(),
+            Some(signature) => format!("{} ({})", words::actor(own.by), signature.briefly()),
+        };
+        vec![at(&own.point), plain(values), plain(by), plain(time)]
     });
     let preferences = Section::new(PREFERENCES, &["from", "preferences", "set by", "time"], rows);
     let rows = capabilities.iter().map(|own| {

@@ -11,8 +11,8 @@ use workrail_model::text::clean;
 
 use super::sections::Tone;
 use super::{
-    Actor, Approval, Attempt, ContextValue, NodeReport, Report, RunReport, Span, Standing, StepReport, Times,
-    elapsed_text,
+    Actor, Approval, Attempt, ContextValue, NodeReport, Report, RunReport, Signature, Span, Standing,
+    StepReport, Times, elapsed_text,
 };
 
 /// A word of a closed set as people write it: `user_only_dependency` as `user only dependency`.
@@ -197,7 +197,7 @@ pub fn when(attempt: &Attempt, times: Times) -> String {
     format!("{at}{}", after.unwrap_or_default())
 }
 
-/// A decision that a passkey signed, as it is recorded. Whether the signature holds is for `workrail store verify` to say.
+/// A decision that a passkey signed, and what that proves.
 fn signed(approval: &Approval, verb: &str, at: &str, note: &str) -> String {
     let key = approval.key.as_deref().unwrap_or_default();
     let resets = match approval.resets {
@@ -205,11 +205,8 @@ fn signed(approval: &Approval, verb: &str, at: &str, note: &str) -> String {
         Some(1) => "; the passkeys of that store had been reset once before".to_owned(),
         Some(count) => format!("; the passkeys of that store had been reset {count} times before"),
     };
-    format!(
-        "{verb} with the passkey \"{key}\" for step {}{at}{note} — signed by a person; `workrail store verify` checks the \
-         signature{resets}",
-        approval.step_id
-    )
+    let proves = approval.signature.as_ref().unwrap_or(&Signature::Unchecked).in_words();
+    format!("{verb} with the passkey \"{key}\" for step {}{at}{note} — {proves}{resets}", approval.step_id)
 }
 
 /// An approval or rejection in words.

@@ -195,7 +195,7 @@ impl<'a> Session<'a> {
             snapshot: self.snapshot().ok_or("the pending snapshot is lost")?,
             workflow: self.workflow,
             kept: self.kept.clone(),
-            preferences: None,
+            wished: None,
             // A script decides as a person would, so what its gates ask for is not asked of it.
             approvals: ApprovalRule::of_scripts(),
             observed: &[],

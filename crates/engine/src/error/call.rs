@@ -308,7 +308,7 @@ pub(crate) fn passkey_log_damaged(damage: &LogDamage) -> Boxed {
             "The passkey log `keys/passkeys.jsonl` is damaged ({damage}), so no passkey can be believed. Nothing was \
              recorded."
         ),
-        "Restore `keys/passkeys.jsonl` from a backup. `workrail doctor` names the damage.",
+        "Restore it with `workrail store restore BACKUP`, or give it up with `workrail store passkeys reset` at a terminal.",
     )
 }
 

@@ -67,6 +67,7 @@ impl Reading<'_> {
             Some(run_id) => Covers::Run { run_id },
             None => Covers::Session,
         };
+        let signatures = self.signatures(&salvaged.state, &salvaged.events);
         let mut report = build(&Subject {
             facts: &salvaged.state,
             events: &salvaged.events,
@@ -74,6 +75,7 @@ impl Reading<'_> {
             covers,
             material: &self.content,
             context_values,
+            signatures: &signatures,
         });
         self.remark_drift(&mut report, &salvaged.state);
         Ok(report)

@@ -32,6 +32,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<SessionLog, Box<ErrorEnvelope>> {
         let reading = self.reading();
         let read = reading.salvage(about.session)?.or_refuse()?;
+        let signatures = reading.signatures(&read.state, &read.events);
         let mut events: Vec<Event> = read
             .events
             .into_iter()
@@ -39,7 +40,7 @@ impl<S: Store> Engine<S> {
             .collect();
         let left_out = events.len().saturating_sub(limit.unwrap_or(usize::MAX));
         events.drain(..left_out);
-        let mut nodes = LoggedNodes { names: point_names(&read.state), steps: BTreeMap::new() };
+        let mut nodes = LoggedNodes { names: point_names(&read.state), steps: BTreeMap::new(), signatures };
         for node in events.iter().filter_map(|event| read.state.node(event.scope.node()?)) {
             if !nodes.steps.contains_key(&node.node_id) {
                 let state = reading.content.state_at(node);

@@ -67,6 +67,7 @@ impl Reading<'_> {
             Some(run_id) => Covers::Run { run_id },
             None => Covers::Session,
         };
+        let signatures = self.signatures(&read.state, &read.events);
         let mut report = build(&Subject {
             facts: &read.state,
             events: &read.events,
@@ -74,6 +75,7 @@ impl Reading<'_> {
             covers,
             material: &self.content,
             context_values: ContextValues::NotShown,
+            signatures: &signatures,
         });
         self.remark_drift(&mut report, &read.state);
         let mut going_on = Vec::new();
@@ -104,7 +106,11 @@ impl Reading<'_> {
             told.recap(tip)
         });
         // Only told here: looking fails for no wish.
-        let wish = self.wishes.wished_preferences(facts.session_id(), run).unwrap_or_default();
+        let wish = self
+            .wishes
+            .wished_preferences(facts.session_id(), run)
+            .unwrap_or_default()
+            .map(|wished| wished.preferences);
         Ok(RunContinuation {
             run_id: run,
             label: RunLabel::of(run).to_string(),

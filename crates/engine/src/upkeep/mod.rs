@@ -21,7 +21,7 @@ pub use gc::{AheadOfClock, CleanupReport, FileTotals, FreedSpace, Mode, RemovedS
 pub use keys::{KeyFacts, Keys, NewKeys};
 pub use repair::{LostEvents, RepairOutcome, RepairSummary, SegmentLoss};
 pub use sessions::{Overview, RunOverview};
-pub use verify::{Counts, Note, Scope, StoreProblem, Verified};
+pub use verify::{Counts, Note, Scope, SignedRecord, StoreProblem, Verified};
 
 /// Is told how far a long use case has come: done, and of how many.
 pub type Watch<'a> = &'a mut dyn FnMut(u64, u64);

@@ -160,8 +160,8 @@ impl Key {
                  A workflow can ask for a passkey by itself."
             }
             Self::ApprovalsRequireIn => {
-                "Repositories, as absolute paths, in whose runs only a passkey counts, whatever `approvals.require` says. A run \
-                 belongs to the repository that it was last worked on in."
+                "Repositories, as absolute paths of their root folders, in whose runs only a passkey counts, whatever \
+                 `approvals.require` says. A run belongs to every repository that its session was worked on in."
             }
             Self::DataDir => "Where sessions, content and keys are kept, as an absolute path.",
             Self::ExportRedactKeys => {

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::ChangeId;
+use crate::passkey::PreferenceProof;
 use crate::preferences::{PreferenceChange, PreferenceSource, Preferences};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -14,10 +15,31 @@ pub struct PreferencesChanged {
     #[schemars(length(min = 1, max = 2))]
     pub delta: Vec<PreferenceChange>,
     pub effective: Preferences,
+    /// What a passkey signed of it; present exactly when the source is `passkey` (G97).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<PreferenceProof>,
 }
 
 impl PreferencesChanged {
     pub(super) fn check(&self) -> Result<(), &'static str> {
+        match (&self.proof, self.source) {
+            (None, PreferenceSource::Passkey) => return Err("source passkey needs a proof"),
+            (Some(proof), PreferenceSource::Passkey) if self.delta != proof.changes => {
+                return Err("delta is not what was signed");
+            }
+            (Some(_), PreferenceSource::Passkey) => {}
+            (
+                proof,
+                PreferenceSource::User
+                | PreferenceSource::CommandLine
+                | PreferenceSource::WorkflowRecommendation
+                | PreferenceSource::System,
+            ) => {
+                if proof.is_some() {
+                    return Err("a proof belongs to source passkey");
+                }
+            }
+        }
         let keys = |change: &PreferenceChange| std::mem::discriminant(change);
         match self.delta.as_slice() {
             [] => Err("delta must hold at least one change"),

@@ -24,6 +24,7 @@ use workrail_ports::upkeep::UpkeepError;
 use self::copier::{Checking, Copier};
 use self::decide::Direction;
 use crate::content::write_temp;
+use crate::passkeys::{HEAD_BYTES_MAX, head_of, names_a_line};
 use crate::store::{LOCK_WAIT, LocalStore};
 use crate::{layout, suspect};
 
@@ -46,6 +47,8 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
         let mut copier = Copier::new(self, backup, Direction::Backup, checking)?;
         copier.copy_all(&sessions_of(self.fs())?, watch)?;
         copier.end_doubt()?;
+        // It holds public keys alone, and without it no decision of the sessions can be checked.
+        copy_passkeys(self.fs(), backup.fs(), SameStore::Yes)?;
         copier.report.keys = match options.with_keys {
             true => self.back_up_keys(backup)?,
             false => KeysCopy::LeftOut,
@@ -78,8 +81,10 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
         if options.only.is_none() {
             copier.mend_damaged_content()?;
             copier.end_doubt()?;
+            let is_same = self.is_same_store(backup);
             copier.report.keys = self.restore_keys(backup, options.dry_run)?;
             if !options.dry_run {
+                copy_passkeys(backup.fs(), self.fs(), is_same)?;
                 copy_settings(backup.fs(), self.fs(), Direction::Restore)?;
             }
         }
@@ -95,8 +100,16 @@ impl<F: FileSystem> LocalStore<F> {
             Ok(Some(_)) => {}
             Err(_) => return Ok(KeysCopy::SourceUnusable),
         }
-        copy_passkeys(self.fs(), backup.fs())?;
         copy_keyring(self.fs(), backup.fs())
+    }
+
+    /// A store without keys takes those of any backup; otherwise the keys tell.
+    fn is_same_store(&self, backup: &Self) -> SameStore {
+        match (self.peek(), backup.peek()) {
+            (Ok(None), _) => SameStore::Yes,
+            (Ok(Some(ours)), Ok(Some(theirs))) if ours == theirs => SameStore::Yes,
+            (Ok(Some(_)) | Err(_), _) => SameStore::Unknown,
+        }
     }
 
     /// Keys come back only where none are: tokens that were handed out since must stay good.
@@ -108,28 +121,43 @@ impl<F: FileSystem> LocalStore<F> {
         };
         match self.peek() {
             Ok(None) if dry_run => Ok(KeysCopy::Copied),
-            Ok(None) => {
-                copy_passkeys(backup.fs(), self.fs())?;
-                copy_keyring(backup.fs(), self.fs())
-            }
+            Ok(None) => copy_keyring(backup.fs(), self.fs()),
             Ok(Some(ours)) if ours == theirs => Ok(KeysCopy::Unchanged),
             Ok(Some(_)) | Err(_) => Ok(KeysCopy::TargetHasOthers),
         }
     }
 }
 
-/// The passkey log, where the target has none or an older state of the same log: two histories are never mixed (G98).
-fn copy_passkeys<F: FileSystem>(from: &F, to: &F) -> Result<(), CopyError> {
+/// Whether a copy is between a store and a backup of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SameStore {
+    Yes,
+    Unknown,
+}
+
+/// The passkey log, where the target has an older state of the same log, or none: two histories are never mixed, and a store
+/// does not come to trust another one's passkeys (G98).
+fn copy_passkeys<F: FileSystem>(from: &F, to: &F, same: SameStore) -> Result<(), CopyError> {
     let path = layout::passkeys();
     let Ok(bytes) = from.read(&path, 0, PASSKEY_LOG_BYTES_MAX) else { return Ok(()) };
     let known = to.read(&path, 0, PASSKEY_LOG_BYTES_MAX).unwrap_or_default();
-    if known == bytes || !bytes.starts_with(&known) {
+    let is_older = !known.is_empty() || same == SameStore::Yes;
+    if known == bytes || !bytes.starts_with(&known) || !is_older {
         return Ok(());
     }
     suspect::make_folder(to, &layout::keys_dir()).map_err(target)?;
     let lock = to.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
     let _lock = lock.ok_or(CopyError::Busy)?;
-    put(to, &layout::passkeys_temp(), &path, &bytes)
+    put(to, &layout::passkeys_temp(), &path, &bytes)?;
+    // A head that names a later line stays: what the copy lacks is still missing.
+    let is_behind = match to.read(&layout::passkeys_head(), 0, HEAD_BYTES_MAX) {
+        Ok(head) => names_a_line(&head, &bytes),
+        Err(error) => error.kind == FsErrorKind::NotFound,
+    };
+    match head_of(&bytes).filter(|_| is_behind) {
+        Some(head) => put(to, &layout::passkeys_head_temp(), &layout::passkeys_head(), &head),
+        None => Ok(()),
+    }
 }
 
 fn copy_keyring<F: FileSystem>(from: &F, to: &F) -> Result<KeysCopy, CopyError> {

@@ -65,6 +65,7 @@ fn a_read_error_that_may_pass_does_not_rewind_the_activity_counter() {
 #[test]
 fn a_read_error_is_not_the_absence_of_a_wish() {
     use workrail_model::id::RunId;
+    use workrail_model::passkey::WishedPreferences;
     use workrail_model::preferences::Preferences;
     use workrail_ports::control::{SessionControl as _, WishReader as _};
     use workrail_store_fs::sim::{Fault, FaultKind, FaultMode};
@@ -72,21 +73,21 @@ fn a_read_error_is_not_the_absence_of_a_wish() {
     let store = open(sim.clone());
     let session = session_of(&write_session(&store, 1, &[]));
     let (run, other) = (RunId::from_bits([1; 10]), RunId::from_bits([2; 10]));
-    let wish = Preferences::default();
-    store.wish_preferences(session, run, wish).unwrap();
+    let wish = WishedPreferences { preferences: Preferences::default(), proof: None };
+    store.wish_preferences(session, run, wish.clone()).unwrap();
     for op in 0..10 {
         let fork = sim.fork();
         let store = open(fork.clone());
         let kind = FaultKind::Error(FsErrorKind::Io);
         fork.set_fault(Fault { at_op: fork.all_op_count() + op, kind, mode: FaultMode::Once });
         let read = store.wished_preferences(session, run);
-        assert!(matches!(read, Ok(Some(found)) if found == wish) || read.is_err(), "op {op}: {read:?}");
+        assert!(matches!(&read, Ok(Some(found)) if *found == wish) || read.is_err(), "op {op}: {read:?}");
         let fork = sim.fork();
         let store = open(fork.clone());
         fork.set_fault(Fault { at_op: fork.all_op_count() + op, kind, mode: FaultMode::Once });
-        let _ = store.wish_preferences(session, other, wish);
+        let _ = store.wish_preferences(session, other, wish.clone());
         fork.clear_fault();
-        assert_eq!(open(fork).wished_preferences(session, run), Ok(Some(wish)), "op {op}");
+        assert_eq!(open(fork).wished_preferences(session, run), Ok(Some(wish.clone())), "op {op}");
     }
 }
 

@@ -257,7 +257,7 @@ impl History {
             snapshot: self.snapshot(node),
             workflow: &self.contents.workflow,
             kept: self.next_attempts(node).kept.clone(),
-            preferences: None,
+            wished: None,
             approvals: ApprovalRule::new(RequiredProof::Terminal, None),
             observed: &[],
             notices: Vec::new(),

@@ -2,8 +2,9 @@
 
 use workrail_model::assessment::ConsequenceEffect;
 use workrail_model::compiled::{
-    CompiledLoop, CompiledStep, Confirmation, Consequence, Criteria, Delegation, Fragment, MetricsDuty,
-    MetricsProfile, NotesRule, OutputRequirement, PlanItem, Rule, StepKind, StepProvenance, UserDependency,
+    CompiledLoop, CompiledStep, Confirmation, Consequence, Criteria, Delegation, Fragment, GateKind,
+    MetricsDuty, MetricsProfile, NotesRule, OutputRequirement, PlanItem, Rule, StepKind, StepProvenance,
+    UserDependency,
 };
 use workrail_model::name::{AssessmentName, ContextKey, StepId};
 use workrail_model::reason::UserOnlyDependencyReason;
@@ -197,6 +198,14 @@ impl<'a> Builder<'a> {
                 None => Confirmation::Always,
             },
             Some(ConfirmationRequest::Gate { gate, when, proof }) => {
+                if *gate == GateKind::CoordinatorEval && proof.is_some() {
+                    self.report.push(
+                        DraftDiagnostic::on(Code::ConflictingFields, &at.key("proof"))
+                            .message("`proof` has no meaning for a gate of kind `coordinator_eval`")
+                            .why("nobody approves there, so nothing would be proven")
+                            .fix("use the kind `human_approval`, or remove `proof`"),
+                    );
+                }
                 Confirmation::Gate { gate: *gate, when: self.link(when.as_ref(), &name, &at), proof: *proof }
             }
         }

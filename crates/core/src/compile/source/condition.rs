@@ -258,7 +258,8 @@ authored! {
         kind "kind": Word<GateKind>, required;
         /// The gate exists only if this holds.
         condition "condition": Condition, optional;
-        /// What an approval needs to count. `passkey`: only a passkey in the console opens the gate. `terminal`, the default:
+        /// What an approval needs to count, for `human_approval`. `passkey`: only a passkey in the console opens the gate, and a
+        /// mode that never stops waits there unless a passkey allowed that mode. `terminal`, the default:
         /// a typed label is enough, unless the setting `approvals.require` asks for more.
         proof "proof": Word<RequiredProof>, optional;
     }

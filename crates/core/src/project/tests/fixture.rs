@@ -318,7 +318,8 @@ impl Log {
     pub(super) fn prefer(&mut self, run: RunId, node: NodeId, effective: Preferences) {
         let change_id = ChangeId::from_bits(self.bits());
         let delta = vec![PreferenceChange::Autonomy(effective.autonomy)];
-        let change = PreferencesChanged { change_id, source: PreferenceSource::User, delta, effective };
+        let change =
+            PreferencesChanged { change_id, source: PreferenceSource::User, delta, effective, proof: None };
         self.push(Scope::Node(run, node), EventData::PreferencesChanged(change));
     }
 

@@ -3,22 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use workrail_core::decide::proof::standing;
 use workrail_core::interpret::Positions;
-use workrail_core::passkey::{Passkeys, ProofError, RecordedIn, Standing, Statement, check_recorded};
+use workrail_core::passkey::Passkeys;
 use workrail_core::project::SessionState;
+use workrail_core::report::SeenChallenges;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
-use workrail_model::event::{
-    ApprovalRecorded, ContextSet, Event, EventData, NodeCreated, OutputPayload, Scope as EventScope,
-};
+use workrail_model::event::{Event, EventData, NodeCreated, OutputPayload};
 use workrail_model::plan::AttachmentKind;
 use workrail_model::reply::StoredReply;
 use workrail_model::strict_json;
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::upkeep::Obstacle;
 
-use super::{Counts, RESTORE_LOG, Scope, StoreProblem, Verified};
+use super::{Counts, Scope, StoreProblem, Verified};
 
 /// Problems told in full; the rest is counted.
 const PROBLEMS_MAX: usize = 1000;
@@ -31,7 +29,7 @@ const RESTORE: &str = "`workrail store repair --all` computes it again where tha
 const NEEDED_BY_MAX: usize = 8;
 /// In place of a session, for content that no event led to.
 const NOBODY: &str = "";
-const UNPROVEN: &str = "Nobody proved this decision: the log or its copy was changed by hand. Where a passkey is required it \
+pub(super) const UNPROVEN: &str = "Nobody proved this decision: the log or its copy was changed by hand. Where a passkey is required it \
                         opens nothing. `workrail store restore BACKUP SESSION` restores the session from a backup.";
 
 /// Works through the store and remembers what it has seen.
@@ -48,7 +46,7 @@ pub(super) struct Check<'a> {
     /// `None` where the log is damaged, which is a problem of its own.
     pub(super) passkeys: Option<Passkeys>,
     /// What passkeys signed in the session that is looked at.
-    pub(super) challenges: BTreeSet<Sha256>,
+    pub(super) challenges: SeenChallenges,
 }
 
 /// A piece of content that is damaged, and the problem that tells of it.
@@ -63,6 +61,7 @@ struct Damaged {
 pub(super) struct Mark {
     counts: Counts,
     problems: usize,
+    signed: usize,
     damaged: usize,
 }
 
@@ -77,7 +76,7 @@ impl<'a> Check<'a> {
             workflows: BTreeMap::new(),
             obstacles,
             passkeys: None,
-            challenges: BTreeSet::new(),
+            challenges: SeenChallenges::default(),
         }
     }
 
@@ -107,7 +106,8 @@ impl<'a> Check<'a> {
 
     pub(super) fn begin(&self) -> Mark {
         let problems = self.report.problems.len();
-        Mark { counts: self.report.counts, problems, damaged: self.damaged_in_order.len() }
+        let signed = self.report.signed.len();
+        Mark { counts: self.report.counts, problems, signed, damaged: self.damaged_in_order.len() }
     }
 
     pub(super) fn has_found_since(&self, mark: Mark) -> bool {
@@ -118,6 +118,7 @@ impl<'a> Check<'a> {
     pub(super) fn take_back(&mut self, mark: Mark) {
         self.report.counts = mark.counts;
         self.report.problems.truncate(mark.problems);
+        self.report.signed.truncate(mark.signed);
         for content in self.damaged_in_order.drain(mark.damaged..) {
             self.damaged.remove(&content);
         }
@@ -193,7 +194,6 @@ impl<'a> Check<'a> {
             EventData::SessionCreated(_)
             | EventData::ObservationRecorded(_)
             | EventData::EdgeCreated(_)
-            | EventData::PreferencesChanged(_)
             | EventData::CapabilityObserved(_)
             | EventData::GapRecorded(_)
             | EventData::DivergenceRecorded(_)
@@ -202,61 +202,8 @@ impl<'a> Check<'a> {
             | EventData::AssessmentRecorded(_)
             | EventData::AssessmentConsequenceApplied(_)
             | EventData::RunClosed(_) => {}
-            EventData::ApprovalRecorded(decided) => self.decision(session, facts, event, decided),
-            EventData::ContextSet(set) => self.answer(session, facts, event, set),
-        }
-    }
-
-    /// A passkey's signature holds for exactly what the event says (G97).
-    fn decision(&mut self, session: &str, facts: &SessionState, event: &Event, decided: &ApprovalRecorded) {
-        if decided.proof.is_some() && self.passkeys.is_none() {
-            return self.unchecked(session, event);
-        }
-        let (EventScope::Node(run, node), Some(keys)) = (event.scope, &self.passkeys) else { return };
-        let recorded_in = RecordedIn { run, is_imported: facts.is_imported() };
-        let Some(standing) = standing(decided, node, recorded_in, keys) else { return };
-        self.count_proof(session, event, standing);
-    }
-
-    fn answer(&mut self, session: &str, facts: &SessionState, event: &Event, set: &ContextSet) {
-        if set.proof.is_some() && self.passkeys.is_none() {
-            return self.unchecked(session, event);
-        }
-        let (Some(proof), Some(run), Some(keys)) = (&set.proof, event.scope.run(), &self.passkeys) else {
-            return;
-        };
-        let recorded_in = RecordedIn { run, is_imported: facts.is_imported() };
-        let statement = Statement::Answer { run: proof.run, node: set.node_id, values: set.context.as_map() };
-        let standing = check_recorded(proof, &statement, recorded_in, keys);
-        self.count_proof(session, event, standing);
-    }
-
-    fn unchecked(&mut self, session: &str, event: &Event) {
-        let index = event.event_index.get();
-        let problem =
-            format!("what a passkey signed in event {index} cannot be checked without the passkey log");
-        self.problem(session.to_owned(), problem, RESTORE_LOG);
-    }
-
-    fn count_proof(
-        &mut self,
-        session: &str,
-        event: &Event,
-        standing: Result<(Sha256, Standing), ProofError>,
-    ) {
-        let standing = standing.and_then(|(challenge, standing)| match self.challenges.insert(challenge) {
-            true => Ok(standing),
-            false => Err(ProofError::Repeated),
-        });
-        match standing {
-            Ok(Standing::EnrolledHere) => self.report.counts.signed_decisions += 1,
-            Ok(Standing::Foreign) => self.report.counts.foreign_decisions += 1,
-            Err(problem) => {
-                let index = event.event_index.get();
-                let problem = format!(
-                    "what a passkey is said to have signed in event {index} is not proven: {problem}"
-                );
-                self.problem(session.to_owned(), problem, UNPROVEN);
+            EventData::ApprovalRecorded(_) | EventData::ContextSet(_) | EventData::PreferencesChanged(_) => {
+                self.signature(session, facts, event);
             }
         }
     }

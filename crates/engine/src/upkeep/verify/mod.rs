@@ -4,10 +4,11 @@
 //! limit, so that the cost in memory does not follow the size of the store.
 
 mod check;
+mod signed;
 
 use serde::Serialize;
 use workrail_core::project::SessionState;
-use workrail_core::report::shown;
+use workrail_core::report::{SeenChallenges, shown};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
@@ -20,6 +21,7 @@ use crate::{Engine, Store, error};
 use check::Check;
 
 pub(super) use check::described;
+pub use signed::SignedRecord;
 
 const NOTES_MAX: usize = 100;
 
@@ -38,6 +40,8 @@ pub struct Verified {
     pub problems: Vec<StoreProblem>,
     /// Things that are around and harm nothing.
     pub notes: Vec<Note>,
+    /// The first records whose passkey signature holds; the counts have all.
+    pub signed: Vec<SignedRecord>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -81,7 +85,8 @@ const DENIED: &str = "Give the user that runs WorkRail read permission (`chmod u
 
 const PASSKEY_LOG: &str = "keys/passkeys.jsonl";
 
-const RESTORE_LOG: &str = "Restore the file from a backup. Until then no passkey is accepted.";
+const RESTORE_LOG: &str = "Restore it with `workrail store restore BACKUP`, or give it up with `workrail store passkeys reset`. Until then no \
+                           passkey is accepted.";
 
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 
@@ -188,7 +193,7 @@ impl<S: Store + Upkeep> Engine<S> {
             check.problem(what.clone(), told(&slice.health), fix);
         }
         let mut facts = SessionState::new(session);
-        check.challenges.clear();
+        check.challenges = SeenChallenges::default();
         for event in &slice.events {
             if let Err(cause) = facts.apply(event) {
                 check.problem(

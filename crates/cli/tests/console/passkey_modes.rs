@@ -1,0 +1,267 @@
+//! Ways around a passkey gate that need no decision: modes that never stop, other folders, other settings, another log (G97, G98).
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use workrail_testkit::authenticator::{Authenticator, Fields};
+use workrail_testkit::mcp_client::ToolReply;
+
+use crate::harness::{Console, home, next, run_id, session_id, start};
+use crate::passkey_attacks::{Stage, signed_gate, stage};
+use crate::passkeys::{decisions, encoded};
+
+const NEVER_STOP: &str = "full_auto_never_stop";
+
+fn control(stage: &Stage) -> PathBuf {
+    stage.home.data().join("sessions").join(session_id(&stage.blocked)).join("control.json")
+}
+
+/// Raises the session's mode in the console, with the person's key.
+fn raise(stage: &mut Stage) {
+    let path = format!("/session/{}/prefer", session_id(&stage.blocked));
+    let token = stage.console.page(&format!("/session/{}", session_id(&stage.blocked))).field("token");
+    let mut form: Fields = vec![("token", token), ("mode", NEVER_STOP.to_owned())];
+    form.extend(stage.key.sign(&stage.console.asked(&path, &form), &stage.console.origin()));
+    let raised = stage.console.post(&path, &encoded(&form));
+    assert_eq!(raised.status, 303, "{raised:?}");
+}
+
+fn gaps(reply: &ToolReply) -> String {
+    reply.structured["run"]["gaps"].to_string() + &reply.text
+}
+
+#[test]
+fn a_mode_that_no_passkey_allowed_waits_at_the_gate() {
+    let mut stage = stage();
+    let mode = json!({ "workflowId": "team.signed", "goal": "Release", "mode": NEVER_STOP });
+    let first = stage.client.call("start_workflow", mode);
+    assert_eq!(next(&mut stage.client, &first).structured["kind"], "blocked", "started in that mode");
+
+    let file = stage.home.config();
+    stage.home.write(&file, &format!("[preferences]\nautonomy = \"{NEVER_STOP}\"\n"));
+    let first = start(&mut stage.client, "team.signed", "By default");
+    assert_eq!(next(&mut stage.client, &first).structured["kind"], "blocked", "the default of new runs");
+    fs::remove_file(&file).unwrap();
+
+    let label = stage.blocked.structured["run"]["label"].as_str().unwrap().to_owned();
+    let raised = stage.home.typed(&["session", "prefs", "set", NEVER_STOP, "--session", &label], &label);
+    assert_ne!(raised.code, 0, "the workflow asks for a passkey, whatever the settings say: {raised:?}");
+    stage.is_closed("a mode raised with a typed label");
+
+    let wish = json!({ "v": 1, "preferences": { &stage.run: { "autonomy": NEVER_STOP, "riskPolicy": "conservative" } } });
+    fs::write(control(&stage), wish.to_string()).unwrap();
+    stage.is_closed("a mode written into the session's folder");
+}
+
+#[test]
+fn a_mode_that_a_passkey_allowed_passes_the_gate_and_its_assertion_is_recorded() {
+    let mut stage = stage();
+    raise(&mut stage);
+    let passed = next(&mut stage.client, &stage.blocked);
+    assert_eq!(passed.step(), "b", "{}", gaps(&passed));
+    let log = stage.home.done(&["log", &stage.run, "--json"]).json();
+    let events = log["events"].as_array().unwrap();
+    let change = events.iter().find(|event| event["data"]["source"] == "passkey").unwrap();
+    assert_eq!(change["data"]["proof"]["key"]["name"], "Laptop");
+    assert_eq!(change["data"]["proof"]["session"], session_id(&stage.blocked).as_str());
+    let verified = stage.home.done(&["store", "verify", "--json"]).json();
+    assert_eq!(verified["counts"]["signedDecisions"], 1, "{verified}");
+    assert_eq!(verified["signed"][0]["what"], "preferences");
+    let text = stage.home.done(&["log", &stage.run]).out;
+    assert!(text.contains("passkey, key \"Laptop\", proven"), "{text}");
+    let report = stage.home.done(&["report", &stage.run]).out;
+    assert!(report.contains("a person with a passkey (proven)"), "{report}");
+}
+
+#[test]
+fn an_agreement_to_a_mode_is_applied_once() {
+    let mut stage = stage();
+    raise(&mut stage);
+    let agreed = fs::read(control(&stage)).unwrap();
+    let passed = next(&mut stage.client, &stage.blocked);
+    assert_eq!(passed.step(), "b");
+    // The person takes the mode back; somebody puts the old file in its place again.
+    stage.home.done(&["session", "prefs", "set", "guided", "--session", &stage.run]);
+    let again = stage.client.call(
+        "start_workflow",
+        json!({
+            "workflowId": "team.signed", "goal": "Again", "sessionId": session_id(&stage.blocked),
+        }),
+    );
+    let second = if again.is_error { start(&mut stage.client, "team.signed", "Again") } else { again };
+    let (run, folder) = (run_id(&second), session_id(&second));
+    let mut wish: Value = serde_json::from_slice(&agreed).unwrap();
+    for part in ["preferences", "proofs"] {
+        let moved = wish[part].as_object_mut().unwrap().remove(&stage.run).unwrap();
+        wish[part][&run] = moved;
+    }
+    fs::write(stage.home.data().join("sessions").join(folder).join("control.json"), wish.to_string())
+        .unwrap();
+    assert_eq!(next(&mut stage.client, &second).structured["kind"], "blocked", "signed for another session");
+}
+
+#[test]
+fn a_repository_asks_for_passkeys_whatever_the_agent_does_with_its_folder() {
+    let home = home();
+    let git = |arguments: &[&str], folder: &std::path::Path| {
+        let done = std::process::Command::new("git").args(arguments).current_dir(folder).status();
+        assert!(done.unwrap().success());
+    };
+    git(&["init", "--quiet"], &home.project());
+    let elsewhere = home.root().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    git(&["init", "--quiet"], &elsewhere);
+    home.done(&["config", "set", "approvals.require_in", home.project().to_str().unwrap()]);
+    let mut client = home.client();
+    let first = start(&mut client, "team.gated", "Release");
+    let blocked = next(&mut client, &first);
+    let label = blocked.structured["run"]["label"].as_str().unwrap().to_owned();
+
+    fs::rename(home.project().join(".git"), home.root().join("git")).unwrap();
+    let approved = home.typed(&["approve", &label], &label);
+    assert_ne!(approved.code, 0, "without its .git: {approved:?}");
+    fs::rename(home.root().join("git"), home.project().join(".git")).unwrap();
+
+    // Another server, which does not know where the run was started, told of another repository.
+    let mut other = home.client();
+    let mut arguments = blocked.structured["nextCall"]["arguments"].clone();
+    arguments["workspacePath"] = json!(elsewhere.to_str().unwrap());
+    let again = other.call("continue_workflow", arguments);
+    assert_eq!(again.structured["kind"], "blocked");
+    let approved = home.typed(&["approve", &label], &label);
+    assert_ne!(approved.code, 0, "worked on elsewhere: {approved:?}");
+}
+
+#[test]
+fn another_data_directory_does_not_lower_the_setting() {
+    let stage = stage();
+    stage.home.done(&["config", "set", "approvals.require", "passkey"]);
+    let empty = stage.home.with_data(&stage.home.root().join("empty"));
+    let set = empty.typed(&["config", "set", "approvals.require", "terminal"], "approvals.require");
+    assert_ne!(set.code, 0, "{set:?}");
+    assert_eq!(stage.home.done(&["config", "get", "approvals.require"]).out.trim(), "passkey");
+}
+
+#[test]
+fn a_log_that_is_deleted_cut_off_or_replaced_is_damage_and_has_a_way_back() {
+    let mut stage = stage();
+    let other = stage.other_run();
+    assert_eq!(stage.console.act_signed(&other, "approve", &[], &mut stage.key).status, 303);
+    let path = stage.home.data().join("keys/passkeys.jsonl");
+    let log = fs::read_to_string(&path).unwrap();
+    let first = format!("{}\n", log.lines().next().unwrap());
+    for (attack, left) in [("deleted", None), ("cut off", Some(&first))] {
+        match left {
+            None => fs::remove_file(&path).unwrap(),
+            Some(left) => {
+                stage.home.write(&path, left);
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            }
+        }
+        let verified = stage.home.run(&["store", "verify", "--json"]).json();
+        assert!(verified["problems"].to_string().contains("keys/passkeys.jsonl"), "{attack}: {verified}");
+        let doctor = stage.home.run(&["doctor"]).out;
+        assert!(doctor.contains("passkey log keys/passkeys.jsonl is damaged"), "{attack}: {doctor}");
+        let page = stage.console.page(&format!("/run/{}", stage.run)).body;
+        assert!(page.contains("the passkey log is damaged"), "{attack}: {page}");
+        // Nobody becomes the first one again.
+        let form: Fields = vec![(
+            "token",
+            stage.console.page(&format!("/session/{}", session_id(&stage.blocked))).field("token"),
+        )];
+        let refused = stage.console.post("/passkeys/settings/passkeys/new", &encoded(&form));
+        assert!((400..500).contains(&refused.status), "{attack}: {refused:?}");
+        stage.is_closed(attack);
+    }
+    // No backup: it is given up at a terminal, and what was sound stays.
+    fs::write(&path, format!("{log}hello\n")).unwrap();
+    let reset = stage.home.typed(&["store", "passkeys", "reset"], "reset passkeys");
+    assert_eq!(reset.code, 0, "{reset:?}");
+    let verified = stage.home.done(&["store", "verify", "--json"]).json();
+    assert_eq!(
+        verified["counts"]["signedDecisions"], 1,
+        "the earlier decision can still be checked: {verified}"
+    );
+    assert!(stage.home.run(&["doctor"]).out.contains("all passkeys were reset"));
+    let aside = fs::read_dir(stage.home.data().join("keys")).unwrap();
+    let aside = aside
+        .filter(|own| own.as_ref().unwrap().file_name().to_str().unwrap().starts_with("passkeys.damaged-"));
+    assert_eq!(aside.count(), 1);
+    let mut fresh = Authenticator::new(3);
+    assert_eq!(stage.console.enrol("New", &fresh, None).status, 303);
+    assert_eq!(stage.console.act_signed(&stage.run, "approve", &[], &mut fresh).status, 303);
+    assert_eq!(decisions(&stage.home, &stage.run)[0]["data"]["proof"]["key"]["resets"], 1);
+    assert_eq!(next(&mut stage.client, &stage.blocked).step(), "b");
+}
+
+#[test]
+fn a_backup_without_keys_keeps_decisions_verifiable_and_gives_a_lost_log_back() {
+    let mut stage = stage();
+    assert_eq!(stage.console.act_signed(&stage.run, "approve", &[], &mut stage.key).status, 303);
+    let backup = stage.home.root().join("backup");
+    let backup = backup.to_str().unwrap();
+    stage.home.done(&["store", "backup", backup, "--without-keys"]);
+    // A new machine.
+    let fresh = home();
+    fresh.done(&["store", "restore", backup]);
+    let verified = fresh.done(&["store", "verify", "--json"]).json();
+    assert_eq!(verified["counts"]["signedDecisions"], 1, "{verified}");
+    // The same machine, which lost the log alone. Its keys are the proof that the backup is its own.
+    stage.home.done(&["store", "backup", backup]);
+    fs::remove_file(stage.home.data().join("keys/passkeys.jsonl")).unwrap();
+    assert_ne!(stage.home.run(&["store", "verify"]).code, 0);
+    stage.home.done(&["store", "restore", backup]);
+    let verified = stage.home.done(&["store", "verify", "--json"]).json();
+    assert_eq!(verified["counts"]["signedDecisions"], 1, "{verified}");
+    // A store with keys of its own does not come to trust another one's passkeys.
+    let other = home();
+    signed_gate(&other);
+    start(&mut other.client(), "team.signed", "Its own");
+    other.run(&["store", "restore", backup]);
+    let keys = other.done(&["store", "passkeys", "show", "--json"]).json();
+    assert_eq!(keys["passkeys"], json!([]));
+}
+
+#[test]
+fn what_only_a_passkey_decides_is_shown_in_full_however_long_it_is() {
+    let mut stage = stage();
+    let mut arguments = stage.blocked.structured["nextCall"]["arguments"].clone();
+    let end = "and this is the end of it.";
+    arguments["output"] = json!({ "notesMarkdown": format!("{} {end}", "A long plan. ".repeat(8000)) });
+    stage.blocked = stage.client.call("continue_workflow", arguments);
+    assert_eq!(stage.blocked.structured["kind"], "blocked");
+    assert!(stage.console.page(&format!("/run/{}", stage.run)).body.contains(end));
+    assert_eq!(stage.console.act_signed(&stage.run, "approve", &[], &mut stage.key).status, 303);
+}
+
+#[test]
+fn of_two_decisions_at_once_in_two_consoles_one_is_recorded() {
+    let mut stage = stage();
+    let second = Console::open(&stage.home);
+    let prepared: Vec<(&Console, Fields)> = [&stage.console, &second]
+        .into_iter()
+        .map(|console| {
+            let mut form = console.run_form(&stage.run, &[]);
+            let asked = console.asked(&format!("/run/{}/approve", stage.run), &form);
+            form.extend(stage.key.sign(&asked, &console.origin()));
+            (console, form)
+        })
+        .collect();
+    let path = format!("/run/{}/approve", stage.run);
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let sent: Vec<_> = prepared
+            .iter()
+            .map(|(console, form)| {
+                let path = &path;
+                scope.spawn(move || console.post(path, &encoded(form)).status)
+            })
+            .collect();
+        sent.into_iter().map(|own| own.join().unwrap()).collect()
+    });
+    assert_eq!(statuses.iter().filter(|status| **status == 303).count(), 1, "{statuses:?}");
+    assert_eq!(decisions(&stage.home, &stage.run).len(), 1);
+    let verified = stage.home.done(&["store", "verify", "--json"]).json();
+    assert_eq!(verified["counts"]["problems"], 0, "{verified}");
+}
