@@ -48,39 +48,63 @@ test('editing', async (t) => {
       await page.locator('textarea[name=text]').waitFor();
     };
 
-    await t.test('an author fixes a broken workflow without leaving the page', async () => {
-      await visit({}, async (page) => {
-        await edit(page, '/workflows');
+    await t.test('an author fixes a broken workflow without the guide', async () => {
+      await visit({ viewport: { width: 1280, height: 800 } }, async (page) => {
+        // What is broken is the first thing in the list, with the way to it.
+        await openLive(page, '/workflows');
+        const headings = await page.locator('main h2').allInnerTexts();
+        assert.match(headings[0], /Files that cannot be used/);
+        await page.getByRole('link', { name: 'Edit team.review.json' }).click();
+        const sheet = page.locator('textarea[name=text]');
+        await sheet.waitFor();
         const address = page.url();
-        const problem = page.locator('ol.problems li.bad').first();
-        assert.match(await problem.innerText(), /line 7[\s\S]*Fix:/);
-        assert.match(await page.locator('#numbers .bad').first().innerText(), /7/);
+
+        // The problem is beside the source, says its line, and what to write instead.
+        const problem = page.locator('ol.problems li.bad', { hasText: 'a step has no field promt' });
+        assert.match(await problem.innerText(), /Line 7[\s\S]*Fix:[\s\S]*prompt/);
+        const [source, said] = [await sheet.boundingBox(), await problem.boundingBox()];
+        assert.ok(said.x >= source.x + source.width && said.y < source.y + source.height, 'beside the source');
+        assert.match(await page.locator('#numbers .bad').first().getAttribute('title'), /Fix:/);
         await page.getByRole('button', { name: 'Line 7' }).first().click();
-        const selected = await page.evaluate(() => {
-          const own = document.querySelector('textarea[name=text]');
-          return own.value.slice(own.selectionStart, own.selectionEnd);
-        });
+        const selected = await sheet.evaluate((own) => own.value.slice(own.selectionStart, own.selectionEnd));
         assert.match(selected, /"promt"/);
-        await page.keyboard.press('End');
-        await page.locator('textarea[name=text]').evaluate((own) => {
-          own.setRangeText('"prompt"', own.value.indexOf('"promt"'), own.value.indexOf('"promt"') + 7, 'end');
-          own.dispatchEvent(new Event('input', { bubbles: true }));
-        });
+
+        // Typed by hand: End would lead past the line, so the word itself is replaced.
+        await sheet.evaluate((own) => own.setSelectionRange(own.value.indexOf('promt'), own.value.indexOf('promt') + 5));
+        await page.keyboard.type('prompt');
         await page.getByRole('heading', { name: 'Plan 2 steps' }).waitFor();
         assert.equal(await page.locator('ol.problems li.bad').count(), 0);
-        assert.match(await page.locator('#checked pre').last().innerText(), /Read it\./, 'the prompt at the cursor');
-        await page.locator('textarea[name=text]').evaluate((own) => {
+        const prompt = page.locator('#plan pre');
+        assert.match(await prompt.innerText(), /Read it\./, 'the prompt at the cursor');
+        const beside = await prompt.boundingBox();
+        assert.ok(beside.x >= source.x + source.width && beside.y < 800, 'the prompt is beside the source');
+        await sheet.evaluate((own) => {
           own.focus();
           own.setSelectionRange(own.value.indexOf('Say what'), own.value.indexOf('Say what'));
         });
-        await page.locator('#checked pre', { hasText: 'Say what is wrong' }).waitFor();
-        await page.getByRole('button', { name: 'Preview diff' }).click();
+        await page.locator('#plan pre', { hasText: 'Say what is wrong' }).waitFor();
+
+        // While a text has errors, the last plan stays and says so.
+        await page.keyboard.type('"');
+        await page.locator('ol.problems li.bad').first().waitFor();
+        await page.getByText('Of the last text without errors').waitFor();
+        assert.ok(await page.getByRole('heading', { name: 'Plan 2 steps' }).isVisible());
+        await page.keyboard.press('Backspace');
+        await page.getByText('Of the last text without errors').waitFor({ state: 'hidden' });
+
+        // What would be saved is shown before anything is saved.
+        assert.equal(await page.getByRole('button', { name: /^Save/ }).count(), 0);
+        await page.getByRole('button', { name: 'Review and save' }).click();
         await page.locator('#outcome tr.only-a', { hasText: '"promt"' }).waitFor();
         await page.locator('#outcome tr.only-b', { hasText: '"prompt"' }).waitFor();
-        await page.getByRole('button', { name: 'Save' }).click();
+        assert.equal(readFileSync(file, 'utf8'), BROKEN);
+        assert.notEqual(await sheet.evaluate((own) => own.selectionStart), 0, 'the cursor is where it was');
+        await page.getByRole('button', { name: 'Save team.review.json' }).click();
         await page.getByText('Saved.').waitFor();
         assert.equal(page.url().split('?')[0], address);
         assert.equal(readFileSync(file, 'utf8'), BROKEN.replace('promt', 'prompt'));
+        await openLive(page, '/workflows');
+        assert.equal(await page.getByText('Files that cannot be used').count(), 0);
       });
     });
 
@@ -115,10 +139,16 @@ test('editing', async (t) => {
         const other = readFileSync(file, 'utf8').replace('1.0.0', '2.0.0');
         writeFileSync(file, other);
         await page.locator('textarea[name=text]').fill(other.replace('2.0.0', '3.0.0'));
-        await page.getByRole('button', { name: 'Save' }).click();
+        await page.getByRole('button', { name: 'Review and save' }).click();
         await page.getByText('changed on disk since it was loaded').waitFor();
+        assert.equal(await page.getByRole('button', { name: /^Save/ }).count(), 0);
         assert.equal(readFileSync(file, 'utf8'), other);
         assert.match(await page.locator('textarea[name=text]').inputValue(), /3\.0\.0/, 'what was typed is kept');
+        // Who has seen what changes in the file of now may save over it.
+        await page.getByRole('button', { name: 'Compare with the file as it is now' }).click();
+        await page.locator('#outcome tr.only-a', { hasText: '2.0.0' }).waitFor();
+        await page.getByRole('button', { name: 'Save team.review.json' }).waitFor();
+        assert.equal(readFileSync(file, 'utf8'), other);
       });
     });
 
@@ -127,7 +157,7 @@ test('editing', async (t) => {
         await edit(page);
         const before = readFileSync(file, 'utf8');
         await page.locator('textarea[name=text]').fill(before.replace('team.review', 'review'));
-        await page.getByRole('button', { name: 'Save' }).click();
+        await page.getByRole('button', { name: 'Review and save' }).click();
         await page.locator('#outcome', { hasText: 'has no namespace' }).waitFor();
         assert.match(await page.locator('#outcome').innerText(), /user\.review/);
         assert.equal(readFileSync(file, 'utf8'), before);
@@ -139,7 +169,7 @@ test('editing', async (t) => {
         await openLive(page, '/workflows/wr.small_change');
         await page.getByRole('link', { name: 'View the source with its checks' }).click();
         await page.getByText('Read-only.').waitFor();
-        assert.equal(await page.getByRole('button', { name: 'Save' }).count(), 0);
+        assert.equal(await page.getByRole('button', { name: /ave/ }).count(), 0);
         assert.ok(await page.locator('textarea[name=text]').evaluate((own) => own.readOnly));
         // A form that is made by hand is refused, too.
         const answer = await page.evaluate(async () => {
@@ -195,9 +225,9 @@ test('editing', async (t) => {
         await page.getByRole('button', { name: 'Validate' }).click();
         await page.locator('ol.problems li.bad').first().waitFor();
         await page.locator('textarea[name=text]').fill(before.replace('2.0.0', '4.0.0'));
-        await page.getByRole('button', { name: 'Preview diff' }).click();
+        await page.getByRole('button', { name: 'Review and save' }).click();
         await page.locator('#outcome tr.only-b', { hasText: '4.0.0' }).waitFor();
-        await page.getByRole('button', { name: 'Save' }).click();
+        await page.getByRole('button', { name: 'Save team.review.json' }).click();
         await page.getByText('Saved.').waitFor();
         assert.equal(readFileSync(file, 'utf8'), before.replace('2.0.0', '4.0.0'), 'line ends and all');
       });

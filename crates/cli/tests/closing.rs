@@ -4,33 +4,18 @@
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
-use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
 fn home() -> Home {
     let home = Home::new(PROGRAM);
-    home.workflow(&json!({
-        "id": "team.gated", "name": "Gated", "description": "Waits for a person.", "version": "1.0.0",
-        "steps": [
-            { "id": "a", "title": "A", "prompt": "Do a.", "requireConfirmation": { "kind": "human_approval" } },
-            { "id": "b", "title": "B", "prompt": "Do b." },
-        ],
-    }));
+    home.gated_workflow();
     home
 }
 
 fn start(client: &mut McpClient) -> ToolReply {
     client.call("start_workflow", json!({ "workflowId": "team.gated", "goal": "publish 2.0" }))
-}
-
-fn next(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
-    let call = &reply.structured["nextCall"];
-    client.call(call["tool"].as_str().unwrap(), with_own_words(&call["arguments"]))
-}
-
-fn label(reply: &ToolReply) -> String {
-    reply.structured["run"]["label"].as_str().unwrap().to_owned()
 }
 
 fn close(home: &Home, run: &str) -> Value {
@@ -55,8 +40,8 @@ fn a_closed_run_needs_nobody_and_says_why_everywhere() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
-    next(&mut client, &first);
+    let run = first.label();
+    client.next(&first);
     assert_eq!(home.done(&["status", "--json"]).json()["needsYou"][0]["label"], run.as_str());
 
     let closed = close(&home, &run);
@@ -81,7 +66,7 @@ fn looking_at_a_closed_run_says_so_and_changes_nothing() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    close(&home, &label(&first));
+    close(&home, &first.label());
     let looked = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
     let told = warnings(&looked);
     assert_eq!(
@@ -101,9 +86,9 @@ fn the_next_attempt_reopens_a_run_and_the_reply_says_so_once() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
+    let run = first.label();
     close(&home, &run);
-    let blocked = next(&mut client, &first);
+    let blocked = client.next(&first);
     assert_eq!(blocked.structured["kind"], "blocked");
     let told = warnings(&blocked);
     let expected = "A person had closed this run (the importer replaces it); this call reopened it.";
@@ -111,7 +96,7 @@ fn the_next_attempt_reopens_a_run_and_the_reply_says_so_once() {
     assert_eq!(blocked.text.matches(expected).count(), 1, "{}", blocked.text);
     assert_eq!(stage(&home), (json!("waits_for_person"), Value::Null));
     assert_eq!(home.typed(&["approve", &run], &run).code, 0);
-    let second = next(&mut client, &blocked);
+    let second = client.next(&blocked);
     assert_eq!(second.step(), "b");
     assert!(warnings(&second).is_empty(), "{:?}", warnings(&second));
     // It can be closed again, and a checkpoint reopens it as well.
@@ -129,12 +114,12 @@ fn an_approval_reopens_a_closed_run() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
-    let blocked = next(&mut client, &first);
+    let run = first.label();
+    let blocked = client.next(&first);
     close(&home, &run);
     assert_eq!(home.typed(&["approve", &run], &run).code, 0);
     assert_ne!(stage(&home).0, "closed");
-    assert_eq!(next(&mut client, &blocked).step(), "b");
+    assert_eq!(client.next(&blocked).step(), "b");
 }
 
 #[test]
@@ -142,7 +127,7 @@ fn a_run_is_closed_once_with_a_reason_and_only_while_it_is_open() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
+    let run = first.label();
     assert_eq!(home.run(&["close", &run]).code, 2, "a reason is asked for");
     assert_eq!(home.run(&["close", &run, "--reason", "  "]).code, 2);
     assert_eq!(home.run(&["close", "no-such", "--reason", "x"]).code, 2);
@@ -150,10 +135,10 @@ fn a_run_is_closed_once_with_a_reason_and_only_while_it_is_open() {
     let again = home.run(&["close", &run, "--reason", "another"]);
     assert_eq!(again.code, 2, "{again:?}");
     assert_eq!(stage(&home).1, "the importer replaces it");
-    let blocked = next(&mut client, &first);
+    let blocked = client.next(&first);
     home.typed(&["approve", &run], &run);
-    let second = next(&mut client, &blocked);
-    next(&mut client, &second);
+    let second = client.next(&blocked);
+    client.next(&second);
     let complete = home.run(&["close", &run, "--reason", "late"]);
     assert_eq!(complete.code, 2, "{complete:?}");
 }
@@ -172,7 +157,7 @@ fn a_closed_run_moves_to_another_machine_closed_and_can_be_cleaned_up() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
+    let run = first.label();
     client.close();
     let old = ["store", "gc", "--ttl", "0d", "--dry-run", "--json"];
     assert_eq!(home.done(&old).json()["removed"], json!([]), "an open run is never taken by age");

@@ -7,20 +7,14 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
-use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
 /// A home with a workflow whose first step needs an approval.
 fn home() -> Home {
     let home = Home::new(PROGRAM);
-    home.workflow(&json!({
-        "id": "team.gated", "name": "Gated", "description": "Waits for a person.", "version": "1.0.0",
-        "steps": [
-            { "id": "a", "title": "A", "prompt": "Do a.", "requireConfirmation": { "kind": "human_approval" } },
-            { "id": "b", "title": "B", "prompt": "Do b." },
-        ],
-    }));
+    home.gated_workflow();
     home
 }
 
@@ -28,23 +22,13 @@ fn start(client: &mut McpClient) -> ToolReply {
     client.call("start_workflow", json!({ "workflowId": "team.gated" }))
 }
 
-/// Follows the next call of a reply.
-fn next(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
-    let call = &reply.structured["nextCall"];
-    client.call(call["tool"].as_str().unwrap(), with_own_words(&call["arguments"]))
-}
-
-fn label(reply: &ToolReply) -> String {
-    reply.structured["run"]["label"].as_str().unwrap().to_owned()
-}
-
 #[test]
 fn an_approval_needs_a_terminal_and_the_typed_label() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let label = label(&first);
-    let blocked = next(&mut client, &first);
+    let label = first.label();
+    let blocked = client.next(&first);
     assert_eq!(blocked.structured["kind"], "blocked");
 
     assert_eq!(home.run(&["approve", &label]).code, 1, "an approval needs a terminal");
@@ -52,14 +36,14 @@ fn an_approval_needs_a_terminal_and_the_typed_label() {
         home.typed(&["approve", &label], "yes").code != 0,
         "another word than the label approves nothing"
     );
-    let still = next(&mut client, &blocked);
+    let still = client.next(&blocked);
     assert_eq!(still.structured["kind"], "blocked");
 
     assert_eq!(home.typed(&["reject", &label], &label).code, 0);
-    let rejected = next(&mut client, &still);
+    let rejected = client.next(&still);
     assert_eq!(rejected.structured["blockers"][0]["code"], "USER_ONLY_DEPENDENCY", "{}", rejected.structured);
     assert!(home.typed(&["approve", &label], &label).code == 0);
-    assert_eq!(next(&mut client, &rejected).step(), "b");
+    assert_eq!(client.next(&rejected).step(), "b");
     assert_eq!(home.run(&["approve", "amber-nobody"]).code, 2);
 }
 
@@ -68,7 +52,7 @@ fn a_mode_that_is_chosen_later_is_pending_and_then_applied() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
+    let run = first.label();
     let raise = ["session", "prefs", "set", "full_auto_never_stop", "--run", &run];
     assert_eq!(home.run(&raise).code, 1, "more autonomy needs a terminal");
     assert_ne!(home.typed(&raise, "full_auto_never_stop").code, 0, "the run's label is typed");
@@ -77,7 +61,7 @@ fn a_mode_that_is_chosen_later_is_pending_and_then_applied() {
     home.done(&["session", "prefs", "set", "risk_policy=balanced", "--run", &run]);
     let looked = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
     assert_eq!(looked.structured["warnings"][0]["code"], "PREFERENCES_PENDING");
-    let second = next(&mut client, &first);
+    let second = client.next(&first);
     assert_eq!(second.step(), "b");
     assert_eq!(second.structured["preferences"]["autonomy"], "full_auto_never_stop");
     let changes = recorded(&home, &run, "preferences_changed");
@@ -104,10 +88,10 @@ fn an_approval_below_the_program_that_runs_a_server_is_recorded_as_such() {
     // This test starts the server and the terminal alike, as a program that runs an agent does.
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
-    let blocked = next(&mut client, &first);
+    let run = first.label();
+    let blocked = client.next(&first);
     assert!(home.typed(&["approve", &run], &run).code == 0);
-    assert_eq!(next(&mut client, &blocked).step(), "b");
+    assert_eq!(client.next(&blocked).step(), "b");
     assert_eq!(recorded_descent(&home, &run), true);
 }
 
@@ -116,12 +100,12 @@ fn an_approval_while_no_server_runs_does_not_claim_to_know_where_it_came_from() 
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
-    let blocked = next(&mut client, &first);
+    let run = first.label();
+    let blocked = client.next(&first);
     client.close();
     assert!(home.typed(&["approve", &run], &run).code == 0);
     assert_eq!(recorded_descent(&home, &run), Value::Null);
-    assert_eq!(next(&mut home.client(), &blocked).step(), "b");
+    assert_eq!(home.client().next(&blocked).step(), "b");
 }
 
 #[test]
@@ -129,8 +113,8 @@ fn an_approval_beside_a_server_on_http_does_not_claim_to_know_where_it_came_from
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
-    next(&mut client, &first);
+    let run = first.label();
+    client.next(&first);
     client.close();
     let mut http = home.command(&["mcp", "--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(http.stderr.take().unwrap());
@@ -150,8 +134,8 @@ fn another_settings_file_does_not_switch_the_protection_off() {
     home.write(&empty, "");
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
-    next(&mut client, &first);
+    let run = first.label();
+    client.next(&first);
     for refused in [
         home.typed(&["approve", &run], &run),
         home.typed(&["--config", empty.to_str().unwrap(), "approve", &run], &run),
@@ -172,11 +156,11 @@ fn a_setting_refuses_approvals_below_the_program_that_runs_a_server() {
     };
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
-    let blocked = next(&mut client, &first);
+    let run = first.label();
+    let blocked = client.next(&first);
     assert_ne!(with_setting(&["approve", &run], &run), 0);
     assert_ne!(with_setting(&["session", "prefs", "set", "full_auto_never_stop", "--run", &run], &run), 0);
-    let still = next(&mut client, &blocked);
+    let still = client.next(&blocked);
     assert_eq!(still.structured["kind"], "blocked", "{}", still.text);
     client.close();
     assert_eq!(with_setting(&["approve", &run], &run), 0, "a terminal of one's own is not refused");
@@ -187,8 +171,8 @@ fn an_approval_of_a_session_in_use_is_refused_for_now() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
-    next(&mut client, &first);
+    let run = first.label();
+    client.next(&first);
     let session = first.structured["run"]["sessionId"].as_str().unwrap();
     let lock = std::fs::File::open(home.data().join(format!("sessions/{session}/.lock"))).unwrap();
     lock.lock().unwrap();
@@ -221,7 +205,7 @@ fn the_environment_chooses_mode_tokens_and_tools() {
     assert!(first.string("ackToken").starts_with("ack.v1."));
     assert_eq!(first.structured["preferences"]["autonomy"], Value::from("full_auto_never_stop"));
     let mut short = home.client();
-    let second = next(&mut short, &first);
+    let second = short.next(&first);
     assert_eq!(second.step(), "b", "both encodings are always accepted");
     assert!(second.string("ackToken").starts_with("ack.v2."));
 }
@@ -241,14 +225,14 @@ fn tools_that_are_switched_off_are_named_nowhere() {
     let fewer = home.with("WORKRAIL_ENABLE_CHECKPOINT", "off").with("WORKRAIL_ENABLE_RESUME", "off");
     let mut client = fewer.client();
     let started = start(&mut client);
-    let blocked = next(&mut client, &started);
+    let blocked = client.next(&started);
     let replies = [
         client.call("list_workflows", json!({})),
         client.call("inspect_workflow", json!({ "workflowId": "team.gated" })),
         client.call("continue_workflow", json!({ "stateToken": started.string("stateToken") })),
         client.call("continue_workflow", json!({ "ackToken": "ack.v2.no-such.thing" })),
         client.call("continue_workflow", json!({})),
-        client.call("read_run", json!({ "run": label(&started) })),
+        client.call("read_run", json!({ "run": started.label() })),
         client.call("read_run", json!({ "run": "no-such" })),
         client.call("start_workflow", json!({ "workflowId": "team.gatd" })),
     ];
@@ -279,8 +263,8 @@ fn tools_that_are_switched_off_are_named_nowhere() {
         client.call("inspect_workflow", json!({ "workflowId": "team.gated", "mode": "preview" })),
         client.call("inspect_workflow", json!({ "workflowId": "team.gatd" })),
         client.call("resume_session", json!({ "query": "gated" })),
-        client.call("resume_session", json!({ "run": label(&open) })),
-        client.call("read_run", json!({ "run": label(&open) })),
+        client.call("resume_session", json!({ "run": open.label() })),
+        client.call("read_run", json!({ "run": open.label() })),
     ];
     for reply in &replies {
         without(&off, &reply.text);

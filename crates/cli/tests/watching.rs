@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
-use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -64,34 +64,25 @@ fn start(client: &mut McpClient) -> ToolReply {
     client.call("start_workflow", json!({ "workflowId": "team.gated", "goal": "publish 2.0" }))
 }
 
-fn next(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
-    let call = &reply.structured["nextCall"];
-    client.call(call["tool"].as_str().unwrap(), with_own_words(&call["arguments"]))
-}
-
-fn label(reply: &ToolReply) -> String {
-    reply.structured["run"]["label"].as_str().unwrap().to_owned()
-}
-
 #[test]
 fn in_a_pipe_every_change_is_a_line() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
+    let run = first.label();
     let mut watch = Watch::start(&home, &[]);
     let clock_is_cut = |line: String| line.split_once("  ").map(|(_, rest)| rest.to_owned()).unwrap();
     assert_eq!(clock_is_cut(watch.line()), format!("{run}  in progress, step 1. Prepare"));
-    let second = next(&mut client, &first);
+    let second = client.next(&first);
     assert_eq!(clock_is_cut(watch.line()), format!("{run}  in progress, step 2. Publish"));
-    let blocked = next(&mut client, &second);
+    let blocked = client.next(&second);
     assert_eq!(blocked.structured["kind"], "blocked");
     let waits =
         format!("{run}  waits for a person: \"Publish\" waits for your approval. · workrail approve {run}");
     assert_eq!(clock_is_cut(watch.line()), waits);
     home.typed(&["approve", &run], &run);
     assert_eq!(clock_is_cut(watch.line()), format!("{run}  in progress, step 2. Publish"));
-    next(&mut client, &blocked);
+    client.next(&blocked);
     assert_eq!(clock_is_cut(watch.line()), format!("{run}  complete"));
     assert_eq!(watch.end(), "");
 }
@@ -103,12 +94,12 @@ fn changes_are_lines_of_json_when_asked_for() {
     let first = start(&mut client);
     let mut watch = Watch::start(&home, &["--json"]);
     assert_eq!(watch.json()["stage"], "in_progress");
-    let second = next(&mut client, &first);
+    let second = client.next(&first);
     assert_eq!(watch.json()["step"]["stepNumber"], 2);
-    next(&mut client, &second);
+    client.next(&second);
     let waits = watch.json();
     assert_eq!(waits["why"]["kind"], "approval", "{waits}");
-    assert_eq!(waits["command"], format!("workrail approve {}", label(&first)));
+    assert_eq!(waits["command"], format!("workrail approve {}", first.label()));
     watch.end();
 }
 
@@ -128,17 +119,17 @@ fn a_run_that_starts_to_wait_raises_one_notification() {
     let home = with_desktop(&home());
     let mut client = home.client();
     let first = start(&mut client);
-    let run = label(&first);
+    let run = first.label();
     let mut watch = Watch::start(&home, &["--notify", "--json"]);
     assert_eq!(watch.json()["stage"], "in_progress");
-    let second = next(&mut client, &first);
+    let second = client.next(&first);
     assert_eq!(watch.json()["step"]["stepNumber"], 2);
-    let blocked = next(&mut client, &second);
+    let blocked = client.next(&second);
     assert_eq!(watch.json()["stage"], "waits_for_person");
     home.typed(&["approve", &run], &run);
     // The notification was shown before the next change was looked for.
     assert_eq!(watch.json()["stage"], "in_progress");
-    next(&mut client, &blocked);
+    client.next(&blocked);
     assert_eq!(watch.json()["stage"], "complete");
     assert_eq!(watch.end(), "");
     let told = std::fs::read_to_string(home.root().join("told")).unwrap();
@@ -155,15 +146,15 @@ fn without_a_desktop_the_bell_rings_and_it_is_said_once() {
     let bare = home.with("PATH", home.root().join("no-programs"));
     let mut client = home.client();
     let first = start(&mut client);
-    let second = next(&mut client, &first);
+    let second = client.next(&first);
     let mut watch = Watch::start(&bare, &["--notify", "--json"]);
     assert_eq!(watch.json()["stage"], "in_progress");
-    let blocked = next(&mut client, &second);
+    let blocked = client.next(&second);
     assert_eq!(watch.json()["stage"], "waits_for_person");
-    let run = label(&first);
+    let run = first.label();
     home.typed(&["approve", &run], &run);
     assert_eq!(watch.json()["stage"], "in_progress");
-    next(&mut client, &blocked);
+    client.next(&blocked);
     assert_eq!(watch.json()["stage"], "complete");
     let said = watch.end();
     insta::assert_snapshot!(said.replace('\u{7}', "[bell]"), @"[bell]No desktop notification could be shown (notify-send or osascript). The terminal bell rings instead.");
@@ -192,10 +183,10 @@ fn on_a_terminal_the_screen_is_drawn_again() {
     };
     let drawn = until("1. Prepare");
     assert!(drawn.contains("\u{1b}[H") && drawn.contains("Nothing needs you."), "{drawn:?}");
-    let second = next(&mut client, &first);
+    let second = client.next(&first);
     assert!(until("2. Publish").contains("\u{1b}[H"), "drawn from the top again");
-    next(&mut client, &second);
-    until(&format!("workrail approve {}", label(&first)));
+    client.next(&second);
+    until(&format!("workrail approve {}", first.label()));
     terminal.kill().unwrap();
     terminal.wait().unwrap();
 }

@@ -1,9 +1,8 @@
 //! What forms about settings, workflows and preferences change, through what the command line has (G95).
 
 use workrail_engine::SessionOrRun;
-use workrail_engine::upkeep::{CleanupReport, Mode};
+use workrail_engine::upkeep::CleanupPlan;
 use workrail_model::config::Key;
-use workrail_model::digest::Sha256;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::id::SessionId;
 use workrail_model::name::WorkflowId;
@@ -73,12 +72,6 @@ impl Change {
 /// The field of the clean-up form that says what the page showed.
 pub(crate) const PLANNED: &str = "planned";
 
-/// What a clean-up would remove, as a form carries it: the age, and each session.
-pub(crate) fn planned_removal(planned: &CleanupReport) -> String {
-    let sessions: Vec<String> = planned.removed.iter().map(|own| own.session_id.to_string()).collect();
-    Sha256::of(format!("{} {}", planned.ttl, sessions.join(" ")).as_bytes()).to_string()
-}
-
 /// Carries out a form whose token was checked.
 pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Answer<Changed> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
@@ -112,14 +105,9 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
         Change::CleanUp => {
             typed(text("typed"), "delete")?;
             let days = said(console.environment.settings())?.retention_days();
-            // What goes cannot be brought back, so it must be what the page showed.
-            let planned = console.use_cases.clean_up(days, Mode::DryRun)?;
-            if text(PLANNED) != planned_removal(&planned) {
-                return Err(refused(
-                    "What would be removed has changed since the page was loaded. Nothing was removed.",
-                ));
-            }
-            let cleaned = console.use_cases.clean_up(days, Mode::Real)?;
+            let agreed = CleanupPlan::parse(text(PLANNED))
+                .ok_or_else(|| refused("The form does not say what the page showed. Nothing was removed."))?;
+            let cleaned = console.use_cases.clean_up_as_planned(days, agreed)?;
             if let Some(mut stopped) = cleaned.stopped.or(cleaned.safe_mode) {
                 if !cleaned.removed.is_empty() {
                     let removed = cleaned.removed.len();
@@ -149,7 +137,10 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
             let copy = own_id(text("id"))?;
             let bytes = console.use_cases.copy(id, &copy)?;
             said(administration.write_workflow(&copy, &bytes))?;
-            Done::Copied
+            // The copy is made to be changed.
+            let editor = console.use_cases.file_of_workflow(&copy).map(|file| Target::Edit(file.key));
+            let address = editor.map_or_else(|_| change.page(), |editor| editor.address());
+            return Ok(Changed { done: Done::Copied, address });
         }
         Change::Prefer(session) => {
             prefer(console, *session, form)?;

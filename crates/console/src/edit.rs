@@ -1,12 +1,13 @@
-//! What the form of the editor asks for: check a text, show what would change, try its tests, save it (G100).
+//! What the form of the editor asks for: check a text, try its tests, show what would change, save it (G100).
 //!
 //! The file is named by an opaque key that the server resolves. A text is saved only if it compiles, keeps to a namespace of
-//! the user's own, and the file on disk still is the one that was loaded.
+//! the user's own, what it changes was shown, and the file on disk still is the one that was loaded.
 
 use workrail_engine::compare::DiffLine;
 use workrail_engine::edit::{CheckedText, Code, Severity, TrialReport, WorkflowFile, text_lines};
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorCode;
+use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 
 use crate::state::Console;
 use crate::target::Query;
@@ -16,19 +17,30 @@ use crate::use_cases::{Answer, refusal};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EditAction {
     Validate,
-    Diff,
     Test,
+    /// Shows what would change.
+    Review,
+    /// The same, where the file was changed meanwhile: the text is meant to replace the file of now.
+    Rebase,
     Save,
 }
 
 impl EditAction {
-    pub(crate) fn parse(text: &str) -> Self {
-        match text {
-            "diff" => Self::Diff,
-            "test" => Self::Test,
-            "save" => Self::Save,
-            _ => Self::Validate,
+    const ALL: [Self; 5] = [Self::Validate, Self::Test, Self::Review, Self::Rebase, Self::Save];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Validate => "validate",
+            Self::Test => "test",
+            Self::Review => "review",
+            Self::Rebase => "rebase",
+            Self::Save => "save",
         }
+    }
+
+    /// A form without a button is one that was sent by a key: it checks and changes nothing.
+    fn parse(text: &str) -> Self {
+        Self::ALL.into_iter().find(|own| own.as_str() == text).unwrap_or(Self::Validate)
     }
 }
 
@@ -49,10 +61,33 @@ pub(crate) struct Editor {
 #[derive(Debug)]
 pub(crate) enum Shown {
     Nothing,
-    Refused { message: String, next: String },
-    Diff(Vec<DiffLine>),
+    Review(Review),
     Tested(Result<TrialReport, String>),
+    NotSaved(Hindrance),
     Saved,
+}
+
+/// What saving would change.
+#[derive(Debug)]
+pub(crate) struct Review {
+    /// From the file on disk to the text.
+    pub(crate) lines: Vec<DiffLine>,
+    pub(crate) hindrance: Option<Hindrance>,
+    /// Names the text that this shows; it alone is saved then.
+    pub(crate) reviewed: Sha256,
+}
+
+/// Why a text is not saved, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Hindrance {
+    pub(crate) message: String,
+    pub(crate) next: String,
+}
+
+impl Hindrance {
+    fn new(message: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { message: message.into(), next: next.into() }
+    }
 }
 
 /// The editor of a file as it is now.
@@ -73,6 +108,11 @@ pub(crate) fn opened(console: &Console, key: Sha256) -> Answer<Editor> {
 pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> Answer<Editor> {
     let file = console.use_cases.workflow_file(key)?;
     let text = own_line_ends(form.get("text").unwrap_or_default(), &file.text);
+    if text.len() as u64 > WORKFLOW_SOURCE_BYTES_MAX {
+        return Err(refused(&format!(
+            "The text has more than the {WORKFLOW_SOURCE_BYTES_MAX} bytes that a workflow's file may have. Nothing was saved."
+        )));
+    }
     let place = form.get("at").and_then(|at| at.parse().ok());
     let checked = console.use_cases.check_workflow(&file.about, &text, place)?;
     let seen = form.get("seen").and_then(|seen| Sha256::parse(seen).ok());
@@ -94,11 +134,16 @@ pub(crate) fn carry_out(console: &Console, key: Sha256, form: &Query) -> Answer<
     let mut editor = typed(console, key, form)?;
     editor.shown = match EditAction::parse(form.get("action").unwrap_or_default()) {
         EditAction::Validate => Shown::Nothing,
-        EditAction::Diff => match editor.is_current() {
-            true => Shown::Diff(text_lines(&editor.file.text, &editor.text)),
-            false => changed_on_disk(),
-        },
         EditAction::Test => Shown::Tested(console.administration.try_workflow(key, editor.text.as_bytes())),
+        EditAction::Review => Shown::Review(review(console, &editor)),
+        EditAction::Rebase => {
+            editor.seen = editor.file.digest;
+            Shown::Review(review(console, &editor))
+        }
+        // Nothing is saved that was not shown; typing after that makes it another text.
+        EditAction::Save if form.get("reviewed") != Some(editor.digest().to_string().as_str()) => {
+            Shown::Review(review(console, &editor))
+        }
         EditAction::Save => save(console, key, &editor),
     };
     Ok(editor)
@@ -109,64 +154,73 @@ impl Editor {
     pub(crate) fn is_current(&self) -> bool {
         self.seen == self.file.digest
     }
+
+    fn digest(&self) -> Sha256 {
+        Sha256::of(self.text.as_bytes())
+    }
 }
 
-fn changed_on_disk() -> Shown {
-    Shown::Refused {
-        message: "The file was changed on disk since it was loaded. Nothing was saved.".to_owned(),
-        next: "Copy your text, load the file again, and make your change there.".to_owned(),
+fn review(console: &Console, editor: &Editor) -> Review {
+    Review {
+        lines: text_lines(&editor.file.text, &editor.text),
+        hindrance: hindrance(console, editor).or_else(|| {
+            (!editor.is_current()).then(|| {
+                Hindrance::new(
+                    "The file was changed on disk since it was loaded.",
+                    "Below is what your text would change in the file as it is now.",
+                )
+            })
+        }),
+        reviewed: editor.digest(),
     }
 }
 
 fn save(console: &Console, key: Sha256, editor: &Editor) -> Shown {
-    if let Err((message, next)) = savable(console, editor) {
-        return Shown::Refused { message: format!("{message} Nothing was saved."), next };
-    }
-    if !editor.is_current() {
-        return changed_on_disk();
+    if !editor.is_current() || hindrance(console, editor).is_some() {
+        return Shown::Review(review(console, editor));
     }
     match console.administration.save_workflow(key, editor.seen, editor.text.as_bytes()) {
         Ok(()) => Shown::Saved,
-        Err(message) => Shown::Refused { message, next: "Nothing was saved.".to_owned() },
+        Err(message) => Shown::NotSaved(Hindrance::new(message, "Your text is still here.")),
     }
 }
 
-/// Why a text must not be saved, and what to do about it.
-fn savable(console: &Console, editor: &Editor) -> Result<(), (String, String)> {
-    let said = |message: &str, next: &str| Err((message.to_owned(), next.to_owned()));
+/// Why a text must not be saved; nothing is said here about what is on disk.
+fn hindrance(console: &Console, editor: &Editor) -> Option<Hindrance> {
     if !editor.file.about.is_editable {
-        return said(
+        return Some(Hindrance::new(
             "This source is read-only.",
             "Copy the workflow to a namespace of your own and edit the copy.",
-        );
+        ));
     }
     let problems = &editor.checked.diagnostics.problems;
     if let Some(first) = problems.iter().find(|own| own.severity == Severity::Error) {
         let message =
             format!("The workflow has errors; the first is in line {}: {}.", first.line, first.message);
-        return Err((message, first.fix.clone()));
+        return Some(Hindrance::new(message, format!("Fix: {}.", first.fix.trim_end_matches('.'))));
     }
     let Some(id) = &editor.checked.workflow_id else {
-        return said("The workflow has no id.", "Write an id such as \"team.review\".");
+        return Some(Hindrance::new("The workflow has no id.", "Write an id such as `team.review`."));
     };
     match id.namespace() {
         None => {
             let legacy = problems.iter().find(|own| own.code == Code::LegacyId);
-            let next = legacy.map_or("Write an id such as \"team.review\".", |own| own.fix.as_str());
-            Err((format!("The id `{id}` has no namespace."), next.to_owned()))
+            let next = legacy.map_or("Write an id such as `team.review`.", |own| own.fix.as_str());
+            Some(Hindrance::new(format!("The id `{id}` has no namespace."), next))
         }
-        Some("wr") => {
-            said("Ids under `wr.` belong to the bundled workflows.", "Use a namespace of your own.")
-        }
+        Some("wr") => Some(Hindrance::new(
+            "Ids under `wr.` belong to the bundled workflows.",
+            "Use a namespace of your own.",
+        )),
         Some(_) if editor.file.workflow_id.as_ref() != Some(id) && console.use_cases.has_workflow(id) => {
-            Err((format!("Another file has the id `{id}`."), "Choose another id.".to_owned()))
+            Some(Hindrance::new(format!("Another file has the id `{id}`."), "Choose another id."))
         }
-        Some(_) => Ok(()),
+        Some(_) => None,
     }
 }
 
 fn refused(message: &str) -> Box<workrail_model::error::ErrorEnvelope> {
-    refusal(ErrorCode::ValidationError, message, "Load the page again.")
+    refusal(ErrorCode::ValidationError, message, "Go back to your text, or load the page again.")
 }
 
 #[cfg(test)]
@@ -178,5 +232,12 @@ mod tests {
         assert_eq!(own_line_ends("a\r\nb\r\n", "x\ny\n"), "a\nb\n");
         assert_eq!(own_line_ends("a\r\nb\r\n", "x\r\ny\r\n"), "a\r\nb\r\n");
         assert_eq!(own_line_ends("a\nb", "x\r\n"), "a\r\nb");
+    }
+
+    #[test]
+    fn only_a_button_changes_something() {
+        assert_eq!(EditAction::ALL.map(|own| EditAction::parse(own.as_str())), EditAction::ALL);
+        assert_eq!(EditAction::parse(""), EditAction::Validate);
+        assert_eq!(EditAction::parse("delete"), EditAction::Validate);
     }
 }

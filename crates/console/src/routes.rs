@@ -241,7 +241,9 @@ impl Served {
             return (StatusCode::PAYLOAD_TOO_LARGE, "The form is too long, or did not arrive.\n")
                 .into_response();
         };
-        let form = Query::parse(&String::from_utf8_lossy(&bytes));
+        let Some(form) = Query::parse_form(&bytes) else {
+            return (StatusCode::BAD_REQUEST, "The form is not UTF-8 text.\n").into_response();
+        };
         if let Err(refusal) = self.console.guard.check_form(form.get("token")) {
             return refused(refusal);
         }
@@ -278,9 +280,9 @@ impl Served {
     /// Answers a button of the editor; what was typed stays on the page unless it was saved.
     async fn edit(self, key: Sha256, form: Query, headers: &HeaderMap) -> Response {
         let target = Target::Edit(key);
-        let console = Arc::clone(&self.console);
+        let (console, asked) = (Arc::clone(&self.console), form.clone());
         let answered = blocking(move || {
-            let editor = edit::carry_out(&console, key, &form)?;
+            let editor = edit::carry_out(&console, key, &asked)?;
             Ok((matches!(editor.shown, edit::Shown::Saved), pages::edit_page(&console, &editor)))
         });
         match answered.await {
@@ -289,7 +291,8 @@ impl Served {
                 let viewer = self.viewer(headers, &Query::default());
                 page(StatusCode::OK, &pages::whole(&rendered, &target, viewer))
             }
-            Err(error) => self.failed(&error, status(&error), &target.address(), headers),
+            // The file may be gone, with its source: then this page is the only place that has the text.
+            Err(error) => self.failed_form(&error, &target.address(), &form, headers),
         }
     }
 

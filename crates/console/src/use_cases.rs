@@ -12,7 +12,7 @@ use workrail_engine::passkeys::{
 use workrail_engine::report::{ContextValues, Report, SubmittedArtifact};
 use workrail_engine::request::InspectWorkflow;
 use workrail_engine::sessions::{Attention, Extent, NoteSearch, SessionView, SessionsList, Wanted};
-use workrail_engine::upkeep::{CleanupReport, Keys, Mode, Overview};
+use workrail_engine::upkeep::{CleanupPlan, CleanupReport, Keys, Mode, Overview};
 use workrail_engine::versions::WorkflowVersions;
 use workrail_engine::{
     Engine, ExportFailure, ImportMode, ManagedStore, RunPreferences, SessionOrRun, Waiting,
@@ -62,7 +62,8 @@ pub trait UseCases: Send + Sync {
     fn sessions(&self) -> Answer<SessionsList>;
     fn attention(&self, session: SessionId, run: RunId) -> Answer<Option<Attention>>;
     fn find(&self, text: &str) -> Answer<SessionOrRun>;
-    fn show(&self, about: SessionOrRun) -> Answer<SessionView>;
+    /// With the notes and artifacts of one point, or of where each run continues.
+    fn show(&self, about: SessionOrRun, point: Option<NodeId>) -> Answer<SessionView>;
     fn compare(&self, a: (RunId, &ComparedPart), b: (RunId, &ComparedPart)) -> Answer<ComparedRuns>;
     fn step_text(&self, session: SessionId, node: NodeId) -> Answer<Option<String>>;
     fn search(&self, words: &str, limit: usize) -> Answer<NoteSearch>;
@@ -133,7 +134,9 @@ pub trait UseCases: Send + Sync {
     fn check_workflow(&self, about: &FileInSource, text: &str, place: Option<usize>) -> Answer<CheckedText>;
     /// Whether a file claims the id.
     fn has_workflow(&self, id: &WorkflowId) -> bool;
-    fn clean_up(&self, retention_days: u32, mode: Mode) -> Answer<CleanupReport>;
+    /// What a clean-up would remove now.
+    fn planned_clean_up(&self, retention_days: u32) -> Answer<CleanupReport>;
+    fn clean_up_as_planned(&self, retention_days: u32, agreed: CleanupPlan) -> Answer<CleanupReport>;
     fn keys(&self) -> Answer<Option<Keys>>;
     fn rotate_keys(&self) -> Answer<()>;
     fn preferences(&self, about: SessionOrRun) -> Answer<Vec<RunPreferences>>;
@@ -159,8 +162,8 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Self::find(self, text)
     }
 
-    fn show(&self, about: SessionOrRun) -> Answer<SessionView> {
-        self.show_session(about)
+    fn show(&self, about: SessionOrRun, point: Option<NodeId>) -> Answer<SessionView> {
+        self.show_point(about, point)
     }
 
     fn compare(&self, a: (RunId, &ComparedPart), b: (RunId, &ComparedPart)) -> Answer<ComparedRuns> {
@@ -356,8 +359,12 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Self::file_of_workflow(self, id).is_ok()
     }
 
-    fn clean_up(&self, retention_days: u32, mode: Mode) -> Answer<CleanupReport> {
-        Self::clean_up(self, Ttl::of_days(retention_days), mode, &mut |_, _| {})
+    fn planned_clean_up(&self, retention_days: u32) -> Answer<CleanupReport> {
+        self.clean_up(Ttl::of_days(retention_days), Mode::DryRun, &mut |_, _| {})
+    }
+
+    fn clean_up_as_planned(&self, retention_days: u32, agreed: CleanupPlan) -> Answer<CleanupReport> {
+        Self::clean_up_as_planned(self, Ttl::of_days(retention_days), agreed)
     }
 
     fn keys(&self) -> Answer<Option<Keys>> {

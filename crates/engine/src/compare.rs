@@ -2,7 +2,7 @@
 
 use workrail_core::compare::{Compared, Comparison, RunPart, Side, build};
 use workrail_core::link::NodeLink;
-use workrail_core::report::{ContextValues, Covers, Signatures, Subject};
+use workrail_core::report::{ContextValues, Covers, Detail, Signatures, Subject};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{RunId, SessionId};
 
@@ -103,6 +103,7 @@ impl Reading<'_> {
             material: &self.content,
             context_values,
             signatures,
+            detail: Detail::Everything,
         };
         Compared { subject, run: part.run, part: part.part.clone() }
     }

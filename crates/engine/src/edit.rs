@@ -8,7 +8,7 @@ use workrail_core::discover::{plan, prompt_lines};
 use workrail_core::render::prompt::{Lifecycle, render_step_shortened};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
-use workrail_model::discovery::{PlanEntry, Precedence};
+use workrail_model::discovery::PlanEntry;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{Context, WorkflowSourceKind};
 use workrail_model::name::WorkflowId;
@@ -67,18 +67,9 @@ impl CheckedText {
     }
 }
 
-/// Names a file of a source.
+/// Names a file of a source, also after another source was added or removed.
 pub fn file_key(file: &Candidate) -> Sha256 {
-    let place = format!("{:?} {}", file.precedence, file.folder);
-    Sha256::of_parts(&[place.as_bytes(), file.reference.as_bytes()])
-}
-
-/// Whether files of such a source are the user's to change.
-pub fn is_editable(precedence: Precedence) -> bool {
-    match precedence {
-        Precedence::User | Precedence::Custom | Precedence::Project => true,
-        Precedence::Bundled | Precedence::Plugin | Precedence::Git => false,
-    }
+    Sha256::of_parts(&[format!("{:?}", file.precedence).as_bytes(), file.place.as_bytes()])
 }
 
 fn described(file: &Candidate) -> FileInSource {
@@ -86,7 +77,7 @@ fn described(file: &Candidate) -> FileInSource {
         key: file_key(file),
         source_kind: file.precedence.source_kind(),
         reference: file.reference.clone(),
-        is_editable: is_editable(file.precedence),
+        is_editable: file.precedence.is_editable(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Replaces a file at once, so that no reader and no crash finds half of it.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -25,6 +25,15 @@ pub(crate) fn write_private(path: &Utf8Path, text: &str) -> io::Result<()> {
     replace(path, text.as_bytes(), None)
 }
 
+/// Replaces a file that exists, keeping its permissions. A link is not followed: whatever has the name is replaced. The
+/// change survives a crash.
+pub(crate) fn replace_in_place(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
+    let permissions = std::fs::symlink_metadata(path)?.permissions();
+    let folder = folder_of(path);
+    written_in(&folder, bytes, Some(permissions))?.persist(path)?;
+    File::open(&folder)?.sync_all()
+}
+
 fn put(path: &Utf8Path, bytes: &[u8], like: &Utf8Path) -> io::Result<()> {
     replace(path, bytes, std::fs::metadata(like).ok().map(|metadata| metadata.permissions()))
 }
@@ -32,17 +41,29 @@ fn put(path: &Utf8Path, bytes: &[u8], like: &Utf8Path) -> io::Result<()> {
 /// A new file is its owner's alone unless other permissions are given.
 fn replace(path: &Utf8Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
     let path = path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
-    let folder = match path.parent() {
+    let folder = folder_of(&path);
+    std::fs::create_dir_all(&folder)?;
+    written_in(&folder, bytes, permissions)?.persist(&path)?;
+    Ok(())
+}
+
+fn folder_of(path: &Utf8Path) -> Utf8PathBuf {
+    match path.parent() {
         Some(folder) if !folder.as_str().is_empty() => folder.to_owned(),
         Some(_) | None => Utf8PathBuf::from("."),
-    };
-    std::fs::create_dir_all(&folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(&folder)?;
+    }
+}
+
+fn written_in(
+    folder: &Utf8Path,
+    bytes: &[u8],
+    permissions: Option<Permissions>,
+) -> io::Result<tempfile::NamedTempFile> {
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(bytes)?;
     if let Some(permissions) = permissions {
         file.as_file().set_permissions(permissions)?;
     }
     file.as_file().sync_all()?;
-    file.persist(&path)?;
-    Ok(())
+    Ok(file)
 }

@@ -49,6 +49,14 @@ impl Precedence {
             Self::Project => WorkflowSourceKind::Project,
         }
     }
+
+    /// Whether files of such a source are the user's to change.
+    pub fn is_editable(self) -> bool {
+        match self {
+            Self::User | Self::Custom | Self::Project => true,
+            Self::Bundled | Self::Plugin | Self::Git => false,
+        }
+    }
 }
 
 /// A routine is a workflow that others are meant to use as a part. Ordered as it is listed.

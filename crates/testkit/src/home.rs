@@ -247,6 +247,17 @@ impl Home {
         self.write(&self.workflows().join(format!("{id}.json")), &text);
     }
 
+    /// Writes `team.gated`, whose first step needs an approval.
+    pub fn gated_workflow(&self) {
+        self.workflow(&serde_json::json!({
+            "id": "team.gated", "name": "Gated", "description": "Waits for a person.", "version": "1.0.0",
+            "steps": [
+                { "id": "a", "title": "A", "prompt": "Do a.", "requireConfirmation": { "kind": "human_approval" } },
+                { "id": "b", "title": "B", "prompt": "Do b." },
+            ],
+        }));
+    }
+
     /// A copy of all of it, owners, permissions and links included.
     pub fn copy_to(&self, root: &Path) -> Self {
         let mut copy = Command::new("cp");

@@ -123,6 +123,13 @@ impl McpClient {
         ToolReply::read(&self.exchange("tools/call", json!({ "name": tool, "arguments": arguments })))
     }
 
+    /// Follows the next call of a reply, with words of our own in place of its placeholders.
+    pub fn next(&mut self, reply: &ToolReply) -> ToolReply {
+        let call = &reply.structured["nextCall"];
+        let tool = call["tool"].as_str().unwrap_or_else(|| panic!("no next call in {}", reply.structured));
+        self.call(tool, with_own_words(&call["arguments"]))
+    }
+
     /// Calls a tool; an error when the server ends or answers with a protocol error.
     pub fn try_call(&mut self, tool: &str, arguments: Value) -> Result<ToolReply, String> {
         let line = self.try_exchange("tools/call", json!({ "name": tool, "arguments": arguments }))?;
@@ -254,5 +261,11 @@ impl ToolReply {
 
     pub fn step(&self) -> &Value {
         &self.structured["run"]["stepId"]
+    }
+
+    /// The label of the run.
+    pub fn label(&self) -> String {
+        let label = self.structured["run"]["label"].as_str();
+        label.unwrap_or_else(|| panic!("no run in {}", self.structured)).to_owned()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::sync::PoisonError;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_console::{
@@ -200,6 +201,8 @@ impl Administration for ConsoleEnvironment {
     }
 
     fn save_workflow(&self, key: Sha256, seen: Sha256, bytes: &[u8]) -> Result<(), String> {
+        // One at a time: of two pages that save at once, the second sees what the first wrote.
+        let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         replace(&file_with(key)?, seen, bytes).map_err(|error| format!("{error}."))
     }
 

@@ -5,7 +5,7 @@ mod administration;
 use std::io::{self, IsTerminal, Write as _, stdout};
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tempfile::NamedTempFile;
 use workrail_console::{Environment, Secrets, open_address, router};
@@ -81,6 +81,7 @@ fn serve(port: u16, browser: Browser) -> Result<(), ConsoleFailure> {
         engine: Arc::clone(&engine),
         sources,
         started_below: processes::ancestors(),
+        saving: Mutex::new(()),
     });
     let secrets = Secrets { code: secret()?, cookie: secret()?, form_token: secret()? };
     let code = secrets.code.clone();
@@ -151,6 +152,8 @@ struct ConsoleEnvironment {
     sources: Arc<ExchangeableSources>,
     /// The processes that it was started below; `None` where they could not be found out.
     started_below: Option<Vec<Process>>,
+    /// Held while a workflow's file is replaced.
+    saving: Mutex<()>,
 }
 
 impl Environment for ConsoleEnvironment {

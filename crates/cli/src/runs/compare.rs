@@ -217,7 +217,7 @@ fn gaps(comparison: &Comparison) {
 }
 
 fn continuing(comparison: &Comparison) {
-    output::toned(Tone::Heading, &format!("\n{}", words::continues(comparison.continues)));
+    output::toned(Tone::Heading, &format!("\n{}", words::continues(comparison)));
     comparison.why.iter().for_each(|why| wrap(None, "  ", why));
     let is_one_place = comparison.a.continue_at == comparison.b.continue_at;
     let sides = [("A", &comparison.a), ("B", &comparison.b)];

@@ -27,7 +27,7 @@ pub(crate) fn run(json: bool) -> Result<(), Failure> {
 }
 
 /// What needs somebody now.
-pub(super) fn current(engine: &LocalEngine) -> Result<Status, Failure> {
+fn current(engine: &LocalEngine) -> Result<Status, Failure> {
     let mut progress: Option<Progress> = None;
     let status = engine.status(&mut |done, total| {
         progress.get_or_insert_with(|| Progress::new("reading sessions", total)).at(done);

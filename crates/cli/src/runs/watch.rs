@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use workrail_core::report::words::one_line;
-use workrail_engine::sessions::{Extent, NeedsYou, RunRow, Stage, Status, Wanted};
+use workrail_engine::sessions::{Extent, NeedsYou, RunRow, SessionsList, Stage, Status, Wanted};
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::local_clock;
 use workrail_host::notification::{self, Shown};
@@ -15,10 +15,10 @@ use workrail_host::terminal;
 use workrail_model::id::{RunId, SessionId};
 use workrail_ports::environment::Clock as _;
 
-use super::status::{current, lines, why};
+use super::status::{lines, why};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Line, Tone};
-use crate::wiring::{self, LocalEngine};
+use crate::wiring;
 
 /// How soon a change shows.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
@@ -47,19 +47,14 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
     let draws = format == Format::Text && stdout().is_terminal();
     let mut seen: Option<WatchedRuns> = None;
     let mut bell = Bell { announced: false };
-    let mut last_mark = None;
+    let mut looks = Looks::default();
     let mut last_read = Instant::now();
-    let mut looks = 0;
     loop {
-        let mark = engine.change_mark();
-        if mark != last_mark {
-            looks = LOOKS_AFTER_CHANGE;
-        }
-        if seen.is_none() || looks > 0 || last_read.elapsed() >= REDRAW_EVERY {
-            looks = looks.saturating_sub(1);
-            (last_mark, last_read) = (mark, Instant::now());
-            let status = current(&engine)?;
-            let now = WatchedRuns::of(&engine, &status)?;
+        if looks.is_due(engine.change_mark()) || last_read.elapsed() >= REDRAW_EVERY {
+            last_read = Instant::now();
+            let list = engine.sessions(&Wanted::all_of(Extent::Whole), &mut |_, _| {})?;
+            let status = engine.status_in(&list);
+            let now = WatchedRuns::of(list, &status);
             if draws {
                 draw(&status);
             } else {
@@ -73,6 +68,27 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
             seen = Some(now);
         }
         thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// When the store is read again.
+#[derive(Debug, Default)]
+struct Looks {
+    /// The mark of changes at the last look; the outer `None` before the first.
+    mark: Option<Option<u64>>,
+    /// How often it is still read without a further change.
+    left: u32,
+}
+
+impl Looks {
+    fn is_due(&mut self, mark: Option<u64>) -> bool {
+        if self.mark != Some(mark) {
+            self.mark = Some(mark);
+            self.left = LOOKS_AFTER_CHANGE;
+        }
+        let is_due = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_due
     }
 }
 
@@ -105,15 +121,14 @@ struct WatchedRun {
 }
 
 impl WatchedRuns {
-    fn of(engine: &LocalEngine, status: &Status) -> Result<Self, Failure> {
-        let list = engine.sessions(&Wanted::all_of(Extent::Whole), &mut |_, _| {})?;
+    fn of(list: SessionsList, status: &Status) -> Self {
         let mut runs = BTreeMap::new();
         for row in list.runs {
             let key = (row.session_id, row.run_id);
             let needs = status.needs_you.iter().find(|own| (own.run.session_id, own.run.run_id) == key);
             runs.insert(key, WatchedRun { row, needs: needs.cloned() });
         }
-        Ok(Self { runs })
+        Self { runs }
     }
 
     /// What is different now. The first look tells only what is not finished.
@@ -211,5 +226,27 @@ impl Bell {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_change_the_store_is_read_a_few_times_and_then_left_alone() {
+        let mut looks = Looks::default();
+        let mut reads =
+            |mark: u64, times: usize| -> Vec<bool> { (0..times).map(|_| looks.is_due(Some(mark))).collect() };
+        assert_eq!(reads(1, 6), [true, true, true, true, false, false], "the first look is one of them");
+        assert_eq!(reads(2, 2), [true, true], "the mark moved");
+        assert_eq!(reads(3, 5), [true, true, true, true, false], "and once more before it was quiet");
+    }
+
+    #[test]
+    fn a_store_without_a_mark_is_read_at_the_start_only() {
+        let mut looks = Looks::default();
+        let reads: Vec<bool> = (0..6).map(|_| looks.is_due(None)).collect();
+        assert_eq!(reads, [true, true, true, true, false, false]);
     }
 }

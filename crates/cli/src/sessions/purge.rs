@@ -4,7 +4,7 @@
 //! that only it needed and the indexes that quote it. In the end every file of the data directory is read once more.
 
 use std::fs::File;
-use std::io::{Cursor, Read as _, stdin};
+use std::io::{BufReader, BufWriter, Read as _, Seek as _, Write, stdin};
 use std::process::ExitCode;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -85,7 +85,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
         seen.runs.iter().map(|run| run.label.clone()).chain([old.to_string()]).collect();
     let prompt = "Type the session's id or a run's label to replace it by a copy without the text:";
     confirm::typed(AskFirst::unless(arguments.yes), prompt, &answers)?;
-    let new = engine.import(&mut Cursor::new(copy.bytes), ImportMode::AsNew)?;
+    let new = engine.import(&mut BufReader::new(copy.file), ImportMode::AsNew)?;
     let session_folder = root.join("sessions").join(new.session.to_string());
     let found = holding(&session_folder, &purge);
     if !matches!(&found, Ok(paths) if paths.is_empty()) {
@@ -148,10 +148,42 @@ fn text(arguments: &PurgeArguments) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The bundle of a session without the text.
+/// The bundle of a session without the text, in a file that has no name and ends with this process.
 struct Copied {
-    bytes: Vec<u8>,
+    file: File,
     is_unchanged: bool,
+}
+
+/// Looks for the text in what is written through it, and passes it on.
+struct Searching<'a, W> {
+    purge: &'a Purge,
+    out: W,
+    /// The end of what came before: the text may span two writes.
+    tail: Vec<u8>,
+    is_found: bool,
+}
+
+impl<'a, W: Write> Searching<'a, W> {
+    fn new(purge: &'a Purge, out: W) -> Self {
+        Self { purge, out, tail: Vec::new(), is_found: false }
+    }
+}
+
+impl<W: Write> Write for Searching<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        if !self.is_found {
+            self.tail.extend_from_slice(&bytes[..written]);
+            self.is_found = self.purge.is_in(&self.tail);
+            let kept = self.tail.len().saturating_sub(self.purge.longest());
+            self.tail.drain(..kept);
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
 }
 
 fn copied(engine: &LocalEngine, session: SessionId, purge: &Purge) -> Result<Copied, Failure> {
@@ -159,19 +191,26 @@ fn copied(engine: &LocalEngine, session: SessionId, purge: &Purge) -> Result<Cop
         ExportFailure::Refused(error) => error.into(),
         ExportFailure::Output(error) => Failure::Environment(error.to_string()),
     };
-    let (mut whole, mut bytes) = (Vec::new(), Vec::new());
+    // In pieces: a session may be larger than the memory.
+    let unwritten = |error: std::io::Error| Failure::Environment(error.to_string());
+    let mut whole = BufWriter::with_capacity(PIECE_BYTES, Searching::new(purge, std::io::sink()));
     engine.export(session, None, &mut whole, &mut |_, _| {}).map_err(failed)?;
-    let is_unchanged = !purge.is_in(&whole);
-    drop(whole);
-    engine.export_without(session, purge, &mut bytes, &mut |_, _| {}).map_err(failed)?;
-    if purge.is_in(&bytes) {
+    whole.flush().map_err(unwritten)?;
+    let is_unchanged = !whole.get_ref().is_found;
+    let file = tempfile::tempfile().map_err(unwritten)?;
+    let mut copy = BufWriter::with_capacity(PIECE_BYTES, Searching::new(purge, file));
+    engine.export_without(session, purge, &mut copy, &mut |_, _| {}).map_err(failed)?;
+    copy.flush().map_err(unwritten)?;
+    if copy.get_ref().is_found {
         return Err(Failure::Environment(
             "The text is part of the pinned workflow or of a position in it, which cannot be changed. Nothing was \
              changed. Delete the session with `workrail session delete`, and correct the workflow's file."
                 .to_owned(),
         ));
     }
-    Ok(Copied { bytes, is_unchanged })
+    let Searching { out: mut file, .. } = copy.into_inner().map_err(|error| unwritten(error.into_error()))?;
+    file.rewind().map_err(unwritten)?;
+    Ok(Copied { file, is_unchanged })
 }
 
 /// Indexes and caches quote goals and titles. They are made again when they are missing (G18).
@@ -213,8 +252,7 @@ fn holds(path: &Utf8Path, purge: &Purge) -> Result<bool, Failure> {
     };
     let mut piece = Vec::new();
     loop {
-        let read = file
-            .by_ref()
+        let read = (&mut file)
             .take(PIECE_BYTES as u64)
             .read_to_end(&mut piece)
             .map_err(|error| unreadable(path, &error))?;
@@ -288,4 +326,25 @@ fn told(
     output::line(
         "Not searched: backups elsewhere, exported bundles, chats, and your shell's history. If it is a password or a key, replace it.",
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_spans_two_writes_is_found() {
+        let purge = Purge::new("hunter2-secret").unwrap();
+        for cut in 0..=purge.longest() {
+            let mut searching = Searching::new(&purge, Vec::new());
+            let (first, second) = "a hunter2-secret b".split_at(cut);
+            searching.write_all(first.as_bytes()).unwrap();
+            searching.write_all(second.as_bytes()).unwrap();
+            assert!(searching.is_found, "cut after {cut} bytes");
+            assert_eq!(searching.out, b"a hunter2-secret b");
+        }
+        let mut searching = Searching::new(&purge, Vec::new());
+        searching.write_all(b"a hunter2 b").unwrap();
+        assert!(!searching.is_found);
+    }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::json;
+use workrail_model::digest::Sha256;
 use workrail_testkit::home::Home;
 
 use crate::harness::{Answer, Console, home};
@@ -14,13 +15,19 @@ fn editor(console: &Console, id: &str) -> String {
     format!("/edit/{}", rest.split('"').next().unwrap())
 }
 
-/// Sends the form of the editor with another text.
+/// Sends the form of the editor with another text, as after its review.
 fn send(console: &Console, address: &str, action: &str, text: &str) -> Answer {
-    let page = console.page(address);
+    send_from(console, &console.page(address), address, action, text)
+}
+
+/// The same from a page that was loaded before.
+fn send_from(console: &Console, page: &Answer, address: &str, action: &str, text: &str) -> Answer {
+    let reviewed = Sha256::of(text.replace("\r\n", "\n").as_bytes()).to_string();
     let body = form_urlencoded(&[
         ("token", &page.field("token")),
         ("seen", &page.field("seen")),
         ("action", action),
+        ("reviewed", &reviewed),
         ("text", text),
     ]);
     console.post(address, &body)
@@ -120,16 +127,145 @@ fn a_file_that_changed_meanwhile_is_not_overwritten() {
     let other = workflow("team.edited", "Changed elsewhere.");
     fs::write(&file, &other).unwrap();
     let text = workflow("team.edited", "Changed here.");
+    let refused = send_from(&console, &page, &address, "save", &text);
+    assert!(refused.body.contains("changed on disk"), "{}", refused.body);
+    assert!(refused.body.contains("Changed here."), "what was typed is kept");
+    assert_eq!(fs::read_to_string(&file).unwrap(), other);
+
+    // Who looked at what it would change in the file of now may save it.
+    let compared = send_from(&console, &page, &address, "rebase", &text);
+    let shown = changed_lines(&compared);
+    assert!(shown.contains(&"−Changed elsewhere.".to_owned()), "{shown:?}");
+    assert!(shown.contains(&"+Changed here.".to_owned()), "{shown:?}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), other, "comparing saves nothing");
+    assert_eq!(send_from(&console, &compared, &address, "save", &text).status, 303);
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+}
+
+/// The prompts that a review shows, with their signs.
+fn changed_lines(page: &Answer) -> Vec<String> {
+    let rows = page.body.split("<tr class=\"only-").skip(1).filter_map(|row| {
+        let sign = if row.starts_with('a') { '−' } else { '+' };
+        let prompt = row.split("&quot;prompt&quot;: &quot;").nth(1)?.split("&quot;").next()?;
+        Some(format!("{sign}{prompt}"))
+    });
+    rows.collect()
+}
+
+#[test]
+fn a_text_is_saved_only_after_its_changes_were_shown() {
+    let (home, file) = with_workflow();
+    let console = Console::open(&home);
+    let address = editor(&console, "team.edited");
+    let before = fs::read(&file).unwrap();
+    let (first, second) = (workflow("team.edited", "Do one."), workflow("team.edited", "Do two."));
+    let shown = send(&console, &address, "review", &first);
+    assert_eq!(
+        (shown.status, changed_lines(&shown)),
+        (200, vec!["−Do a.".to_owned(), "+Do one.".to_owned()])
+    );
+    // Typed after the review: what is saved would be another text than what was shown.
+    let page = console.page(&address);
     let body = form_urlencoded(&[
         ("token", &page.field("token")),
         ("seen", &page.field("seen")),
         ("action", "save"),
-        ("text", &text),
+        ("reviewed", &shown.field("reviewed")),
+        ("text", &second),
     ]);
-    let refused = console.post(&address, &body);
-    assert!(refused.body.contains("changed on disk"), "{}", refused.body);
-    assert!(refused.body.contains("Changed here."), "what was typed is kept");
-    assert_eq!(fs::read_to_string(&file).unwrap(), other);
+    let again = console.post(&address, &body);
+    assert_eq!(
+        (again.status, changed_lines(&again)),
+        (200, vec!["−Do a.".to_owned(), "+Do two.".to_owned()])
+    );
+    assert_eq!(fs::read(&file).unwrap(), before);
+    assert_ne!(again.field("reviewed"), shown.field("reviewed"));
+}
+
+#[test]
+fn a_text_is_not_lost_with_its_file() {
+    let (home, file) = with_workflow();
+    let console = Console::open(&home);
+    let address = editor(&console, "team.edited");
+    let page = console.page(&address);
+    fs::remove_file(&file).unwrap();
+    let refused = send_from(&console, &page, &address, "save", &workflow("team.edited", "Hours of work."));
+    assert_eq!(refused.status, 404, "{refused:?}");
+    assert!(refused.body.contains("Hours of work."), "{}", refused.body);
+    assert!(!file.exists(), "nothing is made");
+}
+
+#[test]
+fn a_key_means_the_same_file_after_another_source_was_removed() {
+    // The variable would take the place of what is registered.
+    let home = home().without("WORKFLOW_STORAGE_PATH");
+    let folders = ["first", "second", "third"].map(|name| home.root().join(name));
+    for folder in &folders {
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        home.write(&folder.join("own.json"), &workflow(&format!("team.{name}"), "Do a."));
+        home.done(&["workflow", "sources", "add", "folder", folder.to_str().unwrap()]);
+    }
+    let console = Console::open(&home);
+    let address = editor(&console, "team.second");
+    home.done(&["workflow", "sources", "remove", folders[0].to_str().unwrap()]);
+    drop(console);
+    let console = Console::open(&home);
+    let text = workflow("team.second", "Do it in the second folder.");
+    assert_eq!(send(&console, &address, "save", &text).status, 303);
+    assert_eq!(fs::read_to_string(folders[1].join("own.json")).unwrap(), text);
+    assert_eq!(fs::read_to_string(folders[2].join("own.json")).unwrap(), workflow("team.third", "Do a."));
+}
+
+#[test]
+fn texts_that_are_too_long_or_no_text_are_refused_and_a_long_line_is_shown_in_part() {
+    let (home, file) = with_workflow();
+    let console = Console::open(&home);
+    let address = editor(&console, "team.edited");
+    let before = fs::read(&file).unwrap();
+    let long = send(&console, &address, "save", &workflow("team.edited", &"a".repeat(1_000_000)));
+    assert_eq!(long.status, 409, "{}", long.status);
+    let page = console.page(&address);
+    let body = form_urlencoded(&[("token", &page.field("token")), ("seen", &page.field("seen"))]);
+    let not_text = console.post(&address, &format!("{body}&action=save&text=%FF"));
+    assert_eq!(not_text.status, 400, "{not_text:?}");
+    // One line with many problems: each shows what is around it.
+    let steps: Vec<String> =
+        (0..300).map(|at| format!("{{\"id\":\"s{at}\",\"promt\":\"{}\"}}", "x".repeat(1000))).collect();
+    let line = format!("{{\"id\":\"team.edited\",\"steps\":[{}]}}", steps.join(","));
+    let checked = console.post(
+        &format!("{address}/check"),
+        &format!("{body}&text={}", form_urlencoded(&[("", &line)]).trim_start_matches('=')),
+    );
+    assert_eq!(checked.status, 200);
+    assert!(checked.body.len() < line.len(), "{} bytes", checked.body.len());
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_write_protected_file_is_not_replaced() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (home, file) = with_workflow();
+    let console = Console::open(&home);
+    let address = editor(&console, "team.edited");
+    let before = fs::read(&file).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+    let refused = send(&console, &address, "save", &workflow("team.edited", "Do b."));
+    assert!(refused.body.contains("is write-protected"), "{}", refused.body);
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn a_copy_leads_to_its_editor() {
+    let (home, _) = with_workflow();
+    let console = Console::open(&home);
+    let page = console.page("/workflows/wr.small_change");
+    let body = form_urlencoded(&[("token", &page.field("token")), ("id", "my.small_change")]);
+    let copied = console.post("/workflows/wr.small_change/copy", &body);
+    let address = copied.header("location").unwrap().to_owned();
+    assert!(address.starts_with("/edit/"), "{address}");
+    let copy = console.page(&address);
+    assert!(copy.body.contains("&quot;my.small_change&quot;"), "{}", copy.body);
 }
 
 #[cfg(unix)]
@@ -143,13 +279,7 @@ fn a_link_is_not_followed_out_of_the_source() {
     fs::rename(&file, &outside).unwrap();
     std::os::unix::fs::symlink(&outside, &file).unwrap();
     let before = fs::read(&outside).unwrap();
-    let body = form_urlencoded(&[
-        ("token", &page.field("token")),
-        ("seen", &page.field("seen")),
-        ("action", "save"),
-        ("text", &workflow("team.edited", "Out.")),
-    ]);
-    let refused = console.post(&address, &body);
+    let refused = send_from(&console, &page, &address, "save", &workflow("team.edited", "Out."));
     assert_ne!(refused.status, 303, "{refused:?}");
     assert_eq!(fs::read(&outside).unwrap(), before);
 }

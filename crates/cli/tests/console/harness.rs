@@ -15,13 +15,7 @@ pub(crate) const HOSTILE: &str = "<script>alert(1)</script><img src=x onerror=al
 /// A home with one workflow whose first step needs an approval and one whose first step asks a question.
 pub(crate) fn home() -> Home {
     let home = Home::new(PROGRAM);
-    home.workflow(&json!({
-        "id": "team.gated", "name": "Gated", "description": "Waits for a person.", "version": "1.0.0",
-        "steps": [
-            { "id": "a", "title": "A", "prompt": "Do a.", "requireConfirmation": { "kind": "human_approval" } },
-            { "id": "b", "title": "B", "prompt": "Do b." },
-        ],
-    }));
+    home.gated_workflow();
     home.workflow(&json!({
         "id": "team.asking", "name": "Asking", "description": "Asks a person.", "version": "1.0.0",
         "steps": [
@@ -60,8 +54,7 @@ pub(crate) fn start(client: &mut McpClient, workflow: &str, goal: &str) -> ToolR
 
 /// Follows the next call of a reply.
 pub(crate) fn next(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
-    let call = &reply.structured["nextCall"];
-    client.call(call["tool"].as_str().unwrap(), with_own_words(&call["arguments"]))
+    client.next(reply)
 }
 
 pub(crate) fn run_id(reply: &ToolReply) -> String {

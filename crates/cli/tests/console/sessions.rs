@@ -323,3 +323,26 @@ fn a_complete_run_offers_nothing_to_continue() {
     assert_eq!(done.structured["isComplete"], true, "{}", done.structured);
     assert!(!console.page(&path).body.contains("Continue from here"));
 }
+
+#[test]
+fn a_page_of_a_run_reads_the_notes_of_the_point_that_it_shows() {
+    let home = home();
+    let mut client = home.client();
+    let first = client.call("start_workflow", json!({ "workflowId": "team.plain" }));
+    let long = "A long paragraph. ".repeat(1000);
+    let arguments = json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": long } });
+    let second = client.call("continue_workflow", arguments);
+    let run = second.structured["run"]["runId"].as_str().unwrap();
+    let console = Console::open(&home);
+    let page = console.page(&format!("/run/{run}")).body;
+    let root = page.split("?node=").nth(1).and_then(|rest| rest.split(['#', '"', '&']).next()).unwrap();
+    let at_root = format!("/run/{run}?node={root}");
+    assert!(console.page(&at_root).body.matches("A long paragraph.").count() >= 1000);
+    // The whole text is a file of its own: what is not shown is not read.
+    for entry in std::fs::read_dir(home.data().join("blobs")).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    let console = Console::open(&home);
+    assert!(!console.page(&format!("/run/{run}")).body.contains("cannot be read"));
+    assert!(console.page(&at_root).body.contains("cannot be read"));
+}

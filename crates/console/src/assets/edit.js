@@ -2,8 +2,12 @@
 // The editor of a workflow's file: checks while somebody types, keeps line numbers beside the text, inserts builtins.
 // What is wrong and how it looks is decided by the server; the plain form does the same without this.
 
+import { prepare } from "./prepare.js";
+
 /** How long typing rests before the text is checked, in milliseconds. */
 const RESTS = 300;
+/** Where the cursor was, for the page that a button leads to. */
+const PLACE = "workrail-editor-place";
 
 const form = /** @type {HTMLFormElement | null} */ (document.querySelector("form[data-editor]"));
 const text = /** @type {HTMLTextAreaElement | null} */ (form?.querySelector("textarea[name=text]") ?? null);
@@ -27,15 +31,23 @@ function show(html) {
   template.innerHTML = html;
   for (const next of [...template.content.children]) {
     const old = document.getElementById(next.id);
-    if (!old) continue;
+    if (!old || keepsPlan(old, next)) continue;
     const open = [...old.querySelectorAll("details[open]")].map((own) => /** @type {HTMLElement} */ (own).dataset.key);
     old.replaceWith(next);
     for (const own of /** @type {NodeListOf<HTMLDetailsElement>} */ (next.querySelectorAll("details"))) {
       if (open.includes(own.dataset.key)) own.open = true;
     }
-    for (const own of /** @type {NodeListOf<HTMLElement>} */ (next.querySelectorAll("[data-with-script]"))) own.hidden = false;
+    prepare(next);
   }
   follow();
+}
+
+/** Most texts have errors while they are typed: then the last plan stays, and says so. @param {Element} old @param {Element} next */
+function keepsPlan(old, next) {
+  const stale = /** @type {HTMLElement | null} */ (old.querySelector("[data-stale]"));
+  if (!stale || !next.querySelector("[data-no-plan]")) return false;
+  stale.hidden = false;
+  return true;
 }
 
 /** Keeps the line numbers beside their lines. */
@@ -58,7 +70,7 @@ async function check() {
   body.set("at", place);
   body.delete("step");
   try {
-    const answer = await fetch(`${form.getAttribute("action")}/check`, { method: "POST", body, signal: running.signal });
+    const answer = await fetch(form.dataset.editor ?? "", { method: "POST", body, signal: running.signal });
     if (!answer.ok) throw new Error(String(answer.status));
     show(await answer.text());
     if (state) state.textContent = "";
@@ -87,12 +99,17 @@ function goTo(line) {
 }
 
 if (form && text) {
-  text.addEventListener("input", soon);
+  text.addEventListener("input", () => {
+    // What was shown is about another text now.
+    document.querySelector("[data-review]")?.remove();
+    soon();
+  });
   text.addEventListener("scroll", follow);
   document.addEventListener("selectionchange", () => { if (document.activeElement === text) soon(); });
   document.addEventListener("click", (event) => {
-    const own = /** @type {HTMLElement} */ (event.target).closest("[data-line], [data-insert]");
+    const own = /** @type {HTMLElement} */ (event.target).closest("[data-line], [data-insert], [data-problem]");
     if (!(own instanceof HTMLElement)) return;
+    if (own.dataset.problem) document.querySelector(`[data-line="${own.dataset.problem}"]`)?.closest("li")?.scrollIntoView({ block: "nearest" });
     if (own.dataset.line) goTo(Number(own.dataset.line));
     if (own.dataset.insert !== undefined) {
       text.focus();
@@ -100,10 +117,20 @@ if (form && text) {
       soon();
     }
   });
-  form.addEventListener("submit", () => { isSent = true; });
+  form.addEventListener("submit", () => {
+    isSent = true;
+    sessionStorage.setItem(PLACE, JSON.stringify([location.pathname, text.selectionStart, text.scrollTop]));
+  });
   // What was typed is lost when the page is left; the browser asks in its own words.
   window.addEventListener("beforeunload", (event) => {
     if (!isSent && text.value !== text.defaultValue) event.preventDefault();
   });
+  // A button loads the page again: the cursor stays where it was.
+  const [page, start, top] = JSON.parse(sessionStorage.getItem(PLACE) ?? "[]");
+  sessionStorage.removeItem(PLACE);
+  if (page === location.pathname) {
+    text.setSelectionRange(start, start);
+    text.scrollTop = top;
+  }
   follow();
 }

@@ -67,7 +67,8 @@ function replace(id, html) {
   }
   const active = document.activeElement;
   const fields = typed(old);
-  const open = [...old.querySelectorAll("details[open]")].map((own) => /** @type {HTMLElement} */ (own).dataset.key);
+  const panels = /** @type {NodeListOf<HTMLDetailsElement>} */ (old.querySelectorAll("details"));
+  const open = new Map([...panels].map((own) => [own.dataset.key, own.open]));
   const scrolled = [...old.querySelectorAll(".scroll, pre")].map((own) => [own.scrollLeft, own.scrollTop]);
   const focused = active && old.contains(active) ? nameOf(active) : null;
   const selection = active instanceof HTMLTextAreaElement || active instanceof HTMLInputElement
@@ -75,7 +76,7 @@ function replace(id, html) {
   old.replaceWith(next);
   prepare(next);
   for (const details of /** @type {NodeListOf<HTMLDetailsElement>} */ (next.querySelectorAll("details"))) {
-    if (open.includes(details.dataset.key)) details.open = true;
+    details.open = open.get(details.dataset.key) ?? details.open;
   }
   [...next.querySelectorAll(".scroll, pre")].forEach((own, at) => {
     if (scrolled[at]) [own.scrollLeft, own.scrollTop] = scrolled[at];

@@ -75,7 +75,7 @@ fn continues(found: &ComparedRuns) -> Markup {
     let is_one = found.a.continue_at == found.b.continue_at;
     let shown = [("A", &found.a), ("B", &found.b)].into_iter().take(if is_one { 1 } else { 2 });
     html! {
-        h2 { (words::continues(found.continues)) }
+        h2 { (words::continues(found)) }
         @for why in &found.why { p { (clean(why)) } }
         @for (name, side) in shown {
             @if let Some(call) = &side.next_call {
@@ -191,7 +191,7 @@ fn rest(found: &ComparedRuns) -> Markup {
 /// What a run can be compared with: its other branches, then other runs, those of the same workflow first.
 fn choices(console: &Console, a: &ComparedRef) -> Answer<Page> {
     let found = console.use_cases.find(&a.run.to_string())?;
-    let view = console.use_cases.show(found)?;
+    let view = console.use_cases.show(found, None)?;
     let own = view.report.runs.iter().find(|own| own.run_id == a.run);
     let list = console.use_cases.sessions()?;
     let workflow = own.map(|own| &own.workflow.workflow_id);

@@ -1,5 +1,7 @@
 //! The editor of a workflow's file: the text, what the compiler says about it, its plan and prompts, and what to insert.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 use workrail_engine::compare::DiffLine;
 use workrail_engine::edit::{
@@ -12,15 +14,23 @@ use super::layout::token;
 use super::plan_graph::draw;
 use super::workflows::source;
 use super::{Page, Part, counted, ticked};
-use crate::edit::{Editor, Shown};
+use crate::edit::{EditAction, Editor, Hindrance, Review, Shown};
 use crate::state::Console;
 use crate::target::{Target, WorkflowPage};
+
+/// The form's id: its button to save is beside what would be saved.
+const FORM: &str = "editor-form";
+/// Of a line with a problem; a file may be one long line.
+const EXCERPT_CHARS_MAX: usize = 160;
+/// A file of so many lines is no longer edited by its line numbers.
+const NUMBERED_LINES_MAX: usize = 20_000;
 
 pub(crate) fn page(console: &Console, editor: &Editor) -> Page {
     let parts = vec![
         Part::new("editor", form(console, editor)),
         Part::new("outcome", outcome(editor)),
         Part::new("checked", checked(editor)),
+        Part::new("plan", plan(editor)),
         Part::new("builtins", builtins(&insertions())),
     ];
     Page { title: format!("Edit {}", editor.file.about.reference), parts }
@@ -31,6 +41,7 @@ pub(crate) fn fragments(editor: &Editor) -> Markup {
     html! {
         (numbers(editor))
         section id="checked" data-part { (checked(editor)) }
+        section id="plan" data-part { (plan(editor)) }
     }
 }
 
@@ -58,10 +69,11 @@ fn form(console: &Console, editor: &Editor) -> Markup {
         }
         @if !editor.is_current() {
             div.banner { strong { "Changed on disk." } " The file is no longer the one that was loaded. "
-                a href=(address) { "Load it again" } " (what you typed is lost)."
+                a href=(address) { "Load it again" } " (what you typed is lost), or compare your text with it and save over it."
             }
         }
-        form data-editor method="post" action=(address) {
+        // Leads to what the button gave, which is below the text on a narrow screen.
+        form id=(FORM) data-editor={ (address) "/check" } method="post" action={ (address) "#outcome" } {
             (token(console.guard.form_token()))
             input type="hidden" name="seen" value=(editor.seen);
             label for="text" { span.hidden { "Source" } }
@@ -71,13 +83,18 @@ fn form(console: &Console, editor: &Editor) -> Markup {
                     wrap="off" readonly[!is_editable] aria-describedby="problems" { "\n" (editor.text) }
             }
             div.actions {
-                button type="submit" name="action" value="validate" { "Validate" }
-                button type="submit" name="action" value="test" { "Run tests" }
                 @if is_editable {
-                    button type="submit" name="action" value="diff" { "Preview diff" }
-                    button.primary type="submit" name="action" value="save" { "Save" }
+                    @let (action, name) = match editor.is_current() {
+                        true => (EditAction::Review, "Review and save"),
+                        false => (EditAction::Rebase, "Compare with the file as it is now"),
+                    };
+                    button.primary type="submit" name="action" value=(action.as_str()) { (name) }
                 }
-                @if let Some(compiled) = &editor.checked.compiled { (step_choice(editor, compiled)) }
+                button type="submit" name="action" value=(EditAction::Test.as_str()) { "Run tests" }
+                span data-without-script {
+                    button type="submit" name="action" value=(EditAction::Validate.as_str()) { "Validate" }
+                    @if let Some(compiled) = &editor.checked.compiled { (step_choice(editor, compiled)) }
+                }
                 span.meta data-editor-state role="status" {}
             }
         }
@@ -98,15 +115,19 @@ fn step_choice(editor: &Editor, compiled: &CompiledText) -> Markup {
 /// The numbers of the lines; a line with a problem says so by a sign as well as by colour.
 fn numbers(editor: &Editor) -> Markup {
     let count = editor.text.lines().count().max(1) + usize::from(editor.text.ends_with('\n'));
-    let worst = |line: usize| {
-        let own = editor.checked.diagnostics.problems.iter().filter(|own| own.line == line);
-        own.map(|own| own.severity).min()
-    };
+    let mut worst: BTreeMap<usize, &Diagnostic> = BTreeMap::new();
+    // They come with errors first.
+    for own in &editor.checked.diagnostics.problems {
+        worst.entry(own.line).or_insert(own);
+    }
     html! {
         div.numbers id="numbers" aria-hidden="true" {
-            @for line in 1..=count {
-                @match worst(line) {
-                    Some(severity) => div class=(class(severity)) { (sign(severity)) (line) },
+            @for line in 1..=count.min(NUMBERED_LINES_MAX) {
+                @match worst.get(&line) {
+                    Some(own) => {
+                        div class=(class(own.severity)) data-problem=(line)
+                            title={ (clean(&own.message)) ". Fix: " (clean(&own.fix)) } { (sign(own.severity)) (line) }
+                    }
                     None => div { (line) },
                 }
             }
@@ -141,23 +162,40 @@ fn word(severity: Severity) -> &'static str {
 fn checked(editor: &Editor) -> Markup {
     let problems = &editor.checked.diagnostics.problems;
     let left_out = editor.checked.diagnostics.left_out;
+    let errors = editor.checked.errors();
     html! {
+        h2.hidden { "Problems" }
         div id="problems" role="status" {
             @if problems.is_empty() { p.good { "No problems found." } }
-            @else { p { (counted(editor.checked.errors() as u64, "error", "errors")) ", " (counted((problems.len() - editor.checked.errors()) as u64, "other remark", "other remarks")) } }
+            @else { p { (tally(errors, problems.len() - errors)) } }
         }
         ol.problems { @for own in problems { (problem(own, &editor.text)) } }
         @if left_out > 0 { p.quiet { (counted(left_out as u64, "more problem is", "more problems are")) " not listed." } }
+    }
+}
+
+/// How many problems there are, such as `2 errors, 1 remark`.
+fn tally(errors: usize, others: usize) -> String {
+    let errors = counted(errors as u64, "error", "errors");
+    match others {
+        0 => errors,
+        others => format!("{errors}, {}", counted(others as u64, "remark", "remarks")),
+    }
+}
+
+/// The plan and the prompt at the cursor. While somebody types, most texts have errors: the script then keeps what the
+/// last text without any gave.
+fn plan(editor: &Editor) -> Markup {
+    html! {
         @if let Some(compiled) = &editor.checked.compiled {
-            div.beside {
-                section {
-                    h2 { "Plan " span.count { (counted(compiled.steps.len() as u64, "step", "steps")) } }
-                    div.scroll.path tabindex="0" role="region" aria-label="Plan of the workflow" { (draw(&compiled.plan)) }
-                }
-                section { (prompt(editor, compiled)) }
+            p.quiet hidden data-stale { "Of the last text without errors:" }
+            section { (prompt(editor, compiled)) }
+            section {
+                h2 { "Plan " span.count { (counted(compiled.steps.len() as u64, "step", "steps")) } }
+                div.scroll.path tabindex="0" role="region" aria-label="Plan of the workflow" { (draw(&compiled.plan)) }
             }
             @if let Some(hash) = compiled.hash { p.meta { "Compiles to " code { (hash) } } }
-        } @else { p.quiet { "The plan and the prompts appear when there are no errors." } }
+        } @else { p.quiet data-no-plan { "The plan and the prompts appear when there are no errors." } }
     }
 }
 
@@ -165,14 +203,29 @@ fn problem(own: &Diagnostic, text: &str) -> Markup {
     let line = text.lines().nth(own.line.saturating_sub(1)).unwrap_or_default();
     html! {
         li data-item class=(class(own.severity)) {
-            button type="button" hidden data-with-script data-line=(own.line) { "Line " (own.line) }
-            " " strong { (word(own.severity)) " in line " (own.line) } ": " span.said-of { (ticked(&own.message)) }
+            strong { (word(own.severity)) }
+            span data-without-script { " in line " (own.line) }
+            " " button type="button" hidden data-with-script data-line=(own.line) { "Line " (own.line) }
+            " " span.said-of { (ticked(&own.message)) }
             @if !own.path.is_empty() { " " code { (clean(&own.path)) } }
-            pre { span.number { (own.line) " " } (clean(line)) }
+            pre { span.number { (own.line) " " } (clean(&excerpt(line, own.column))) }
             p.why { (ticked(&own.why)) }
             p.fix { strong { "Fix: " } (ticked(&own.fix)) }
         }
     }
+}
+
+/// What surrounds a column, counted from 1: a file may be one long line.
+fn excerpt(line: &str, column: usize) -> String {
+    let start = column.saturating_sub(1 + EXCERPT_CHARS_MAX / 2);
+    let is_short = line.chars().nth(EXCERPT_CHARS_MAX).is_none();
+    if is_short {
+        return line.to_owned();
+    }
+    let shown: String = line.chars().skip(start).take(EXCERPT_CHARS_MAX).collect();
+    let before = if start > 0 { "…" } else { "" };
+    let after = if line.chars().nth(start + EXCERPT_CHARS_MAX).is_some() { "…" } else { "" };
+    format!("{before}{shown}{after}")
 }
 
 fn prompt(editor: &Editor, compiled: &CompiledText) -> Markup {
@@ -193,23 +246,40 @@ fn outcome(editor: &Editor) -> Markup {
     html! {
         @match &editor.shown {
             Shown::Nothing | Shown::Saved => {}
-            Shown::Refused { message, next } => {
-                div.banner role="alert" { strong { "Not saved." } " " (ticked(message)) " " (ticked(next)) }
-            }
-            Shown::Diff(found) => (difference(found)),
+            Shown::NotSaved(hindrance) => (not_saved(hindrance)),
+            Shown::Review(review) => div data-review { (reviewed(editor, review)) },
             Shown::Tested(Err(message)) => { h2 { "Tests" } p.warn { (ticked(message)) } }
             Shown::Tested(Ok(report)) => (tested(report)),
         }
     }
 }
 
-fn difference(found: &[DiffLine]) -> Markup {
+fn not_saved(hindrance: &Hindrance) -> Markup {
     html! {
+        div.banner role="alert" { strong { "Not saved." } " " (ticked(&hindrance.message)) " " (ticked(&hindrance.next)) }
+    }
+}
+
+/// What would change, and the button that saves exactly this.
+fn reviewed(editor: &Editor, review: &Review) -> Markup {
+    let is_savable = review.hindrance.is_none() && !review.lines.is_empty();
+    html! {
+        @if let Some(hindrance) = &review.hindrance { (not_saved(hindrance)) }
         h2 { "What would be saved" }
-        @if found.is_empty() { p.quiet { "The text is the same as the file." } }
-        @else {
+        @if review.lines.is_empty() { p.quiet { "The text is the same as the file." } }
+        @else if review.lines.iter().all(|line| matches!(line, DiffLine::Skipped { .. })) {
+            p.quiet { "Only line ends differ, or the end of the file." }
+        } @else {
             p.quiet { "Lines with − are in the file, lines with + in your text." }
-            (lines(found, "Changes", ("file", "text")))
+            (lines(&review.lines, "Changes", ("file", "text")))
+        }
+        @if is_savable {
+            div.actions {
+                input type="hidden" form=(FORM) name="reviewed" value=(review.reviewed);
+                button.primary type="submit" form=(FORM) name="action" value=(EditAction::Save.as_str()) {
+                    "Save " (clean(&editor.file.about.reference))
+                }
+            }
         }
     }
 }
@@ -254,5 +324,23 @@ fn builtins(all: &[Insertion]) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_line_the_part_with_the_problem_is_shown() {
+        assert_eq!(excerpt("{ \"id\": 1 }", 3), "{ \"id\": 1 }");
+        let line = format!("{}\u{e9}here{}", "a".repeat(1000), "b".repeat(1000));
+        for column in [1, 80, 1001, 2005, 9999] {
+            assert!(excerpt(&line, column).chars().count() <= EXCERPT_CHARS_MAX + 2, "{column}");
+        }
+        let shown = excerpt(&line, 1001);
+        assert!(shown.starts_with('…') && shown.ends_with('…') && shown.contains("\u{e9}here"), "{shown}");
+        assert!(excerpt(&line, 1).starts_with("aaa"));
+        assert!(excerpt(&line, 2005).ends_with("bbb"));
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn failed_form(error: &ErrorEnvelope, back: &str, form: &Query, viewe
     let typed: Vec<(&str, &str)> = form
         .iter()
         .filter(|(name, value)| {
-            (*name == "reason" || name.starts_with(ANSWER_PREFIX)) && !value.trim().is_empty()
+            (["reason", "text"].contains(name) || name.starts_with(ANSWER_PREFIX)) && !value.trim().is_empty()
         })
         .collect();
     let more = html! {

@@ -8,7 +8,7 @@ use workrail_engine::html::{chip, chip_of};
 use workrail_engine::report::Tone;
 use workrail_engine::sessions::{DamagedRow, RunRow, SessionsList, Stage};
 use workrail_model::digest::Sha256;
-use workrail_model::id::SessionId;
+use workrail_model::id::{RunId, SessionId};
 use workrail_model::text::clean;
 use workrail_model::time::Timestamp;
 
@@ -39,7 +39,7 @@ pub(super) fn page(console: &Console, filters: &Filters) -> Answer<Page> {
     let mut parts = vec![Part::new("filters", form(&choices, filters)), Part::new("held", held(console))];
     match filters.status {
         Some(StatusFilter::Damaged) => parts.push(Part::new("damaged", all_damaged(&list.damaged, filters))),
-        Some(status) => parts.push(listed(console, status, &fitting, filters)),
+        Some(status) => parts.push(listed(console, status, (&fitting, &Nesting::of(&list)), filters)),
         None => parts.extend(overview(console, &list, &fitting, filters)),
     }
     if filters.is_empty() {
@@ -246,7 +246,17 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
     let name = if filters.is_empty() { "Done in the last day" } else { "Finished" };
     let none = |said: &'static str| if filters.is_empty() { said } else { "Nothing matches." };
     let more = |status, shown: usize, all: usize| (shown < all).then(|| more_link(filters, status, all));
+    let broken: Vec<&DamagedRow> = list.damaged.iter().filter(|row| is_meant(row, filters)).collect();
+    let counts = [
+        ("needs", waiting.len(), "needs you", "need you"),
+        ("blocked", blocked.len(), "blocked", "blocked"),
+        ("running", running.len(), "running", "running"),
+        ("done", finished.len(), "done", "done"),
+        ("damaged", broken.len(), "damaged", "damaged"),
+    ];
+    let nesting = Nesting::of(list);
     let mut parts = vec![
+        Part::new("summary", summary(&counts)),
         Part::new(
             "needs",
             html! {
@@ -254,7 +264,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
                 @if waiting.is_empty() {
                     p.quiet { (ticked(if list.sessions == 0 { EMPTY } else { none("Nothing waits for you.") })) }
                 }
-                @for row in waiting.iter().take(CARDS_MAX) { (card(console, row, filters)) }
+                @for row in waiting.iter().take(CARDS_MAX) { (card(console, row, filters, &nesting)) }
                 @if let Some(more) = more(StatusFilter::NeedsMe, CARDS_MAX.min(waiting.len()), waiting.len()) { (more) }
             },
         ),
@@ -263,7 +273,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
             html! {
                 @if !blocked.is_empty() {
                     h2 { "Blocked: the agent has to correct its work " (count(blocked.len())) }
-                    @for row in blocked.iter().take(CARDS_BESIDE_MAX) { (card(console, row, filters)) }
+                    @for row in blocked.iter().take(CARDS_BESIDE_MAX) { (card(console, row, filters, &nesting)) }
                     @if let Some(more) = more(StatusFilter::Blocked, CARDS_BESIDE_MAX.min(blocked.len()), blocked.len()) { (more) }
                 }
             },
@@ -273,7 +283,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
             html! {
                 h2 { "Running " (count(running.len())) }
                 @if running.is_empty() { p.quiet { (none("No run is in progress.")) } }
-                @else { (table(console, running.iter().take(ROWS_BESIDE_MAX).copied())) }
+                @else { (table(console, running.iter().take(ROWS_BESIDE_MAX).copied(), &nesting)) }
                 @if let Some(more) = more(StatusFilter::Running, ROWS_BESIDE_MAX.min(running.len()), running.len()) { (more) }
             },
         ),
@@ -282,18 +292,49 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
             html! {
                 h2 { (name) " " (count(finished.len())) }
                 @if finished.is_empty() { p.quiet { (none("No run was finished.")) } }
-                @else { (table(console, finished.iter().take(ROWS_BESIDE_MAX).copied())) }
+                @else { (table(console, finished.iter().take(ROWS_BESIDE_MAX).copied(), &nesting)) }
                 @if let Some(more) = more(StatusFilter::Finished, ROWS_BESIDE_MAX.min(finished.len()), all_finished) { (more) }
             },
         ),
     ];
-    let broken: Vec<&DamagedRow> = list.damaged.iter().filter(|row| is_meant(row, filters)).collect();
     if !broken.is_empty() {
         let shown = &broken[..ROWS_BESIDE_MAX.min(broken.len())];
         let all = more(StatusFilter::Damaged, shown.len(), broken.len());
         parts.push(Part::new("damaged", damaged(shown, broken.len(), all)));
     }
     parts
+}
+
+/// The whole page in one line; each count leads to its list.
+fn summary(counts: &[(&str, usize, &str, &str)]) -> Markup {
+    let shown: Vec<_> = counts.iter().filter(|(_, count, ..)| *count > 0).collect();
+    html! {
+        @if !shown.is_empty() {
+            ul.summary aria-label="Runs" {
+                @for (part, count, one, many) in shown {
+                    li class=(part) { a href={ "#" (part) } { strong { (count) } " " (if *count == 1 { one } else { many }) } }
+                }
+            }
+        }
+    }
+}
+
+/// The labels of runs, to say inside which one another was started.
+struct Nesting<'a>(BTreeMap<RunId, &'a str>);
+
+impl<'a> Nesting<'a> {
+    fn of(list: &'a SessionsList) -> Self {
+        let labels = list.runs.iter().filter_map(|row| Some((row.run_id?, row.label.as_deref()?)));
+        Self(labels.collect())
+    }
+
+    /// Where a run belongs, for a line of small text.
+    fn inside(&self, row: &RunRow) -> Markup {
+        let parent = row.parent.and_then(|parent| Some((parent, self.0.get(&parent)?)));
+        html! {
+            @if let Some((parent, label)) = parent { " · inside " a href=(run_address(parent)) { (label) } }
+        }
+    }
 }
 
 /// Whether a damaged session is among those that are looked for. What it was about is not known.
@@ -339,7 +380,12 @@ fn more_link(filters: &Filters, status: StatusFilter, all: usize) -> Markup {
 }
 
 /// One list, page by page.
-fn listed(console: &Console, status: StatusFilter, fitting: &[&RunRow], filters: &Filters) -> Part {
+fn listed(
+    console: &Console,
+    status: StatusFilter,
+    (fitting, nesting): (&[&RunRow], &Nesting<'_>),
+    filters: &Filters,
+) -> Part {
     let mut rows: Vec<&RunRow> =
         fitting.iter().filter(|row| StatusFilter::of(row.stage) == status).copied().collect();
     match status {
@@ -356,8 +402,8 @@ fn listed(console: &Console, status: StatusFilter, fitting: &[&RunRow], filters:
     let body = html! {
         h2 { (status.title()) " " (count(rows.len())) }
         @if rows.is_empty() { p.quiet { "Nothing matches." } }
-        @else if in_cards { @for row in shown { (card(console, row, filters)) } }
-        @else { (table(console, shown)) }
+        @else if in_cards { @for row in shown { (card(console, row, filters, nesting)) } }
+        @else { (table(console, shown, nesting)) }
         (pager(filters, page, pages))
     };
     Part::new("list", body)
@@ -372,7 +418,7 @@ fn name(row: &RunRow) -> &str {
 }
 
 /// A run that needs somebody, with what it needs and the action.
-fn card(console: &Console, row: &RunRow, filters: &Filters) -> Markup {
+fn card(console: &Console, row: &RunRow, filters: &Filters, nesting: &Nesting<'_>) -> Markup {
     let attention = row.run_id.map(|run| (run, console.use_cases.attention(row.session_id, run)));
     html! {
         article.card data-item {
@@ -385,6 +431,7 @@ fn card(console: &Console, row: &RunRow, filters: &Filters) -> Markup {
             p.meta {
                 @if let Some(id) = &row.workflow_id { (id) }
                 @if let Some(step) = &row.step { " · step " (step.progress) }
+                (nesting.inside(row))
             }
             @match &attention {
                 Some((run, Ok(Some(found)))) => (needs(console, *run, found, &filters.address())),
@@ -400,7 +447,7 @@ fn card(console: &Console, row: &RunRow, filters: &Filters) -> Markup {
     }
 }
 
-fn table<'a>(console: &Console, rows: impl Iterator<Item = &'a RunRow>) -> Markup {
+fn table<'a>(console: &Console, rows: impl Iterator<Item = &'a RunRow>, nesting: &Nesting<'_>) -> Markup {
     html! {
         div.scroll {
             table.runs {
@@ -410,18 +457,18 @@ fn table<'a>(console: &Console, rows: impl Iterator<Item = &'a RunRow>) -> Marku
                         th { span.hidden { "Actions" } }
                     }
                 }
-                tbody { @for own in rows { (row(console, own)) } }
+                tbody { @for own in rows { (row(console, own, nesting)) } }
             }
         }
     }
 }
 
-fn row(console: &Console, row: &RunRow) -> Markup {
+fn row(console: &Console, row: &RunRow, nesting: &Nesting<'_>) -> Markup {
     html! {
         tr data-item {
             td {
                 a href=(address(row)) { (name(row)) }
-                @if let Some(id) = &row.workflow_id { div.meta { (id) } }
+                @if let Some(id) = &row.workflow_id { div.meta { (id) (nesting.inside(row)) } }
             }
             td { (clean(row.goal.as_deref().unwrap_or_default())) }
             td { (chip_of(row.stage)) }

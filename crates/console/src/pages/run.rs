@@ -24,7 +24,7 @@ use crate::use_cases::Answer;
 
 pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
     let found = console.use_cases.find(&asked.run.to_string())?;
-    let view = console.use_cases.show(found)?;
+    let view = console.use_cases.show(found, asked.node)?;
     let session = found.session;
     let Some(own) = view.report.runs.iter().find(|own| own.run_id == asked.run) else {
         return Ok(Page { title: "Run".to_owned(), parts: vec![Part::new("run", nothing(session))] });
@@ -168,7 +168,8 @@ fn point(
         h2 { "Point " (node.point) }
         @match text {
             Ok(Some(text)) => {
-                details data-key="prompt" {
+                // Where nothing was submitted yet, it is what the agent works on.
+                details data-key={ "prompt-" (node.node_id) } open[node.attempts.is_empty()] {
                     summary { "Prompt as the agent gets it" }
                     pre { (clean(&text)) }
                 }

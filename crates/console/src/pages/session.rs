@@ -22,7 +22,7 @@ use crate::target::{RunPage, run_address};
 use crate::use_cases::Answer;
 
 pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
-    let view = match console.use_cases.show(SessionOrRun { session, run: None }) {
+    let view = match console.use_cases.show(SessionOrRun { session, run: None }, None) {
         Ok(view) => view,
         Err(error) => return unreadable(console, session, error),
     };

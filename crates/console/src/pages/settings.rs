@@ -1,7 +1,7 @@
 //! The settings: values, sources, clean-up, keys, clients and health. Forms lead to what the command line has.
 
 use maud::{Markup, html};
-use workrail_engine::upkeep::{CleanupReport, Mode};
+use workrail_engine::upkeep::CleanupReport;
 use workrail_model::approval::RequiredProof;
 use workrail_model::config::{Applies, Difference, Key, Origin, Settings, Value, ValueKind, differences};
 use workrail_model::server::ServerRecord;
@@ -11,7 +11,7 @@ use super::layout::token;
 use super::passkeys;
 use super::{Page, Part, counted, table, ticked, time};
 use crate::administration::{ClientInfo, ClientState, Finding, Level, SourceInfo};
-use crate::changes::{self, PLANNED};
+use crate::changes::PLANNED;
 use crate::state::Console;
 use crate::target::SettingsPage;
 use crate::use_cases::Answer;
@@ -282,7 +282,7 @@ fn clean_up(console: &Console) -> Answer<Markup> {
         Ok(settings) => settings,
         Err(reason) => return Ok(told::<()>(Err(reason), |()| html! {})),
     };
-    let planned = console.use_cases.clean_up(settings.retention_days(), Mode::DryRun)?;
+    let planned = console.use_cases.planned_clean_up(settings.retention_days())?;
     Ok(html! {
         p {
             "Finished sessions go when nobody worked on them for " strong { (clean(&planned.ttl)) }
@@ -292,7 +292,7 @@ fn clean_up(console: &Console) -> Answer<Markup> {
         @if planned.stopped.is_none() && planned.safe_mode.is_none() && planned.freed.total().files > 0 {
             form.filters method="post" action="/settings/cleanup" {
                 (token(console.guard.form_token()))
-                input type="hidden" name=(PLANNED) value=(changes::planned_removal(&planned));
+                input type="hidden" name=(PLANNED) value=(planned.plan());
                 label { span { "This cannot be undone. Type " code { "delete" } } input type="text" name="typed" autocomplete="off"; }
                 button type="submit" { "Clean up now" }
             }

@@ -33,7 +33,7 @@ pub(super) fn list(console: &Console, asked: &CatalogPage) -> Answer<Page> {
     for own in &workflows {
         sources.entry(source(own.source_kind)).or_default().push(own);
     }
-    let body = html! {
+    let search = html! {
         form.filters method="get" action="/workflows" role="search" {
             label { span.hidden { "Search" }
                 input type="search" name="q" value=(asked.words) placeholder="Id, name, description or tag" data-search;
@@ -48,6 +48,8 @@ pub(super) fn list(console: &Console, asked: &CatalogPage) -> Answer<Page> {
             @if !asked.words.is_empty() || !asked.tag.is_empty() { a href="/workflows" { "Clear" } }
             a href="/settings/sources" { "Sources and their health" }
         }
+    };
+    let body = html! {
         @if workflows.is_empty() { p.quiet { "No workflow matches." } }
         @for (name, own) in &sources {
             h2 { (name) " " span.count { (own.len()) } }
@@ -59,10 +61,12 @@ pub(super) fn list(console: &Console, asked: &CatalogPage) -> Answer<Page> {
             }
         }
     };
-    let mut parts = vec![Part::new("workflows", body)];
-    if !unusable.is_empty() && asked.words.is_empty() {
+    let mut parts = vec![Part::new("search", search)];
+    // What is broken comes first: its author is looking for it.
+    if !unusable.is_empty() && asked.words.is_empty() && asked.tag.is_empty() {
         parts.push(Part::new("unusable", problems(&unusable, &console.use_cases.workflow_files())));
     }
+    parts.push(Part::new("workflows", body));
     Ok(Page { title: "Workflows".to_owned(), parts })
 }
 

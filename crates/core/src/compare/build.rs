@@ -53,6 +53,9 @@ pub fn build(a: &Compared<'_>, b: &Compared<'_>) -> Result<Comparison, UnknownPa
     }
     let mut remarks = report_a.remarks.clone();
     remarks.extend(report_b.remarks.iter().filter(|remark| !report_a.remarks.contains(remark)).cloned());
+    if run_a.workflow.workflow_id != run_b.workflow.workflow_id {
+        remarks.push(words::OTHER_WORKFLOW.to_owned());
+    }
     Ok(Comparison {
         version: VERSION,
         continues,
@@ -193,7 +196,9 @@ fn step((a, left): MaybeStep<'_, '_>, (b, right): MaybeStep<'_, '_>) -> StepComp
         StepReport::Pending { step_id, .. } => Some(step_id.clone()),
         StepReport::Complete | StepReport::Unreadable => None,
     });
-    let title = node.map(report_words::point).unwrap_or_default();
+    let mut titles: Vec<String> =
+        [left, right].into_iter().flatten().map(|step| report_words::point(step.node)).collect();
+    titles.dedup();
     let is_one = left.zip(right).is_some_and(|(left, right)| a.run == b.run && is_shared(left, right));
     let (notes, artifacts, assessments) = match is_one {
         true => (Vec::new(), Vec::new(), Vec::new()),
@@ -212,6 +217,7 @@ fn step((a, left): MaybeStep<'_, '_>, (b, right): MaybeStep<'_, '_>) -> StepComp
             }
         }
     };
+    let title = titles.join(" | ");
     StepComparison { step_id, title, difference, a: left, b: right, notes, artifacts, assessments }
 }
 

@@ -21,7 +21,15 @@ pub fn lines(a: &str, b: &str) -> Vec<DiffLine> {
         return Vec::new();
     }
     let (all_a, all_b): (Vec<&str>, Vec<&str>) = (a.lines().collect(), b.lines().collect());
-    let (a, b) = (&all_a[..all_a.len().min(LINES_MAX)], &all_b[..all_b.len().min(LINES_MAX)]);
+    // What is the same at both ends costs nothing, so that a change is found wherever it is in a long text.
+    let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
+    let before = same(&mut all_a.iter().zip(&all_b));
+    let after = same(&mut all_a[before..].iter().rev().zip(all_b[before..].iter().rev()));
+    let start = before.saturating_sub(LINES_AROUND);
+    let kept = after.min(LINES_AROUND);
+    let between = |all: &[&'_ str]| all.len() - after + kept - start;
+    let compared = |all: &[&str]| start..start + between(all).min(LINES_MAX);
+    let (a, b) = (&all_a[compared(&all_a)], &all_b[compared(&all_b)]);
     let mut found = Vec::new();
     let mut seen = 0;
     let skip = |found: &mut Vec<DiffLine>, lines: usize| {
@@ -31,15 +39,16 @@ pub fn lines(a: &str, b: &str) -> Vec<DiffLine> {
     };
     for group in group_diff_ops(capture_diff_slices(Algorithm::Myers, a, b), LINES_AROUND) {
         for operation in group {
-            skip(&mut found, operation.old_range().start.saturating_sub(seen));
-            seen = operation.old_range().end;
+            skip(&mut found, (start + operation.old_range().start).saturating_sub(seen));
+            seen = start + operation.old_range().end;
             operation_lines(&operation, (a, b), &mut found);
         }
     }
-    skip(&mut found, a.len().saturating_sub(seen));
-    let left = all_a.len().max(all_b.len()) - LINES_MAX.min(all_a.len().max(all_b.len()));
+    let left = between(&all_a).max(between(&all_b)).saturating_sub(LINES_MAX);
     if left > 0 {
         found.push(DiffLine::NotCompared { lines: left as u64 });
+    } else {
+        skip(&mut found, all_a.len().saturating_sub(seen));
     }
     found
 }
@@ -141,8 +150,25 @@ mod tests {
 
     #[test]
     fn long_texts_are_compared_as_far_as_the_limit() {
-        let a = "a\n".repeat(LINES_MAX + 7);
-        assert_eq!(drawn(&a, "a\n".repeat(LINES_MAX).as_str()), ["(2000)", "!7"]);
+        let (a, b) = ("a\n".repeat(LINES_MAX + 7), "b\n".repeat(LINES_MAX));
+        let told = drawn(&a, &b);
+        assert_eq!((told.len(), told.last().map(String::as_str)), (2 * LINES_MAX + 1, Some("!7")));
+    }
+
+    #[test]
+    fn a_change_far_down_in_a_long_text_is_shown() {
+        let a: String = (1..=3 * LINES_MAX).map(|n| format!("{n}\n")).collect();
+        let b = a.replace("\n5000\n", "\nfive\n");
+        let told =
+            ["(4996)", " 4997", " 4998", " 4999", "-5000", "+five", " 5001", " 5002", " 5003", "(997)"];
+        assert_eq!(drawn(&a, &b), told);
+        assert_eq!(drawn("a\na\na\n", "a\n"), [" a", "-a", "-a"]);
+        assert_eq!(drawn("a\n", "a\nb\na\n"), [" a", "+b", "+a"]);
+    }
+
+    #[test]
+    fn texts_that_differ_in_their_line_ends_alone_have_no_line_that_differs() {
+        assert_eq!(drawn("a\nb\n", "a\r\nb"), ["(2)"]);
     }
 
     #[test]

@@ -163,7 +163,7 @@ pub struct StepComparison {
     /// Absent when the content that says it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_id: Option<StepId>,
-    /// With its loops, such as `Review (rounds 2)`.
+    /// With its loops, such as `Review (rounds 2)`; both titles where they differ.
     pub title: String,
     pub difference: Difference,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,6 +13,10 @@ use crate::report::sections::{Section, Span};
 use crate::report::words::{context_value, one_line, plain, point, preferences};
 use crate::report::{Attempt, ContextValue, Outcome, RunReport, elapsed_text, shown};
 
+/// Why few steps are aligned.
+pub(super) const OTHER_WORKFLOW: &str =
+    "The two runs are of different workflows. Only steps with the same id are compared with each other.";
+
 /// How the two relate, in a word or two.
 pub fn difference(difference: Difference) -> &'static str {
     match difference {
@@ -165,10 +169,11 @@ pub fn continuation(continuation: Continuation) -> &'static str {
 }
 
 /// The heading of the answer to which one continues.
-pub fn continues(continues: Continues) -> &'static str {
-    match continues {
+pub fn continues(comparison: &Comparison) -> &'static str {
+    match comparison.continues {
         Continues::A => "A continues",
         Continues::B => "B continues",
+        Continues::Both if comparison.a.run_id != comparison.b.run_id => "Both runs are open",
         Continues::Both => "Both continue",
         Continues::Neither => "Neither continues",
     }

@@ -10,16 +10,20 @@ const REPORT_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A longer artifact is shown by its beginning.
 pub(super) const ARTIFACT_BYTES_MAX: usize = 256 * 1024;
 
+/// Artifacts of points that are not looked at, for the tables of the whole run.
+const BESIDE_BYTES_MAX: u64 = 1024 * 1024;
+
 /// What is left of the budget, and what had to be said about content on the way.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: usize,
+    beside: u64,
     pub(super) remarks: Vec<String>,
 }
 
 impl Budget {
     pub(super) fn new() -> Self {
-        Self { left: REPORT_TEXT_BYTES_MAX, remarks: Vec::new() }
+        Self { left: REPORT_TEXT_BYTES_MAX, beside: BESIDE_BYTES_MAX, remarks: Vec::new() }
     }
 
     /// Whether so many bytes more may be taken in; they are then spent.
@@ -31,6 +35,18 @@ impl Budget {
             }
             None => false,
         }
+    }
+
+    /// Whether an artifact of so many bytes is read although its point is not looked at.
+    pub(super) fn take_beside(&mut self, bytes: u64) -> bool {
+        let left = self.beside.checked_sub(bytes);
+        self.beside = left.unwrap_or(self.beside);
+        if left.is_none() {
+            self.remark(
+                "Tables of the whole run leave out large artifacts here. The report has them.".to_owned(),
+            );
+        }
+        left.is_some()
     }
 
     pub(super) fn remark(&mut self, text: String) {

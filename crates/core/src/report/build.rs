@@ -15,7 +15,7 @@ use workrail_model::time::Timestamp;
 
 use super::budget::Budget;
 use super::context::{ContextValues, entries};
-use super::node::{actor_of, first_words};
+use super::node::{OutputExtent, actor_of, first_words};
 use super::table::merged;
 use super::{
     Actor, Body, BranchReport, CapabilityReport, ClosedRun, ContextEntry, Counts, Covers, DivergenceReport,
@@ -48,6 +48,16 @@ pub struct Subject<'a> {
     pub context_values: ContextValues,
     /// What the events' passkey signatures are worth.
     pub signatures: &'a Signatures,
+    pub detail: Detail,
+}
+
+/// Whose notes and artifacts are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    Everything,
+    /// Those of one point, or of where each run continues. Of other points the report has what the events hold, and
+    /// artifacts while they are few: a page that shows one point must not cost as much as the whole run.
+    Point(Option<NodeId>),
 }
 
 pub fn build(subject: &Subject<'_>) -> Report {
@@ -62,9 +72,11 @@ pub fn build(subject: &Subject<'_>) -> Report {
         runs.push(RunBuilder::new(subject, run).run(&mut budget));
     }
     let notes = match subject.covers {
-        Covers::Session => {
-            facts.session_outputs().iter().map(|output| subject.output(None, output, &mut budget)).collect()
-        }
+        Covers::Session => facts
+            .session_outputs()
+            .iter()
+            .map(|output| subject.output(None, (output, OutputExtent::Whole), &mut budget))
+            .collect(),
         Covers::Run { .. } => Vec::new(),
     };
     Report {

@@ -51,7 +51,7 @@ use workrail_model::time::Timestamp;
 use crate::contract::kind_of;
 use crate::progress::Progress;
 
-pub use build::{Material, Subject, build, point_names};
+pub use build::{Detail, Material, Subject, build, point_names};
 pub use context::ContextValues;
 pub(crate) use context::seen as seen_context_value;
 pub use point::{PointName, branch_letter, branch_number};

@@ -12,7 +12,7 @@ use workrail_model::strict_json;
 use workrail_model::text::truncate_with_marker;
 
 use super::budget::{ARTIFACT_BYTES_MAX, Budget};
-use super::build::{RunBuilder, Subject};
+use super::build::{Detail, RunBuilder, Subject};
 use super::timing::elapsed;
 use super::{
     Actor, Approval, Artifact, Assessment, Attempt, Body, Decision, NodeReport, Outcome, Output, PassedOver,
@@ -31,13 +31,15 @@ impl RunBuilder<'_> {
     pub(super) fn node(&self, node: &NodeState, budget: &mut Budget) -> NodeReport {
         let (subject, facts) = (self.subject, self.subject.facts);
         let id = node.node_id;
-        let attempts = facts.advances(id).iter().map(|record| self.attempt(node, record, budget)).collect();
+        let extent = self.extent(id);
+        let attempts =
+            facts.advances(id).iter().map(|record| self.attempt((node, extent), record, budget)).collect();
         let saved = facts
             .outputs(id)
             .iter()
             .filter(|output| output.attempt.is_none_or(|attempt| facts.advance(id, attempt).is_none()));
         let saved: Vec<Output> =
-            saved.map(|output| subject.output(self.workflow.as_deref(), output, budget)).collect();
+            saved.map(|output| subject.output(self.workflow.as_deref(), (output, extent), budget)).collect();
         let (step, rounds) = self.step(node);
         let decisions = facts.trace(id).iter().flat_map(|record| &record.data.entries);
         NodeReport {
@@ -97,12 +99,27 @@ impl RunBuilder<'_> {
         }
     }
 
-    fn attempt(&self, node: &NodeState, record: &AdvanceRecord, budget: &mut Budget) -> Attempt {
+    /// How much of a point's outputs is read.
+    fn extent(&self, node: NodeId) -> OutputExtent {
+        match self.subject.detail {
+            Detail::Everything => OutputExtent::Whole,
+            Detail::Point(chosen) if chosen.or(self.tip) == Some(node) => OutputExtent::Whole,
+            Detail::Point(_) => OutputExtent::AtHand,
+        }
+    }
+
+    fn attempt(
+        &self,
+        (node, extent): (&NodeState, OutputExtent),
+        record: &AdvanceRecord,
+        budget: &mut Budget,
+    ) -> Attempt {
         let (subject, facts) = (self.subject, self.subject.facts);
         let (id, attempt) = (node.node_id, record.attempt);
         let at = subject.at(record.event_index);
         let own = facts.outputs(id).iter().filter(|output| output.attempt == Some(attempt));
-        let outputs = own.map(|output| subject.output(self.workflow.as_deref(), output, budget)).collect();
+        let outputs =
+            own.map(|output| subject.output(self.workflow.as_deref(), (output, extent), budget)).collect();
         let validations = facts.validations(id).iter().filter(|record| record.data.attempt_id == attempt);
         let problems = validations.flat_map(|record| match &record.data.result {
             ValidationResult::Valid => Vec::new(),
@@ -167,19 +184,33 @@ impl RunBuilder<'_> {
     }
 }
 
+/// How much of an output is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OutputExtent {
+    Whole,
+    /// What the events hold, and small artifacts.
+    AtHand,
+}
+
 impl Subject<'_> {
     pub(super) fn output(
         &self,
         workflow: Option<&CompiledWorkflow>,
-        output: &OutputState,
+        (output, extent): (&OutputState, OutputExtent),
         budget: &mut Budget,
     ) -> Output {
         let body = match &output.payload {
+            OutputPayload::Notes { notes_markdown, .. } if extent == OutputExtent::AtHand => {
+                Body::Notes { markdown: notes_markdown.as_str().to_owned() }
+            }
             OutputPayload::Notes { .. } => {
                 Body::Notes { markdown: budget.notes(&output.payload, self.material).unwrap_or_default() }
             }
             OutputPayload::ArtifactRef { sha256, byte_length, .. } => {
-                let (artifact_kind, shown) = match self.material.blob(*sha256) {
+                let is_left_out = extent == OutputExtent::AtHand && !budget.take_beside(*byte_length);
+                let blob = (!is_left_out).then(|| self.material.blob(*sha256)).flatten();
+                let (artifact_kind, shown) = match blob {
+                    _ if is_left_out => ("(not read)".to_owned(), Shown::Unreadable),
                     Some(bytes) => artifact(workflow, &bytes, budget),
                     None => {
                         budget.remark(format!("The artifact {} cannot be read.", sha256.digest()));

@@ -92,6 +92,16 @@ pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> Boxed {
     error
 }
 
+/// What would go is not what somebody agreed to.
+pub(crate) fn cleanup_changed() -> Boxed {
+    envelope(
+        ErrorCode::ValidationError,
+        Retry::NotRetryable,
+        "What would be removed has changed since it was shown. Nothing was removed.".to_owned(),
+        "Look at what would be removed now, then decide again.",
+    )
+}
+
 const RESTORE: &str =
     "`workrail store restore BACKUP SESSION` restores it from a backup. Its files are as they were.";
 

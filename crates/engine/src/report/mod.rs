@@ -11,7 +11,7 @@ mod svg;
 
 use std::sync::Arc;
 
-use workrail_core::report::{Covers, Material, Subject, build};
+use workrail_core::report::{Covers, Detail, Material, Subject, build};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
@@ -76,6 +76,7 @@ impl Reading<'_> {
             material: &self.content,
             context_values,
             signatures: &signatures,
+            detail: Detail::Everything,
         });
         self.remark_drift(&mut report, &salvaged.state);
         Ok(report)

@@ -4,7 +4,7 @@ use serde::Serialize;
 use workrail_core::label::RunLabel;
 use workrail_core::reply::look_call;
 use workrail_core::reply::recovery::{Reader, Recovering};
-use workrail_core::report::{ContextValues, Covers, Report, Subject, build};
+use workrail_core::report::{ContextValues, Covers, Detail, Report, Subject, build};
 use workrail_core::token::NodeFacts;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{NodeId, RunId};
@@ -47,7 +47,20 @@ pub struct RunContinuation {
 
 impl<S: Store> Engine<S> {
     pub fn show_session(&self, about: SessionOrRun) -> Result<SessionView, Box<ErrorEnvelope>> {
-        let mut view = self.reading().show(about)?;
+        self.show_in(about, Detail::Everything)
+    }
+
+    /// The same with the notes and artifacts of one point alone, or of where each run continues.
+    pub fn show_point(
+        &self,
+        about: SessionOrRun,
+        point: Option<NodeId>,
+    ) -> Result<SessionView, Box<ErrorEnvelope>> {
+        self.show_in(about, Detail::Point(point))
+    }
+
+    fn show_in(&self, about: SessionOrRun, detail: Detail) -> Result<SessionView, Box<ErrorEnvelope>> {
+        let mut view = self.reading().show(about, detail)?;
         let healthy = view.report.health.is_healthy();
         for (run, going_on) in view.report.runs.iter().zip(&mut view.going_on) {
             if healthy && matches!(run.status, Some(RunStatus::Blocked) | None) {
@@ -59,7 +72,7 @@ impl<S: Store> Engine<S> {
 }
 
 impl Reading<'_> {
-    fn show(&self, about: SessionOrRun) -> Result<SessionView, Box<ErrorEnvelope>> {
+    fn show(&self, about: SessionOrRun, detail: Detail) -> Result<SessionView, Box<ErrorEnvelope>> {
         // Without keys the session is shown all the same, with no call to continue; `keys_problem` says why.
         let _ = self.signer.refresh(FirstKeys::Look);
         let read = self.salvage(about.session)?.or_refuse()?;
@@ -76,6 +89,7 @@ impl Reading<'_> {
             material: &self.content,
             context_values: ContextValues::NotShown,
             signatures: &signatures,
+            detail,
         });
         self.remark_drift(&mut report, &read.state);
         let mut going_on = Vec::new();

@@ -8,7 +8,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::gap::Severity;
 use workrail_model::id::{RunId, SessionId};
 
-use super::{Attention, DamagedRow, Heard, RunRow, Stage};
+use super::{Attention, DamagedRow, Heard, RunRow, SessionsList, Stage};
 use crate::{Engine, Question, Store, Waiting};
 
 /// The store as somebody who comes back to it wants to see it.
@@ -66,18 +66,22 @@ pub struct OpenQuestion {
 impl<S: Store> Engine<S> {
     /// What needs a person, and what is running.
     pub fn status(&self, heard: Heard<'_>) -> Result<Status, Box<ErrorEnvelope>> {
-        let list = self.sessions(&Wanted::all_of(Extent::Unfinished), heard)?;
+        Ok(self.status_in(&self.sessions(&Wanted::all_of(Extent::Unfinished), heard)?))
+    }
+
+    /// The same from a list that was read already.
+    pub fn status_in(&self, list: &SessionsList) -> Status {
         let (mut needs_you, mut running) = (Vec::new(), Vec::new());
-        for row in list.runs {
+        for row in &list.runs {
             match row.stage {
                 Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => {
-                    needs_you.push(self.needs_you(row));
+                    needs_you.push(self.needs_you(row.clone()));
                 }
-                Stage::InProgress => running.push(row),
+                Stage::InProgress => running.push(row.clone()),
                 Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => {}
             }
         }
-        Ok(Status { needs_you, running, damaged: list.damaged, sessions: list.sessions })
+        Status { needs_you, running, damaged: list.damaged.clone(), sessions: list.sessions }
     }
 
     fn needs_you(&self, run: RunRow) -> NeedsYou {

@@ -4,10 +4,12 @@
 //! Content is swept last, and only when every session could be read: one that cannot be read may need any of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::Serialize;
 use workrail_core::project::SessionState;
 use workrail_core::retention::{Now, RetentionDecision, SessionFacts, Stays, judge};
+use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
@@ -28,6 +30,27 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 pub enum Mode {
     DryRun,
     Real,
+}
+
+/// What a dry run showed: the age, and each session that would go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CleanupPlan(Sha256);
+
+impl CleanupPlan {
+    fn of(ttl: &str, sessions: impl Iterator<Item = SessionId>) -> Self {
+        let sessions: Vec<String> = sessions.map(|own| own.to_string()).collect();
+        Self(Sha256::of(format!("{ttl} {}", sessions.join(" ")).as_bytes()))
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Sha256::parse(text).ok().map(Self)
+    }
+}
+
+impl fmt::Display for CleanupPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// What was done, or would be.
@@ -153,6 +176,11 @@ struct JudgedStore {
 }
 
 impl CleanupReport {
+    /// What was shown, for whoever agrees to it later.
+    pub fn plan(&self) -> CleanupPlan {
+        CleanupPlan::of(&self.ttl, self.removed.iter().map(|own| own.session_id))
+    }
+
     /// Notes what became of a session that is old; whether it is gone.
     fn answered(
         &mut self,
@@ -202,6 +230,28 @@ impl<S: Store + Upkeep> Engine<S> {
         mode: Mode,
         watch: Watch<'_>,
     ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
+        self.clean_up_unless(ttl, mode, watch, |_| Ok(()))
+    }
+
+    /// The same for real, only if exactly what somebody agreed to would go: it cannot be brought back.
+    pub fn clean_up_as_planned(
+        &self,
+        ttl: Ttl,
+        agreed: CleanupPlan,
+    ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
+        self.clean_up_unless(ttl, Mode::Real, &mut |_, _| {}, |plan| match plan == agreed {
+            true => Ok(()),
+            false => Err(error::cleanup_changed()),
+        })
+    }
+
+    fn clean_up_unless(
+        &self,
+        ttl: Ttl,
+        mode: Mode,
+        watch: Watch<'_>,
+        refused: impl FnOnce(CleanupPlan) -> Result<(), Box<ErrorEnvelope>>,
+    ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
         let mut cleaned = CleanupReport {
             dry_run: mode == Mode::DryRun,
             ttl: ttl.to_string(),
@@ -221,7 +271,9 @@ impl<S: Store + Upkeep> Engine<S> {
         if mode == Mode::Real {
             self.store.may_sweep().map_err(error::upkeep)?;
         }
-        let expired = self.remove_expired(&seen, ttl, mode, &mut cleaned);
+        let old = self.expired(&seen, ttl, &mut cleaned);
+        refused(CleanupPlan::of(&cleaned.ttl, old.iter().map(|(session, ..)| *session)))?;
+        let expired = self.remove_expired(&old, mode, &mut cleaned);
         if cleaned.stopped.is_some() {
             return Ok(cleaned);
         }
@@ -288,13 +340,13 @@ impl<S: Store + Upkeep> Engine<S> {
         Ok(Some(JudgedSession { cursor: slice.cursor, newest_at, unfinished_runs, is_kept }))
     }
 
-    fn remove_expired(
+    /// The sessions that are old enough to go, with their ages.
+    fn expired<'a>(
         &self,
-        seen: &BTreeMap<SessionId, JudgedSession>,
+        seen: &'a BTreeMap<SessionId, JudgedSession>,
         ttl: Ttl,
-        mode: Mode,
         cleaned: &mut CleanupReport,
-    ) -> BTreeSet<SessionId> {
+    ) -> Vec<(SessionId, &'a JudgedSession, u64)> {
         let times = seen.iter().filter_map(|(session, facts)| Some((facts.newest_at.as_ref()?, *session)));
         let newest = times.max();
         let now = Now::new(&self.environment.clock.now(), newest.map(|(at, _)| at));
@@ -314,6 +366,15 @@ impl<S: Store + Upkeep> Engine<S> {
                 RetentionDecision::Expired { age_ms } => old.push((*session, facts, age_ms)),
             }
         }
+        old
+    }
+
+    fn remove_expired(
+        &self,
+        old: &[(SessionId, &JudgedSession, u64)],
+        mode: Mode,
+        cleaned: &mut CleanupReport,
+    ) -> BTreeSet<SessionId> {
         let mut expired = BTreeSet::new();
         for batch in old.chunks(BATCH_SESSIONS) {
             let answers = match mode {

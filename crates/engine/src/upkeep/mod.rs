@@ -17,7 +17,9 @@ use workrail_ports::content::{ContentError, ContentStore};
 
 pub use backup::{ChangedSession, CopyProblem, CopySummary, SessionCounts, back_up, find_in_backup, restore};
 pub use content::{ContentRepair, RestoredContent, UnrestoredContent};
-pub use gc::{AheadOfClock, CleanupReport, FileTotals, FreedSpace, Mode, RemovedSession, StayCounts};
+pub use gc::{
+    AheadOfClock, CleanupPlan, CleanupReport, FileTotals, FreedSpace, Mode, RemovedSession, StayCounts,
+};
 pub use keys::{KeyFacts, Keys, NewKeys};
 pub use repair::{LostEvents, RepairOutcome, RepairSummary, SegmentLoss};
 pub use sessions::{Overview, RunOverview};

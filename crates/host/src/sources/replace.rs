@@ -2,7 +2,6 @@
 
 use camino::Utf8Path;
 use workrail_model::digest::Sha256;
-use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use workrail_ports::workflow_source::Candidate;
 
@@ -13,6 +12,8 @@ use crate::{bounded, whole_file};
 pub enum ReplaceError {
     #[error("`{0}` belongs to a source that is not edited here")]
     ReadOnly(String),
+    #[error("`{0}` is write-protected")]
+    WriteProtected(String),
     #[error("`{0}` was changed on disk since it was loaded")]
     Changed(String),
     #[error("`{reference}` cannot be written: {source}")]
@@ -24,20 +25,21 @@ pub enum ReplaceError {
 /// Between the last look and the replacement another program may still write: its change is then lost, as with any editor.
 pub fn replace(file: &Candidate, seen: Sha256, bytes: &[u8]) -> Result<(), ReplaceError> {
     let reference = || file.reference.clone();
-    match file.precedence {
-        Precedence::User | Precedence::Custom | Precedence::Project => {}
-        Precedence::Bundled | Precedence::Plugin | Precedence::Git => {
-            return Err(ReplaceError::ReadOnly(reference()));
-        }
+    if !file.precedence.is_editable() {
+        return Err(ReplaceError::ReadOnly(reference()));
     }
     let io = |source: std::io::Error| ReplaceError::Io { reference: reference(), source };
     let path = Utf8Path::new(&file.place);
     // Follows no link, so what is replaced is the file itself.
     let now = bounded::read(path, WORKFLOW_SOURCE_BYTES_MAX).map_err(io)?;
+    // A new file in its place needs no right to write the old one: whoever took that right away meant it.
+    if std::fs::symlink_metadata(path).map_err(io)?.permissions().readonly() {
+        return Err(ReplaceError::WriteProtected(reference()));
+    }
     if Sha256::of(&now) != seen {
         return Err(ReplaceError::Changed(reference()));
     }
-    whole_file::write_bytes(path, bytes).map_err(io)
+    whole_file::replace_in_place(path, bytes).map_err(io)
 }
 
 /// The text of the test script beside a workflow's file; `None` when there is none.
@@ -46,5 +48,75 @@ pub fn test_script(file: &Candidate) -> Result<Option<String>, std::io::Error> {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(std::io::Error::other),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use camino::Utf8PathBuf;
+    use workrail_model::discovery::Precedence;
+
+    use super::*;
+
+    /// A file with the bytes `old`, as a source of such a kind finds it.
+    fn file(precedence: Precedence) -> (tempfile::TempDir, Candidate) {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Utf8PathBuf::from_path_buf(folder.path().join("team.a.json")).unwrap();
+        fs::write(&place, "old").unwrap();
+        let reference = "team.a.json".to_owned();
+        let place = place.to_string();
+        (folder, Candidate { precedence, folder: 0, reference, place, package: None, stamp: None })
+    }
+
+    fn mode(path: &str, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_keeps_its_permissions() {
+        let (folder, file) = file(Precedence::Project);
+        mode(&file.place, 0o640);
+        replace(&file, Sha256::of(b"old"), b"new").unwrap();
+        assert_eq!(fs::read(&file.place).unwrap(), b"new");
+        assert_eq!(fs::metadata(&file.place).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn what_is_not_the_users_or_was_changed_or_is_protected_stays() {
+        for precedence in [Precedence::Bundled, Precedence::Plugin, Precedence::Git] {
+            let (_folder, file) = file(precedence);
+            let refused = replace(&file, Sha256::of(b"old"), b"new");
+            assert!(matches!(refused, Err(ReplaceError::ReadOnly(_))), "{precedence:?}: {refused:?}");
+            assert_eq!(fs::read(&file.place).unwrap(), b"old");
+        }
+        let (_folder, file) = file(Precedence::User);
+        let changed = replace(&file, Sha256::of(b"older"), b"new");
+        assert!(matches!(changed, Err(ReplaceError::Changed(_))), "{changed:?}");
+        mode(&file.place, 0o444);
+        let protected = replace(&file, Sha256::of(b"old"), b"new");
+        assert!(matches!(protected, Err(ReplaceError::WriteProtected(_))), "{protected:?}");
+        assert_eq!(fs::read(&file.place).unwrap(), b"old");
+        fs::remove_file(&file.place).unwrap();
+        let gone = replace(&file, Sha256::of(b"old"), b"new");
+        assert!(matches!(gone, Err(ReplaceError::Io { .. })), "{gone:?}");
+        assert!(!fs::exists(&file.place).unwrap(), "nothing is made");
+    }
+
+    #[test]
+    fn a_link_that_took_the_place_of_a_file_leads_nowhere() {
+        let (folder, file) = file(Precedence::User);
+        let outside = folder.path().join("outside");
+        fs::rename(&file.place, &outside).unwrap();
+        symlink(&outside, &file.place).unwrap();
+        let refused = replace(&file, Sha256::of(b"old"), b"new");
+        assert!(matches!(refused, Err(ReplaceError::Io { .. })), "{refused:?}");
+        // Also one that comes after the last look.
+        whole_file::replace_in_place(Utf8Path::new(&file.place), b"new").unwrap();
+        assert_eq!(fs::read(&outside).unwrap(), b"old");
+        assert_eq!(fs::read(&file.place).unwrap(), b"new");
     }
 }

@@ -1,0 +1,114 @@
+//! What a form did, as the page after it says.
+
+/// What a form did, as the page after it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    Approved,
+    Rejected,
+    Answered,
+    Closed,
+    Kept,
+    Unkept,
+    /// A deletion that can still be undone.
+    Held,
+    Undone,
+    Deleted,
+    Imported,
+    Changed,
+    SourceAdded,
+    SourceRemoved,
+    Fetched,
+    CleanedUp,
+    Rotated,
+    Copied,
+    Preferred,
+    Enrolled,
+    KeyRemoved,
+    Saved,
+}
+
+impl Done {
+    pub(super) const ALL: [Self; 21] = [
+        Self::Approved,
+        Self::Rejected,
+        Self::Answered,
+        Self::Closed,
+        Self::Kept,
+        Self::Unkept,
+        Self::Held,
+        Self::Undone,
+        Self::Deleted,
+        Self::Imported,
+        Self::Changed,
+        Self::SourceAdded,
+        Self::SourceRemoved,
+        Self::Fetched,
+        Self::CleanedUp,
+        Self::Rotated,
+        Self::Copied,
+        Self::Preferred,
+        Self::Enrolled,
+        Self::KeyRemoved,
+        Self::Saved,
+    ];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::Rejected => "rejected",
+            Self::Answered => "answered",
+            Self::Closed => "closed",
+            Self::Kept => "kept",
+            Self::Unkept => "unkept",
+            Self::Held => "held",
+            Self::Undone => "undone",
+            Self::Deleted => "deleted",
+            Self::Imported => "imported",
+            Self::Changed => "changed",
+            Self::SourceAdded => "source-added",
+            Self::SourceRemoved => "source-removed",
+            Self::Fetched => "fetched",
+            Self::CleanedUp => "cleaned-up",
+            Self::Rotated => "rotated",
+            Self::Copied => "copied",
+            Self::Preferred => "preferred",
+            Self::Enrolled => "enrolled",
+            Self::KeyRemoved => "key-removed",
+            Self::Saved => "saved",
+        }
+    }
+
+    pub(crate) fn said(self) -> &'static str {
+        match self {
+            Self::Approved => "Approved. The agent can continue with the next call of its last reply.",
+            Self::Rejected => "Rejected. The agent reads your reason with its next call.",
+            Self::Answered => "Answered. The agent can continue with the next call of its last reply.",
+            Self::Closed => "Closed. The next step that an agent completes opens the run again.",
+            Self::Kept => "Kept. Clean-up will not delete this session.",
+            Self::Unkept => "No longer kept. Clean-up may delete this session once it is old.",
+            Self::Held => "The session will be deleted in a few seconds. Until then you can undo it below.",
+            Self::Undone => "Undone. The session was not deleted.",
+            Self::Deleted => {
+                "Deleted. The next clean-up frees the space of content that no other session needs."
+            }
+            Self::Imported => "Imported. Ask an agent to resume the run.",
+            Self::Changed => "Saved in the settings file.",
+            Self::SourceAdded => {
+                "Added. This console uses it now. Restart your clients so that their agents can use it."
+            }
+            Self::SourceRemoved => {
+                "Removed. This console no longer uses it. Agents use it until their clients are restarted."
+            }
+            Self::Fetched => "Fetched.",
+            Self::CleanedUp => "Cleaned up. Below is what would be removed now.",
+            Self::Rotated => "Rotated. Running servers take over the new key by themselves.",
+            Self::Copied => "Copied to your own folder for workflows.",
+            Self::Preferred => "Saved. The next completed step applies it.",
+            Self::Enrolled => "Enrolled. Decisions can be signed with this passkey from now on.",
+            Self::KeyRemoved => "Removed. What it signed before stays proven.",
+            Self::Saved => {
+                "Saved. Runs that are started from now on use it; started runs keep what they are pinned to."
+            }
+        }
+    }
+}

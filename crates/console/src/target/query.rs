@@ -1,0 +1,84 @@
+//! The pairs of a query or a form, read and written.
+
+use form_urlencoded::Serializer;
+
+use super::Done;
+
+/// A search is a few words.
+const WORDS_CHARS_MAX: usize = 200;
+/// The pairs of a query or a form, the first of each name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(text: &str) -> Self {
+        let pairs = form_urlencoded::parse(text.as_bytes());
+        Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+    }
+
+    /// The fields of a form; `None` if they are not UTF-8, which a browser never sends.
+    pub(crate) fn parse_form(bytes: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        std::str::from_utf8(&percent_decoded(bytes)).ok()?;
+        Some(Self::parse(text))
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    pub(super) fn words(&self, name: &str) -> String {
+        self.get(name).unwrap_or_default().trim().chars().take(WORDS_CHARS_MAX).collect()
+    }
+
+    pub(crate) fn done(&self) -> Option<Done> {
+        let done = self.get("done")?;
+        Done::ALL.into_iter().find(|own| own.as_str() == done)
+    }
+}
+
+/// The bytes that are meant; what separates fields stays where it is.
+fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
+    let hex = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let meant = match (byte, hex(at + 1), hex(at + 2)) {
+            (b'%', Some(high), Some(low)) => u8::try_from(high * 16 + low).ok(),
+            _ => None,
+        };
+        decoded.push(meant.unwrap_or(*byte));
+        at += if meant.is_some() { 3 } else { 1 };
+    }
+    decoded
+}
+
+pub(super) fn with_query(path: &str, query: &str) -> String {
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+pub(super) fn searched(path: &str, filters: &[(&str, &str)]) -> String {
+    let mut pairs = Serializer::new(String::new());
+    for (name, value) in filters.iter().filter(|(_, value)| !value.is_empty()) {
+        pairs.append_pair(name, value);
+    }
+    with_query(path, &pairs.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_that_is_no_text_is_not_taken_for_one() {
+        let taken = |bytes: &[u8]| Query::parse_form(bytes).and_then(|own| own.get("a").map(str::to_owned));
+        assert_eq!(taken(b"a=x+%C3%A9%").as_deref(), Some("x \u{e9}%"));
+        for other in [&b"a=%FF"[..], b"a=%C3&b=%A9", b"a=\xff", b"a=%ED%A0%80"] {
+            assert_eq!(taken(other), None, "{other:?}");
+        }
+    }
+}
