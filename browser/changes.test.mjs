@@ -66,10 +66,20 @@ test('live', async (t) => {
       });
       await visit({}, async (page) => {
         await openLive(page, `/run/${waiting.run.runId}`);
-        const prompt = page.locator('details[data-key="prompt"]');
+        const prompt = page.locator('details[data-key^="prompt-"]');
         await prompt.locator('summary').click();
         await client.next(waiting, (args) => { args.output = { notesMarkdown: 'Another plan entirely.' }; });
         await page.locator('#run', { hasText: 'Another plan entirely.' }).waitFor();
+        assert.ok(await prompt.evaluate((own) => own.open), 'the panel stays open');
+      });
+      // What the agent works on is open from the start, and does not close under its reader.
+      const running = await client.begin('wr.small_change', 'Read the prompt');
+      await visit({}, async (page) => {
+        await openLive(page, `/run/${running.run.runId}`);
+        const prompt = page.locator('details[data-key^="prompt-"]');
+        assert.ok(await prompt.evaluate((own) => own.open), 'the prompt is readable without a click');
+        await client.next(running, (args) => { args.output = {}; });
+        await page.locator('#node', { hasText: 'blocked' }).waitFor();
         assert.ok(await prompt.evaluate((own) => own.open), 'the panel stays open');
       });
     });

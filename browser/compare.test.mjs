@@ -86,7 +86,7 @@ test('comparing', async (t) => {
         assert.equal(await page.evaluate(overflows), false, 'the choices scroll sideways');
         await page.getByRole('link', { name: other.label }).focus();
         await page.keyboard.press('Enter');
-        await page.getByRole('heading', { name: 'Both continue' }).waitFor();
+        await page.getByRole('heading', { name: 'Both runs are open' }).waitFor();
         assert.equal(await page.evaluate(overflows), false, 'the comparison scrolls sideways');
         assert.deepEqual(await seriousViolations(page), [], 'axe');
         await page.getByRole('link', { name: 'Swap A and B' }).focus();
