@@ -96,7 +96,7 @@ fn the_command_that_is_named_shows_what_is_wrong_with_a_file_wherever_it_is() {
         home.write(&file, r#"{ "id": "team.broken", "name": "Broken" }"#);
         let (what, fix) = only(&home);
         let reason = what.split_once(" cannot be used: ").unwrap_or_else(|| panic!("{folder}: {what}")).1;
-        assert_eq!(reason, "1:1 the workflow has no `description`; add \"description\": text", "{folder}");
+        assert_eq!(reason, "1:1 the workflow has no `description`; add \"description\": \"...\"", "{folder}");
         assert_eq!(typed(&home, &fix), 1, "{folder}: it names the errors: {fix}");
         std::fs::remove_file(&file).unwrap();
         assert_eq!(findings(&home), [], "{folder}");

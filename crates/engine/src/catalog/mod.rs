@@ -14,10 +14,12 @@ use std::sync::Arc;
 
 use workrail_core::compile::{Diagnostics, Library};
 pub use workrail_core::discover::{Choice, Filter};
-use workrail_core::discover::{Claim, Selection, Summary, chosen, list};
+use workrail_core::discover::{Claim, Selection, Summary, chosen, kind_of, list};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
-use workrail_model::discovery::{KNOWN_IDS_MAX, ListedWorkflow, Precedence, UnusableFile, WorkflowList};
+use workrail_model::discovery::{
+    KNOWN_IDS_MAX, ListedWorkflow, Precedence, UnusableFile, WorkflowKind, WorkflowList,
+};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::WorkflowId;
 use workrail_model::nearest::nearest;
@@ -342,7 +344,15 @@ fn unknown(listing: &Listing, id: &WorkflowId) -> Failure {
     let name = id.as_str().rsplit('.').next().unwrap_or_default();
     let same_name = || ids.iter().copied().find(|known| known.rsplit('.').next() == Some(name));
     let near = near.or_else(same_name);
-    let rest = ids.iter().copied().filter(|known| Some(*known) != near);
+    // Routines are parts of other workflows: a misspelled id rarely means one.
+    let of_kind = |kind: WorkflowKind| {
+        listing.selection.owners.iter().filter_map(move |(own, position)| {
+            let its_kind = kind_of(own, &listing.claims[*position].reference);
+            (its_kind == kind).then_some(own.as_str())
+        })
+    };
+    let rest = of_kind(WorkflowKind::Workflow).chain(of_kind(WorkflowKind::Routine));
+    let rest = rest.filter(|known| Some(*known) != near);
     let known: Vec<&str> = near.into_iter().chain(rest).take(KNOWN_IDS_MAX).collect();
     error::unknown_workflow(id, near, &known)
 }
