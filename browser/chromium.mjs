@@ -67,6 +67,11 @@ function visitor(browser, baseURL, storageState) {
 /// once are waited for until their script has run.
 export async function openLive(page, address) {
   await page.goto(address);
+  await scriptRuns(page);
+}
+
+/// A form that only the script sends does nothing before.
+export async function scriptRuns(page) {
   const isLive = await page.evaluate(() => document.body.dataset.live !== undefined);
   if (isLive) await page.locator('[data-live-state]', { hasText: /^live$/ }).waitFor();
   else await page.locator('[data-keys]:visible').waitFor();

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { openLive, withConsole } from './chromium.mjs';
+import { openLive, scriptRuns, withConsole } from './chromium.mjs';
 import { completes, defineWorkflows } from './sessions.mjs';
 
 async function download(page, name) {
@@ -67,6 +67,7 @@ test('files', async (t) => {
         await page.getByLabel("Type the session's id or a run's label").fill(sessionId);
         await page.getByRole('button', { name: 'Delete for good' }).click();
         await page.locator('.said', { hasText: 'Deleted.' }).waitFor();
+        await scriptRuns(page);
         assert.equal(await page.locator(`a[href="/run/${runId}"]`).count(), 0);
         await page.getByLabel('An exported bundle').setInputFiles(bundle);
         await page.waitForURL(`**/session/${sessionId}?done=imported`);
