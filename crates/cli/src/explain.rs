@@ -1,18 +1,17 @@
-//! `workrail explain`: what an error code means, and which codes there are.
+//! `workrail explain`: what a code means, and which codes there are.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use workrail_model::error::ErrorCode;
-use workrail_model::nearest::nearest;
+use workrail_core::explain::{self, Topic, TopicKind};
 
 use crate::outcome::{self, Failure, Format};
 use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArguments {
-    /// The code, such as TOKEN_BAD_SIGNATURE.
+    /// The code of an error, a diagnostic, a blocker, a gap or a warning, such as TOKEN_BAD_SIGNATURE or unknown-field.
     #[arg(required_unless_present = "list")]
     code: Option<String>,
     /// List all codes, each with what it means.
@@ -36,46 +35,36 @@ pub(crate) fn run(arguments: &ExplainArguments) -> ExitCode {
 }
 
 fn explained(code: &str, format: Format) -> Result<(), Failure> {
-    let wanted = code.trim().to_ascii_uppercase();
-    let Some(known) = ErrorCode::ALL.iter().find(|known| known.as_str() == wanted) else {
-        let near = nearest(&wanted, ErrorCode::ALL.iter().map(|known| known.as_str()));
-        let near = near.map(|near| format!(" Did you mean {near}?")).unwrap_or_default();
-        return Err(Failure::Call(format!(
-            "Unknown error code `{wanted}`.{near} `workrail explain --list` shows them all."
-        )));
-    };
+    let topic = explain::find(code).map_err(|unknown| {
+        let near = unknown.nearest.map(|near| format!(" Did you mean {near}?")).unwrap_or_default();
+        Failure::Call(format!("Unknown code `{code}`.{near} `workrail explain --list` shows them all."))
+    })?;
     match format {
-        Format::Text => output::line(known.page().trim_end()),
-        Format::Json => output::json(&described(*known)),
+        Format::Text => output::line(topic.page.trim_end()),
+        Format::Json => output::json(&described(&topic)),
     }
     Ok(())
 }
 
 fn listed(format: Format) {
+    let topics = explain::topics();
     match format {
         Format::Text => {
-            let row = |code: &ErrorCode| vec![code.as_str().to_owned(), meaning(*code)];
-            output::table(&["CODE", "MEANING"], ErrorCode::ALL.iter().map(row));
+            let row =
+                |topic: &Topic| vec![topic.code.clone(), kinds(topic).join(", "), topic.meaning.clone()];
+            output::table(&["CODE", "KIND", "MEANING"], topics.iter().map(row));
         }
         Format::Json => {
-            let codes: Vec<Value> = ErrorCode::ALL.iter().map(|code| described(*code)).collect();
+            let codes: Vec<Value> = topics.iter().map(described).collect();
             output::json(&json!({ "codes": codes }));
         }
     }
 }
 
-fn described(code: ErrorCode) -> Value {
-    json!({ "code": code.as_str(), "meaning": meaning(code), "page": code.page() })
+fn kinds(topic: &Topic) -> Vec<&'static str> {
+    topic.kinds.iter().map(|kind: &TopicKind| kind.as_str()).collect()
 }
 
-/// The first sentence of the code's page, behind its heading.
-fn meaning(code: ErrorCode) -> String {
-    let lines = code.page().lines().map(str::trim);
-    let mut text = lines.skip_while(|line| line.is_empty() || line.starts_with('#'));
-    let paragraph: Vec<&str> = text.by_ref().take_while(|line| !line.is_empty()).collect();
-    let paragraph = paragraph.join(" ");
-    match paragraph.find(". ") {
-        Some(end) => paragraph[..=end].to_owned(),
-        None => paragraph,
-    }
+fn described(topic: &Topic) -> Value {
+    json!({ "code": topic.code, "kinds": kinds(topic), "meaning": topic.meaning, "page": topic.page })
 }

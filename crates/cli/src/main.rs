@@ -72,9 +72,9 @@ enum Command {
     /// Show or change settings
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Explain an error code: what it means, why it matters, what to do
+    /// Explain a code: what it means, why it matters, what to do
     #[command(after_help = format!(
-        "Examples:\n  workrail explain TOKEN_BAD_SIGNATURE\n  workrail explain --list\n\n{}", outcome::EXIT_CODES
+        "Examples:\n  workrail explain TOKEN_BAD_SIGNATURE\n  workrail explain unknown-field\n  workrail explain --list\n\n{}", outcome::EXIT_CODES
     ))]
     Explain(explain::ExplainArguments),
     /// Run a whole workflow through the real server in a temporary directory

@@ -12,6 +12,7 @@ pub mod contract;
 pub mod decide;
 pub mod derive;
 pub mod discover;
+pub mod explain;
 pub mod interpret;
 pub mod label;
 pub mod link;

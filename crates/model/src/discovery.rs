@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::capability::Capability;
+use crate::closed_set::closed_set;
 use crate::compiled::ResolveFrom;
 use crate::digest::WorkflowHash;
 use crate::event::WorkflowSourceKind;
@@ -153,14 +154,15 @@ pub struct UnusableFile {
     pub errors_left_out: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum DiscoveryWarningCode {
-    LegacyWorkflowId,
-    AliasUsed,
-    ReferenceUnresolved,
-    CompilerWarning,
-    StaleWorkflow,
+closed_set! {
+    "SCREAMING_SNAKE_CASE",
+    pub enum DiscoveryWarningCode {
+        LegacyWorkflowId,
+        AliasUsed,
+        ReferenceUnresolved,
+        CompilerWarning,
+        StaleWorkflow,
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

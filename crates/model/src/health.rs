@@ -3,11 +3,27 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::closed_set::all_values;
 use crate::event::EventIndex;
 
 /// The first thing that does not hold. Paths are relative to the session's folder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[derive(
+    Clone,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    thiserror::Error,
+    strum::EnumDiscriminants,
+)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[strum_discriminants(
+    name(CorruptionKind),
+    derive(strum::EnumCount, strum::VariantArray, strum::IntoStaticStr)
+)]
+#[strum_discriminants(strum(serialize_all = "snake_case"), doc = "What kind of damage it is.")]
 pub enum CorruptionReason {
     #[error("manifest record {manifest_index} is not readable: {detail}")]
     ManifestRecord { manifest_index: u64, detail: String },
@@ -35,6 +51,15 @@ pub enum CorruptionReason {
     /// directory.
     #[error("`{path}` may not be read by the user that runs WorkRail: {detail}")]
     AccessDenied { path: String, detail: String },
+}
+
+all_values!(CorruptionKind);
+
+impl CorruptionKind {
+    /// The `kind` on the wire.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// The closed classification that gates execution: only `Healthy` may advance.

@@ -6,68 +6,76 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What only a person can give.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum UserOnlyDependencyReason {
-    NeedsUserSecretOrToken,
-    NeedsUserAccountAccess,
-    NeedsUserArtifact,
-    NeedsUserChoice,
-    NeedsUserApproval,
-    NeedsUserEnvironmentAction,
+use crate::closed_set::closed_set;
+
+closed_set! {
+    "snake_case",
+    /// What only a person can give.
+    pub enum UserOnlyDependencyReason {
+        NeedsUserSecretOrToken,
+        NeedsUserAccountAccess,
+        NeedsUserArtifact,
+        NeedsUserChoice,
+        NeedsUserApproval,
+        NeedsUserEnvironmentAction,
+    }
 }
 
-/// Why a choice may not be assumed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NonAssumableChoiceKind {
-    PreferenceTradeoff,
-    ScopeBoundary,
-    IrreversibleAction,
-    ExternalSideEffect,
-    PolicyOrCompliance,
+closed_set! {
+    "snake_case",
+    /// Why a choice may not be assumed.
+    pub enum NonAssumableChoiceKind {
+        PreferenceTradeoff,
+        ScopeBoundary,
+        IrreversibleAction,
+        ExternalSideEffect,
+        PolicyOrCompliance,
+    }
 }
 
-/// What a step owed and did not deliver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ContractViolation {
-    MissingRequiredOutput,
-    InvalidRequiredOutput,
-    MissingRequiredNotes,
-    MissingContextKey,
-    ContextBudgetExceeded,
-    AssessmentFollowupRequired,
+closed_set! {
+    "snake_case",
+    /// What a step owed and did not deliver.
+    pub enum ContractViolation {
+        MissingRequiredOutput,
+        InvalidRequiredOutput,
+        MissingRequiredNotes,
+        MissingContextKey,
+        ContextBudgetExceeded,
+        AssessmentFollowupRequired,
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CapabilityMissing {
-    RequiredCapabilityUnavailable,
-    RequiredCapabilityUnknown,
+closed_set! {
+    "snake_case",
+    pub enum CapabilityMissing {
+        RequiredCapabilityUnavailable,
+        RequiredCapabilityUnknown,
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Unexpected {
-    InvariantViolation,
-    // In the locked set. A damaged session is not written to, so nothing records it; the call fails with
-    // `SESSION_CORRUPT` instead.
-    StorageCorruptionDetected,
-    LoopLimitReached,
+closed_set! {
+    "snake_case",
+    pub enum Unexpected {
+        InvariantViolation,
+        // In the locked set. A damaged session is not written to, so nothing records it; the call fails with
+        // `SESSION_CORRUPT` instead.
+        StorageCorruptionDetected,
+        LoopLimitReached,
+    }
 }
 
-/// Disclosures that never block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Advisory {
-    PreferencesAboveRecommendation,
-    LoopLimitReached,
-    CapabilityDegraded,
-    ReferenceUnresolved,
-    /// Steps were passed over because a context key that decides about them was never set.
-    ContextKeyNeverSet,
+closed_set! {
+    "snake_case",
+    /// Disclosures that never block.
+    pub enum Advisory {
+        PreferencesAboveRecommendation,
+        LoopLimitReached,
+        CapabilityDegraded,
+        ReferenceUnresolved,
+        /// Steps were passed over because a context key that decides about them was never set.
+        ContextKeyNeverSet,
+    }
 }
 
 /// Category and detail, as a gap records them.

@@ -150,47 +150,48 @@ impl NextCall {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum WarningCode {
-    /// This step was completed before with another payload; the recorded result is returned.
-    ReplayInputDiffers,
-    /// The mode goes beyond what the workflow recommends.
-    PreferencesAboveRecommendation,
-    /// A document that the workflow points at was not found.
-    ReferenceUnresolved,
-    /// Steps were passed over because a context key that decides about them was never set.
-    ContextKeyNeverSet,
-    /// A preferred capability is unavailable, so the plainer path is taken.
-    CapabilityDegraded,
-    /// A loop ended at its limit although it was to continue.
-    LoopLimitReached,
-    /// What would have stopped another mode was passed over and recorded as a gap.
-    GapRecorded,
-    /// The workflow's file has changed since the run was pinned to it; the run is not affected.
-    PinnedWorkflowDiffers,
-    /// The workflow's id is of the old form without a namespace.
-    LegacyWorkflowId,
-    /// The run was started by an older name of the workflow.
-    AliasUsed,
-    /// A change of preferences waits for the next advance.
-    PreferencesPending,
-    /// An artifact is of a kind in WorkRail's namespace that does not exist; it is kept and means nothing.
-    UnknownArtifactKind,
-    /// Arguments were understood although they were sent in another form, or were ignored.
-    ArgumentsAdjusted,
-    /// The call names no folder and the client cannot be asked for it, so the server's own folder was used.
-    WorkspaceAssumed,
-    /// The client was asked to show the user what the step waits for, and sent an answer. The next call follows from it.
-    UserAnswered,
-    /// The client sent an answer of the user that was not recorded: what it is about, or the settings, changed meanwhile.
-    UserAnswerNotRecorded,
-    /// A person closed the run. It is shown all the same; completing the step reopens it.
-    RunClosed,
-    /// A person had closed the run, and this call reopened it.
-    RunReopened,
-    /// How the approval of the completed step was given, and what that proves.
-    ApprovedHow,
+closed_set! {
+    "SCREAMING_SNAKE_CASE",
+    pub enum WarningCode {
+        /// This step was completed before with another payload; the recorded result is returned.
+        ReplayInputDiffers,
+        /// The mode goes beyond what the workflow recommends.
+        PreferencesAboveRecommendation,
+        /// A document that the workflow points at was not found.
+        ReferenceUnresolved,
+        /// Steps were passed over because a context key that decides about them was never set.
+        ContextKeyNeverSet,
+        /// A preferred capability is unavailable, so the plainer path is taken.
+        CapabilityDegraded,
+        /// A loop ended at its limit although it was to continue.
+        LoopLimitReached,
+        /// What would have stopped another mode was passed over and recorded as a gap.
+        GapRecorded,
+        /// The workflow's file has changed since the run was pinned to it; the run is not affected.
+        PinnedWorkflowDiffers,
+        /// The workflow's id is of the old form without a namespace.
+        LegacyWorkflowId,
+        /// The run was started by an older name of the workflow.
+        AliasUsed,
+        /// A change of preferences waits for the next advance.
+        PreferencesPending,
+        /// An artifact is of a kind in WorkRail's namespace that does not exist; it is kept and means nothing.
+        UnknownArtifactKind,
+        /// Arguments were understood although they were sent in another form, or were ignored.
+        ArgumentsAdjusted,
+        /// The call names no folder and the client cannot be asked for it, so the server's own folder was used.
+        WorkspaceAssumed,
+        /// The client was asked to show the user what the step waits for, and sent an answer. The next call follows from it.
+        UserAnswered,
+        /// The client sent an answer of the user that was not recorded: what it is about, or the settings, changed meanwhile.
+        UserAnswerNotRecorded,
+        /// A person closed the run. It is shown all the same; completing the step reopens it.
+        RunClosed,
+        /// A person had closed the run, and this call reopened it.
+        RunReopened,
+        /// How the approval of the completed step was given, and what that proves.
+        ApprovedHow,
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 use workrail_core::builtins;
 use workrail_core::compile::{Code, format_reference, workflow_schema};
+use workrail_core::explain::diagnostic_page;
 
 use super::markdown::cell;
 use crate::artifact::{Artifact, MARK};
@@ -97,11 +98,15 @@ fn format_page() -> Artifact {
 fn diagnostics_page() -> Artifact {
     let mut page = format!(
         "<!-- {MARK} -->\n# Diagnostics\n\nWhat `workrail workflow validate` can say about a workflow file. Each comes with the \
-         place, the reason and a fix.\n\n| code | severity |\n| --- | --- |\n"
+         place, the reason and a fix. `workrail explain CODE` prints a row of this page.\n\n\
+         | code | severity | what | why | what to do |\n| --- | --- | --- | --- | --- |\n"
     );
     for code in Code::ALL {
         let severity = format!("{:?}", code.severity()).to_lowercase();
-        writeln!(page, "| `{}` | {severity} |", code.as_str()).expect("string write");
+        let own = diagnostic_page(*code);
+        let (what, why, remedy) = (cell(own.what), cell(own.why), cell(own.remedy));
+        writeln!(page, "| `{}` | {severity} | {what} | {why} | {remedy} |", code.as_str())
+            .expect("string write");
     }
     Artifact { path: "docs/reference/diagnostics.md".to_owned(), content: page }
 }

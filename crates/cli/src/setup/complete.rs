@@ -11,7 +11,6 @@ use workrail_core::overview::{Extent, Wanted};
 use workrail_engine::catalog::Catalog;
 use workrail_host::workspace::default_workspace;
 use workrail_model::config::Key;
-use workrail_model::error::ErrorCode;
 
 use crate::{output, settings, wiring};
 
@@ -82,7 +81,7 @@ fn all(names: Names) -> Vec<String> {
         Names::Runs => runs().unwrap_or_default(),
         Names::Workflows => workflows().unwrap_or_default(),
         Names::Settings => Key::ALL.iter().map(|key| key.as_str().to_owned()).collect(),
-        Names::Codes => ErrorCode::ALL.iter().map(|code| code.as_str().to_owned()).collect(),
+        Names::Codes => workrail_core::explain::topics().into_iter().map(|topic| topic.code).collect(),
     }
 }
 

@@ -29,9 +29,20 @@ fn clients() {
 }
 
 #[test]
+fn explain_every_code() {
+    let stage = Stage::new();
+    stage.say(&["explain", "--list"]);
+    stage.compare("explain_list");
+}
+
+#[test]
 fn explain_and_usage() {
     let stage = Stage::new();
     stage.say(&["explain", "token_bad_signature"]);
+    stage.say_both(&["explain", "unknown-field"]);
+    stage.say(&["explain", "loop_limit_reached"]);
+    stage.say(&["explain", "needs_user_choice"]);
+    stage.say(&["explain", "unknwon-field"]);
     stage.say(&["explain", "NO_SUCH_CODE"]);
     stage.say(&["verify"]);
     stage.say(&["session", "list", "--no-such"]);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::capability::Capability;
+use crate::closed_set::closed_set;
 use crate::digest::Sha256;
 use crate::name::{AssessmentName, ContractRef, StepId};
 use crate::preferences::{Autonomy, RiskPolicy};
@@ -190,14 +191,15 @@ pub struct CapabilityNeeds {
     pub disabled: Vec<Capability>,
 }
 
-/// What the compiler accepted but a reader of the compiled form should know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WarningCode {
-    ConditionNeverHolds,
-    FeatureWithoutEffect,
-    LoopControlledByContext,
-    LoopWithoutDecisionStep,
+closed_set! {
+    "snake_case",
+    /// What the compiler accepted but a reader of the compiled form should know.
+    pub enum WarningCode {
+        ConditionNeverHolds,
+        FeatureWithoutEffect,
+        LoopControlledByContext,
+        LoopWithoutDecisionStep,
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

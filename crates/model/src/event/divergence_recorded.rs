@@ -3,19 +3,21 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::closed_set::closed_set;
 use crate::id::DivergenceId;
 use crate::limits::SUMMARY_BYTES_MAX;
 use crate::name::StepId;
 use crate::text::BoundedText;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DivergenceReason {
-    MissingUserContext,
-    CapabilityUnavailable,
-    EfficiencySkip,
-    SafetyStop,
-    PolicyConstraint,
+closed_set! {
+    "snake_case",
+    pub enum DivergenceReason {
+        MissingUserContext,
+        CapabilityUnavailable,
+        EfficiencySkip,
+        SafetyStop,
+        PolicyConstraint,
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

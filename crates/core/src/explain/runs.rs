@@ -1,0 +1,289 @@
+//! What the codes of blockers, gaps, warnings, divergences and damage mean.
+
+use workrail_model::blocker::BlockerCode;
+use workrail_model::compiled::WarningCode as CompiledWarningCode;
+use workrail_model::discovery::DiscoveryWarningCode;
+use workrail_model::event::DivergenceReason;
+use workrail_model::health::CorruptionKind;
+use workrail_model::reason::{NonAssumableChoiceKind, UserOnlyDependencyReason};
+use workrail_model::reply::WarningCode;
+
+use super::Page;
+
+pub(super) fn blocker(code: BlockerCode) -> Page {
+    let (what, why, remedy) = match code {
+        BlockerCode::AssessmentFollowupRequired => (
+            "An assessment gave a level for which the workflow requires more work.",
+            "The author decided that the step is not complete at this level.",
+            "The agent follows the guidance in the reply and assesses again.",
+        ),
+        BlockerCode::ContextBudgetExceeded => (
+            "The context values that were sent are larger than a run may hold.",
+            "Context is part of every snapshot and every reply.",
+            "Send shorter values. Long material belongs into notes, artifacts or files.",
+        ),
+        BlockerCode::InvalidRequiredOutput => (
+            "The artifact or the notes do not match what the step requires.",
+            "Later steps rely on it.",
+            "The reply names each field that is wrong and shows the shape. Correct it and send the step again.",
+        ),
+        BlockerCode::InvariantViolation => (
+            "WorkRail met a state that must not occur.",
+            "Whatever came next could not be relied on.",
+            "Run `workrail doctor` and report the problem with its output.",
+        ),
+        BlockerCode::LoopLimitReached => (
+            "A loop reached `maxIterations` although it was to continue.",
+            "A loop without a limit might never end. With `onLimit: \"block\"` the run waits here; otherwise the loop ends and this is recorded.",
+            "Decide to stop, or raise `maxIterations` in the workflow for new runs.",
+        ),
+        BlockerCode::MissingContextKey => (
+            "The step must set a context key, and the call did not set it or gave a value that is not allowed.",
+            "Conditions of later steps read the key.",
+            "Send the key in `context` with one of the values that the step lists.",
+        ),
+        BlockerCode::MissingRequiredNotes => (
+            "The step needs notes, and none were sent.",
+            "Notes are the durable record of what was done.",
+            "Send `output.notesMarkdown`. In the workflow, `notesOptional` makes notes optional.",
+        ),
+        BlockerCode::MissingRequiredOutput => (
+            "The step must deliver an artifact, and none was sent.",
+            "Later steps rely on it.",
+            "Send the artifact in `output.artifacts`; the reply shows its shape.",
+        ),
+        BlockerCode::RequiredCapabilityUnavailable => (
+            "The workflow requires a capability that the agent reported as unavailable.",
+            "Its steps could not be done as they are written.",
+            "Continue with an agent that has the capability, or choose another workflow.",
+        ),
+        BlockerCode::RequiredCapabilityUnknown => (
+            "The workflow requires a capability, and nobody has reported whether the agent has it.",
+            "Its steps could not be relied on.",
+            "The agent tests the capability and reports it with the artifact that the step shows.",
+        ),
+        BlockerCode::StorageCorruptionDetected => (
+            "Stored data does not match its digest.",
+            "Nothing may continue from data that cannot be trusted.",
+            "Run `workrail store verify`, then follow what it says.",
+        ),
+        BlockerCode::UserOnlyDependency => (
+            "The step needs something that only a person can give: an approval, an answer, access or a file.",
+            "The agent must not make it up.",
+            "Run `workrail status` to see what is needed; then `workrail approve`, `reject` or `answer`, or use the console.",
+        ),
+    };
+    Page { what, why, remedy }
+}
+
+pub(super) fn dependency(reason: UserOnlyDependencyReason) -> Page {
+    let (what, why) = match reason {
+        UserOnlyDependencyReason::NeedsUserSecretOrToken => {
+            ("The step needs a secret or token of the user.", "An agent must not guess or invent a secret.")
+        }
+        UserOnlyDependencyReason::NeedsUserAccountAccess => {
+            ("The step needs access to an account of the user.", "Only the user can grant it.")
+        }
+        UserOnlyDependencyReason::NeedsUserArtifact => {
+            ("The step needs a file or document of the user.", "Only the user has it.")
+        }
+        UserOnlyDependencyReason::NeedsUserChoice => (
+            "The step needs a choice that the agent must not make.",
+            "The workflow says why with a `choiceKind`.",
+        ),
+        UserOnlyDependencyReason::NeedsUserApproval => {
+            ("The step needs the approval of a person.", "No tool of the agent can give it.")
+        }
+        UserOnlyDependencyReason::NeedsUserEnvironmentAction => (
+            "The user has to do something on their machine or in another system.",
+            "The agent cannot or must not do it.",
+        ),
+    };
+    let remedy = "Give it with `workrail answer` or `workrail approve`, in the console, or in the chat if the client can ask. In \
+                  `full_auto_never_stop` it is recorded as a gap instead.";
+    Page { what, why, remedy }
+}
+
+pub(super) fn choice(kind: NonAssumableChoiceKind) -> Page {
+    let what = match kind {
+        NonAssumableChoiceKind::PreferenceTradeoff => {
+            "The choice weighs things that only the user can value."
+        }
+        NonAssumableChoiceKind::ScopeBoundary => "The choice decides what belongs to the task.",
+        NonAssumableChoiceKind::IrreversibleAction => "The choice leads to something that cannot be undone.",
+        NonAssumableChoiceKind::ExternalSideEffect => "The choice changes something outside the project.",
+        NonAssumableChoiceKind::PolicyOrCompliance => "The choice is subject to a policy or to the law.",
+    };
+    Page {
+        what,
+        why: "The workflow's author gave it as the reason why the agent must not choose (`choiceKind`).",
+        remedy: "Answer the question with `workrail answer`, in the console or in the chat.",
+    }
+}
+
+pub(super) fn warning(code: WarningCode) -> Page {
+    let (what, why, remedy) = match code {
+        WarningCode::ReplayInputDiffers => (
+            "The step was completed before with another payload. The recorded result was returned.",
+            "A completed step is never changed by a second call.",
+            "Continue with the reply. To redo the step, go back to it and complete it again, which starts a branch.",
+        ),
+        WarningCode::PreferencesAboveRecommendation => (
+            "The run's autonomy or risk policy goes beyond what the workflow recommends.",
+            "The author considers less automation safe.",
+            "Lower it with `workrail session prefs set`, or accept the warning.",
+        ),
+        WarningCode::ReferenceUnresolved => (
+            "A document that the workflow points at was not found.",
+            "The agent works without it.",
+            "Add the file, or correct `source` and `resolveFrom` of the reference.",
+        ),
+        WarningCode::ContextKeyNeverSet => (
+            "Steps were skipped because a context key that decides about them was never set.",
+            "They may have been meant to run.",
+            "Set the key and go back, or declare it in `sets` of the workflow.",
+        ),
+        WarningCode::CapabilityDegraded => (
+            "A preferred capability is unavailable.",
+            "The run continues on the plainer path, and a gap records it.",
+            "Nothing, or continue with an agent that has the capability.",
+        ),
+        WarningCode::LoopLimitReached => return blocker(BlockerCode::LoopLimitReached),
+        WarningCode::GapRecorded => (
+            "Something that would have stopped another mode was recorded as a gap.",
+            "`full_auto_never_stop` continues without what is missing.",
+            "Look at the gaps with `workrail show RUN`; supply what is missing.",
+        ),
+        WarningCode::PinnedWorkflowDiffers => (
+            "The workflow's file has changed since the run started.",
+            "The run keeps the version that it was started with.",
+            "`workrail workflow diff RUN WORKFLOW_ID` shows what changed. Start a new run to use the new version.",
+        ),
+        WarningCode::LegacyWorkflowId => (
+            "The workflow's id has no namespace.",
+            "It works, but such ids collide more easily.",
+            "Rename it: `workrail workflow migrate FILE` shows and makes the change.",
+        ),
+        WarningCode::AliasUsed => (
+            "The workflow was started by an older name.",
+            "The name still works and means the workflow that replaced it.",
+            "Use the new id that the warning gives.",
+        ),
+        WarningCode::PreferencesPending => (
+            "Preferences were changed; the change takes effect with the next completed step.",
+            "What is being worked on keeps its rules.",
+            "Nothing.",
+        ),
+        WarningCode::ArgumentsAdjusted => (
+            "Arguments were sent in another form than documented, and were understood or ignored.",
+            "The reply says which, so that a mistake does not stay unnoticed.",
+            "Send them as the reply shows.",
+        ),
+        WarningCode::WorkspaceAssumed => (
+            "The call named no folder, so the server's own folder was used.",
+            "Workflows and references of another project may be meant.",
+            "Send `workspacePath`.",
+        ),
+        WarningCode::UserAnswered => (
+            "The client asked the user and sent an answer.",
+            "The step no longer waits for it.",
+            "The agent follows the next call in the reply.",
+        ),
+        WarningCode::UserAnswerNotRecorded => (
+            "The client sent an answer of the user that was not recorded.",
+            "What it is about, or the settings, changed in the meantime.",
+            "Ask again.",
+        ),
+        WarningCode::RunClosed => {
+            ("A person closed the run.", "Completing the step reopens it.", "Ask before you continue.")
+        }
+        WarningCode::RunReopened => (
+            "A person had closed the run, and this call reopened it.",
+            "The run is open again and is listed as such.",
+            "Close it again with `workrail close` if that was not meant.",
+        ),
+    };
+    Page { what, why, remedy }
+}
+
+pub(super) fn discovery(code: DiscoveryWarningCode) -> Page {
+    match code {
+        DiscoveryWarningCode::LegacyWorkflowId => warning(WarningCode::LegacyWorkflowId),
+        DiscoveryWarningCode::AliasUsed => warning(WarningCode::AliasUsed),
+        DiscoveryWarningCode::ReferenceUnresolved => warning(WarningCode::ReferenceUnresolved),
+        DiscoveryWarningCode::CompilerWarning => Page {
+            what: "The compiler has a warning about the workflow's file.",
+            why: "The workflow runs, but something in it probably does not do what was meant.",
+            remedy: "Run `workrail workflow validate FILE`.",
+        },
+        DiscoveryWarningCode::StaleWorkflow => Page {
+            what: "The file was not checked against the current authoring rules.",
+            why: "It may use habits that no longer work well.",
+            remedy: "Check it, then set `validatedAgainstSpecVersion` to the current version.",
+        },
+    }
+}
+
+pub(super) fn compiled(code: CompiledWarningCode) -> Page {
+    use crate::compile::Code;
+    super::diagnostics::page_of(match code {
+        CompiledWarningCode::ConditionNeverHolds => Code::ConditionNeverHolds,
+        CompiledWarningCode::FeatureWithoutEffect => Code::FeatureWithoutEffect,
+        CompiledWarningCode::LoopControlledByContext => Code::LoopByContext,
+        CompiledWarningCode::LoopWithoutDecisionStep => Code::LoopWithoutDecision,
+    })
+}
+
+pub(super) fn divergence(reason: DivergenceReason) -> Page {
+    let what = match reason {
+        DivergenceReason::MissingUserContext => {
+            "The agent departed from a step because it lacked information from the user."
+        }
+        DivergenceReason::CapabilityUnavailable => {
+            "The agent departed from a step because it lacked a capability."
+        }
+        DivergenceReason::EfficiencySkip => {
+            "The agent left out a part of a step that it considered unnecessary."
+        }
+        DivergenceReason::SafetyStop => "The agent stopped short of what a step asks for, for safety.",
+        DivergenceReason::PolicyConstraint => "The agent departed from a step because a policy forbids it.",
+    };
+    Page {
+        what,
+        why: "A departure that is recorded can be judged; one that is not looks like completed work.",
+        remedy: "Read the summary in `workrail show RUN` or in the report, and decide whether the work has to be done.",
+    }
+}
+
+pub(super) fn corruption(kind: CorruptionKind) -> Page {
+    let what = match kind {
+        CorruptionKind::ManifestRecord => "A record of a session's manifest cannot be read.",
+        CorruptionKind::ManifestMismatch => {
+            "A record of a session's manifest does not follow from its segment."
+        }
+        CorruptionKind::ManifestTail => {
+            "A session's manifest ends with bytes that no interrupted write explains."
+        }
+        CorruptionKind::SegmentMissing => "A segment of a session's log is missing.",
+        CorruptionKind::SegmentDigest => "A segment of a session's log does not match its digest.",
+        CorruptionKind::SegmentUnreadable => "A segment of a session's log cannot be read.",
+        CorruptionKind::Event => "An event in a session's log is not valid.",
+        CorruptionKind::SegmentUnattested => "A session's manifest lost the record of a segment.",
+        CorruptionKind::ManifestUnreadable => "A session's manifest cannot be read.",
+        CorruptionKind::PendingContent => {
+            "A write is complete except for content that is missing or damaged."
+        }
+        CorruptionKind::AccessDenied => {
+            return Page {
+                what: "The user that runs WorkRail may not read a part of the data directory.",
+                why: "Whether the session is sound is not known until it can be read.",
+                remedy: "Give this user access to the path in the message, or run WorkRail as its owner.",
+            };
+        }
+    };
+    Page {
+        what,
+        why: "What comes before it is intact and can be shown; nothing continues from a damaged log.",
+        remedy: "Run `workrail store verify`. `workrail store repair --dry-run` says what a repair keeps; a backup restores all.",
+    }
+}
