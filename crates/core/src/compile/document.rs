@@ -165,7 +165,7 @@ pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
                 .fix("save the file as UTF-8 without a byte order mark"),
         );
     }
-    let tree = match parse_to_ast(&text[start..], &CollectOptions::default(), &options()) {
+    let tree = match parse_to_ast(&text[start..], &CollectOptions::default(), &parse_options()) {
         Ok(result) => result.value,
         Err(error) => {
             report.push(syntax::problem(text, start, &error));
@@ -185,7 +185,7 @@ pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
 }
 
 /// JSON with comments and trailing commas, nothing else.
-fn options() -> ParseOptions {
+pub(crate) fn parse_options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,

@@ -32,6 +32,7 @@ mod syntax;
 pub use at::step_at;
 pub use bindings::{Bindings, BindingsError, bindings_for};
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
+pub(crate) use document::parse_options;
 #[cfg(test)]
 pub(crate) use expand::argument_names;
 pub use identity::Origin;

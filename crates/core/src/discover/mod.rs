@@ -13,6 +13,7 @@ pub use copy::with_id;
 pub use inspect::{Inspected, inspect};
 pub use list::{Filter, Summary, chosen, list};
 pub use outline::{condition_text, plan};
+pub(crate) use outline::{confirmation_text, repeats_text};
 pub use provenance::{LineOrigin, PromptLine, prompt_lines};
 pub use select::{Choice, Claim, Selection, kind_of, select};
 

@@ -105,7 +105,7 @@ fn loop_entry(
     }
 }
 
-fn repeats_text(workflow: &CompiledWorkflow, owner: &CompiledLoop) -> String {
+pub(crate) fn repeats_text(workflow: &CompiledWorkflow, owner: &CompiledLoop) -> String {
     let decides = |id: &ConditionId| {
         let test = workflow.condition(id).map(|condition| &condition.test);
         matches!(test, Some(ConditionTest::LoopControl { .. }))
@@ -130,7 +130,7 @@ fn repeats_text(workflow: &CompiledWorkflow, owner: &CompiledLoop) -> String {
     format!("{control}; at most {}, {limit}", owner.max_iterations)
 }
 
-fn confirmation_text(workflow: &CompiledWorkflow, confirmation: &Confirmation) -> Option<String> {
+pub(crate) fn confirmation_text(workflow: &CompiledWorkflow, confirmation: &Confirmation) -> Option<String> {
     match confirmation {
         Confirmation::Never => None,
         Confirmation::Always => Some("the user confirms".to_owned()),

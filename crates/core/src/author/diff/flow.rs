@@ -1,0 +1,225 @@
+//! Which steps and loops are new, gone, moved or changed, in the order of the plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+use workrail_model::compiled::{CompiledLoop, CompiledStep, CompiledWorkflow, PlanItem};
+
+use super::{Changes, PartKind, Presence, StepDiff, quoted, step};
+use crate::discover::{condition_text, repeats_text};
+
+/// A step or a loop of the plan.
+#[derive(Clone, Copy)]
+enum Part<'w> {
+    Step(&'w CompiledStep),
+    Loop(&'w CompiledLoop),
+}
+
+struct Placed<'w> {
+    key: (PartKind, String),
+    part: Part<'w>,
+    /// The loop that it is in.
+    inside: Option<String>,
+    /// What comes before it in the same list.
+    after: Option<String>,
+}
+
+impl Part<'_> {
+    fn kind(self) -> PartKind {
+        match self {
+            Self::Step(_) => PartKind::Step,
+            Self::Loop(_) => PartKind::Loop,
+        }
+    }
+
+    fn id(self) -> String {
+        match self {
+            Self::Step(step) => step.step_id.to_string(),
+            Self::Loop(own) => own.loop_id.to_string(),
+        }
+    }
+
+    fn title(self) -> String {
+        match self {
+            Self::Step(step) => step.title.clone(),
+            Self::Loop(own) => own.title.clone(),
+        }
+    }
+
+    /// "step `verify`".
+    fn named(self) -> String {
+        match self {
+            Self::Step(step) => format!("step `{}`", step.step_id),
+            Self::Loop(own) => format!("loop `{}`", own.loop_id),
+        }
+    }
+}
+
+pub(super) fn parts(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<StepDiff> {
+    let (placed_a, placed_b) = (placed(a), placed(b));
+    let by_key = |list: &'_ [Placed<'_>]| -> BTreeMap<(PartKind, String), usize> {
+        list.iter().enumerate().map(|(place, own)| (own.key.clone(), place)).collect()
+    };
+    let (known_a, known_b) = (by_key(&placed_a), by_key(&placed_b));
+    let keys = |list: &[Placed<'_>]| list.iter().map(|own| own.key.clone()).collect::<Vec<_>>();
+    let (keys_a, keys_b) = (keys(&placed_a), keys(&placed_b));
+    let mut found = Vec::new();
+    for operation in capture_diff_slices(Algorithm::Myers, &keys_a, &keys_b) {
+        let is_moved = !matches!(operation, DiffOp::Equal { .. });
+        for own in &placed_a[operation.old_range()] {
+            if !known_b.contains_key(&own.key) {
+                found.push(removed(own));
+            }
+        }
+        for own in &placed_b[operation.new_range()] {
+            match known_a.get(&own.key).map(|place| &placed_a[*place]) {
+                None => found.push(added(b, own)),
+                Some(before) => found.extend(changed((a, before), (b, own), is_moved)),
+            }
+        }
+    }
+    found
+}
+
+fn placed(workflow: &CompiledWorkflow) -> Vec<Placed<'_>> {
+    let mut found = Vec::new();
+    walk(workflow, &workflow.plan, None, &mut found);
+    found
+}
+
+fn walk<'w>(
+    workflow: &'w CompiledWorkflow,
+    items: &[PlanItem],
+    inside: Option<&str>,
+    found: &mut Vec<Placed<'w>>,
+) {
+    let mut after = None;
+    for item in items {
+        let part = match item {
+            PlanItem::Step { step_id } => workflow.step(step_id).map(Part::Step),
+            PlanItem::Loop { loop_id } => workflow.loop_of(loop_id).map(Part::Loop),
+        };
+        let Some(part) = part else { continue };
+        let key = (part.kind(), part.id());
+        found.push(Placed { key, part, inside: inside.map(str::to_owned), after: after.take() });
+        after = Some(part.named());
+        match part {
+            Part::Step(_) => {}
+            // Each loop is in one place only, so this ends.
+            Part::Loop(own) => walk(workflow, &own.body, Some(own.loop_id.as_str()), found),
+        }
+    }
+}
+
+/// ", after step `a`", ", at the start of loop `b`".
+fn place(own: &Placed<'_>) -> String {
+    match (&own.after, &own.inside) {
+        (Some(after), _) => format!("after {after}"),
+        (None, Some(inside)) => format!("at the start of loop `{inside}`"),
+        (None, None) => "at the start".to_owned(),
+    }
+}
+
+fn draft(own: &Placed<'_>, presence: Presence, changes: Changes) -> StepDiff {
+    StepDiff {
+        id: own.part.id(),
+        title: own.part.title(),
+        kind: own.part.kind(),
+        presence,
+        changes: changes.found,
+        prompt: Vec::new(),
+    }
+}
+
+fn removed(own: &Placed<'_>) -> StepDiff {
+    let mut changes = Changes::new();
+    let words = format!("{} ({}) was removed", own.part.named(), quoted(&own.part.title()));
+    changes.push("plan", &Some(own.part.id()), &None, words);
+    draft(own, Presence::OnlyA, changes)
+}
+
+fn added(workflow: &CompiledWorkflow, own: &Placed<'_>) -> StepDiff {
+    let mut changes = Changes::new();
+    let named = own.part.named();
+    let words = format!("{named} ({}) is new, {}", quoted(&own.part.title()), place(own));
+    changes.push("plan", &None, &Some(own.part.id()), words);
+    match own.part {
+        Part::Step(own) => step::demands(workflow, own, &named, &mut changes),
+        Part::Loop(own) => {
+            let words = format!("{named} repeats {}", repeats_text(workflow, own));
+            changes.push("control", &None, &Some(&own.control), words);
+        }
+    }
+    draft(own, Presence::OnlyB, changes)
+}
+
+fn changed(
+    (a, before): (&CompiledWorkflow, &Placed<'_>),
+    (b, own): (&CompiledWorkflow, &Placed<'_>),
+    is_moved: bool,
+) -> Option<StepDiff> {
+    let named = own.part.named();
+    let mut changes = Changes::new();
+    if is_moved || before.inside != own.inside {
+        let from = (&before.inside, &before.after);
+        changes.push(
+            "plan",
+            &from,
+            &(&own.inside, &own.after),
+            format!("{named} moved: it is now {}", place(own)),
+        );
+    }
+    let mut prompt = Vec::new();
+    match (before.part, own.part) {
+        (Part::Step(before), Part::Step(own)) => {
+            prompt = step::changes((a, before), (b, own), &named, &mut changes);
+        }
+        (Part::Loop(before), Part::Loop(own)) => loop_changes((a, before), (b, own), &named, &mut changes),
+        // The kind is part of the key.
+        (Part::Step(_), Part::Loop(_)) | (Part::Loop(_), Part::Step(_)) => {}
+    }
+    (!changes.found.is_empty()).then(|| StepDiff { prompt, ..draft(own, Presence::Both, changes) })
+}
+
+fn loop_changes(
+    (a, before): (&CompiledWorkflow, &CompiledLoop),
+    (b, own): (&CompiledWorkflow, &CompiledLoop),
+    named: &str,
+    changes: &mut Changes,
+) {
+    let CompiledLoop {
+        // The keys are the same; the body's own parts are compared one by one.
+        loop_id: _,
+        body: _,
+        title,
+        control: _,
+        max_iterations: _,
+        on_limit: _,
+        iteration_var,
+        run_condition,
+        functions,
+    } = own;
+    changes.of("title", &before.title, title, || format!("{named} is now titled {}", quoted(title)));
+    let (was, is) = (repeats_text(a, before), repeats_text(b, own));
+    changes.of("control", &was, &is, || format!("{named} now repeats {is} (was: {was})"));
+    changes.of("iterationVar", &before.iteration_var, iteration_var, || {
+        format!("{named} now counts its passes in `{iteration_var}` (was: `{}`)", before.iteration_var)
+    });
+    let text = |workflow: &CompiledWorkflow, own: &CompiledLoop| {
+        own.run_condition.as_ref().map(|id| condition_text(workflow, id))
+    };
+    let (was, is) = (text(a, before), run_condition.as_ref().map(|id| condition_text(b, id)));
+    changes.of("runCondition", &was, &is, || step::runs_if(named, was.as_deref(), is.as_deref()));
+    changes.by_name(
+        "functions",
+        (&before.functions, functions),
+        |own| own.name.clone(),
+        |presence, name| step::function(named, presence, name),
+    );
+}
+
+/// Names that both lists have in another order or that only one has.
+pub(super) fn only_in(of: &[String], other: &[String]) -> Vec<String> {
+    let known: BTreeSet<&String> = other.iter().collect();
+    of.iter().filter(|own| !known.contains(own)).cloned().collect()
+}

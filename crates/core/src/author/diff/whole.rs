@@ -1,0 +1,141 @@
+//! What differs in a workflow as a whole.
+
+use serde::Serialize;
+use workrail_model::compiled::CompiledWorkflow;
+
+use super::{Change, Changes, Presence, quoted};
+
+pub(super) fn changes(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<Change> {
+    let CompiledWorkflow {
+        schema_version,
+        render_version,
+        workflow_id,
+        name,
+        description,
+        version,
+        about,
+        examples,
+        preconditions,
+        clarification_prompts,
+        agent_role,
+        meta_guidance,
+        model_tier,
+        metrics_profile,
+        validated_against_spec_version,
+        recommended,
+        capabilities,
+        features,
+        contracts,
+        refs,
+        references,
+        assessments,
+        functions,
+        bindings,
+        // Compared where they are used, as text: ids of unnamed conditions are numbers.
+        conditions: _,
+        // Compared part by part, in the order of the plan.
+        loops: _,
+        plan: _,
+        steps: _,
+        compiled_warnings,
+        index: _,
+    } = b;
+    let mut changes = Changes::new();
+    changes.of("workflowId", &a.workflow_id, workflow_id, || {
+        format!("the id is now `{workflow_id}` (was: `{}`)", a.workflow_id)
+    });
+    changes
+        .of("name", &a.name, name, || format!("the name is now {} (was: {})", quoted(name), quoted(&a.name)));
+    changes
+        .of("version", &a.version, version, || format!("the version is now {version} (was: {})", a.version));
+    let mut other = |field, differs: bool, what: &str, values: (serde_json::Value, serde_json::Value)| {
+        if differs {
+            changes.push(field, &values.0, &values.1, format!("{what} changed"));
+        }
+    };
+    other(
+        "description",
+        a.description != *description,
+        "the description",
+        values(&a.description, description),
+    );
+    other("about", a.about != *about, "the longer description (`about`)", values(&a.about, about));
+    other("examples", a.examples != *examples, "the list of examples", values(&a.examples, examples));
+    let own = values(&a.preconditions, preconditions);
+    other("preconditions", a.preconditions != *preconditions, "the list of preconditions", own);
+    let own = values(&a.clarification_prompts, clarification_prompts);
+    other(
+        "clarificationPrompts",
+        a.clarification_prompts != *clarification_prompts,
+        "the questions to the user",
+        own,
+    );
+    other(
+        "agentRole",
+        a.agent_role != *agent_role,
+        "the role of the agent",
+        values(&a.agent_role, agent_role),
+    );
+    let own = values(&a.meta_guidance, meta_guidance);
+    other("metaGuidance", a.meta_guidance != *meta_guidance, "the advice for the whole run", own);
+    other("modelTier", a.model_tier != *model_tier, "the model tier", values(&a.model_tier, model_tier));
+    let own = values(&a.metrics_profile, metrics_profile);
+    other("metricsProfile", a.metrics_profile != *metrics_profile, "the metrics profile", own);
+    let own = values(&a.validated_against_spec_version, validated_against_spec_version);
+    let differs = a.validated_against_spec_version != *validated_against_spec_version;
+    other("validatedAgainstSpecVersion", differs, "the version of the authoring rules", own);
+    other(
+        "recommended",
+        a.recommended != *recommended,
+        "the recommended preferences",
+        values(&a.recommended, recommended),
+    );
+    let own = values(&a.capabilities, capabilities);
+    other("capabilities", a.capabilities != *capabilities, "the capabilities that the agent needs", own);
+    let own = values(&a.compiled_warnings, compiled_warnings);
+    other(
+        "compiledWarnings",
+        a.compiled_warnings != *compiled_warnings,
+        "the list of the compiler's warnings",
+        own,
+    );
+    let own = values(&a.schema_version, schema_version);
+    other("schemaVersion", a.schema_version != *schema_version, "the version of the compiled format", own);
+    let own = values(&a.render_version, render_version);
+    other("renderVersion", a.render_version != *render_version, "the version of the text layout", own);
+    let said = |what: &'static str| {
+        move |presence: Presence, name: &str| match presence {
+            Presence::OnlyB => format!("{what} `{name}` is new"),
+            Presence::OnlyA => format!("{what} `{name}` was removed"),
+            Presence::Both => format!("{what} `{name}` changed"),
+        }
+    };
+    changes.by_name("features", (&a.features, features), |own| own.feature_id.clone(), said("the feature"));
+    changes.by_name(
+        "contracts",
+        (&a.contracts, contracts),
+        |own| own.contract_ref.to_string(),
+        said("the contract"),
+    );
+    changes.by_name("refs", (&a.refs, refs), |own| own.ref_id.clone(), said("the snippet"));
+    changes.by_name("references", (&a.references, references), |own| own.id.clone(), said("the reference"));
+    changes.by_name(
+        "assessments",
+        (&a.assessments, assessments),
+        |own| own.id.to_string(),
+        said("the assessment"),
+    );
+    changes.by_name("functions", (&a.functions, functions), |own| own.name.clone(), said("the function"));
+    changes.by_name(
+        "bindings",
+        (&a.bindings, bindings),
+        |own| own.slot_id.clone(),
+        said("the value of the slot"),
+    );
+    changes.found
+}
+
+fn values<T: Serialize>(a: &T, b: &T) -> (serde_json::Value, serde_json::Value) {
+    let value = |own: &T| serde_json::to_value(own).unwrap_or_default();
+    (value(a), value(b))
+}

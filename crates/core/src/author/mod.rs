@@ -1,0 +1,11 @@
+//! Tools for people who write workflows: one layout, today's spellings, what differs between two versions, and what a hash
+//! is made of.
+
+pub mod diff;
+mod inputs;
+mod layout;
+mod migrate;
+
+pub use inputs::{HashInputs, hash_inputs};
+pub use layout::formatted;
+pub use migrate::{Migrated, Migration, Renames, migrated, renamed};
