@@ -6,7 +6,9 @@
 mod wording;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::json;
 use workrail_testkit::home::Home;
@@ -198,4 +200,53 @@ fn a_workflow_is_found_by_id_in_every_source_and_the_project_wins() {
         write(path, name);
         assert_eq!(inspect().json()["name"], name);
     }
+}
+
+/// A file that names the schema is the same workflow, and a file from `new` is valid against the schema that it names.
+#[test]
+fn the_schema_that_a_new_file_names_accepts_it_and_is_no_part_of_the_hash() {
+    let home = author();
+    home.done(&["workflow", "new", "team.notes"]);
+    let file = home.project().join("workflows/team.notes.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let named = value["$schema"].as_str().unwrap();
+    let schema = fs::read_to_string(file.parent().unwrap().join(named)).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    assert!(validator.is_valid(&value));
+    let mut wrong = value.clone();
+    wrong["steps"][0]["titel"] = json!("x");
+    assert!(!validator.is_valid(&wrong));
+    let hash = |file: &str| home.done(&["workflow", "compile", file, "--emit", "hash"]).out;
+    let mut without = value.clone();
+    without.as_object_mut().unwrap().remove("$schema");
+    put(&home, "without.json", without.to_string());
+    assert_eq!(hash("without.json"), hash("workflows/team.notes.json"));
+    // Both as a file of the project and by its id.
+    home.done(&["workflow", "inspect", "team.notes"]);
+}
+
+#[test]
+fn a_watched_file_is_checked_again_when_it_changes() {
+    let home = author();
+    put(&home, "x.json", "{}");
+    let mut command = home.command(&["workflow", "validate", "--watch", "--json", "x.json"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut errors = || {
+        let line = lines.next().unwrap().unwrap();
+        serde_json::from_str::<serde_json::Value>(&line).unwrap()["errors"].as_u64().unwrap()
+    };
+    assert!(errors() > 0);
+    let good = r#"{"id":"a.b","name":"n","description":"d","version":"1.0.0","steps":[{"id":"aaa","title":"t","prompt":"p"}]}"#;
+    // As most editors save: another file takes its place.
+    put(&home, "x.json.tmp", good);
+    fs::rename(home.project().join("x.json.tmp"), home.project().join("x.json")).unwrap();
+    assert_eq!(errors(), 0);
+    put(&home, "x.json", "{ \"id\": 7 }");
+    // A file that is written in place may be seen empty first.
+    assert!(errors() > 0);
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

@@ -7,7 +7,7 @@ use workrail_testkit::home::Home;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
 /// Commands that look, as they are called. They may find nothing, and must leave nothing.
-const LOOKING: [&str; 31] = [
+const LOOKING: [&str; 34] = [
     "status",
     "show amber-falcon",
     "log amber-falcon",
@@ -21,6 +21,9 @@ const LOOKING: [&str; 31] = [
     "workflow validate missing.json",
     "workflow compile missing.json",
     "workflow preview wr.small_change",
+    "workflow diff wr.small_change wr.code_review",
+    "workflow schema",
+    "workflow migrate missing.json",
     "workflow test missing.json",
     "workflow sources list",
     "workflow sources health",
@@ -42,7 +45,7 @@ const LOOKING: [&str; 31] = [
 ];
 
 /// Commands that change something, ask for something that is not there, or go on until they are ended.
-const CHANGING: [&str; 33] = [
+const CHANGING: [&str; 34] = [
     "watch",
     "approve",
     "reject",
@@ -51,6 +54,7 @@ const CHANGING: [&str; 33] = [
     "console",
     "workflow new",
     "workflow copy",
+    "workflow fmt",
     "workflow sources add folder",
     "workflow sources add plugin",
     "workflow sources add git",

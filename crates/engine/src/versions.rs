@@ -78,3 +78,76 @@ impl<S: Store> Engine<S> {
         workrail_core::discover::with_id(&source, copy).ok_or_else(|| error::workflow_copy(id, copy))
     }
 }
+
+/// What a run is pinned to, and what the workflow's id means now.
+#[derive(Clone, Debug)]
+pub struct PinnedRun {
+    pub label: String,
+    pub workflow_id: WorkflowId,
+    pub hash: WorkflowHash,
+    pub compiled: Arc<CompiledWorkflow>,
+    /// Absent when no usable file has the id.
+    pub now: Option<CurrentForm>,
+}
+
+/// The file of a workflow and what it compiles to at this moment.
+#[derive(Clone, Debug)]
+pub struct CurrentForm {
+    /// Where its source found it.
+    pub reference: String,
+    pub source: String,
+    pub source_digest: Sha256,
+    pub compiled: Arc<CompiledWorkflow>,
+    pub hash: WorkflowHash,
+}
+
+impl<S: Store> Engine<S> {
+    /// The workflow that a run executes, found by the run's label or id.
+    pub fn pinned_run(&self, text: &str) -> Result<PinnedRun, Box<ErrorEnvelope>> {
+        let (session, run, _) = self.find_run(text)?;
+        let read = self.reading().salvage(session)?.or_refuse()?;
+        let state = read.state.run(run).ok_or_else(|| error::unknown_reference(text))?;
+        let (id, hash) = (state.workflow_id.clone(), state.workflow_hash);
+        Ok(PinnedRun {
+            label: workrail_core::label::RunLabel::of(run).to_string(),
+            compiled: self.pinned_workflow(hash)?,
+            hash,
+            now: self.current_form(&id).ok(),
+            workflow_id: id,
+        })
+    }
+
+    /// The file that an id means, and what it compiles to.
+    pub fn current_form(&self, id: &WorkflowId) -> Result<CurrentForm, Box<ErrorEnvelope>> {
+        let workspace = self.around.workspace.as_ref();
+        let entry = self.catalog.compiled(id, workspace)?;
+        let source = self.catalog.source_text(id, workspace)?;
+        Ok(CurrentForm {
+            reference: entry.source.reference.clone(),
+            source: String::from_utf8_lossy(&source).into_owned(),
+            source_digest: entry.source_digest,
+            compiled: entry.workflow,
+            hash: entry.hash,
+        })
+    }
+
+    /// The workflow that runs of this store are pinned to by this hash or its beginning.
+    pub fn pinned_by_hash(
+        &self,
+        text: &str,
+    ) -> Result<(WorkflowHash, Arc<CompiledWorkflow>), Box<ErrorEnvelope>> {
+        let known = self.reading().cards()?;
+        let mut hashes: Vec<WorkflowHash> = known
+            .runs()
+            .filter_map(|card| Some(card.at.as_ref()?.workflow_hash))
+            .filter(|hash| hash.to_string().starts_with(text))
+            .collect();
+        drop(known);
+        hashes.sort();
+        hashes.dedup();
+        match hashes.as_slice() {
+            [hash] => Ok((*hash, self.pinned_workflow(*hash)?)),
+            [] | [..] => Err(error::unknown_hash(text, hashes.len())),
+        }
+    }
+}

@@ -14,6 +14,7 @@ pub mod local_time;
 pub mod machine;
 pub mod notification;
 pub mod pager;
+pub mod path_watch;
 pub mod processes;
 mod programs;
 pub mod sources;

@@ -13,6 +13,7 @@ use workrail_model::discovery::{
 };
 use workrail_ports::workspace::WorkspacePath;
 
+use super::pinned;
 use super::sources::kind;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
@@ -26,7 +27,9 @@ pub(crate) enum CatalogCommand {
     ))]
     List(ListArguments),
     /// Show a workflow: its description, source, plan and requirements.
-    #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow inspect wr.code_review"))]
+    #[command(after_help = format!(
+        "{EXIT_CODES}\n\nExamples:\n  workrail workflow inspect wr.code_review\n  workrail workflow inspect --run amber-falcon"
+    ))]
     Inspect(InspectArguments),
 }
 
@@ -55,7 +58,11 @@ pub(crate) struct ListArguments {
 #[derive(Debug, Args)]
 pub(crate) struct InspectArguments {
     /// The id of the workflow.
-    id: String,
+    #[arg(required_unless_present = "run")]
+    id: Option<String>,
+    /// Show what a run is pinned to instead, and whether the file has changed since.
+    #[arg(long, value_name = "LABEL", conflicts_with_all = ["id", "workspace"])]
+    run: Option<String>,
     /// The workspace to look in. Default: the current directory.
     #[arg(long, value_name = "FOLDER")]
     workspace: Option<String>,
@@ -158,10 +165,19 @@ fn problem(file: &UnusableFile) {
 }
 
 fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
+    match (&arguments.id, &arguments.run) {
+        (Some(id), _) => inspect_id(id, arguments),
+        (None, Some(run)) => pinned::inspect(run, Format::json_if(arguments.json)),
+        // Refused by the parser.
+        (None, None) => Err(Failure::Call("Name a workflow, or a run with --run.".to_owned())),
+    }
+}
+
+fn inspect_id(id: &str, arguments: &InspectArguments) -> Result<(), Failure> {
     let workspace = workspace(arguments.workspace.as_deref())?.map(|path| path.as_str().to_owned());
     let engine = wiring::look_default()?;
     let request = InspectWorkflow {
-        workflow_id: arguments.id.clone(),
+        workflow_id: id.to_owned(),
         mode: InspectMode::Preview,
         workspace_path: workspace.clone(),
     };

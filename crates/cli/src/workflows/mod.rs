@@ -2,6 +2,7 @@
 
 pub(crate) mod author;
 mod catalog;
+mod pinned;
 pub(crate) mod sources;
 
 use std::process::ExitCode;

@@ -35,6 +35,74 @@ fn write_and_check() {
 }
 
 #[test]
+fn schema_for_editors() {
+    let stage = Stage::new();
+    stage.say(&["workflow", "schema", "--help"]);
+    stage.say_both(&["workflow", "schema", "--write"]);
+    stage.say(&["workflow", "new", "team.notes", "--dir", "flows/deep", "--json"]);
+    stage.say(&["workflow", "validate", "flows"]);
+    stage.compare("workflow_schema");
+}
+
+const UNTIDY: &str = "{ \"id\": \"my-review\", // renamed soon\n \"name\": \"Review\", \"description\": \"Review a change.\", \"version\": \"1.0.0\",\n \
+                      \"steps\": [ { \"id\": \"look\", \"title\": \"Look\", \"prompt\": \"Look.\", \"output\": { \"contractRef\": \
+                      \"wr.contracts.review_verdict\" } } ] }\n";
+const CALLER: &str = "{\n  \"id\": \"wr.call\",\n  \"name\": \"Call\",\n  \"description\": \"Let others review.\",\n  \"version\": \"1.0.0\",\n  \
+                      \"steps\": [\n    {\n      \"id\": \"call\",\n      \"type\": \"parallel\",\n      \"title\": \"Call\",\n      \
+                      \"parallelDelegations\": [\n        { \"workflowId\": \"my-review\" }\n      ]\n    }\n  ]\n}\n";
+
+#[test]
+fn format_and_migrate() {
+    let stage = Stage::new();
+    stage.project_file("flows/review.jsonc", UNTIDY);
+    stage.project_file("flows/call.json", CALLER);
+    stage.say(&["workflow", "fmt", "--help"]);
+    stage.say_both(&["workflow", "fmt", "--check", "flows"]);
+    stage.say(&["workflow", "fmt", "flows"]);
+    stage.say(&["workflow", "fmt", "flows", "--check"]);
+    stage.say(&["workflow", "migrate", "--help"]);
+    stage.say_both(&["workflow", "migrate", "flows", "--namespace", "team"]);
+    stage.say(&["workflow", "migrate", "flows", "--namespace", "wr"]);
+    stage.say(&["workflow", "migrate", "flows", "--namespace", "team", "--write"]);
+    stage.say(&["workflow", "migrate", "flows", "--namespace", "team"]);
+    stage.say(&["workflow", "validate", "flows"]);
+    stage.project_file("flows/broken.json", "{ \"id\": ");
+    stage.say(&["workflow", "fmt", "flows"]);
+    stage.compare("workflow_fmt_and_migrate");
+}
+
+#[test]
+fn versions_of_a_workflow() {
+    let stage = Stage::new();
+    let mut client = stage.server();
+    let started = client
+        .call("start_workflow", serde_json::json!({ "workflowId": "team.change", "goal": "rename a field" }));
+    let run = stage.name(&started, "run");
+    stage.say(&["workflow", "diff", "--help"]);
+    stage.say(&["workflow", "inspect", "--run", &run]);
+    stage.say(&["workflow", "diff", &run, "team.change"]);
+    stage.home().workflow(&serde_json::json!({
+        "id": "team.change", "name": "A change", "description": "Change something and check it.", "version": "1.1.0",
+        "steps": [
+            { "id": "change", "title": "Make the change", "prompt": "Change the code.\nKeep it small." },
+            { "id": "check", "title": "Check the change", "prompt": "Run the tests.",
+              "outputContract": { "contractRef": "wr.contracts.verification_report" } },
+            { "id": "report", "title": "Report", "prompt": "Say what changed." },
+        ],
+    }));
+    stage.say(&["workflow", "inspect", "--run", &run]);
+    stage.say(&["workflow", "diff", &run, "team.change"]);
+    stage.say(&["workflow", "diff", &run, "team.change", "--prompts"]);
+    stage.say(&["workflow", "diff", &run, "team.change", "--json"]);
+    stage.say(&["workflow", "compile", &run, "--emit", "inputs"]);
+    stage.say(&["workflow", "compile", "team.change", "--emit", "inputs", "--json"]);
+    stage.say(&["workflow", "compile", "team.change", "--emit", "source"]);
+    stage.say(&["workflow", "diff", "nothing-here", "team.change"]);
+    stage.say(&["workflow", "diff", "sha256:0000", "team.change"]);
+    stage.compare("workflow_versions");
+}
+
+#[test]
 fn copy() {
     let stage = Stage::new();
     stage.say(&["workflow", "copy", "wr.small_change", "team.small_change"]);

@@ -17,6 +17,8 @@ pub fn workflow_schema() -> Value {
         if let Shape::Object(object) = &shape { writer.fields(object) } else { writer.shape(&shape) };
     if let Some(members) = root.as_object_mut() {
         members.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+        // A name, not an address: editors find the schema in the project.
+        members.insert("$id".to_owned(), json!("urn:workrail:schema:workflow"));
         members.insert("title".to_owned(), json!("WorkRail workflow"));
         members.insert("$defs".to_owned(), json!(writer.definitions));
     }

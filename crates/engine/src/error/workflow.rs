@@ -109,3 +109,17 @@ pub(crate) fn bindings(file: &str, cause: &BindingsError) -> Boxed {
         "Correct the file: an object of slot to text, or of workflow id to such an object.",
     )
 }
+
+pub(crate) fn unknown_hash(text: &str, found: usize) -> Boxed {
+    let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+    let message = match found {
+        0 => format!("No run of this store is pinned to a workflow with the hash `{shown}`."),
+        found => format!("{found} pinned workflows have a hash that starts with `{shown}`."),
+    };
+    envelope(
+        ErrorCode::WorkflowNotFound,
+        Retry::NotRetryable,
+        message,
+        "Give more of the hash, or name a run, a workflow id or a file. `workrail show RUN` prints the hash of a run.",
+    )
+}

@@ -22,7 +22,7 @@ pub use git::{Mirror, MirrorState, SyncError, Synced};
 pub use health::{GitReport, SourceReport, SourceState};
 pub use plugin::{ManifestProblem, plugin_name};
 pub use refresh::refresh_in_background;
-pub use replace::{ReplaceError, replace, test_script};
+pub use replace::{ReplaceError, replace, test_script, write_named};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::compiled::ReferenceDeclaration;

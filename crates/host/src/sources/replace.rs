@@ -119,4 +119,7 @@ mod tests {
         assert_eq!(fs::read(&outside).unwrap(), b"old");
         assert_eq!(fs::read(&file.place).unwrap(), b"new");
     }
+/// Replaces a file that a command named, whole and durable, keeping its permissions.
+pub fn write_named(path: &Utf8Path, text: &str) -> std::io::Result<()> {
+    whole_file::write(path, text)
 }

@@ -12,14 +12,15 @@ use workrail_host::workspace::default_workspace;
 use workrail_model::compiled::{CompiledStep, CompiledWorkflow, ResolveFrom};
 use workrail_model::discovery::Precedence;
 use workrail_model::event::Context;
+use workrail_model::name::WorkflowId;
 use workrail_model::snapshot::PendingStep;
 
 use workrail_ports::workflow_source::WorkflowSource;
 
-use super::{Emit, files, report};
+use super::{Emit, diff, files, report};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
-use crate::settings;
+use crate::{settings, wiring};
 
 /// What the workspace chose for the extension points of a file's workflow.
 pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Failure> {
@@ -87,13 +88,15 @@ pub(super) fn compiled(file: &Utf8Path, format: Format) -> Result<CompiledWorkfl
     })
 }
 
-pub(super) fn run(file: &Utf8Path, emit: Emit, format: Format) -> Result<(), Failure> {
-    let workflow = compiled(file, format)?;
+/// `named` is a file, a workflow id, a hash or a run.
+pub(super) fn run(text: &str, emit: Emit, format: Format) -> Result<(), Failure> {
+    let named = diff::named(text, format)?;
+    let workflow = &*named.workflow;
     let internal =
         |error: &dyn std::fmt::Display| Failure::Call(format!("the compiled form is unusable: {error}"));
     match emit {
         Emit::Json => {
-            output::json(&serde_json::to_value(&workflow).map_err(|error| internal(&error))?);
+            output::json(&serde_json::to_value(workflow).map_err(|error| internal(&error))?);
         }
         Emit::Hash => {
             let hash = workflow.hash().map_err(|error| internal(&error))?.to_string();
@@ -102,7 +105,34 @@ pub(super) fn run(file: &Utf8Path, emit: Emit, format: Format) -> Result<(), Fai
                 Format::Json => output::json(&json!({ "workflowId": workflow.workflow_id, "hash": hash })),
             }
         }
-        Emit::Prompts => prompts(&workflow, format),
+        Emit::Prompts => prompts(workflow, format),
+        Emit::Inputs => diff::inputs(&named, format)?,
+        Emit::Source => source(text, format)?,
+    }
+    Ok(())
+}
+
+/// The file as its author wrote it.
+fn source(text: &str, format: Format) -> Result<(), Failure> {
+    let path = Utf8Path::new(text);
+    let (file, source) = if path.is_file() {
+        (text.to_owned(), String::from_utf8_lossy(&files::read(path)?).into_owned())
+    } else {
+        let engine = wiring::look_default()?;
+        let now = match WorkflowId::parse(text).ok().and_then(|id| engine.current_form(&id).ok()) {
+            Some(now) => Some(now),
+            None => engine.pinned_run(text)?.now,
+        };
+        let now = now.ok_or_else(|| {
+            Failure::Call(format!(
+                "The file that `{text}` was compiled from is gone. --emit json prints the compiled form."
+            ))
+        })?;
+        (now.reference, now.source)
+    };
+    match format {
+        Format::Text => output::line(source.trim_end()),
+        Format::Json => output::json(&json!({ "file": file, "source": source })),
     }
     Ok(())
 }

@@ -1,13 +1,16 @@
-//! Commands for authors: validate, compile, preview, new, copy, test.
+//! Commands for authors: validate, compile, preview, new, copy, test, fmt, migrate, diff, schema.
 //!
 //! Exit codes are the same everywhere: 0 all is well, 1 the workflow has problems, 2 the call does.
 
 mod compile;
 mod copy;
+mod diff;
 mod files;
 mod new;
 mod preview;
 mod report;
+mod rewrite;
+mod schema;
 mod trial;
 mod validate;
 
@@ -23,19 +26,29 @@ pub(crate) use compile::compiled_text;
 pub(crate) enum AuthorCommand {
     /// Check workflow files and explain every problem.
     #[command(after_help = "Exit codes: 0 no errors, 1 errors, 2 a path cannot be read.\n\n\
-                            Example: workrail workflow validate workflows/")]
+                            Examples:\n  workrail workflow validate workflows/\n  \
+                            workrail workflow validate --watch workflows/team.review.json")]
     Validate {
         /// Files or folders; folders are searched for *.json and *.jsonc.
         #[arg(required = true)]
         paths: Vec<Utf8PathBuf>,
+        /// Check again whenever a file changes, until Ctrl-C. With --json, one document per line.
+        #[arg(long)]
+        watch: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Compile a workflow file and print the result.
-    #[command(after_help = "Example: workrail workflow compile workflows/team.review.json --emit hash")]
+    /// Print a workflow in one of its forms: compiled, source, prompts, hash, or what the hash is made of.
+    #[command(
+        after_help = "Examples:\n  workrail workflow compile workflows/team.review.json --emit hash\n  \
+                            workrail workflow compile wr.code_review --emit inputs\n  \
+                            workrail workflow compile amber-falcon --emit prompts   (what the run is pinned to)"
+    )]
     Compile {
-        file: Utf8PathBuf,
+        /// A file, a workflow id, a run, or the hash of a pinned workflow (sha256:..., or its beginning).
+        #[arg(value_name = "WORKFLOW")]
+        workflow: String,
         /// What to print.
         #[arg(long, value_enum, default_value_t = Emit::Json)]
         emit: Emit,
@@ -83,6 +96,72 @@ pub(crate) enum AuthorCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Format workflow files: one layout, comments kept, the hash unchanged.
+    #[command(
+        after_help = "Exit codes: 0 formatted, 1 --check found files that are not formatted or a file is not JSON, 2 a \
+                            path cannot be read.\n\n\
+                            Examples:\n  workrail workflow fmt workflows/\n  workrail workflow fmt --check workflows/"
+    )]
+    Fmt {
+        /// Files or folders; folders are searched for *.json and *.jsonc.
+        #[arg(required = true)]
+        paths: Vec<Utf8PathBuf>,
+        /// Change nothing; exit code 1 if a file is not formatted.
+        #[arg(long)]
+        check: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Bring workflow files to today's format: ids with a namespace, current spellings.
+    #[command(
+        after_help = "Shows what would change. Files that are migrated in one call may refer to each other: delegations \
+                            follow the new ids.\n\n\
+                            Examples:\n  workrail workflow migrate workflows/\n  \
+                            workrail workflow migrate workflows/ --namespace team --write"
+    )]
+    Migrate {
+        /// Files or folders; folders are searched for *.json and *.jsonc.
+        #[arg(required = true)]
+        paths: Vec<Utf8PathBuf>,
+        /// The namespace of new ids.
+        #[arg(long, default_value = "project")]
+        namespace: String,
+        /// Change the files.
+        #[arg(long)]
+        write: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what differs between two versions of a workflow, step by step.
+    #[command(after_help = format!(
+        "A and B are files, workflow ids, runs (what they are pinned to) or hashes (sha256:..., or their beginning). What runs \
+         the same does not differ, however it is written.\n\n\
+         Examples:\n  workrail workflow diff old.json new.json\n  \
+         workrail workflow diff amber-falcon team.review   what changed since the run was started\n  \
+         workrail workflow diff wr.code_review team.code_review --prompts\n\n{EXIT_CODES}"
+    ))]
+    Diff {
+        a: String,
+        b: String,
+        /// Show the changed lines of prompts.
+        #[arg(long)]
+        prompts: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema of workflow files, for editors.
+    #[command(after_help = "Example: workrail workflow schema --write")]
+    Schema {
+        /// Write it to .workrail/workflow.schema.json, where `$schema` of new files points.
+        #[arg(long)]
+        write: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Run a workflow with a scripted agent; report differences and uncovered steps.
     #[command(after_help = "The script is a TOML file. Default: FILE with the extension .test.toml.\n\n\
                             Example: workrail workflow test workflows/team.release_notes.json")]
@@ -105,24 +184,45 @@ pub(crate) enum Emit {
     Hash,
     /// The prompt of each step as an agent would first read it.
     Prompts,
+    /// The file as its author wrote it.
+    Source,
+    /// What the hash is made of.
+    Inputs,
 }
 
 impl AuthorCommand {
     /// Whether it may print more than a screen.
     pub(crate) fn is_long(&self) -> bool {
         match self {
-            Self::Compile { .. } | Self::Preview { .. } => true,
-            Self::Validate { .. } | Self::New { .. } | Self::Copy { .. } | Self::Test { .. } => false,
+            Self::Compile { .. } | Self::Preview { .. } | Self::Diff { .. } => true,
+            Self::Schema { write, .. } => !write,
+            Self::Validate { .. }
+            | Self::New { .. }
+            | Self::Copy { .. }
+            | Self::Fmt { .. }
+            | Self::Migrate { .. }
+            | Self::Test { .. } => false,
         }
     }
 }
 
 pub(crate) fn run(command: AuthorCommand) -> ExitCode {
     let (done, json) = match command {
-        AuthorCommand::Validate { paths, json } => (validate::run(&paths, json), json),
-        AuthorCommand::Compile { file, emit, json } => {
-            (compile::run(&file, emit, Format::json_if(json)), json)
+        AuthorCommand::Validate { paths, watch: true, json } => (validate::watch(&paths, json), json),
+        AuthorCommand::Validate { paths, watch: false, json } => (validate::run(&paths, json), json),
+        AuthorCommand::Compile { workflow, emit, json } => {
+            (compile::run(&workflow, emit, Format::json_if(json)), json)
         }
+        AuthorCommand::Fmt { paths, check, json } => {
+            (rewrite::fmt(&paths, check, Format::json_if(json)), json)
+        }
+        AuthorCommand::Migrate { paths, namespace, write, json } => {
+            (rewrite::migrate(&paths, Some(&namespace), write, Format::json_if(json)), json)
+        }
+        AuthorCommand::Diff { a, b, prompts, json } => {
+            (diff::run(&a, &b, prompts, Format::json_if(json)), json)
+        }
+        AuthorCommand::Schema { write, json } => (schema::run(write, Format::json_if(json)), json),
         AuthorCommand::Preview { workflow, json } => (preview::run(&workflow, Format::json_if(json)), json),
         AuthorCommand::New { id, dir, json } => (new::run(&id, &dir, Format::json_if(json)), json),
         AuthorCommand::Copy { workflow, id, dir, json } => {

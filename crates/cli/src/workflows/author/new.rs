@@ -7,6 +7,7 @@ use camino::Utf8Path;
 use serde_json::json;
 use workrail_model::name::WorkflowId;
 
+use super::schema;
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 
@@ -19,14 +20,27 @@ pub(super) fn run(id: &str, dir: &Utf8Path, format: Format) -> Result<(), Failur
     let script = dir.join(format!("{id}.test.toml"));
     std::fs::create_dir_all(dir)
         .map_err(|error| Failure::Call(format!("`{dir}` cannot be made: {error}")))?;
-    write_new(&file, WORKFLOW.replace("ID", id.as_str()).replace("NAME", &title(&id)).as_bytes())?;
+    let schema_file = Utf8Path::new(schema::FILE);
+    let reference = schema::reference_from(dir, schema_file);
+    let text = WORKFLOW.replace("SCHEMA", &reference).replace("ID", id.as_str()).replace("NAME", &title(&id));
+    write_new(&file, text.as_bytes())?;
     write_new(&script, SCRIPT.as_bytes())?;
+    // A file that is there may belong to another version; `schema --write` brings it up to date.
+    let is_new = !schema_file.exists();
+    if is_new {
+        schema::put(schema_file)?;
+    }
     if format == Format::Json {
-        output::json(&json!({ "workflowId": id, "written": [file, script] }));
+        let mut written = vec![file.as_path(), script.as_path()];
+        written.extend(is_new.then_some(schema_file));
+        output::json(&json!({ "workflowId": id, "written": written }));
         return Ok(());
     }
     output::toned(Tone::Good, &format!("wrote {file}"));
     output::toned(Tone::Good, &format!("wrote {script}"));
+    if is_new {
+        output::toned(Tone::Good, &format!("wrote {schema_file} (completion in editors)"));
+    }
     output::line("");
     output::line("Next:");
     output::line(&format!("  workrail workflow validate {file}"));

@@ -1,14 +1,78 @@
 //! `workrail workflow validate`: every problem of every file at once.
 
 use camino::Utf8PathBuf;
-use serde_json::json;
+use serde_json::{Value, json};
 use workrail_core::compile::{CompileInput, Diagnostics, Severity, authored_id, check};
+use workrail_host::path_watch::PathWatch;
 
 use super::{compile, files, report};
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
 
+/// Checks again whenever one of the files changes, until it is interrupted. With `--json`, one document per line.
+pub(super) fn watch(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Failure> {
+    // Before the first look, so that no change in between is missed.
+    let changes = PathWatch::new(paths)
+        .map_err(|error| Failure::Environment(format!("The files cannot be watched: {error}.")))?;
+    loop {
+        match once(paths, as_json) {
+            Ok(checked) if as_json => output::json_line(&checked.document()),
+            Ok(checked) => {
+                checked.summary();
+                output::toned(Tone::Quiet, "Watching for changes. Press Ctrl-C to stop.");
+            }
+            // An editor may have taken the file away for a moment.
+            Err(Failure::Call(problem)) if as_json => {
+                output::json_line(&json!({ "error": { "message": problem } }))
+            }
+            Err(Failure::Call(problem)) => output::toned(Tone::Warning, &problem),
+            Err(failure) => return Err(failure),
+        }
+        output::flush();
+        changes.wait();
+    }
+}
+
 pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Failure> {
+    let checked = once(paths, as_json)?;
+    if as_json {
+        output::json(&checked.document());
+    } else {
+        checked.summary();
+    }
+    if checked.count(Severity::Error) > 0 { Err(Failure::Problems) } else { Ok(()) }
+}
+
+/// What was found in all files.
+struct CheckedFiles {
+    all: Vec<Diagnostics>,
+}
+
+impl CheckedFiles {
+    fn count(&self, severity: Severity) -> usize {
+        let problems = self.all.iter().flat_map(|file| &file.problems);
+        problems.filter(|problem| problem.severity == severity).count()
+    }
+
+    fn counts(&self) -> (usize, usize, usize) {
+        (self.count(Severity::Error), self.count(Severity::Warning), self.count(Severity::Hint))
+    }
+
+    fn document(&self) -> Value {
+        let (errors, warnings, hints) = self.counts();
+        json!({ "files": self.all, "errors": errors, "warnings": warnings, "hints": hints })
+    }
+
+    fn summary(&self) {
+        let (errors, warnings, hints) = self.counts();
+        let tone = if errors > 0 { Tone::Warning } else { Tone::Good };
+        let files = self.all.len();
+        output::toned(tone, &format!("{files} checked: {errors} errors, {warnings} warnings, {hints} hints"));
+    }
+}
+
+/// Checks every file; problems are printed as they are found.
+fn once(paths: &[Utf8PathBuf], as_json: bool) -> Result<CheckedFiles, Failure> {
     let mut found = Vec::new();
     for path in paths {
         found.extend(files::workflow_files(path)?);
@@ -43,17 +107,5 @@ pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Failure> {
         }
         all.push(checked.diagnostics);
     }
-    let count = |severity: Severity| -> usize {
-        all.iter().flat_map(|file| &file.problems).filter(|problem| problem.severity == severity).count()
-    };
-    let (errors, warnings, hints) = (count(Severity::Error), count(Severity::Warning), count(Severity::Hint));
-    if as_json {
-        let value = json!({ "files": all, "errors": errors, "warnings": warnings, "hints": hints });
-        output::json(&value);
-    } else {
-        let tone = if errors > 0 { Tone::Warning } else { Tone::Good };
-        let files = found.len();
-        output::toned(tone, &format!("{files} checked: {errors} errors, {warnings} warnings, {hints} hints"));
-    }
-    if errors > 0 { Err(Failure::Problems) } else { Ok(()) }
+    Ok(CheckedFiles { all })
 }

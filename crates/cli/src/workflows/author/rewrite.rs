@@ -1,0 +1,185 @@
+//! `workrail workflow fmt` and `workrail workflow migrate`: files in one layout, and in today's format (G131).
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde_json::{Value, json};
+use workrail_core::author::{Migration, Renames, formatted, migrated, renamed};
+use workrail_core::compare::{DiffLine, text_lines};
+use workrail_core::compile::{CompileInput, Origin, check};
+use workrail_host::sources::write_named;
+
+use super::{files, report};
+use crate::outcome::{Failure, Format};
+use crate::output::{self, Tone};
+
+/// A file and what becomes of it.
+struct Rewritten {
+    file: Utf8PathBuf,
+    before: String,
+    after: String,
+    changes: Vec<Migration>,
+}
+
+impl Rewritten {
+    fn differs(&self) -> bool {
+        self.before != self.after
+    }
+}
+
+/// Every file beneath the paths as text; problems of one that cannot be read are printed.
+fn texts(paths: &[Utf8PathBuf], format: Format) -> Result<Vec<(Utf8PathBuf, String)>, Failure> {
+    let mut found = Vec::new();
+    for path in paths {
+        found.extend(files::workflow_files(path)?);
+    }
+    if found.is_empty() {
+        return Err(Failure::Call("no workflow files (*.json, *.jsonc) in the given paths".to_owned()));
+    }
+    let mut texts = Vec::new();
+    for file in found {
+        let bytes = files::read(&file)?;
+        match String::from_utf8(bytes) {
+            Ok(text) if formatted(&text).is_some() => texts.push((file, text)),
+            Ok(text) => return Err(unreadable(&file, text.as_bytes(), format)),
+            Err(error) => return Err(unreadable(&file, error.as_bytes(), format)),
+        }
+    }
+    Ok(texts)
+}
+
+/// Nothing is written when one of the files is not JSON: the compiler says why.
+fn unreadable(file: &Utf8Path, bytes: &[u8], format: Format) -> Failure {
+    let diagnostics = check(CompileInput::new(bytes, file.as_str())).diagnostics;
+    match format {
+        Format::Text => report::print(&diagnostics, bytes),
+        Format::Json => output::json(&json!({ "file": file, "diagnostics": diagnostics })),
+    }
+    Failure::Problems
+}
+
+pub(super) fn fmt(paths: &[Utf8PathBuf], check: bool, format: Format) -> Result<(), Failure> {
+    let all = texts(paths, format)?.into_iter().map(|(file, before)| {
+        let after = formatted(&before).unwrap_or_else(|| before.clone());
+        Rewritten { file, before, after, changes: Vec::new() }
+    });
+    let all: Vec<Rewritten> = all.collect();
+    let changed: Vec<&Rewritten> = all.iter().filter(|own| own.differs()).collect();
+    if !check {
+        write(&changed)?;
+    }
+    match format {
+        Format::Json => {
+            let names: Vec<&Utf8PathBuf> = changed.iter().map(|own| &own.file).collect();
+            output::json(&json!({ "files": all.len(), "changed": names, "written": !check }));
+        }
+        Format::Text => {
+            for own in &changed {
+                let word = if check { "would change" } else { "formatted" };
+                output::line(&format!("{word} {}", own.file));
+            }
+            let (tone, text) = match (changed.len(), check) {
+                (0, _) => (Tone::Good, format!("{} already formatted.", counted(all.len()))),
+                (some, true) => (Tone::Warning, format!("{} of {} not formatted.", some, counted(all.len()))),
+                (some, false) => (Tone::Good, format!("Formatted {} of {}.", some, counted(all.len()))),
+            };
+            output::toned(tone, &text);
+        }
+    }
+    if check && !changed.is_empty() { Err(Failure::Problems) } else { Ok(()) }
+}
+
+fn counted(files: usize) -> String {
+    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
+}
+
+fn write(changed: &[&Rewritten]) -> Result<(), Failure> {
+    for own in changed {
+        write_named(&own.file, &own.after)
+            .map_err(|error| Failure::Call(format!("`{}` is not written: {error}", own.file)))?;
+    }
+    Ok(())
+}
+
+pub(super) fn migrate(
+    paths: &[Utf8PathBuf],
+    namespace: Option<&str>,
+    is_written: bool,
+    format: Format,
+) -> Result<(), Failure> {
+    let texts = texts(paths, format)?;
+    let renames = renames(&texts, namespace)?;
+    let all = texts.into_iter().filter_map(|(file, before)| {
+        let done = migrated(&before, &renames)?;
+        Some(Rewritten { file, before, after: done.text, changes: done.changes })
+    });
+    let all: Vec<Rewritten> = all.collect();
+    let changed: Vec<&Rewritten> = all.iter().filter(|own| own.differs()).collect();
+    if is_written {
+        write(&changed)?;
+    }
+    match format {
+        Format::Json => {
+            let files: Vec<Value> = changed
+                .iter()
+                .map(|own| {
+                    json!({ "file": own.file, "changes": own.changes, "diff": text_lines(&own.before, &own.after) })
+                })
+                .collect();
+            output::json(&json!({ "files": files, "written": is_written }));
+        }
+        Format::Text => shown(&all, &changed, is_written),
+    }
+    Ok(())
+}
+
+fn shown(all: &[Rewritten], changed: &[&Rewritten], is_written: bool) {
+    for own in changed {
+        output::toned(Tone::Heading, own.file.as_str());
+        for change in &own.changes {
+            output::line(&format!("  {}", change.words()));
+        }
+        for line in text_lines(&own.before, &own.after) {
+            diff_line(&line);
+        }
+        output::line("");
+    }
+    if changed.is_empty() {
+        output::toned(Tone::Good, &format!("Nothing to migrate in {}.", counted(all.len())));
+    } else if is_written {
+        output::toned(Tone::Good, &format!("Migrated {} of {}.", changed.len(), counted(all.len())));
+    } else {
+        output::toned(Tone::Warning, "Nothing was written. Run with --write to change the files.");
+    }
+}
+
+/// One line of two texts.
+pub(super) fn diff_line(line: &DiffLine) {
+    match line {
+        DiffLine::Both { text } => output::line(&format!("    {text}")),
+        DiffLine::A { text } => output::toned(Tone::Bad, &format!("  - {text}")),
+        DiffLine::B { text } => output::toned(Tone::Good, &format!("  + {text}")),
+        DiffLine::Skipped { .. } => output::toned(Tone::Quiet, "    ..."),
+        DiffLine::NotCompared { lines } => {
+            output::toned(Tone::Quiet, &format!("    {lines} further lines are not compared"));
+        }
+    }
+}
+
+/// The new ids of all files of the call; two files never get the same.
+fn renames(texts: &[(Utf8PathBuf, String)], namespace: Option<&str>) -> Result<Renames, Failure> {
+    if namespace == Some("wr") {
+        return Err(Failure::Call(
+            "The namespace `wr` is reserved for bundled workflows. Choose another one.".to_owned(),
+        ));
+    }
+    let mut renames = Renames::new();
+    for (file, text) in texts {
+        let Some((old, new)) = renamed(text, namespace, Origin::Project) else { continue };
+        if let Some((other, _)) = renames.iter().find(|(other, taken)| **taken == new && **other != old) {
+            return Err(Failure::Call(format!(
+                "`{old}` in `{file}` and `{other}` would both become `{new}`. Rename one of them by hand. Nothing was written."
+            )));
+        }
+        renames.insert(old, new);
+    }
+    Ok(renames)
+}

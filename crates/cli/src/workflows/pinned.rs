@@ -1,0 +1,77 @@
+//! `workrail workflow inspect --run`: what a run is pinned to, the file it comes from, and whether the two still agree.
+
+use serde_json::json;
+use workrail_core::author::hash_inputs;
+use workrail_core::discover::plan;
+use workrail_engine::versions::{CurrentForm, PinnedRun};
+use workrail_model::discovery::PlanEntry;
+
+use crate::outcome::{Failure, Format};
+use crate::output::{self, Tone};
+use crate::wiring;
+
+pub(super) fn inspect(run: &str, format: Format) -> Result<(), Failure> {
+    let pinned = wiring::look_default()?.pinned_run(run)?;
+    match format {
+        Format::Json => document(&pinned)?,
+        Format::Text => show(&pinned),
+    }
+    Ok(())
+}
+
+fn document(pinned: &PinnedRun) -> Result<(), Failure> {
+    let unusable = |error: &dyn std::fmt::Display| {
+        Failure::Environment(format!("the compiled form is unusable: {error}"))
+    };
+    let inputs = hash_inputs(&pinned.compiled).map_err(|error| unusable(&error))?;
+    let file = pinned.now.as_ref().map(|now| {
+        json!({
+            "file": now.reference, "source": now.source, "sourceDigest": now.source_digest, "hash": now.hash,
+            "isSame": now.hash == pinned.hash,
+        })
+    });
+    output::json(&json!({
+        "run": pinned.label, "workflowId": pinned.workflow_id, "hash": pinned.hash, "pinned": &*pinned.compiled,
+        "inputs": inputs, "now": file,
+    }));
+    Ok(())
+}
+
+fn show(pinned: &PinnedRun) {
+    let own = &pinned.compiled;
+    output::toned(Tone::Heading, &format!("{}  {} {}", own.workflow_id, own.name, own.version));
+    output::line(&own.description);
+    output::line("");
+    output::line(&format!("  {:<10} {}", "run", pinned.label));
+    output::line(&format!("  {:<10} {}", "pinned to", pinned.hash));
+    match &pinned.now {
+        None => output::toned(
+            Tone::Quiet,
+            "  file       no usable file has this id now; the run does not need one",
+        ),
+        Some(now) => file(now, pinned),
+    }
+    output::line("");
+    output::toned(Tone::Heading, "Steps");
+    plan(own).iter().for_each(step);
+    output::line("");
+    let label = &pinned.label;
+    output::line(&format!("Its forms: workrail workflow compile {label} --emit json|prompts|source|inputs"));
+}
+
+fn file(now: &CurrentForm, pinned: &PinnedRun) {
+    output::line(&format!("  {:<10} {}", "file", now.reference));
+    if now.hash == pinned.hash {
+        output::toned(Tone::Good, "             still compiles to the same");
+        return;
+    }
+    output::toned(Tone::Warning, &format!("             now compiles to {}", now.hash));
+    output::line(&format!("             workrail workflow diff {} {}", pinned.label, pinned.workflow_id));
+}
+
+fn step(entry: &PlanEntry) {
+    let notes = [entry.runs_if.as_ref().map(|text| format!("if {text}")), entry.repeats.clone()];
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
+    let notes = if notes.is_empty() { String::new() } else { format!(" [{}]", notes.join("; ")) };
+    output::line(&format!("  {} {}{notes}", entry.number, entry.title));
+}
