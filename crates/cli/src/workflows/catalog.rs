@@ -104,7 +104,7 @@ fn list(arguments: ListArguments) -> Result<(), Failure> {
     if !arguments.problems {
         output::table(
             &["workflow", "name", "source", "version", "what it is for"],
-            workflows.iter().map(row),
+            workflows.iter().map(|own| row(own, &label(&catalog, own, workspace.as_ref()))),
         );
         if workflows.is_empty() {
             output::line(
@@ -127,7 +127,13 @@ fn list(arguments: ListArguments) -> Result<(), Failure> {
     done
 }
 
-fn row(workflow: &ListedWorkflow) -> Vec<String> {
+/// What kind of source a workflow comes from: recorded runs know fewer kinds than people register.
+fn label(catalog: &Catalog, workflow: &ListedWorkflow, workspace: Option<&WorkspacePath>) -> String {
+    let owner = catalog.claimants(&workflow.workflow_id, workspace).into_iter().next();
+    owner.map_or_else(|| word(&workflow.source_kind), |own| kind(own.precedence).to_owned())
+}
+
+fn row(workflow: &ListedWorkflow, source: &str) -> Vec<String> {
     let routine = match workflow.kind {
         WorkflowKind::Workflow => "",
         WorkflowKind::Routine => " (routine)",
@@ -136,7 +142,7 @@ fn row(workflow: &ListedWorkflow) -> Vec<String> {
     vec![
         format!("{}{routine}{rename}", workflow.workflow_id),
         workflow.name.clone(),
-        word(&workflow.source_kind),
+        source.to_owned(),
         workflow.version.clone(),
         workflow.description.clone(),
     ]

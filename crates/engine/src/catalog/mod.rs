@@ -108,6 +108,8 @@ pub struct Claimant {
 pub struct SourceCount {
     pub files: usize,
     pub usable: usize,
+    /// Of those that can be used: files whose id a source of higher precedence has. They are valid, and wait.
+    pub shadowed: usize,
 }
 
 impl Listing {
@@ -285,12 +287,15 @@ impl Catalog {
         for (position, file) in known.listing.files.iter().enumerate() {
             let count = counts.entry((file.precedence, file.folder)).or_default();
             count.files += 1;
-            let granted = match known.listing.selection.choices[position] {
-                Choice::Chosen | Choice::Shadowed => true,
-                Choice::Duplicate { .. } | Choice::Reserved | Choice::BundledCopy => false,
+            let (granted, shadowed) = match known.listing.selection.choices[position] {
+                Choice::Chosen => (true, false),
+                Choice::Shadowed => (true, true),
+                Choice::Duplicate { .. } | Choice::Reserved | Choice::BundledCopy => (false, false),
             };
             let (usability, _) = self.usability(&known.listing, position);
-            count.usable += usize::from(granted && matches!(usability, FileUsability::Usable(_)));
+            let is_usable = granted && matches!(usability, FileUsability::Usable(_));
+            count.usable += usize::from(is_usable);
+            count.shadowed += usize::from(is_usable && shadowed);
         }
         counts
     }

@@ -47,8 +47,14 @@ fn shown((report, count): &(SourceReport, SourceCount)) -> Json {
     json!({
         "kind": kind(report.precedence), "sourceKind": report.precedence.source_kind(), "name": report.name,
         "place": report.place, "state": report.state, "files": report.files, "usable": count.usable,
+        "shadowed": count.shadowed,
         "git": report.git, "problems": problems,
     })
+}
+
+/// Usable files whose id another source has: said where there are any.
+fn shadowed(count: &SourceCount) -> String {
+    if count.shadowed == 0 { String::new() } else { format!(", {} shadowed", count.shadowed) }
 }
 
 fn row((report, count): &(SourceReport, SourceCount)) -> Vec<String> {
@@ -61,7 +67,7 @@ fn row((report, count): &(SourceReport, SourceCount)) -> Vec<String> {
         None => report.place.clone(),
     };
     let name = if report.git.is_some() { report.name.clone() } else { String::new() };
-    let usable = format!("{} of {}", count.usable, report.files);
+    let usable = format!("{} of {}{}", count.usable, report.files, shadowed(count));
     vec![kind(report.precedence).to_owned(), name, place, report.state.as_str().to_owned(), usable]
 }
 
@@ -101,7 +107,7 @@ pub(super) fn health(format: Format) -> Result<(), Failure> {
             let (report, count) = own;
             let tone = if is_well(own) { Tone::Good } else { Tone::Bad };
             let name = if report.git.is_some() { format!("{} ", report.name) } else { String::new() };
-            let files = format!("{} of {} files usable", count.usable, report.files);
+            let files = format!("{} of {} files usable{}", count.usable, report.files, shadowed(count));
             let state = report.state.as_str();
             output::toned(
                 tone,

@@ -58,7 +58,13 @@ pub(super) fn result(mirror: &Mirror, done: &Result<Synced, SyncError>) -> Json 
         Err(error @ SyncError::Busy) => ("busy", None, None, Some(error.to_string())),
         Err(error @ SyncError::Failed(_)) => ("failed", None, None, Some(error.to_string())),
     };
-    json!({ "name": mirror.name, "outcome": outcome, "commit": commit, "files": files, "problem": problem })
+    let fix = match done {
+        Err(SyncError::Failed(failure)) => Some(mirror.fix(failure)),
+        Err(SyncError::Refused(_) | SyncError::Busy) | Ok(_) => None,
+    };
+    json!({
+        "name": mirror.name, "outcome": outcome, "commit": commit, "files": files, "problem": problem, "fix": fix,
+    })
 }
 
 pub(super) fn tell(mirror: &Mirror, done: &Result<Synced, SyncError>) {
@@ -76,6 +82,9 @@ pub(super) fn tell(mirror: &Mirror, done: &Result<Synced, SyncError>) {
         }
         Err(error @ (SyncError::Busy | SyncError::Failed(_))) => {
             output::toned(Tone::Bad, &format!("{name}: {error}"));
+            if let SyncError::Failed(failure) = error {
+                output::line(&format!("  fix: {}", mirror.fix(failure)));
+            }
             if let Some(commit) = mirror.state().commit {
                 output::line(&format!("  {commit} stays in use"));
             }

@@ -10,6 +10,8 @@
 //! Serving reads the record and the contents, and starts no process. A fetch that fails changes nothing but the
 //! record's reason: the last commit keeps being served (G92).
 
+mod cause;
+mod credentials;
 mod program;
 mod record;
 mod tree;
@@ -19,7 +21,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use workrail_model::config::{CheckedSource, GitProblem, GitSource};
+use workrail_model::config::{CheckedSource, GitProblem, GitSource, Transport};
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
@@ -132,8 +134,11 @@ impl Mirror {
         }
         let record = self.record();
         if record.commit.is_none() {
+            let fix = match &record.failure {
+                Some(failure) => self.fix(failure),
+                None => format!("run `workrail workflow sources sync {}`", self.name),
+            };
             let why = record.failure.map_or_else(String::new, |failure| format!(": {failure}"));
-            let fix = format!("run `workrail workflow sources sync {}`", self.name);
             let own = problem(Precedence::Git, &self.name, format!("it was never fetched{why}"), &fix);
             survey.problems.push(own);
             return;
@@ -182,11 +187,12 @@ impl Mirror {
             }
             (Ok(_), None, failure) => {
                 let why = failure.as_deref().unwrap_or("nobody has fetched it yet");
-                (SourceState::NeverFetched, Some(why.to_owned()), Some(self.sync_command()))
+                let fix = failure.as_deref().map_or_else(|| self.sync_command(), |failure| self.fix(failure));
+                (SourceState::NeverFetched, Some(why.to_owned()), Some(fix))
             }
             (Ok(_), Some(_), Some(failure)) => {
                 let text = format!("the last fetch failed, and what was fetched before is served: {failure}");
-                (SourceState::Stale, Some(text), Some(self.sync_command()))
+                (SourceState::Stale, Some(text), Some(self.fix(failure)))
             }
             (Ok(_), Some(_), None) if self.is_overdue(&record) => {
                 let text = format!("it was not fetched for more than twice {} hours", self.source.sync_hours);
@@ -202,6 +208,11 @@ impl Mirror {
             problem,
             fix,
         }
+    }
+
+    /// What to do about a failed fetch, by its cause.
+    pub fn fix(&self, failure: &str) -> String {
+        cause::Cause::of(failure).fix(&self.name, &self.source)
     }
 
     fn sync_command(&self) -> String {
@@ -307,7 +318,13 @@ impl Mirror {
     }
 
     fn git(&self, checked: &CheckedSource) -> Git {
-        Git { repository: self.root.join("repository"), transport: checked.url.transport() }
+        let transport = checked.url.transport();
+        // Ssh has its keys, and a local repository needs nothing.
+        let credentials = match transport {
+            Transport::Https => credentials::settings(),
+            Transport::Ssh | Transport::Local => Vec::new(),
+        };
+        Git { repository: self.root.join("repository"), transport, credentials }
     }
 
     /// Fetches one commit without its history, and says which.

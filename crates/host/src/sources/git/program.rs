@@ -1,6 +1,6 @@
 //! Runs the system's `git` so that nothing but the fetch itself can happen (G91).
 //!
-//! No configuration but ours, no hooks, no helpers, no prompts, no submodules, no working tree; a cap on time,
+//! No configuration but ours and the user's credential helpers, no hooks, no prompts, no submodules, no working tree; a cap on time,
 //! on what it may write to disk and on what it may print. The whole process group ends with it.
 
 use std::io::{Read, Write as _};
@@ -22,14 +22,20 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// A connection that a helper keeps open must not keep us waiting for the end of its output.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// The variables of ours that git and ssh may see: where programs and keys are, and the way through a proxy.
-const PASSED: [&str; 13] = [
+/// The variables of ours that git, ssh and credential helpers may see: where programs, keys and keyrings are, and the way
+/// through a proxy.
+pub(super) const PASSED: [&str; 18] = [
     "PATH",
     "HOME",
     "USER",
     "LOGNAME",
     "TMPDIR",
     "SSH_AUTH_SOCK",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+    "GNUPGHOME",
     "HTTPS_PROXY",
     "https_proxy",
     "NO_PROXY",
@@ -39,13 +45,12 @@ const PASSED: [&str; 13] = [
     "GIT_SSL_CAINFO",
 ];
 
-const SETTINGS: [&str; 18] = [
+const SETTINGS: [&str; 17] = [
     "core.hooksPath=/dev/null",
     "core.attributesFile=/dev/null",
     "core.excludesFile=/dev/null",
     "core.fsmonitor=false",
     "core.askPass=",
-    "credential.helper=",
     "protocol.allow=never",
     "submodule.recurse=false",
     "fetch.recurseSubmodules=false",
@@ -92,6 +97,8 @@ pub(super) struct Caps {
 pub(super) struct Git {
     pub(super) repository: Utf8PathBuf,
     pub(super) transport: Transport,
+    /// Settings about credentials, from the user's own configuration.
+    pub(super) credentials: Vec<(String, String)>,
 }
 
 impl Git {
@@ -126,6 +133,16 @@ impl Git {
             // Without a terminal to ask on, and with nobody behind this to answer.
             .env("SSH_ASKPASS", "/bin/false")
             .env("SSH_ASKPASS_REQUIRE", "force");
+        // First an empty helper, which forgets any that were named before; never on the command line, which others can see.
+        let own = [("credential.helper", ""), ("credential.interactive", "false")];
+        let given = self.credentials.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let settings: Vec<(&str, &str)> = own.into_iter().chain(given).collect();
+        command.env("GIT_CONFIG_COUNT", settings.len().to_string());
+        for (place, (name, value)) in settings.into_iter().enumerate() {
+            command
+                .env(format!("GIT_CONFIG_KEY_{place}"), name)
+                .env(format!("GIT_CONFIG_VALUE_{place}"), value);
+        }
         for setting in SETTINGS {
             command.args(["-c", setting]);
         }
@@ -290,7 +307,11 @@ mod tests {
 
     #[test]
     fn nothing_around_us_reaches_git_but_what_it_needs() {
-        let git = Git { repository: "/r".into(), transport: Transport::Https };
+        let git = Git {
+            repository: "/r".into(),
+            transport: Transport::Https,
+            credentials: vec![("credential.helper".to_owned(), "cache".to_owned())],
+        };
         let command = git.command(&["fetch"]);
         let set = |name: &str| {
             let found = command.get_envs().find(|(own, _)| *own == name);
@@ -301,6 +322,13 @@ mod tests {
         assert_eq!(set("GIT_CONFIG_NOSYSTEM").as_deref(), Some("1"));
         assert_eq!(set("GIT_TERMINAL_PROMPT").as_deref(), Some("0"));
         assert_eq!(set("GIT_SSH_COMMAND"), None);
+        assert_eq!(set("GIT_CONFIG_COUNT").as_deref(), Some("3"));
+        assert_eq!(
+            set("GIT_CONFIG_VALUE_0").as_deref(),
+            Some(""),
+            "helpers of any other place are forgotten"
+        );
+        assert_eq!(set("GIT_CONFIG_VALUE_2").as_deref(), Some("cache"));
         let arguments: Vec<_> = command.get_args().map(|own| own.to_string_lossy().into_owned()).collect();
         for wanted in ["core.hooksPath=/dev/null", "protocol.allow=never", "protocol.https.allow=always"] {
             assert!(arguments.iter().any(|own| own == wanted), "{wanted}");
