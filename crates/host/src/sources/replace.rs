@@ -51,6 +51,11 @@ pub fn test_script(file: &Candidate) -> Result<Option<String>, std::io::Error> {
     }
 }
 
+/// Replaces a file that a command named, whole and durable, keeping its permissions.
+pub fn write_named(path: &Utf8Path, text: &str) -> std::io::Result<()> {
+    whole_file::write(path, text)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -119,7 +124,4 @@ mod tests {
         assert_eq!(fs::read(&outside).unwrap(), b"old");
         assert_eq!(fs::read(&file.place).unwrap(), b"new");
     }
-/// Replaces a file that a command named, whole and durable, keeping its permissions.
-pub fn write_named(path: &Utf8Path, text: &str) -> std::io::Result<()> {
-    whole_file::write(path, text)
 }
