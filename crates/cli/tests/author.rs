@@ -250,3 +250,20 @@ fn a_watched_file_is_checked_again_when_it_changes() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+/// What a newcomer writes from the guide: loops, a contract, a reference, an assessment, a gate and a capability.
+#[test]
+fn the_hotfix_workflow_of_the_guide_validates_without_a_word_and_is_formatted() {
+    let home = author();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/team.hotfix.json");
+    let text = fs::read_to_string(file).unwrap();
+    put(&home, "team.hotfix.json", &text);
+    let checked = home.run(&["workflow", "validate", "--json", "team.hotfix.json"]).json();
+    assert_eq!((&checked["errors"], &checked["warnings"]), (&json!(0), &json!(0)), "{checked:#}");
+    let compiled = home.done(&["workflow", "compile", "team.hotfix.json"]).json();
+    assert_eq!(compiled["steps"].as_array().unwrap().len(), 14);
+    let schema = home.done(&["workflow", "schema"]).json();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&value));
+    home.done(&["workflow", "fmt", "--check", "team.hotfix.json"]);
+}

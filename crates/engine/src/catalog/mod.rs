@@ -257,7 +257,7 @@ impl Catalog {
     }
 
     /// Every file that claims an id, the one that has it first, then by falling precedence.
-    pub(crate) fn claimants(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Vec<Claimant> {
+    pub fn claimants(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Vec<Claimant> {
         let known = self.known(workspace);
         let listing = &known.listing;
         let owner = listing.selection.owner(&listing.claims, id).map(|owner| &listing.claims[owner].id);
