@@ -258,6 +258,8 @@ fn the_hotfix_workflow_of_the_guide_validates_without_a_word_and_is_formatted() 
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/team.hotfix.json");
     let text = fs::read_to_string(file).unwrap();
     put(&home, "team.hotfix.json", &text);
+    // What its reference points at.
+    home.write(&home.project().join("docs/release.md"), "# Release\n");
     let checked = home.run(&["workflow", "validate", "--json", "team.hotfix.json"]).json();
     assert_eq!((&checked["errors"], &checked["warnings"]), (&json!(0), &json!(0)), "{checked:#}");
     let compiled = home.done(&["workflow", "compile", "team.hotfix.json"]).json();

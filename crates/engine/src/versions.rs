@@ -119,7 +119,7 @@ impl<S: Store> Engine<S> {
 
     /// The file that an id means, and what it compiles to.
     pub fn current_form(&self, id: &WorkflowId) -> Result<CurrentForm, Box<ErrorEnvelope>> {
-        let workspace = self.around.workspace.as_ref();
+        let workspace = self.environment.workspace.as_ref();
         let entry = self.catalog.compiled(id, workspace)?;
         let source = self.catalog.source_text(id, workspace)?;
         Ok(CurrentForm {

@@ -340,6 +340,36 @@ pub fn page_of(code: Code) -> Page {
             "The other agent would not be able to start it, or would start further children without end.",
             "Delegate to another workflow that exists.",
         ),
+        Code::DelegationTarget => (
+            "A parallel step delegates to a workflow that does not exist.",
+            "The other agent could not start it, and the work would not be done.",
+            "Correct the id; `workrail workflow list` shows the workflows. Files that are validated together may delegate to each other.",
+        ),
+        Code::KeySetLater => (
+            "A condition reads a context key that is only set after it has decided.",
+            "The step is skipped before anybody could set the key.",
+            "Set the key in an earlier step, or move the step that reads it.",
+        ),
+        Code::UnannouncedValue => (
+            "A condition compares a key with a text that no step mentions.",
+            "An agent sets only values that it was told about, so the condition never holds.",
+            "Declare the values in `sets` of the step that decides the key, or correct the value.",
+        ),
+        Code::UnclosedVariable => (
+            "A text has `{{` without `}}`.",
+            "Nothing is filled in; the agent reads the braces.",
+            "Close it as in `{{name}}`, or write a single brace.",
+        ),
+        Code::ReferenceSource => (
+            "A reference is a web address, leads out of its folder, or names a document that is missing.",
+            "Runs report it as not found, and the agent works without it.",
+            "Keep the document in the project and write its relative path.",
+        ),
+        Code::NoEffect => (
+            "A field is accepted and changes nothing here.",
+            "The author may rely on a rule that nobody follows.",
+            "Put it where it has an effect, or remove it.",
+        ),
     };
     Page { what, why, remedy }
 }

@@ -174,6 +174,11 @@ pub(super) fn warning(code: WarningCode) -> Page {
             "What is being worked on keeps its rules.",
             "Nothing.",
         ),
+        WarningCode::UnknownArtifactKind => (
+            "An artifact is of a kind in WorkRail's namespace that does not exist.",
+            "It is kept, and nothing reads it.",
+            "Correct the kind; docs/reference/builtins.md lists the contracts and their kinds.",
+        ),
         WarningCode::ArgumentsAdjusted => (
             "Arguments were sent in another form than documented, and were understood or ignored.",
             "The reply says which, so that a mistake does not stay unnoticed.",
