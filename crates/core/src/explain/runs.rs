@@ -202,6 +202,11 @@ pub(super) fn warning(code: WarningCode) -> Page {
         WarningCode::RunClosed => {
             ("A person closed the run.", "Completing the step reopens it.", "Ask before you continue.")
         }
+        WarningCode::ApprovedHow => (
+            "The completed step was approved; the warning says how.",
+            "A label at a terminal, an answer in the chat and a passkey prove different things.",
+            "Nothing. `approvals.require` and `\"proof\": \"passkey\"` decide what is accepted.",
+        ),
         WarningCode::RunReopened => (
             "A person had closed the run, and this call reopened it.",
             "The run is open again and is listed as such.",
