@@ -4,11 +4,13 @@ use std::process::{Command, ExitCode};
 
 use clap::Subcommand;
 use serde_json::{Value as Json, json};
+use workrail_engine::disk_error;
 use workrail_host::config::{self, ConfigPath, variable};
 use workrail_model::approval::RequiredProof;
 use workrail_model::config::{Applies, Difference, Key, Settings, Value, differences};
 use workrail_model::preferences::Autonomy;
 use workrail_model::server::ServerRecord;
+use workrail_ports::servers::ServerDirectory as _;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
@@ -102,7 +104,8 @@ pub(crate) struct OutdatedServer {
 
 /// Running servers whose settings are not those wanted now.
 pub(crate) fn behind(desired: &Settings) -> Result<Vec<OutdatedServer>, Failure> {
-    let running = wiring::look(&settings::fresh()?)?.engine.servers()?;
+    let running =
+        wiring::look_at_directory(&settings::fresh()?)?.servers().map_err(|error| disk_error(&error))?;
     let compared = running.into_iter().map(|server| {
         let differences = differences(desired, &server.settings);
         OutdatedServer { server, differences }
@@ -200,7 +203,7 @@ fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
     let key = key(text)?;
     allow(&place()?, key, read(key, value)?.or_else(|| key.default()).as_ref())?;
     let place = change(key, value)?;
-    let effective = config::load(Some(&place)).map_err(|error| unusable(&error))?;
+    let effective = config::load(Some(&place), settings::named_store()).map_err(|error| unusable(&error))?;
     if format == Format::Json {
         output::json(&shown(key, &effective));
         return Ok(());

@@ -44,6 +44,7 @@ impl Session {
         let mut server = Command::new(std::env::current_exe()?)
             .arg("mcp")
             .env(env_vars::DATA_DIR.name, data)
+            .env_remove(env_vars::STORE.name)
             // The demo shows every tool, whatever its user switched off.
             .env(env_vars::CONFIG.name, data.join("config.toml"))
             .stdin(Stdio::piped())

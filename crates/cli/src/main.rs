@@ -17,6 +17,7 @@ mod serve;
 mod sessions;
 mod settings;
 mod setup;
+mod store;
 mod times;
 mod tree;
 mod upkeep;
@@ -41,6 +42,9 @@ struct Arguments {
     /// Use this settings file instead of the default one.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<Utf8PathBuf>,
+    /// Use this store instead of the one that the settings name: `postgres://USER@HOST/DATABASE`.
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    store: Option<String>,
     /// When to use colours.
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = output::Colours::Auto, hide_possible_values = false)]
     color: output::Colours,
@@ -123,7 +127,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return not_parsed(error),
     };
-    settings::named(arguments.config);
+    settings::named(arguments.config, arguments.store);
     wiring::log_to_stderr();
     output::set_colours(arguments.color);
     let is_long = arguments.command.as_ref().is_some_and(Command::is_long);

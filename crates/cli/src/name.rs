@@ -1,30 +1,29 @@
 //! From what somebody types to the session or run that is meant, saying so where it was typed differently.
 
 use workrail_engine::compare::PartOfRun;
-use workrail_engine::{NamedRun, Naming, SessionOrRun};
+use workrail_engine::{Engine, NamedRun, Naming, SessionOrRun, Store};
 use workrail_model::id::{RunId, SessionId};
 
 use crate::outcome::Failure;
 use crate::output;
-use crate::wiring::LocalEngine;
 
 /// The session or run that is named. A label that is nearly right will do, and is said.
-pub(crate) fn session_or_run(engine: &LocalEngine, text: &str) -> Result<SessionOrRun, Failure> {
+pub(crate) fn session_or_run<S: Store>(engine: &Engine<S>, text: &str) -> Result<SessionOrRun, Failure> {
     let named = engine.find_named(text, Naming::Forgiving)?;
     told(text, &named);
     Ok(named.found)
 }
 
 /// The run that is named, or the only one of the session that is named.
-pub(crate) fn run(engine: &LocalEngine, text: &str) -> Result<(SessionId, RunId), Failure> {
+pub(crate) fn run<S: Store>(engine: &Engine<S>, text: &str) -> Result<(SessionId, RunId), Failure> {
     let (session, run, named) = engine.find_run(text)?;
     told(text, &named);
     Ok((session, run))
 }
 
 /// The part of a run that is named; without a run, a part of the run of `beside`.
-pub(crate) fn part(
-    engine: &LocalEngine,
+pub(crate) fn part<S: Store>(
+    engine: &Engine<S>,
     text: &str,
     beside: Option<&PartOfRun>,
 ) -> Result<PartOfRun, Failure> {
@@ -36,7 +35,7 @@ pub(crate) fn part(
 }
 
 /// For what cannot be undone: only what is named exactly.
-pub(crate) fn exact(engine: &LocalEngine, text: &str) -> Result<SessionOrRun, Failure> {
+pub(crate) fn exact<S: Store>(engine: &Engine<S>, text: &str) -> Result<SessionOrRun, Failure> {
     Ok(engine.find_named(text, Naming::Exact)?.found)
 }
 

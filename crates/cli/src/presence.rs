@@ -6,6 +6,7 @@
 
 use std::io::{BufRead, IsTerminal, stdin};
 
+use workrail_engine::{Engine, Store};
 use workrail_host::processes::{self, Process};
 use workrail_model::approval::Descent;
 use workrail_model::config::Key;
@@ -14,7 +15,6 @@ use workrail_model::server::{ServerRecord, Transport};
 use crate::outcome::Failure;
 use crate::output;
 use crate::settings;
-use crate::wiring::LocalEngine;
 
 /// What is known about the process that asks.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,11 @@ pub(crate) enum Recorded {
 }
 
 /// Checks that somebody can be asked here. `what` begins the refusal: "Approving".
-pub(crate) fn requester(engine: &LocalEngine, what: &str, recorded: Recorded) -> Result<Requester, Failure> {
+pub(crate) fn requester<S: Store>(
+    engine: &Engine<S>,
+    what: &str,
+    recorded: Recorded,
+) -> Result<Requester, Failure> {
     if !stdin().is_terminal() {
         return Err(Failure::Environment(format!(
             "{what} needs an interactive terminal. Run this command yourself, not from a script. Nothing was recorded."
@@ -55,14 +59,17 @@ pub(crate) fn requester(engine: &LocalEngine, what: &str, recorded: Recorded) ->
 
 /// Whether this process descends from the program that runs an agent, and that program. Refused where the settings
 /// want that.
-pub(crate) fn descent(engine: &LocalEngine, what: &str) -> Result<(Requester, Option<String>), Failure> {
+pub(crate) fn descent<S: Store>(
+    engine: &Engine<S>,
+    what: &str,
+) -> Result<(Requester, Option<String>), Failure> {
     descent_among(engine, what, processes::ancestors())
 }
 
 /// The same of a process that is below these, or was when it started: one that was put into the background has lost its
 /// parents. `None` where they could not be found out.
-pub(crate) fn descent_among(
-    engine: &LocalEngine,
+pub(crate) fn descent_among<S: Store>(
+    engine: &Engine<S>,
     what: &str,
     ancestors: Option<Vec<Process>>,
 ) -> Result<(Requester, Option<String>), Failure> {

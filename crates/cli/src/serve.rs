@@ -23,16 +23,17 @@ use workrail_model::tool::{ToolName, ToolSet};
 use workrail_ports::environment::{Clock, Entropy};
 use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::keyring::KeyringError;
+use workrail_store_fs::Registered;
 use workrail_store_fs::disk::Disk;
-use workrail_store_fs::{LocalStore, Registered};
 
 use crate::outcome::{self, Failure, Format};
-use crate::wiring::{LocalEngine, Opened};
+use crate::store::AnyStore;
+use crate::wiring::{AnyEngine, Opened};
 use crate::{flags, output, settings, version, wiring};
 
 /// The engine as the MCP server sees it.
 struct Served {
-    engine: LocalEngine,
+    engine: AnyEngine,
     settings: Settings,
     tools: ToolSet,
     /// Absent when the data directory did not take it: a server that nobody sees still serves.
@@ -137,7 +138,7 @@ pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
                  here, complete steps, and answer questions that are meant for you. Approvals in the chat are off.",
             ),
             false => {
-                let secret = store.http_secret_or_new();
+                let secret = store.machine().http_secret_or_new();
                 let secret = secret.map_err(|error| unusable_secret(&error))?;
                 (
                     Authentication::Bearer(secret),
@@ -190,7 +191,7 @@ fn ended(error: &io::Error) -> Failure {
 
 fn serve(
     transport: Transport,
-    run: impl FnOnce(Arc<dyn Execution>, &LocalStore<Disk>) -> Result<(), Failure>,
+    run: impl FnOnce(Arc<dyn Execution>, &AnyStore) -> Result<(), Failure>,
 ) -> ExitCode {
     let served = served(transport).and_then(|(served, store)| run(Arc::new(served), &store));
     if served.is_err() {
@@ -199,7 +200,7 @@ fn serve(
     outcome::finish(served, Format::Text)
 }
 
-fn served(transport: Transport) -> Result<(Served, Arc<LocalStore<Disk>>), Failure> {
+fn served(transport: Transport) -> Result<(Served, Arc<AnyStore>), Failure> {
     let current = settings::current()?;
     let sources = Sources::from_settings(&current.settings).watched();
     let mirrors = sources.mirrors().to_vec();
@@ -210,7 +211,7 @@ fn served(transport: Transport) -> Result<(Served, Arc<LocalStore<Disk>>), Failu
         Err(error) => tracing::warn!("git source {}: {error}", mirror.name),
     });
     let registered =
-        record(transport, &settings).and_then(|record| match Arc::clone(&store).register(&record) {
+        record(transport, &settings).and_then(|record| match Arc::clone(store.machine()).register(&record) {
             Ok(registered) => Some(registered),
             Err(error) => {
                 tracing::warn!("this server is not listed: {error}");

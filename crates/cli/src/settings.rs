@@ -14,6 +14,7 @@ use workrail_ports::environment::{ApprovalSettings, DefaultPreferences};
 use crate::outcome::Failure;
 
 static NAMED: OnceLock<Option<Utf8PathBuf>> = OnceLock::new();
+static STORE: OnceLock<Option<String>> = OnceLock::new();
 static CURRENT: OnceLock<Result<Current, ConfigError>> = OnceLock::new();
 
 #[derive(Clone, Debug)]
@@ -33,10 +34,16 @@ impl Current {
     }
 }
 
-/// Remembers what `--config` names; called once, before anything reads settings.
-pub(crate) fn named(path: Option<Utf8PathBuf>) {
+/// Remembers what `--config` and `--store` name; called once, before anything reads settings.
+pub(crate) fn named(path: Option<Utf8PathBuf>, store: Option<String>) {
     // Only `main` calls this, once.
     let _ = NAMED.set(path);
+    let _ = STORE.set(store);
+}
+
+/// The address that `--store` gives.
+pub(crate) fn named_store() -> Option<&'static str> {
+    STORE.get().and_then(Option::as_deref)
 }
 
 pub(crate) fn place() -> Result<ConfigPath, ConfigError> {
@@ -58,7 +65,7 @@ fn read() -> Result<Current, ConfigError> {
         Err(ConfigError::NoHome) => None,
         found => Some(found?),
     };
-    let settings = config::load(place.as_ref())?;
+    let settings = config::load(place.as_ref(), named_store())?;
     Ok(Current { place, settings })
 }
 

@@ -4,45 +4,143 @@ use std::io;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use workrail_engine::{Engine, Environment, Producer};
+use workrail_engine::{Engine, Environment, Producer, Store};
 use workrail_host::boot::boot_id;
 use workrail_host::clock::SystemClock;
 use workrail_host::data_dir::data_dir;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::sources::Sources;
+use workrail_host::store_password::store_password;
 use workrail_host::workspace::{GitObserver, default_workspace};
 use workrail_model::config::Key;
 use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::workflow_source::WorkflowSource;
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
+use workrail_store_pg::{Address, Password, PgStore};
 
 use crate::outcome::Failure;
 use crate::settings::{self, Current};
+use crate::store::AnyStore;
 use crate::{flags, version};
 
+/// The engine over whichever store the settings name.
+pub(crate) type AnyEngine = Engine<AnyStore>;
+
+/// The engine over a data directory, for what only a directory can do.
 pub(crate) type LocalEngine = Engine<LocalStore<Disk>>;
 
 /// An engine and the store beneath it.
 #[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) engine: LocalEngine,
-    pub(crate) store: Arc<LocalStore<Disk>>,
+pub(crate) struct Opened<S: Store> {
+    pub(crate) engine: Engine<S>,
+    pub(crate) store: Arc<S>,
 }
 
-/// Opens the data directory that the settings name for writing, with the sources as the caller wants them. The
-/// directory is made when it does not exist.
-pub(crate) fn open_with(current: &Current, sources: Arc<dyn WorkflowSource>) -> Result<Opened, Failure> {
-    let disk = Disk::open(&root(current)?).map_err(|error| unusable(&error))?;
-    let store = LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(|error| unusable(&error))?;
+/// Opens the store that the settings name for writing, with the sources as the caller wants them. The data directory is
+/// made when it does not exist.
+pub(crate) fn open_with(
+    current: &Current,
+    sources: Arc<dyn WorkflowSource>,
+) -> Result<Opened<AnyStore>, Failure> {
+    let store = any(current, open_directory(current)?)?;
     Ok(opened(current, sources, store))
 }
 
-/// Opens it for reading only: nothing is created, and no key, lock or right to write is needed (G16).
-pub(crate) fn look(current: &Current) -> Result<Opened, Failure> {
-    let disk = Disk::look(&root(current)?).map_err(|error| unusable(&error))?;
-    let store = LocalStore::look(disk, Box::new(OsEntropy), boot_id());
+/// Opens it for reading only: nothing is created in the data directory, and no key, lock or right to write is needed there
+/// (G16).
+pub(crate) fn look(current: &Current) -> Result<Opened<AnyStore>, Failure> {
+    let store = any(current, look_at_directory(current)?)?;
     Ok(opened(current, sources_of(current), store))
+}
+
+/// The store that the settings name, with the directory of this machine.
+fn any(current: &Current, machine: LocalStore<Disk>) -> Result<AnyStore, Failure> {
+    let machine = Arc::new(machine);
+    Ok(match database(current)? {
+        None => AnyStore::Directory(machine),
+        Some(address) => AnyStore::Database { shared: connect(&address)?, machine },
+    })
+}
+
+/// The address of the database that the settings name as the store.
+pub(crate) fn database(current: &Current) -> Result<Option<Address>, Failure> {
+    let Some(text) = current.settings.text(Key::Store) else { return Ok(None) };
+    let address = Address::parse(text);
+    address
+        .map(Some)
+        .map_err(|error| Failure::Call(format!("The setting `{}`: {error}.", Key::Store.as_str())))
+}
+
+fn connect(address: &Address) -> Result<PgStore, Failure> {
+    let password =
+        store_password(address.password_file()).map_err(|error| Failure::Environment(error.to_string()))?;
+    let password = password.map(Password::new);
+    PgStore::open(address, password.as_ref(), Box::new(OsEntropy))
+        .map_err(|error| Failure::Environment(format!("The store at {address} cannot be used: {error}.")))
+}
+
+/// What a command needs a data directory for, and what works with a database instead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DirectoryOnly {
+    pub(crate) command: &'static str,
+    pub(crate) instead: &'static str,
+}
+
+impl DirectoryOnly {
+    /// Refuses the command when the store is a database.
+    fn check(self, current: &Current) -> Result<(), Failure> {
+        match database(current)? {
+            None => Ok(()),
+            Some(address) => Err(Failure::Call(format!(
+                "`workrail {}` works on a data directory only; the store is {address}.\n{}",
+                self.command, self.instead
+            ))),
+        }
+    }
+
+    /// The engine over the data directory, for reading.
+    pub(crate) fn look(self) -> Result<LocalEngine, Failure> {
+        let current = settings::current()?;
+        self.check(current)?;
+        Ok(opened(current, sources_of(current), look_at_directory(current)?).engine)
+    }
+
+    /// The same for changing what is there. Where there is nothing yet, nothing is found and nothing is made.
+    pub(crate) fn change(self) -> Result<LocalEngine, Failure> {
+        let current = settings::current()?;
+        if !root(current)?.exists() {
+            return self.look();
+        }
+        self.open_with(current, sources_of(current))
+    }
+
+    /// The same, made when it does not exist.
+    pub(crate) fn open_with(
+        self,
+        current: &Current,
+        sources: Arc<dyn WorkflowSource>,
+    ) -> Result<LocalEngine, Failure> {
+        self.check(current)?;
+        Ok(opened(current, sources, open_directory(current)?).engine)
+    }
+
+    /// Refuses a command that opens directories by itself.
+    pub(crate) fn refuse_database(self) -> Result<(), Failure> {
+        self.check(settings::current()?)
+    }
+}
+
+/// The directory of this machine, whatever the store is; made when it does not exist.
+pub(crate) fn open_directory(current: &Current) -> Result<LocalStore<Disk>, Failure> {
+    let disk = Disk::open(&root(current)?).map_err(|error| unusable(&error))?;
+    LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(|error| unusable(&error))
+}
+
+/// The same as it is: nothing is made.
+pub(crate) fn look_at_directory(current: &Current) -> Result<LocalStore<Disk>, Failure> {
+    let disk = Disk::look(&root(current)?).map_err(|error| unusable(&error))?;
+    Ok(LocalStore::look(disk, Box::new(OsEntropy), boot_id()))
 }
 
 fn sources_of(current: &Current) -> Arc<dyn WorkflowSource> {
@@ -61,7 +159,7 @@ fn unusable(error: &FsError) -> Failure {
     Failure::Environment(error.to_string())
 }
 
-fn opened(current: &Current, sources: Arc<dyn WorkflowSource>, store: LocalStore<Disk>) -> Opened {
+fn opened<S: Store>(current: &Current, sources: Arc<dyn WorkflowSource>, store: S) -> Opened<S> {
     let store = Arc::new(store);
     let environment = Environment {
         clock: Box::new(SystemClock),
@@ -82,24 +180,25 @@ fn opened(current: &Current, sources: Arc<dyn WorkflowSource>, store: LocalStore
     Opened { engine, store }
 }
 
-/// The engine over the data directory of the user, for commands that read.
-pub(crate) fn look_default() -> Result<LocalEngine, Failure> {
+/// The engine over the user's store, for commands that read.
+pub(crate) fn look_default() -> Result<AnyEngine, Failure> {
     look(settings::current()?).map(|opened| opened.engine)
 }
 
-/// The same for commands that change what is there. Where there is nothing yet, they find nothing and make nothing.
-pub(crate) fn change_default() -> Result<LocalEngine, Failure> {
+/// The same for commands that change what is there. Where there is no data directory yet, they find nothing and make
+/// nothing.
+pub(crate) fn change_default() -> Result<AnyEngine, Failure> {
     let current = settings::current()?;
-    if !root(current)?.exists() {
+    if current.settings.text(Key::Store).is_none() && !root(current)?.exists() {
         return look_default();
     }
     open_with(current, sources_of(current)).map(|opened| opened.engine)
 }
 
 /// The same for commands that bring something in: the data directory is made when it does not exist.
-pub(crate) fn open_default() -> Result<Opened, Failure> {
+pub(crate) fn open_default() -> Result<AnyEngine, Failure> {
     let current = settings::current()?;
-    open_with(current, sources_of(current))
+    open_with(current, sources_of(current)).map(|opened| opened.engine)
 }
 
 /// A store in a folder, without keys and without an engine; of its folders none is made.

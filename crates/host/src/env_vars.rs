@@ -17,6 +17,21 @@ pub const DATA_DIR: EnvVar = EnvVar {
     what: "Where sessions, content and keys are kept. Default: the user's data directory, `workrail`.",
 };
 
+pub const STORE: EnvVar = EnvVar {
+    name: "WORKRAIL_STORE",
+    what: "The database that sessions are kept in instead of the data directory: `postgres://USER@HOST/DATABASE`, without a \
+           password.",
+};
+
+pub const STORE_PASSWORD: EnvVar =
+    EnvVar { name: "WORKRAIL_STORE_PASSWORD", what: "The password for the database of the store." };
+
+pub const STORE_PASSWORD_FILE: EnvVar = EnvVar {
+    name: "WORKRAIL_STORE_PASSWORD_FILE",
+    what: "A file that holds the password for the database of the store and that only its owner can read. Wins over \
+           `password_file` in the address.",
+};
+
 pub const STORAGE_PATH: EnvVar = EnvVar {
     name: "WORKFLOW_STORAGE_PATH",
     what: "Folders with workflow files, separated like PATH; later folders win.",
@@ -136,9 +151,12 @@ pub const NO_COLOR: EnvVar = EnvVar {
 pub const TZ: EnvVar =
     EnvVar { name: "TZ", what: "The time zone of times that are shown to people. Default: the machine's." };
 
-pub const ALL: [EnvVar; 25] = [
+pub const ALL: [EnvVar; 28] = [
     CONFIG,
     DATA_DIR,
+    STORE,
+    STORE_PASSWORD,
+    STORE_PASSWORD_FILE,
     STORAGE_PATH,
     PLUGINS,
     PROJECT_DIR,

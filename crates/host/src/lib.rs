@@ -18,6 +18,7 @@ pub mod path_watch;
 pub mod processes;
 mod programs;
 pub mod sources;
+pub mod store_password;
 pub mod terminal;
 mod whole_file;
 pub mod workspace;

@@ -135,6 +135,8 @@ pub enum FsErrorKind {
         len: u64,
         max: u64,
     },
+    /// The store is a database, and it did not do what was asked: it did not answer, or it refused.
+    Database,
     /// EIO and everything else: nothing can be assumed about what reached the disk.
     Io,
 }
@@ -153,6 +155,7 @@ impl FsErrorKind {
             | Self::Quota
             | Self::ReadOnly
             | Self::TooManyOpenFiles
+            | Self::Database
             | Self::Io => false,
         }
     }

@@ -161,17 +161,45 @@ pub struct Diagnosis {
     pub backup: String,
 }
 
-pub trait Upkeep: SessionReader {
-    /// Marks a session to be kept, durably.
-    fn keep(&self, session: SessionId) -> Result<(), UpkeepError>;
-    fn unkeep(&self, session: SessionId) -> Result<(), UpkeepError>;
+/// What a check of the whole store needs to know beside its sessions. Nothing here can change anything.
+pub trait Inspection: SessionReader {
     /// Whether it is marked; a mark that cannot be looked at counts.
     fn is_kept(&self, session: SessionId) -> bool;
+
     /// Those of the sessions that are marked, for lists: what `is_kept` says of each, at less cost. Removing asks again.
     fn kept(&self, mut sessions: BTreeSet<SessionId>) -> BTreeSet<SessionId> {
         sessions.retain(|session| self.is_kept(*session));
         sessions
     }
+
+    /// Folders among the sessions that are none: nothing is swept beside them, because a newer build may name its
+    /// sessions so. Their paths beneath the data directory.
+    fn foreign_folders(&self) -> Result<Vec<String>, FsError>;
+
+    /// Folders and locks that cannot be used, though something is there. What is only missing is made when it is needed.
+    fn obstacles(&self) -> Vec<Obstacle>;
+
+    /// How many segments a session's manifest attests.
+    fn segment_count(&self, session: SessionId) -> Result<u64, FsError>;
+
+    /// Every piece of content of one kind, by its name alone.
+    fn contents(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, FsError>;
+
+    /// What is around and is no truth: the first `max` of them, and how many there are.
+    fn strays(&self, max: usize) -> Result<(Vec<Stray>, u64), FsError>;
+
+    /// Completed writes that wait for the next writer of their session. One that cannot be looked at has none.
+    fn pending_writes(&self) -> Result<Vec<PendingWrite>, FsError>;
+
+    /// The completed write of one session, if it has one.
+    fn pending_write(&self, session: SessionId) -> Result<Option<PendingWrite>, FsError>;
+}
+
+/// Changing the store as a whole.
+pub trait Upkeep: Inspection {
+    /// Marks a session to be kept, durably.
+    fn keep(&self, session: SessionId) -> Result<(), UpkeepError>;
+    fn unkeep(&self, session: SessionId) -> Result<(), UpkeepError>;
 
     /// Removes the storage of sessions, each whole or not at all; content stays until a sweep. With a cursor, only
     /// while the log still ends there. Never one that is marked to be kept. One answer for each, in order.
@@ -189,33 +217,11 @@ pub trait Upkeep: SessionReader {
     /// Whether a sweep could have the store for itself now; asked before anything is removed for its sake.
     fn may_sweep(&self) -> Result<(), UpkeepError>;
 
-    /// Folders among the sessions that are none: nothing is swept beside them, because a newer build may name its
-    /// sessions so. Their paths beneath the data directory.
-    fn foreign_folders(&self) -> Result<Vec<String>, FsError>;
-
-    /// Folders and locks that cannot be used, though something is there. What is only missing is made when it is needed.
-    fn obstacles(&self) -> Vec<Obstacle>;
-
     /// Whether the folder of all sessions is missing while content that only sessions refer to is there.
     fn has_lost_sessions(&self) -> bool;
 
     /// Removes content that no session and no backup needs. Any doubt about any session, and nothing goes.
     fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError>;
-
-    /// How many segments a session's manifest attests.
-    fn segment_count(&self, session: SessionId) -> Result<u64, FsError>;
-
-    /// Every piece of content of one kind, by its name alone.
-    fn contents(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, FsError>;
-
-    /// What is around and is no truth: the first `max` of them, and how many there are.
-    fn strays(&self, max: usize) -> Result<(Vec<Stray>, u64), FsError>;
-
-    /// Completed writes that wait for the next writer of their session. One that cannot be looked at has none.
-    fn pending_writes(&self) -> Result<Vec<PendingWrite>, FsError>;
-
-    /// The completed write of one session, if it has one.
-    fn pending_write(&self, session: SessionId) -> Result<Option<PendingWrite>, FsError>;
 
     /// What a repair would do. `trusted_until` is where the log stops making sense, when its bytes still do.
     fn diagnose(

@@ -198,6 +198,7 @@ pub(crate) fn read_verified<F: FileSystem>(
         | FsErrorKind::ReadOnly
         | FsErrorKind::PermissionDenied
         | FsErrorKind::TooManyOpenFiles
+        | FsErrorKind::Database
         | FsErrorKind::Io => ContentError::Io(error),
     })?;
     if Sha256::of(&bytes) != digest {

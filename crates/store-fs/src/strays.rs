@@ -162,6 +162,7 @@ fn listed<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<Vec<DirEntry>, FsEr
             FsErrorKind::NotFound
             | FsErrorKind::WrongKind
             | FsErrorKind::PermissionDenied
+            | FsErrorKind::Database
             | FsErrorKind::Io => Ok(Vec::new()),
             FsErrorKind::AlreadyExists
             | FsErrorKind::NoSpace

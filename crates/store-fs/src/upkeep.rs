@@ -11,7 +11,7 @@ use workrail_model::plan::{Attachment, AttachmentKind};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{
-    Diagnosis, Obstacle, PendingWrite, Stray, Sweep, Swept, Tally, Upkeep, UpkeepError,
+    Diagnosis, Inspection, Obstacle, PendingWrite, Stray, Sweep, Swept, Tally, Upkeep, UpkeepError,
 };
 
 use crate::content::write_temp;
@@ -69,26 +69,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 }
 
-impl<F: FileSystem> Upkeep for LocalStore<F> {
-    fn keep(&self, session: SessionId) -> Result<(), UpkeepError> {
-        let _lock = self.lock_existing(session)?;
-        // Written again also when it is there: an earlier sync may have failed (G14).
-        write_temp(self.fs(), &layout::keep_temp(session), b"")?;
-        self.fs().rename(&layout::keep_temp(session), &layout::keep(session))?;
-        suspect::sync_names(self.fs(), &layout::session(session))?;
-        Ok(())
-    }
-
-    fn unkeep(&self, session: SessionId) -> Result<(), UpkeepError> {
-        let _lock = self.lock_existing(session)?;
-        match self.fs().remove_file(&layout::keep(session)) {
-            Err(error) if error.kind != FsErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
-        suspect::sync_names(self.fs(), &layout::session(session))?;
-        Ok(())
-    }
-
+impl<F: FileSystem> Inspection for LocalStore<F> {
     fn is_kept(&self, session: SessionId) -> bool {
         self.is_marked_to_keep(session)
     }
@@ -98,32 +79,12 @@ impl<F: FileSystem> Upkeep for LocalStore<F> {
         sessions
     }
 
-    fn remove_all(&self, sessions: &[(SessionId, Option<Cursor>)]) -> Vec<Result<Tally, UpkeepError>> {
-        self.remove_sessions(sessions)
-    }
-
-    fn weigh(&self, session: SessionId) -> Result<Tally, UpkeepError> {
-        Ok(tree::tally(self.fs(), &layout::session(session))?)
-    }
-
-    fn may_sweep(&self) -> Result<(), UpkeepError> {
-        self.exclusive_store_lock().map(drop)
-    }
-
     fn foreign_folders(&self) -> Result<Vec<String>, FsError> {
         strays::foreign_folders(self.fs())
     }
 
     fn obstacles(&self) -> Vec<Obstacle> {
         obstacles::all(self.fs())
-    }
-
-    fn has_lost_sessions(&self) -> bool {
-        obstacles::has_lost_sessions(self.fs())
-    }
-
-    fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError> {
-        self.sweep_content(sweep)
     }
 
     fn segment_count(&self, session: SessionId) -> Result<u64, FsError> {
@@ -172,6 +133,47 @@ impl<F: FileSystem> Upkeep for LocalStore<F> {
             // Damage is the health of the session.
             Pending::Nothing | Pending::Damaged(_) => Ok(None),
         }
+    }
+}
+
+impl<F: FileSystem> Upkeep for LocalStore<F> {
+    fn keep(&self, session: SessionId) -> Result<(), UpkeepError> {
+        let _lock = self.lock_existing(session)?;
+        // Written again also when it is there: an earlier sync may have failed (G14).
+        write_temp(self.fs(), &layout::keep_temp(session), b"")?;
+        self.fs().rename(&layout::keep_temp(session), &layout::keep(session))?;
+        suspect::sync_names(self.fs(), &layout::session(session))?;
+        Ok(())
+    }
+
+    fn unkeep(&self, session: SessionId) -> Result<(), UpkeepError> {
+        let _lock = self.lock_existing(session)?;
+        match self.fs().remove_file(&layout::keep(session)) {
+            Err(error) if error.kind != FsErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        suspect::sync_names(self.fs(), &layout::session(session))?;
+        Ok(())
+    }
+
+    fn remove_all(&self, sessions: &[(SessionId, Option<Cursor>)]) -> Vec<Result<Tally, UpkeepError>> {
+        self.remove_sessions(sessions)
+    }
+
+    fn weigh(&self, session: SessionId) -> Result<Tally, UpkeepError> {
+        Ok(tree::tally(self.fs(), &layout::session(session))?)
+    }
+
+    fn may_sweep(&self) -> Result<(), UpkeepError> {
+        self.exclusive_store_lock().map(drop)
+    }
+
+    fn has_lost_sessions(&self) -> bool {
+        obstacles::has_lost_sessions(self.fs())
+    }
+
+    fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError> {
+        self.sweep_content(sweep)
     }
 
     fn diagnose(

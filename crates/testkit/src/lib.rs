@@ -12,5 +12,6 @@ pub mod large_store;
 pub mod mcp_client;
 pub mod memory;
 pub mod monitor;
+pub mod postgres;
 pub mod volatile;
 pub mod wire;

@@ -23,8 +23,13 @@ use workrail_model::time::Timestamp;
 use workrail_ports::environment::{Clock, Entropy};
 
 use crate::outcome::{self, Failure, Format, described};
-use crate::wiring::{LocalEngine, Opened};
-use crate::{output, presence, settings, version, wiring};
+use crate::wiring::{DirectoryOnly, LocalEngine};
+use crate::{output, presence, settings, version};
+
+const CONSOLE: DirectoryOnly = DirectoryOnly {
+    command: "console",
+    instead: "With a database, use `workrail status`, `list`, `show`, `report`, `approve`, `reject` and `answer`.",
+};
 
 /// Where the console is, unless something else has this port: bookmarks keep working.
 const USUAL_PORT: u16 = 4717;
@@ -75,7 +80,7 @@ impl From<Failure> for ConsoleFailure {
 fn serve(port: u16, browser: Browser) -> Result<(), ConsoleFailure> {
     let current = settings::current()?;
     let sources = Arc::new(ExchangeableSources::new(watched(&current.settings)));
-    let Opened { engine, .. } = wiring::open_with(current, Arc::clone(&sources) as _)?;
+    let engine = CONSOLE.open_with(current, Arc::clone(&sources) as _)?;
     let engine = Arc::new(engine);
     let environment = Arc::new(ConsoleEnvironment {
         engine: Arc::clone(&engine),

@@ -5,15 +5,17 @@ use workrail_engine::report::shown_time;
 use workrail_host::data_dir::data_dir;
 use workrail_host::machine::{others_may_access, volume};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
-use workrail_ports::upkeep::Upkeep as _;
+use workrail_ports::upkeep::Inspection as _;
 
 use super::Findings;
 use crate::config::behind;
 use crate::output::Progress;
-use crate::wiring::{self, Opened};
+use crate::store::AnyStore;
+use crate::wiring;
 use crate::{outcome, settings, version};
 
 const DATA: &str = "data directory";
+const STORE: &str = "store";
 const SESSIONS: &str = "sessions";
 const SERVERS: &str = "servers";
 
@@ -28,12 +30,28 @@ pub(super) fn look(findings: &mut Findings) {
         Ok(root) => root,
         Err(error) => return findings.problem(DATA, error.to_string(), "set WORKRAIL_DATA_DIR"),
     };
+    let address = match wiring::database(current) {
+        Ok(address) => address,
+        Err(failure) => return unusable(findings, STORE, failure, STORE_FIX.to_owned()),
+    };
     if !root.exists() {
-        return findings.good(DATA, format!("{root} does not exist yet; the first run creates it"));
+        findings.good(DATA, format!("{root} does not exist yet; the first run creates it"));
+        if address.is_none() {
+            return;
+        }
+    } else {
+        folder(findings, &root);
     }
-    folder(findings, &root);
     match wiring::look(current) {
         Ok(opened) => {
+            if let (AnyStore::Database { shared, .. }, Some(address)) = (&*opened.store, &address) {
+                let server = shared.server();
+                findings.good(STORE, address.to_string());
+                findings.good(
+                    STORE,
+                    format!("PostgreSQL {}, role {}, schema {}", server.version, server.role, server.schema),
+                );
+            }
             keys(findings, &opened);
             passkeys(findings, &opened);
             locks(findings, &opened);
@@ -41,30 +59,49 @@ pub(super) fn look(findings: &mut Findings) {
             pending(findings, &opened);
             servers(findings, &opened);
         }
-        Err(failure) => {
-            let (what, fix) = match failure {
-                outcome::Failure::Refused(error) | outcome::Failure::Stopped(error) => {
-                    (error.message.clone(), error.suggestion_for_a_person().to_owned())
-                }
-                outcome::Failure::Call(text) | outcome::Failure::Environment(text) => {
-                    (text, format!("make {root} readable and writable for this user"))
-                }
-                outcome::Failure::Problems => return,
-            };
-            findings.problem(DATA, what, fix);
-        }
+        Err(failure) => match address {
+            Some(_) => unusable(findings, STORE, failure, STORE_FIX.to_owned()),
+            None => {
+                unusable(findings, DATA, failure, format!("make {root} readable and writable for this user"))
+            }
+        },
     }
 }
 
+const STORE_FIX: &str = "check that the database is running, the setting `store`, and the password";
+
+fn unusable(findings: &mut Findings, part: &'static str, failure: outcome::Failure, otherwise: String) {
+    let (what, fix) = match failure {
+        outcome::Failure::Refused(error) | outcome::Failure::Stopped(error) => {
+            (error.message.clone(), error.suggestion_for_a_person().to_owned())
+        }
+        outcome::Failure::Call(text) | outcome::Failure::Environment(text) => (text, otherwise),
+        outcome::Failure::Problems => return,
+    };
+    findings.problem(part, what, fix);
+}
+
+type Opened = wiring::Opened<AnyStore>;
+
 fn keys(findings: &mut Findings, opened: &Opened) {
     match opened.engine.keys() {
-        Ok(Some(_)) => findings.good(DATA, "the signing keys are usable, and private to this user"),
+        Ok(Some(_)) => match &*opened.store {
+            AnyStore::Directory(_) => {
+                findings.good(DATA, "the signing keys are usable, and private to this user");
+            }
+            AnyStore::Database { .. } => {
+                findings.good(
+                    STORE,
+                    "the signing keys are usable; every role that reads these rows can read them",
+                );
+            }
+        },
         Ok(None) => findings.good(DATA, "no signing keys yet; the first run creates them"),
         Err(error) => {
             findings.problem(DATA, error.message.clone(), error.suggestion_for_a_person().to_owned())
         }
     }
-    if let Err(error) = opened.store.http_secret() {
+    if let Err(error) = opened.store.machine().http_secret() {
         let what = format!("the HTTP secret in the folder `keys` cannot be used: {error}");
         findings.problem(DATA, what, "workrail store keys http-secret --new, then set up HTTP clients again");
     }
@@ -121,7 +158,7 @@ fn folder(findings: &mut Findings, root: &Utf8Path) {
 }
 
 fn locks(findings: &mut Findings, opened: &Opened) {
-    match opened.store.held_locks() {
+    match opened.store.machine().held_locks() {
         Ok(held) if held.is_empty() => findings.good(DATA, "no lock is held"),
         Ok(held) => {
             let names: Vec<&str> = held.iter().map(|path| path.as_str()).collect();
@@ -193,7 +230,7 @@ fn pending(findings: &mut Findings, opened: &Opened) {
     for obstacle in opened.store.obstacles() {
         findings.problem(DATA, format!("{}: {}", obstacle.path, obstacle.problem), obstacle.fix);
     }
-    for path in opened.store.blocked_names() {
+    for path in opened.store.machine().blocked_names() {
         findings.warning(
             DATA,
             format!("{path} is in the way of a file of WorkRail; another name is used instead"),

@@ -11,7 +11,7 @@ use workrail_model::preferences::RunStatus;
 use super::status::every_reason;
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
-use crate::wiring::{self, LocalEngine};
+use crate::wiring::{self, AnyEngine};
 use crate::{name, times};
 
 /// Points that are listed; `tree` and `report` have them all.
@@ -47,7 +47,7 @@ pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn point(engine: &LocalEngine, link: NodeLink, json: bool) -> Result<(), Failure> {
+fn point(engine: &AnyEngine, link: NodeLink, json: bool) -> Result<(), Failure> {
     let found = engine.find(&link.session.to_string())?;
     let report = engine.report(SessionOrRun { run: None, ..found }, ContextValues::NotShown)?;
     let absent = || Failure::Call(format!("Session {} has no node {}.", link.session, link.node));
@@ -66,7 +66,7 @@ fn point(engine: &LocalEngine, link: NodeLink, json: bool) -> Result<(), Failure
 }
 
 /// Says why no call is shown that continues a run.
-pub(super) fn without_keys(engine: &LocalEngine) {
+pub(super) fn without_keys(engine: &AnyEngine) {
     if let Some(problem) = engine.keys_problem() {
         output::toned(Tone::Warning, &format!("{}\n{}", problem.message, problem.suggestion_for_a_person()));
     }

@@ -9,7 +9,7 @@ use super::list;
 use crate::layout::{cut, wrapped};
 use crate::outcome::Failure;
 use crate::output::{self, Line, Progress, Tone};
-use crate::wiring::{self, LocalEngine};
+use crate::wiring::{self, AnyEngine};
 
 /// Reasons of one run that are shown; `workrail show` has all of them.
 const REASONS_SHOWN: usize = 3;
@@ -27,7 +27,7 @@ pub(crate) fn run(json: bool) -> Result<(), Failure> {
 }
 
 /// What needs somebody now.
-fn current(engine: &LocalEngine) -> Result<Status, Failure> {
+fn current(engine: &AnyEngine) -> Result<Status, Failure> {
     let mut progress: Option<Progress> = None;
     let status = engine.status(&mut |done, total| {
         progress.get_or_insert_with(|| Progress::new("reading sessions", total)).at(done);

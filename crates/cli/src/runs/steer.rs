@@ -15,7 +15,7 @@ use workrail_model::text::truncate_with_marker;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::presence::Recorded;
-use crate::wiring::{self, LocalEngine};
+use crate::wiring::{self, AnyEngine};
 use crate::{name, presence};
 
 /// What is shown of the notes, of each artifact and of each context value. Notes can be longer; then the end says so,
@@ -149,7 +149,7 @@ fn decide(
 }
 
 /// Everything that the decision is about, before it is asked for: the goal, the act, what was submitted, the way back.
-fn show(engine: &LocalEngine, waiting: &Waiting) {
+fn show(engine: &AnyEngine, waiting: &Waiting) {
     output::notice(&format!("Run {} · {}", waiting.label, waiting.workflow));
     if let Some(goal) = &waiting.goal {
         output::notice(&format!("Goal: {}", truncate_with_marker(goal, SHOWN_BYTES_MAX)));

@@ -14,7 +14,7 @@ use workrail_model::config::Key;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Progress, Tone};
-use crate::wiring::{self, LocalEngine};
+use crate::wiring::{self, AnyEngine};
 use crate::{name, settings};
 
 const EXPORT_EXAMPLES: &str = "Examples:
@@ -121,7 +121,7 @@ fn export(arguments: &ExportArguments, format: Format) -> Result<(), Failure> {
 }
 
 fn write(
-    engine: &LocalEngine,
+    engine: &AnyEngine,
     session: workrail_model::id::SessionId,
     arguments: &ExportArguments,
     out: &mut dyn Write,
@@ -190,7 +190,7 @@ fn import(arguments: &ImportArguments, format: Format) -> Result<(), Failure> {
     let mut source = Source::open(&arguments.file, mode)?;
     let engine = match mode {
         ImportMode::CheckOnly => wiring::look_default()?,
-        ImportMode::KeepIdIfFree | ImportMode::AsNew => wiring::open_default()?.engine,
+        ImportMode::KeepIdIfFree | ImportMode::AsNew => wiring::open_default()?,
     };
     let imported = engine.import(&mut source, mode)?;
     drop(source);

@@ -17,7 +17,7 @@ use workrail_ports::environment::Clock as _;
 use crate::layout::{self, Column, Fit};
 use crate::outcome::{EXIT_CODES, Failure};
 use crate::output::{self, Progress, Tone};
-use crate::wiring::{self, LocalEngine};
+use crate::wiring::{self, AnyEngine};
 use crate::{runs, sessions, times};
 
 const COLUMNS: [Column; 8] = [
@@ -110,7 +110,7 @@ pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn filter(arguments: &ListArguments, engine: &LocalEngine, now: &Timestamp) -> Result<RowFilter, Failure> {
+fn filter(arguments: &ListArguments, engine: &AnyEngine, now: &Timestamp) -> Result<RowFilter, Failure> {
     let repository = match &arguments.workspace {
         None => None,
         Some(folder) => {

@@ -115,7 +115,8 @@ fn set_default(changes: &[PreferenceChange], format: Format) -> Result<(), Failu
         let value = Value::Text(value.to_owned());
         config::set(&place, key, &value).map_err(|error| settings::unusable(&error))?;
     }
-    let now = config::load(Some(&place)).map_err(|error| settings::unusable(&error))?;
+    let now =
+        config::load(Some(&place), settings::named_store()).map_err(|error| settings::unusable(&error))?;
     show_default(now.preferences(), format);
     Ok(())
 }

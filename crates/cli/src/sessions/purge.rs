@@ -21,8 +21,14 @@ use super::retention::show;
 use crate::confirm::{self, AskFirst};
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::wiring::{self, LocalEngine};
+use crate::wiring::{DirectoryOnly, LocalEngine};
 use crate::{name, settings};
+
+const PURGE: DirectoryOnly = DirectoryOnly {
+    command: "session purge",
+    instead: "To take a secret out of a session in a database, export the session with `workrail session export --redact`; \
+              nothing can be removed from the database yet.",
+};
 
 /// Files are read in pieces of this size.
 const PIECE_BYTES: usize = 1 << 20;
@@ -58,7 +64,7 @@ pub(crate) fn run(arguments: &PurgeArguments) -> ExitCode {
 
 fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let purge = Purge::new(&text(arguments)?).map_err(|error| Failure::Call(format!("{error}.")))?;
-    let engine = wiring::change_default()?;
+    let engine = PURGE.change()?;
     let old = name::exact(&engine, &arguments.session)?.session;
     let seen = engine.overview(old)?;
     if !seen.health.is_healthy() {

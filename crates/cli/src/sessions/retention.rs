@@ -10,10 +10,18 @@ use workrail_host::local_time::local;
 use workrail_model::health::SessionHealth;
 
 use crate::confirm::{self, AskFirst};
+use crate::name;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::upkeep::bytes_shown;
-use crate::{name, wiring};
+use crate::wiring::DirectoryOnly;
+
+const NOTHING_DELETED: &str =
+    "Nothing deletes sessions from a database yet, so there is nothing to protect them from.";
+const KEEP: DirectoryOnly = DirectoryOnly { command: "session keep", instead: NOTHING_DELETED };
+const UNKEEP: DirectoryOnly = DirectoryOnly { command: "session unkeep", instead: NOTHING_DELETED };
+const DELETE: DirectoryOnly =
+    DirectoryOnly { command: "session delete", instead: "Sessions cannot be deleted from a database yet." };
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RetentionCommand {
@@ -60,7 +68,7 @@ fn finish(named: &Named, done: Result<(), Failure>) -> ExitCode {
 }
 
 fn keep(named: &Named) -> Result<(), Failure> {
-    let engine = wiring::change_default()?;
+    let engine = KEEP.change()?;
     let session = name::session_or_run(&engine, &named.session)?.session;
     engine.keep(session)?;
     match Format::json_if(named.json) {
@@ -73,7 +81,7 @@ fn keep(named: &Named) -> Result<(), Failure> {
 }
 
 fn unkeep(named: &Named) -> Result<(), Failure> {
-    let engine = wiring::change_default()?;
+    let engine = UNKEEP.change()?;
     let session = name::session_or_run(&engine, &named.session)?.session;
     engine.unkeep(session)?;
     match Format::json_if(named.json) {
@@ -89,7 +97,7 @@ fn unkeep(named: &Named) -> Result<(), Failure> {
 }
 
 fn delete(named: &Named, asked: AskFirst) -> Result<(), Failure> {
-    let engine = wiring::change_default()?;
+    let engine = DELETE.change()?;
     let session = name::exact(&engine, &named.session)?.session;
     let seen = engine.overview(session)?;
     let format = Format::json_if(named.json);

@@ -179,10 +179,12 @@ fn secret_for(
     match dry_run {
         // Where there is none yet, any text represents it: it is not shown.
         true => {
-            let known = wiring::look(settings::current()?)?.store.http_secret().map_err(unusable)?;
+            let known = wiring::look_at_directory(settings::current()?)?.http_secret().map_err(unusable)?;
             Ok(Some(known.unwrap_or_else(|| HttpSecret::new([0; 32]))))
         }
-        false => wiring::open_default()?.store.http_secret_or_new().map(Some).map_err(unusable),
+        false => {
+            wiring::open_directory(settings::current()?)?.http_secret_or_new().map(Some).map_err(unusable)
+        }
     }
 }
 

@@ -11,9 +11,18 @@ use super::{BackupArguments, RestoreArguments, Watched, bytes_shown, row, show_p
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings;
-use crate::wiring;
+use crate::wiring::{self, DirectoryOnly};
+
+const BACKUP: DirectoryOnly =
+    DirectoryOnly { command: "store backup", instead: "Back a database up with `pg_dump`." };
+const RESTORE: DirectoryOnly = DirectoryOnly {
+    command: "store restore",
+    instead: "Restore a database with `pg_restore`. To move sessions of a directory into it, use `workrail session export` \
+              and `workrail session import`.",
+};
 
 pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
+    BACKUP.refuse_database()?;
     let (data, backup) = places(&arguments.dest)?;
     if !folders::is_folder(&data) {
         return Err(Failure::Call(format!("There is nothing to back up: `{data}` does not exist.")));
@@ -35,6 +44,7 @@ pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
 }
 
 pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
+    RESTORE.refuse_database()?;
     let (data, backup) = places(&arguments.src)?;
     refuse_overlap(&data, &backup)?;
     if !folders::is_folder(&backup.join("sessions")) {

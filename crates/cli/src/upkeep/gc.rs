@@ -8,7 +8,13 @@ use workrail_model::retention::Ttl;
 use super::{GcArguments, Watched, bytes_shown};
 use crate::outcome::{self, Failure, Format};
 use crate::output::{self, Tone};
-use crate::{settings, wiring};
+use crate::settings;
+use crate::wiring::DirectoryOnly;
+
+const GC: DirectoryOnly = DirectoryOnly {
+    command: "store gc",
+    instead: "Nothing deletes sessions or content from a database yet.",
+};
 
 /// Sessions shown one by one; the JSON form has them all.
 const SHOWN_MAX: usize = 20;
@@ -16,11 +22,11 @@ const SHOWN_MAX: usize = 20;
 pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     let default_ttl = Ttl::of_days(settings::current()?.settings.retention_days());
     let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
-    let looking = wiring::look_default()?;
+    let looking = GC.look()?;
     // A dry run creates nothing; and an empty folder in the place of lost sessions would hide their loss.
     let engine = match mode == Mode::DryRun || looking.has_lost_sessions() {
         true => looking,
-        false => wiring::change_default()?,
+        false => GC.change()?,
     };
     let cleaned = {
         let mut watched = Watched::new("Looking at sessions");

@@ -68,8 +68,9 @@ pub(super) fn new(asked: AskFirst, format: Format) -> Result<(), Failure> {
 }
 
 pub(super) fn http_secret(format: Format) -> Result<(), Failure> {
-    let opened = wiring::look(settings::current()?)?;
-    let secret = opened.store.http_secret().map_err(|error| unusable_secret(&error))?;
+    let secret = wiring::look_at_directory(settings::current()?)?
+        .http_secret()
+        .map_err(|error| unusable_secret(&error))?;
     let secret = secret.ok_or_else(|| {
         Failure::Call("No HTTP secret yet. `workrail mcp --http` creates it when it first starts.".to_owned())
     })?;
@@ -78,13 +79,13 @@ pub(super) fn http_secret(format: Format) -> Result<(), Failure> {
 }
 
 pub(super) fn new_http_secret(asked: AskFirst, format: Format) -> Result<(), Failure> {
-    let opened = wiring::open_default()?;
+    let machine = wiring::open_directory(settings::current()?)?;
     confirm::typed(
         asked,
         "Clients that have the old secret are refused once their server is restarted.\nType new to replace it:",
         &["new".to_owned()],
     )?;
-    let secret = opened.store.replace_http_secret().map_err(|error| unusable_secret(&error))?;
+    let secret = machine.replace_http_secret().map_err(|error| unusable_secret(&error))?;
     print_secret(&secret, format);
     Ok(())
 }

@@ -17,10 +17,15 @@ use crate::confirm::{self, AskFirst};
 use crate::name;
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
-use crate::wiring::{self, LocalEngine};
+use crate::wiring::{self, DirectoryOnly, LocalEngine};
+
+const REPAIR: DirectoryOnly = DirectoryOnly {
+    command: "store repair",
+    instead: "`workrail store verify` names what is damaged; restore the database from a backup made with `pg_dump`.",
+};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
-    let engine = if arguments.dry_run { wiring::look_default()? } else { wiring::change_default()? };
+    let engine = if arguments.dry_run { REPAIR.look()? } else { REPAIR.change()? };
     let format = Format::json_if(arguments.json);
     let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
     let (scope, log) = match &arguments.session {

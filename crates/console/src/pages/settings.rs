@@ -120,7 +120,7 @@ fn field(key: Key, value: Option<&Value>) -> Option<Markup> {
         ValueKind::Switch => Some(choice(&["true", "false"])),
         ValueKind::Choice(options) => Some(choice(options)),
         ValueKind::Count => Some(html! { input type="number" min="0" name="value" value=(text); }),
-        ValueKind::Text | ValueKind::AbsolutePath => {
+        ValueKind::Text | ValueKind::AbsolutePath | ValueKind::StoreAddress => {
             Some(html! { input type="text" name="value" value=(text); })
         }
         ValueKind::List if matches!(key, Key::SourcePaths | Key::SourcePlugins) => None,

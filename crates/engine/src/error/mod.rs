@@ -251,7 +251,13 @@ fn remedy(cause: &FsError) -> &'static str {
         | FsErrorKind::WrongKind
         | FsErrorKind::TooLarge { .. }
         | FsErrorKind::Io => "Check the disk and the data directory",
+        FsErrorKind::Database => "Check that the database of the store is running and can be reached",
     }
+}
+
+/// What failed, for the beginning of a message.
+fn medium(cause: &FsError) -> &'static str {
+    if cause.kind == FsErrorKind::Database { "Database error" } else { "Disk error" }
 }
 
 /// A lock of the whole store was not had in time; nothing was begun.
@@ -270,8 +276,10 @@ const RECORDED_ONCE: &str = "If it was recorded, you get the recorded answer; no
 /// The disk failed when all of the write but its commit was there: a later call finds it recorded, or records it.
 fn uncertain(cause: &FsError) -> Boxed {
     let mut error = io(cause);
-    error.message =
-        format!("Disk error: {cause}. This call may have been recorded anyway; earlier work is intact.");
+    error.message = format!(
+        "{}: {cause}. This call may have been recorded anyway; earlier work is intact.",
+        medium(cause)
+    );
     advise(&mut error, Advice::repeat_after(remedy(cause)).for_agents(RECORDED_ONCE));
     error.details = Some(json!({ "outcome": "unknown", "fix": remedy(cause) }));
     error
@@ -324,7 +332,7 @@ pub fn io(cause: &FsError) -> Boxed {
     envelope(
         ErrorCode::StoreIo,
         Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },
-        format!("Disk error: {cause}. Nothing was acknowledged; earlier work is intact."),
+        format!("{}: {cause}. Nothing was acknowledged; earlier work is intact.", medium(cause)),
         Advice::repeat_after(next),
     )
 }

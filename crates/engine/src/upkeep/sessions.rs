@@ -12,7 +12,7 @@ use workrail_model::name::WorkflowId;
 use workrail_model::preferences::RunStatus;
 use workrail_model::time::Timestamp;
 use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{Upkeep, UpkeepError};
+use workrail_ports::upkeep::{Inspection, Upkeep, UpkeepError};
 
 use super::gc::FileTotals;
 use super::status_of;
@@ -42,7 +42,7 @@ pub struct RunOverview {
     pub status: Option<RunStatus>,
 }
 
-impl<S: Store + Upkeep> Engine<S> {
+impl<S: Store + Inspection> Engine<S> {
     /// What a session is, damaged or not.
     pub fn overview(&self, session: SessionId) -> Result<Overview, Box<ErrorEnvelope>> {
         let slice = self.store.read(session, None).map_err(|cause| error::upkeep(cause.into()))?;
@@ -80,7 +80,9 @@ impl<S: Store + Upkeep> Engine<S> {
     pub fn kept_sessions(&self, sessions: impl IntoIterator<Item = SessionId>) -> BTreeSet<SessionId> {
         self.store.kept(sessions.into_iter().collect())
     }
+}
 
+impl<S: Store + Upkeep> Engine<S> {
     /// Exempts a session from retention.
     pub fn keep(&self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
         self.store.keep(session).map_err(error::upkeep)

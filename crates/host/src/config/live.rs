@@ -28,7 +28,7 @@ impl LiveConfig {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = stamp(&self.place);
         if seen.0 != now {
-            if let Ok(settings) = load(Some(&self.place)) {
+            if let Ok(settings) = load(Some(&self.place), None) {
                 seen.1 = settings;
             }
             // A broken file is not read again before it changes.

@@ -34,6 +34,8 @@ pub enum ConfigError {
     WrongSource { path: Utf8PathBuf, member: String, problem: ValueProblem },
     #[error("the environment variable `{name}`: {problem}")]
     WrongVariable { name: &'static str, problem: ValueProblem },
+    #[error("`{name}`: {problem}")]
+    WrongOption { name: &'static str, problem: ValueProblem },
 }
 
 fn suggestion(nearest: &Option<&'static str>) -> String {
@@ -108,6 +110,7 @@ pub fn variable(key: Key) -> Option<&'static EnvVar> {
         Key::RetentionTtl => &env_vars::RETENTION_DAYS,
         Key::SourcePaths => &env_vars::STORAGE_PATH,
         Key::SourcePlugins => &env_vars::PLUGINS,
+        Key::Store => &env_vars::STORE,
         Key::TokenEncoding => &env_vars::TOKEN_ENCODING,
         Key::ToolsCheckpoint => &env_vars::ENABLE_CHECKPOINT,
         Key::ToolsExecution => &env_vars::ENABLE_V2_TOOLS,
@@ -122,10 +125,16 @@ pub fn nearest_variable(name: &str) -> Option<&'static str> {
     workrail_model::nearest::nearest(name, env_vars::ALL.iter().map(|variable| variable.name))
 }
 
-/// The settings in effect for this process.
-pub fn load(place: Option<&ConfigPath>) -> Result<Settings, ConfigError> {
+/// The settings in effect for this process; `store` is the address that was given on its command line.
+pub fn load(place: Option<&ConfigPath>, store: Option<&str>) -> Result<Settings, ConfigError> {
     let mut given = place.map(read::file).transpose()?.unwrap_or_default();
     given.extend(from_environment(EnvVar::get)?);
+    if let Some(text) = store {
+        let value = Key::Store.kind().read(text);
+        let value = value.map_err(|problem| ConfigError::WrongOption { name: "--store", problem })?;
+        // Behind the variables, so that it wins over them.
+        given.push((Key::Store, value, Origin::Environment));
+    }
     Ok(Settings::layered(given))
 }
 

@@ -92,6 +92,7 @@ keys! {
     SourceGit = "sources.git",
     SourcePaths = "sources.paths",
     SourcePlugins = "sources.plugins",
+    Store = "store",
     TokenEncoding = "tokens.encoding",
     ToolsCheckpoint = "tools.checkpoint",
     ToolsExecution = "tools.execution",
@@ -191,6 +192,11 @@ impl Key {
             }
             Self::SourcePaths => "More folders with workflow files; later ones win.",
             Self::SourcePlugins => "Folders with a `workrail-plugin.json` that names their workflow files.",
+            Self::Store => {
+                "The database that a team's sessions are kept in instead of the data directory: \
+                 `postgres://USER@HOST/DATABASE`, with `tenant=NAME` and `password_file=/PATH` as options. A password is never \
+                 part of it."
+            }
             Self::TokenEncoding => "Which tokens agents are given: short or long. Both are always accepted.",
             Self::ToolsCheckpoint => "Whether `checkpoint_workflow` is offered.",
             Self::ToolsExecution => "Whether tools that change anything are offered at all.",
@@ -202,6 +208,7 @@ impl Key {
     pub fn kind(self) -> ValueKind {
         match self {
             Self::DataDir => ValueKind::AbsolutePath,
+            Self::Store => ValueKind::StoreAddress,
             Self::ApprovalsRequireIn | Self::ExportRedactKeys | Self::SourcePaths | Self::SourcePlugins => {
                 ValueKind::List
             }
@@ -230,7 +237,7 @@ impl Key {
     pub fn default(self) -> Option<Value> {
         let text = |text: &str| Some(Value::Text(text.to_owned()));
         match self {
-            Self::DataDir => None,
+            Self::DataDir | Self::Store => None,
             Self::ApprovalsChatWait => Some(Value::Count(CHAT_WAIT_SECONDS_DEFAULT)),
             Self::ExportRedactKeys => {
                 Some(Value::List(SECRET_KEYS.iter().map(|key| (*key).to_owned()).collect()))
@@ -266,7 +273,7 @@ impl Key {
             | Self::Autonomy
             | Self::RiskPolicy
             | Self::RetentionTtl => Applies::Live,
-            Self::DataDir | Self::LogFilter | Self::RepliesTextInData | Self::TokenEncoding => {
+            Self::DataDir | Self::Store | Self::LogFilter | Self::RepliesTextInData | Self::TokenEncoding => {
                 Applies::AtRestart(RestartTrigger::Process)
             }
             Self::SourceGit | Self::SourcePaths | Self::SourcePlugins => {

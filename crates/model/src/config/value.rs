@@ -29,6 +29,7 @@ pub enum ValueKind {
     Count,
     Text,
     AbsolutePath,
+    StoreAddress,
     Choice(&'static [&'static str]),
     List,
     GitSources,
@@ -50,6 +51,9 @@ impl ValueKind {
             Self::Count => format!("a whole number from 0 to {COUNT_MAX}"),
             Self::Text => "a text".to_owned(),
             Self::AbsolutePath => "an absolute path".to_owned(),
+            Self::StoreAddress => {
+                "an address like postgres://USER@HOST/DATABASE without a password".to_owned()
+            }
             Self::Choice(words) => format!("one of {}", words.join(", ")),
             Self::List => "a list of texts".to_owned(),
             Self::GitSources => {
@@ -65,6 +69,7 @@ impl ValueKind {
             (Self::Count, Value::Count(count)) => *count <= COUNT_MAX,
             (Self::Text, Value::Text(text)) => short(text),
             (Self::AbsolutePath, Value::Text(text)) => text.starts_with('/') && short(text),
+            (Self::StoreAddress, Value::Text(text)) => is_store_address(text) && short(text),
             (Self::Choice(words), Value::Text(text)) => words.contains(&text.as_str()),
             (Self::List, Value::List(entries)) => {
                 entries.len() <= LIST_ENTRIES_MAX
@@ -85,6 +90,7 @@ impl ValueKind {
                 | Self::Count
                 | Self::Text
                 | Self::AbsolutePath
+                | Self::StoreAddress
                 | Self::Choice(_)
                 | Self::List
                 | Self::GitSources,
@@ -107,7 +113,9 @@ impl ValueKind {
                 _ => None,
             },
             Self::Count => text.parse().ok().map(Value::Count),
-            Self::Text | Self::AbsolutePath | Self::Choice(_) => Some(Value::Text(text.to_owned())),
+            Self::Text | Self::AbsolutePath | Self::StoreAddress | Self::Choice(_) => {
+                Some(Value::Text(text.to_owned()))
+            }
             Self::List => {
                 let entries = text.split(':').filter(|entry| !entry.is_empty());
                 Some(Value::List(entries.map(str::to_owned).collect()))
@@ -119,9 +127,24 @@ impl ValueKind {
     }
 
     fn problem(self, found: &str) -> ValueProblem {
+        // It may hold a password.
+        let found = if self == Self::StoreAddress { "another text, not shown here" } else { found };
         let found = found.chars().filter(|c| !c.is_control()).take(80).collect();
         ValueProblem { wanted: self.what(), found }
     }
+}
+
+/// Whether a text can be the address of a database: nothing in it is a password, which would be shown and recorded.
+fn is_store_address(text: &str) -> bool {
+    let Some(rest) = ["postgres://", "postgresql://"].iter().find_map(|scheme| text.strip_prefix(scheme))
+    else {
+        return false;
+    };
+    let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+    // The last `@`: a password may hold one.
+    let user = place.rsplit_once('@').map_or("", |(user, _)| user);
+    let names_password = |option: &str| option.split('=').next() == Some("password");
+    !user.contains(':') && !options.split('&').any(names_password)
 }
 
 impl Value {
@@ -186,6 +209,27 @@ impl std::fmt::Display for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_store_address_with_a_password_is_refused_and_not_repeated() {
+        let kind = ValueKind::StoreAddress;
+        let good = "postgres://agent@db.example:5432/team?tenant=acme";
+        assert_eq!(kind.read(good), Ok(Value::Text(good.to_owned())));
+        for bad in [
+            "postgres://agent:hunter2@db.example/team",
+            "postgres://agent:hun@ter2@db.example/team",
+            "postgres://agent@db.example/team?password=hunter2",
+            "/var/lib/hunter2",
+        ] {
+            let refused = kind.read(bad).map_err(|problem| problem.to_string());
+            assert_eq!(
+                refused,
+                Err("it must be an address like postgres://USER@HOST/DATABASE without a password, it is `another text, \
+                     not shown here`"
+                    .to_owned()),
+            );
+        }
+    }
 
     #[test]
     fn what_is_typed_is_read_as_the_kind_or_refused_with_what_would_do() {

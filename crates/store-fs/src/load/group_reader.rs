@@ -223,6 +223,7 @@ impl<F: FileSystem> GroupReader<'_, F> {
             | FsErrorKind::Quota
             | FsErrorKind::ReadOnly
             | FsErrorKind::TooManyOpenFiles
+            | FsErrorKind::Database
             | FsErrorKind::Io => NoGroup::Io(error),
         })
     }

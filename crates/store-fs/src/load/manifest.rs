@@ -116,6 +116,7 @@ fn unusable(error: FsError) -> Manifest {
         | FsErrorKind::Quota
         | FsErrorKind::ReadOnly
         | FsErrorKind::TooManyOpenFiles
+        | FsErrorKind::Database
         | FsErrorKind::Io => Manifest::Failed(error),
     }
 }

@@ -14,7 +14,7 @@ use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::plan::AttachmentKind;
 use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{PendingWrite, StrayKind, Upkeep};
+use workrail_ports::upkeep::{Inspection, PendingWrite, StrayKind};
 
 use super::{Watch, told};
 use crate::{Engine, Store, error};
@@ -90,7 +90,7 @@ const RESTORE_LOG: &str = "Restore it with `workrail store restore BACKUP`, or g
 
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 
-impl<S: Store + Upkeep> Engine<S> {
+impl<S: Store + Inspection> Engine<S> {
     /// Checks everything there is to check, and changes nothing.
     pub fn verify(&self, scope: Scope, watch: Watch<'_>) -> Result<Verified, Box<ErrorEnvelope>> {
         let mut check = Check::new(&*self.store, self.store.obstacles());

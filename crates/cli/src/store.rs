@@ -1,0 +1,347 @@
+//! The store that the settings name: a directory, or a database with this machine's own directory beside it.
+//!
+//! Sessions, content, keys and caches are in the one or the other. What is about this machine stays in its directory:
+//! which servers run here, and the secret of the HTTP transport.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
+use workrail_model::event::Activity;
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::keyring::Keyring;
+use workrail_model::manifest::Cursor;
+use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind, RawSegment};
+use workrail_model::preferences::Preferences;
+use workrail_model::server::{LoggedCall, ServerRecord};
+use workrail_model::snapshot::ExecutionSnapshot;
+use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
+use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
+use workrail_ports::content::{ContentError, ContentStore};
+use workrail_ports::control::{SessionControl, WishReader};
+use workrail_ports::environment::ActivityCounter;
+use workrail_ports::file_system::FsError;
+use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
+use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError};
+use workrail_ports::servers::ServerDirectory;
+use workrail_ports::session_store::{
+    Appended, LockedSession, LogStamp, SessionReader, SessionSlice, SessionStore, StampDepth, StampedSession,
+    StoreError,
+};
+use workrail_ports::upkeep::{Inspection, Obstacle, PendingWrite, Stray};
+use workrail_store_fs::disk::Disk;
+use workrail_store_fs::{self as directory, LocalStore};
+use workrail_store_pg::{self as database, PgStore};
+
+#[derive(Debug)]
+pub(crate) enum AnyStore {
+    Directory(Arc<LocalStore<Disk>>),
+    Database { shared: PgStore, machine: Arc<LocalStore<Disk>> },
+}
+
+impl AnyStore {
+    /// The directory of this machine.
+    pub(crate) fn machine(&self) -> &Arc<LocalStore<Disk>> {
+        match self {
+            Self::Directory(machine) | Self::Database { machine, .. } => machine,
+        }
+    }
+}
+
+/// The same call on whichever it is.
+macro_rules! either {
+    ($any:expr, $store:ident => $call:expr) => {
+        match $any {
+            AnyStore::Directory($store) => $call,
+            AnyStore::Database { shared: $store, .. } => $call,
+        }
+    };
+}
+
+#[derive(Debug)]
+pub(crate) enum AnyLocked<'a> {
+    Directory(Box<directory::Locked<'a, Disk>>),
+    Database(Box<database::Locked<'a>>),
+}
+
+macro_rules! either_locked {
+    ($any:expr, $locked:ident => $call:expr) => {
+        match $any {
+            AnyLocked::Directory($locked) => $call,
+            AnyLocked::Database($locked) => $call,
+        }
+    };
+}
+
+impl LockedSession for AnyLocked<'_> {
+    fn session_id(&self) -> SessionId {
+        either_locked!(self, locked => locked.session_id())
+    }
+
+    fn cursor(&self) -> Cursor {
+        either_locked!(self, locked => locked.cursor())
+    }
+
+    fn events_since(&self, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
+        either_locked!(self, locked => locked.events_since(since))
+    }
+
+    fn append(&mut self, plan: AppendPlan) -> Result<Appended, StoreError> {
+        either_locked!(self, locked => locked.append(plan))
+    }
+}
+
+impl SessionReader for AnyStore {
+    fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+        either!(self, store => store.sessions())
+    }
+
+    fn stamped_sessions(&self, depth: StampDepth) -> Result<Vec<StampedSession>, StoreError> {
+        either!(self, store => store.stamped_sessions(depth))
+    }
+
+    fn stamp(&self, session: SessionId) -> Option<LogStamp> {
+        either!(self, store => store.stamp(session))
+    }
+
+    fn change_mark(&self) -> Option<u64> {
+        either!(self, store => store.change_mark())
+    }
+
+    fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
+        either!(self, store => store.read(session, since))
+    }
+}
+
+impl SessionStore for AnyStore {
+    type Locked<'a> = AnyLocked<'a>;
+
+    fn create(&self, session: SessionId) -> Result<AnyLocked<'_>, StoreError> {
+        Ok(match self {
+            Self::Directory(store) => AnyLocked::Directory(Box::new(store.create(session)?)),
+            Self::Database { shared, .. } => AnyLocked::Database(Box::new(shared.create(session)?)),
+        })
+    }
+
+    fn lock(&self, session: SessionId) -> Result<AnyLocked<'_>, StoreError> {
+        Ok(match self {
+            Self::Directory(store) => AnyLocked::Directory(Box::new(store.lock(session)?)),
+            Self::Database { shared, .. } => AnyLocked::Database(Box::new(shared.lock(session)?)),
+        })
+    }
+}
+
+impl ContentStore for AnyStore {
+    fn snapshot(&self, reference: SnapshotRef) -> Result<ExecutionSnapshot, ContentError> {
+        either!(self, store => store.snapshot(reference))
+    }
+
+    fn blob(&self, reference: BlobRef) -> Result<Vec<u8>, ContentError> {
+        either!(self, store => store.blob(reference))
+    }
+
+    fn workflow(&self, hash: WorkflowHash) -> Result<CompiledWorkflow, ContentError> {
+        either!(self, store => store.workflow(hash))
+    }
+}
+
+impl KeyringStore for AnyStore {
+    fn load_or_create(&self) -> Result<Keyring, KeyringError> {
+        either!(self, store => store.load_or_create())
+    }
+
+    fn peek(&self) -> Result<Option<Keyring>, KeyringError> {
+        either!(self, store => store.peek())
+    }
+
+    fn rotate(&self) -> Result<Keyring, KeyringError> {
+        either!(self, store => store.rotate())
+    }
+
+    fn replace(&self) -> Result<ReplacedKeyring, KeyringError> {
+        either!(self, store => store.replace())
+    }
+}
+
+impl PasskeyLog for AnyStore {
+    fn passkey_log(&self) -> Result<Vec<u8>, PasskeyLogError> {
+        either!(self, store => store.passkey_log())
+    }
+
+    fn append_passkey(&self, seen_bytes: u64, line: &[u8]) -> Result<(), PasskeyLogError> {
+        either!(self, store => store.append_passkey(seen_bytes, line))
+    }
+}
+
+impl ActivityCounter for AnyStore {
+    fn next(&self) -> Result<Activity, StoreError> {
+        either!(self, store => store.next())
+    }
+}
+
+impl ProjectionCache for AnyStore {
+    fn get(&self, session: SessionId, version: u32) -> Option<CachedProjection> {
+        either!(self, store => store.get(session, version))
+    }
+
+    fn put(&self, session: SessionId, projection: &CachedProjection) -> Result<(), FsError> {
+        either!(self, store => store.put(session, projection))
+    }
+
+    fn invalidate(&self, session: SessionId) -> Result<(), FsError> {
+        either!(self, store => store.invalidate(session))
+    }
+}
+
+impl SessionIndex for AnyStore {
+    fn index_records(&self, version: u32, is_present: &dyn Fn(SessionId) -> bool) -> Vec<IndexRecord> {
+        either!(self, store => store.index_records(version, is_present))
+    }
+
+    fn add_to_index(&self, version: u32, records: &[IndexRecord], if_absent: IfAbsent) {
+        either!(self, store => store.add_to_index(version, records, if_absent));
+    }
+}
+
+impl WishReader for AnyStore {
+    fn wished_preferences(&self, session: SessionId, run: RunId) -> Result<Option<Preferences>, FsError> {
+        either!(self, store => store.wished_preferences(session, run))
+    }
+
+    fn has_unreadable_wishes(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool {
+        either!(self, store => store.has_unreadable_wishes(session, is_run))
+    }
+}
+
+impl SessionControl for AnyStore {
+    fn wish_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+        preferences: Preferences,
+    ) -> Result<(), FsError> {
+        either!(self, store => store.wish_preferences(session, run, preferences))
+    }
+
+    fn forget_wish(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
+        either!(self, store => store.forget_wish(session, run))
+    }
+}
+
+/// Of this machine: a process id and a terminal mean nothing elsewhere.
+impl ServerDirectory for AnyStore {
+    fn servers(&self) -> Result<Vec<ServerRecord>, FsError> {
+        self.machine().servers()
+    }
+
+    fn calls(&self, limit: usize) -> Result<Vec<LoggedCall>, FsError> {
+        self.machine().calls(limit)
+    }
+}
+
+impl SessionArchive for AnyStore {
+    fn segments(
+        &self,
+        session: SessionId,
+        until: Option<&Cursor>,
+        visit: &mut dyn FnMut(RawSegment) -> ControlFlow<()>,
+    ) -> Result<Archived, StoreError> {
+        either!(self, store => store.segments(session, until, visit))
+    }
+
+    fn content(&self, kind: AttachmentKind, digest: Sha256) -> Result<Vec<u8>, ContentError> {
+        either!(self, store => store.content(kind, digest))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum AnyStaged<'a> {
+    Directory(Box<directory::Staged<'a, Disk>>),
+    Database(Box<database::Staged<'a>>),
+}
+
+impl StagedSession for AnyStaged<'_> {
+    fn content(&mut self, attachment: &Attachment) -> Result<(), StoreError> {
+        match self {
+            Self::Directory(staged) => staged.content(attachment),
+            Self::Database(staged) => staged.content(attachment),
+        }
+    }
+
+    fn segment(&mut self, segment: &RawSegment) -> Result<(), StoreError> {
+        match self {
+            Self::Directory(staged) => staged.segment(segment),
+            Self::Database(staged) => staged.segment(segment),
+        }
+    }
+
+    fn publish(self) -> Result<(), StoreError> {
+        match self {
+            Self::Directory(staged) => staged.publish(),
+            Self::Database(staged) => staged.publish(),
+        }
+    }
+}
+
+impl SessionImport for AnyStore {
+    type Staged<'a> = AnyStaged<'a>;
+
+    fn is_taken(&self, session: SessionId) -> Result<bool, StoreError> {
+        either!(self, store => store.is_taken(session))
+    }
+
+    fn stage(&self, session: SessionId) -> Result<AnyStaged<'_>, StoreError> {
+        Ok(match self {
+            Self::Directory(store) => AnyStaged::Directory(Box::new(store.stage(session)?)),
+            Self::Database { shared, .. } => AnyStaged::Database(Box::new(shared.stage(session)?)),
+        })
+    }
+
+    fn newest_activity(&self) -> Result<Activity, StoreError> {
+        either!(self, store => store.newest_activity())
+    }
+
+    fn raise_activity(&self, at_least: Activity) -> Result<(), StoreError> {
+        either!(self, store => store.raise_activity(at_least))
+    }
+}
+
+impl Inspection for AnyStore {
+    fn is_kept(&self, session: SessionId) -> bool {
+        either!(self, store => store.is_kept(session))
+    }
+
+    fn kept(&self, sessions: BTreeSet<SessionId>) -> BTreeSet<SessionId> {
+        either!(self, store => store.kept(sessions))
+    }
+
+    fn foreign_folders(&self) -> Result<Vec<String>, FsError> {
+        either!(self, store => store.foreign_folders())
+    }
+
+    fn obstacles(&self) -> Vec<Obstacle> {
+        either!(self, store => store.obstacles())
+    }
+
+    fn segment_count(&self, session: SessionId) -> Result<u64, FsError> {
+        either!(self, store => store.segment_count(session))
+    }
+
+    fn contents(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, FsError> {
+        either!(self, store => store.contents(kind))
+    }
+
+    fn strays(&self, max: usize) -> Result<(Vec<Stray>, u64), FsError> {
+        either!(self, store => store.strays(max))
+    }
+
+    fn pending_writes(&self) -> Result<Vec<PendingWrite>, FsError> {
+        either!(self, store => store.pending_writes())
+    }
+
+    fn pending_write(&self, session: SessionId) -> Result<Option<PendingWrite>, FsError> {
+        either!(self, store => store.pending_write(session))
+    }
+}

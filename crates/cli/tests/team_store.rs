@@ -1,0 +1,210 @@
+//! Two machines share one history in PostgreSQL, through the real binary (G100, G101).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::fs;
+
+use serde_json::{Value, json};
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
+use workrail_testkit::postgres::{Cluster, ROLE};
+
+/// A database, and machines that use it.
+struct Team {
+    cluster: &'static Cluster,
+    database: String,
+}
+
+impl Team {
+    fn new() -> Option<Self> {
+        let cluster = Cluster::shared()?;
+        Some(Self { cluster, database: cluster.database() })
+    }
+
+    fn address(&self) -> String {
+        self.cluster.address(&self.database, ROLE, "team")
+    }
+
+    /// A machine with a data directory of its own.
+    fn machine(&self) -> Home {
+        Home::new(env!("CARGO_BIN_EXE_workrail")).with("WORKRAIL_STORE", self.address())
+    }
+}
+
+fn start(machine: &Home, client: &mut McpClient) -> ToolReply {
+    let start = json!({ "workflowId": "wr.small_change", "goal": "mend the teapot", "workspacePath": machine.project() });
+    let first = client.call("start_workflow", start);
+    assert!(!first.is_error, "{}", first.text);
+    first
+}
+
+fn advance(client: &mut McpClient, reply: &ToolReply, notes: &str) -> ToolReply {
+    let call = json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": notes } });
+    let answer = client.call("continue_workflow", call);
+    assert!(!answer.is_error, "{}", answer.text);
+    answer
+}
+
+fn label_of(reply: &ToolReply) -> String {
+    reply.structured["run"]["label"].as_str().unwrap().to_owned()
+}
+
+/// The agents' path: one machine starts, another goes on, and the tokens of the one are good on the other.
+#[test]
+fn a_run_that_one_machine_started_goes_on_on_another() {
+    let Some(team) = Team::new() else { return };
+    let (laptop, desktop) = (team.machine(), team.machine());
+    let mut here = laptop.client();
+    let first = start(&laptop, &mut here);
+    let second = advance(&mut here, &first, "the spout is cracked");
+    let label = label_of(&second);
+    assert!(
+        !laptop.data().join("sessions").join(session_of(&second)).exists(),
+        "no session is in the directory"
+    );
+
+    let mut there = desktop.client();
+    let resumed = there.call("resume_session", json!({ "run": label }));
+    assert!(!resumed.is_error && resumed.text.contains("the spout is cracked"), "{}", resumed.text);
+    // The call that was recorded is answered again, by a server that never saw it.
+    let replayed = advance(&mut there, &first, "the spout is cracked");
+    assert_eq!(replayed.string("ackToken"), second.string("ackToken"));
+    let third = advance(&mut there, &second, "glued");
+    let seen = here.call("resume_session", json!({ "run": label }));
+    assert!(seen.text.contains("glued"), "{}", seen.text);
+    drop((here, there, third));
+
+    for machine in [&laptop, &desktop] {
+        let listed = machine.done(&["list", "--json"]).json();
+        assert_eq!(listed["rows"].as_array().map(Vec::len), Some(1), "{listed}");
+        let shown = machine.done(&["show", &label, "--json"]).json();
+        assert_eq!(shown["label"], json!(label), "{shown}");
+        assert!(machine.done(&["report", &label, "--markdown"]).out.contains("glued"));
+        let verified = machine.done(&["store", "verify", "--json"]).json();
+        assert_eq!(verified["counts"]["problems"], 0, "{verified}");
+        assert_eq!(verified["counts"]["sessions"], 1, "{verified}");
+    }
+}
+
+fn session_of(reply: &ToolReply) -> String {
+    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+}
+
+fn exported(machine: &Home, session: &str) -> Vec<u8> {
+    let path = machine.project().join("exported.json");
+    machine.done(&["session", "export", session, "-o", path.to_str().unwrap(), "--force"]);
+    fs::read(path).unwrap()
+}
+
+/// The database holds the bytes that a directory holds.
+#[test]
+fn bundles_from_a_directory_and_from_a_database_are_equal() {
+    let Some(team) = Team::new() else { return };
+    let alone = Home::new(env!("CARGO_BIN_EXE_workrail"));
+    let mut client = alone.client();
+    let first = start(&alone, &mut client);
+    let session = session_of(&advance(&mut client, &first, "the spout is cracked"));
+    client.close();
+    let bundle = alone.project().join("work.json");
+    fs::write(&bundle, exported(&alone, &session)).unwrap();
+
+    let (directory, database) = (Home::new(env!("CARGO_BIN_EXE_workrail")), team.machine());
+    for machine in [&directory, &database] {
+        machine.done(&["session", "import", bundle.to_str().unwrap()]);
+    }
+    assert_eq!(exported(&database, &session), exported(&directory, &session));
+}
+
+/// An altered row is found, and the rest of the session is shown and not continued.
+#[test]
+fn an_altered_row_is_found_and_not_continued_from() {
+    let Some(team) = Team::new() else { return };
+    let machine = team.machine();
+    let mut client = machine.client();
+    let first = start(&machine, &mut client);
+    let second = advance(&mut client, &first, "the spout is cracked");
+    client.close();
+    let alter = "UPDATE workrail.segment SET events = convert_to(replace(convert_from(events, 'UTF8'), 'cracked', 'CRACKED'), 'UTF8')";
+    team.cluster.sql(&team.database, alter);
+    let verified = machine.run(&["store", "verify", "--json"]);
+    assert_eq!(verified.code, 1, "{}", verified.err);
+    let problem = verified.json()["problems"][0]["problem"].as_str().unwrap().to_owned();
+    assert!(problem.contains("does not match its digest"), "{problem}");
+    let mut client = machine.client();
+    let call = json!({ "ackToken": second.string("ackToken"), "output": { "notesMarkdown": "glued" } });
+    assert_eq!(client.call("continue_workflow", call).code(), "SESSION_CORRUPT");
+}
+
+/// What only a directory can do is refused with what to do instead, and `--store` and the settings name the store too.
+#[test]
+fn commands_for_directories_are_refused_with_what_to_do_instead() {
+    let Some(team) = Team::new() else { return };
+    let machine = team.machine();
+    let mut refusals = String::new();
+    for arguments in [
+        &["store", "gc", "--dry-run"][..],
+        &["store", "repair", "--all"],
+        &["store", "backup", "/nowhere"],
+        &["store", "restore", "/nowhere"],
+        &["session", "keep", "amber-falcon"],
+        &["session", "unkeep", "amber-falcon"],
+        &["session", "delete", "amber-falcon", "--yes"],
+        &["console", "--no-open"],
+    ] {
+        let refused = machine.run(arguments);
+        assert_eq!(refused.code, 2, "{arguments:?}: {}{}", refused.out, refused.err);
+        refusals.push_str(&refused.err);
+    }
+    let folder = team.cluster.socket_folder().to_str().unwrap();
+    insta::assert_snapshot!(refusals.replace(folder, "SOCKETS").replace(&team.database, "DATABASE"));
+
+    let plain = Home::new(env!("CARGO_BIN_EXE_workrail"));
+    let listed = plain.done(&["list", "--json", "--store", &team.address()]).json();
+    assert_eq!(listed["rows"], json!([]));
+    assert_eq!(plain.run(&["store", "gc", "--dry-run", "--store", &team.address()]).code, 2);
+    plain.write(&plain.config(), &format!("store = \"{}\"\n", team.address()));
+    assert_eq!(plain.run(&["store", "gc", "--dry-run"]).code, 2);
+    assert_eq!(plain.run(&["doctor"]).out.matches("PostgreSQL").count(), 1);
+}
+
+/// From the environment and from a private file; and nothing that is printed, logged or exported holds it.
+#[test]
+fn a_password_is_used_and_never_shown() {
+    const SECRET: &str = "s3cret-7f3a";
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let database = cluster.database();
+    cluster.sql("postgres", &format!("ALTER ROLE {ROLE} PASSWORD '{SECRET}'"));
+    cluster.require_passwords();
+    let address = cluster.address(&database, ROLE, "team");
+    let machine = Home::new(env!("CARGO_BIN_EXE_workrail")).with("WORKRAIL_LOG", "trace");
+
+    let asked = machine.with("WORKRAIL_STORE", &address);
+    assert_eq!(asked.run(&["list"]).code, 1, "without a password nobody is let in");
+    let by_variable = asked.with("WORKRAIL_STORE_PASSWORD", SECRET);
+    let file = machine.home().join("password");
+    machine.write(&file, &format!("{SECRET}\n"));
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let by_file = machine.with("WORKRAIL_STORE", format!("{address}&password_file={}", file.display()));
+
+    let mut client = by_variable.client();
+    let session = session_of(&start(&machine, &mut client));
+    let (_, logged) = client.end();
+    let bundle = String::from_utf8(exported(&by_file, &session)).unwrap();
+    let mut shown = vec![logged, bundle];
+    for machine in [&by_variable, &by_file, &asked.with("WORKRAIL_STORE_PASSWORD", format!("{SECRET}-wrong"))]
+    {
+        for arguments in [&["doctor"][..], &["list", "--json"], &["config", "show"], &["store", "verify"]] {
+            let ran = machine.run(arguments);
+            shown.extend([ran.out, ran.err]);
+        }
+    }
+    let inline = address.replacen(ROLE, &format!("{ROLE}:{SECRET}"), 1);
+    let refused = machine.run(&["list", "--store", &inline]);
+    assert_eq!(refused.code, 2, "a password in the address is refused");
+    shown.extend([refused.out, refused.err]);
+    for text in shown {
+        assert!(!text.contains(SECRET), "{text}");
+    }
+    let rows: Value = by_file.done(&["list", "--json"]).json();
+    assert_eq!(rows["rows"].as_array().map(Vec::len), Some(1), "{rows}");
+}

@@ -1,0 +1,62 @@
+//! The activity number: one row per tenant, counted up in a transaction of its own (G7).
+
+use postgres::types::Type;
+use workrail_model::event::Activity;
+use workrail_ports::environment::ActivityCounter;
+use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
+use workrail_ports::session_store::StoreError;
+
+use crate::error::Failed;
+use crate::open::PgStore;
+use crate::transaction::Purpose;
+
+const PLACE: &str = "activity";
+
+const NEXT: &str = "INSERT INTO workrail.activity (tenant, number) VALUES (current_setting('workrail.tenant'), 1) \
+                    ON CONFLICT (tenant) DO UPDATE SET number = activity.number + 1 RETURNING number";
+
+const RAISE: &str = "INSERT INTO workrail.activity (tenant, number) VALUES (current_setting('workrail.tenant'), $1) \
+                     ON CONFLICT (tenant) DO UPDATE SET number = greatest(activity.number, $1)";
+
+fn failed(failed: &Failed) -> StoreError {
+    match failed {
+        Failed::Busy | Failed::Locked => StoreError::Busy,
+        Failed::Database(_) => StoreError::Io(failed.at(FsOp::Write, PLACE)),
+    }
+}
+
+fn number(value: i64) -> Result<Activity, StoreError> {
+    u64::try_from(value).ok().and_then(Activity::new).ok_or_else(|| {
+        StoreError::Io(FsError {
+            op: FsOp::Read,
+            path: RelPath::parse(PLACE).unwrap_or_else(RelPath::root),
+            kind: FsErrorKind::Database,
+            detail: "the counter holds a number that no event can have".to_owned(),
+        })
+    })
+}
+
+impl ActivityCounter for PgStore {
+    /// Without waiting for the disk: a number that a crash takes back was in no durable event, because the commit of an
+    /// event makes everything before it durable too.
+    fn next(&self) -> Result<Activity, StoreError> {
+        let row = self.within(Purpose::WritingLoosely, |transaction| transaction.query_opt(NEXT, &[]));
+        number(row.map_err(|error| failed(&error))?.map_or(-1, |row| row.get(0)))
+    }
+}
+
+impl PgStore {
+    pub(crate) fn counted_so_far(&self) -> Result<Activity, StoreError> {
+        let sql = "SELECT number FROM workrail.activity";
+        let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[]));
+        number(row.map_err(|error| failed(&error))?.map_or(0, |row| row.get(0)))
+    }
+
+    pub(crate) fn raise_counter(&self, at_least: Activity) -> Result<(), StoreError> {
+        // An activity number is at most 2^53.
+        let at_least = i64::try_from(at_least.get()).unwrap_or(i64::MAX);
+        let raised =
+            self.within(Purpose::Writing, |transaction| transaction.query(RAISE, &[(&at_least, Type::INT8)]));
+        raised.map(|_| ()).map_err(|error| failed(&error))
+    }
+}

@@ -1,0 +1,291 @@
+//! The address of a database: where it is, as whom, for which tenant. Never with a password in it.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use postgres::config::{Config, Host, SslMode};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+const DEFAULT_TENANT: &str = "default";
+const TENANT_BYTES_MAX: usize = 63;
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long sent bytes may stay unconfirmed before the connection counts as lost.
+const UNCONFIRMED_MAX: Duration = Duration::from_secs(15);
+
+/// Why an address cannot be used. Never repeats the address: it may hold what should not be in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    #[error("the address of a store must begin with `postgres://`")]
+    Scheme,
+    #[error(
+        "the address holds a password; leave it out and give it in `WORKRAIL_STORE_PASSWORD`, or in a file that \
+         `password_file=/PATH` in the address or `WORKRAIL_STORE_PASSWORD_FILE` names"
+    )]
+    Password,
+    #[error("`{option}` in the address is not valid: {problem}")]
+    Option { option: &'static str, problem: String },
+    #[error("the address names no {part}: `postgres://USER@HOST/DATABASE`")]
+    Missing { part: &'static str },
+    #[error("the address cannot be read: {problem}")]
+    Unreadable { problem: String },
+    #[error(
+        "this build has no TLS, so it connects to other hosts only when the address says `sslmode=disable`: sessions and \
+         signing keys then cross the network unencrypted. Use a tunnel or a proxy on this machine instead"
+    )]
+    NoTls,
+}
+
+/// A tenant: whose rows a store sees. Plain enough to be written into a statement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TenantName(String);
+
+impl TenantName {
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_plain =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
+        let is_name = !text.is_empty() && text.len() <= TENANT_BYTES_MAX && text.bytes().all(is_plain);
+        is_name.then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What proves to the database who connects. Never printed.
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+pub struct Password(String);
+
+impl Password {
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(..)")
+    }
+}
+
+/// A parsed address.
+#[derive(Clone, Debug)]
+pub struct Address {
+    config: Config,
+    tenant: TenantName,
+    password_file: Option<String>,
+    shown: String,
+}
+
+impl Address {
+    /// Reads `postgres://USER@HOST:PORT/DATABASE?tenant=NAME&password_file=/PATH&sslmode=disable`. A socket is named by
+    /// its folder: `postgres://USER@/DATABASE?host=/run/postgresql`.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)).ok_or(AddressError::Scheme)?;
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        // The last `@`: a password may hold one.
+        let user = place.rsplit_once('@').map_or("", |(user, _)| user);
+        let options: Vec<(&str, &str)> = query
+            .split('&')
+            .filter(|option| !option.is_empty())
+            .map(|option| option.split_once('=').unwrap_or((option, "")))
+            .collect();
+        if user.contains(':') || options.iter().any(|(name, _)| *name == "password") {
+            return Err(AddressError::Password);
+        }
+        let (mut tenant, mut password_file, mut plain, mut for_client) = (None, None, false, Vec::new());
+        for (name, value) in options {
+            match name {
+                "tenant" => tenant = Some(tenant_of(value)?),
+                "password_file" => password_file = Some(absolute(value)?),
+                "sslmode" => plain = is_plain(value)?,
+                // The session's settings are WorkRail's: a default here could switch off what appends rely on.
+                "options" => {
+                    let problem = "settings of the session cannot be given".to_owned();
+                    return Err(AddressError::Option { option: "options", problem });
+                }
+                _ => for_client.push(format!("{name}={value}")),
+            }
+        }
+        let config = client_config(place, &for_client)?;
+        if !plain && !is_local(&config) {
+            return Err(AddressError::NoTls);
+        }
+        let tenant = match tenant {
+            Some(tenant) => tenant,
+            None => tenant_of(DEFAULT_TENANT)?,
+        };
+        let shown = format!("postgres://{place}");
+        Ok(Self { config, tenant, password_file, shown })
+    }
+
+    /// Whether a text is meant as the address of a database.
+    pub fn is_address(text: &str) -> bool {
+        SCHEMES.iter().any(|scheme| text.starts_with(scheme))
+    }
+
+    pub fn tenant(&self) -> &TenantName {
+        &self.tenant
+    }
+
+    /// The file that holds the password, when the address names one.
+    pub fn password_file(&self) -> Option<&str> {
+        self.password_file.as_deref()
+    }
+
+    pub(crate) fn config(&self, password: Option<&Password>) -> Config {
+        let mut config = self.config.clone();
+        if let Some(password) = password {
+            config.password(password.reveal());
+        }
+        config
+    }
+}
+
+/// For people: where the store is, and whose rows.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, tenant {}", self.shown, self.tenant.as_str())
+    }
+}
+
+fn tenant_of(value: &str) -> Result<TenantName, AddressError> {
+    TenantName::parse(value).ok_or_else(|| AddressError::Option {
+        option: "tenant",
+        problem: format!("1 to {TENANT_BYTES_MAX} characters of a-z, 0-9, `_` and `-` are allowed"),
+    })
+}
+
+fn absolute(value: &str) -> Result<String, AddressError> {
+    let problem = || "give an absolute path".to_owned();
+    let option = "password_file";
+    value
+        .starts_with('/')
+        .then(|| value.to_owned())
+        .ok_or_else(|| AddressError::Option { option, problem: problem() })
+}
+
+fn is_plain(value: &str) -> Result<bool, AddressError> {
+    match value {
+        "disable" => Ok(true),
+        "require" | "verify-ca" | "verify-full" => Err(AddressError::NoTls),
+        "" | "allow" | "prefer" => Ok(false),
+        _ => {
+            let problem = "only `disable` is known to this build".to_owned();
+            Err(AddressError::Option { option: "sslmode", problem })
+        }
+    }
+}
+
+fn client_config(place: &str, options: &[String]) -> Result<Config, AddressError> {
+    let question = if options.is_empty() { "" } else { "?" };
+    let text = format!("postgres://{place}{question}{}", options.join("&"));
+    let mut config = Config::from_str(&text).map_err(|error| {
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        AddressError::Unreadable { problem: cause.unwrap_or_else(|| error.to_string()) }
+    })?;
+    if config.get_user().is_none_or(str::is_empty) {
+        return Err(AddressError::Missing { part: "user" });
+    }
+    if config.get_dbname().is_none_or(str::is_empty) {
+        return Err(AddressError::Missing { part: "database" });
+    }
+    if config.get_hosts().is_empty() {
+        return Err(AddressError::Missing { part: "host" });
+    }
+    config
+        .application_name("workrail")
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_user_timeout(UNCONFIRMED_MAX)
+        .ssl_mode(SslMode::Disable);
+    Ok(config)
+}
+
+/// Whether nothing leaves the machine.
+fn is_local(config: &Config) -> bool {
+    let is_loopback = |name: &str| {
+        name == "localhost"
+            || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    };
+    let hosts = config.get_hosts().iter().all(|host| match host {
+        Host::Tcp(name) => is_loopback(name),
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    });
+    hosts && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> AddressError {
+        Address::parse(text).expect_err("the address is refused")
+    }
+
+    #[test]
+    fn an_address_names_host_database_and_tenant() {
+        let address = Address::parse("postgres://agent@localhost:5433/team?tenant=acme").unwrap();
+        assert_eq!(address.to_string(), "postgres://agent@localhost:5433/team, tenant acme");
+        assert_eq!(address.password_file(), None);
+        let socket =
+            Address::parse("postgres://agent@/team?host=/run/postgresql&password_file=/etc/pw").unwrap();
+        assert_eq!(socket.to_string(), "postgres://agent@/team, tenant default");
+        assert_eq!(socket.password_file(), Some("/etc/pw"));
+    }
+
+    #[test]
+    fn a_password_in_the_address_is_refused_and_not_repeated() {
+        for text in [
+            "postgres://agent:hunter2@localhost/team",
+            "postgres://agent:hun@ter2@localhost/team",
+            "postgresql://agent@localhost/team?password=hunter2",
+        ] {
+            let refused = refusal(text);
+            assert_eq!(refused, AddressError::Password);
+            assert!(!refused.to_string().contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn another_host_needs_a_stated_lack_of_encryption() {
+        assert_eq!(refusal("postgres://agent@db.example/team"), AddressError::NoTls);
+        assert_eq!(refusal("postgres://agent@10.0.0.7/team?sslmode=prefer"), AddressError::NoTls);
+        assert_eq!(refusal("postgres://agent@localhost/team?sslmode=verify-full"), AddressError::NoTls);
+        assert_eq!(refusal("postgres://agent@localhost/team?hostaddr=10.0.0.7"), AddressError::NoTls);
+        assert!(Address::parse("postgres://agent@db.example/team?sslmode=disable").is_ok());
+        assert!(Address::parse("postgres://agent@127.0.0.1/team").is_ok());
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named() {
+        assert_eq!(refusal("mysql://a@b/c"), AddressError::Scheme);
+        assert_eq!(refusal("postgres://localhost/team"), AddressError::Missing { part: "user" });
+        assert_eq!(refusal("postgres://agent@localhost"), AddressError::Missing { part: "database" });
+        assert_eq!(refusal("postgres://agent@/team"), AddressError::Missing { part: "host" });
+        for tenant in ["", "A", "a'b", "a b", &"a".repeat(64)] {
+            let text = format!("postgres://agent@localhost/team?tenant={tenant}");
+            assert!(matches!(refusal(&text), AddressError::Option { option: "tenant", .. }), "{tenant:?}");
+        }
+        for option in ["options=-c%20fsync", "password_file=relative", "sslmode=maybe"] {
+            let text = format!("postgres://agent@localhost/team?{option}");
+            assert!(matches!(refusal(&text), AddressError::Option { .. }), "{option}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_printed() {
+        let password = Password::new("hunter2".to_owned());
+        let address = Address::parse("postgres://agent@localhost/team").unwrap();
+        assert_eq!(format!("{password:?}"), "Password(..)");
+        assert!(!format!("{:?}", address.config(Some(&password))).contains("hunter2"));
+    }
+}

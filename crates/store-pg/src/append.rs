@@ -1,0 +1,233 @@
+//! The append: content, head, keys and segment in one transaction, acknowledged after its COMMIT (G100).
+//!
+//! The head moves only from where the writer has seen it. A connection that is lost once COMMIT was sent leaves an unknown
+//! outcome: the caller is told so, and the same call finds the record or writes it.
+
+use std::collections::BTreeSet;
+
+use postgres::types::Type;
+use workrail_model::digest::Sha256;
+use workrail_model::event::{Event, EventData};
+use workrail_model::id::SessionId;
+use workrail_model::limits::MANIFEST_BYTES_MAX;
+use workrail_model::manifest::{commit_group, group_bytes};
+use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind};
+use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
+use workrail_ports::session_store::StoreError;
+
+use crate::content::kind_name;
+use crate::error::{Failed, is_lost};
+use crate::log::Position;
+use crate::reader::place;
+use crate::transaction::Transaction;
+
+/// A plan that was found new and was written into an open transaction.
+pub(crate) struct Write {
+    session: SessionId,
+    next: Position,
+}
+
+const FOUND: &str = "
+SELECT 'key' AS kind, fingerprint AS found FROM workrail.event_key WHERE session = $1 AND fingerprint = ANY($2)
+UNION ALL
+SELECT c.kind, c.sha256 FROM workrail.content c
+JOIN unnest($3::text[], $4::bytea[]) AS needed (kind, sha256) ON c.kind = needed.kind AND c.sha256 = needed.sha256";
+
+/// Checks the plan against the locked log and writes it; `None` when all of it is recorded already.
+pub(crate) fn prepare(
+    transaction: &mut Transaction<'_>,
+    head: &Position,
+    plan: &AppendPlan,
+) -> Result<Option<Write>, StoreError> {
+    let session = plan.session_id();
+    let failed = |failed: Failed| failed.of_session(FsOp::Write, session);
+    let needed: BTreeSet<(AttachmentKind, Sha256)> = {
+        let attached = |reference: &(AttachmentKind, Sha256)| {
+            plan.attachments().iter().any(|own| (own.kind(), own.digest()) == *reference)
+        };
+        plan.events().iter().flat_map(references).filter(|reference| !attached(reference)).collect()
+    };
+    let fingerprints: Vec<Vec<u8>> =
+        plan.events().iter().map(|event| event.dedupe_key.fingerprint().to_vec()).collect();
+    let kinds: Vec<&str> = needed.iter().map(|(kind, _)| kind_name(*kind)).collect();
+    let digests: Vec<&[u8]> = needed.iter().map(|(_, digest)| digest.as_bytes().as_slice()).collect();
+    let id = session.to_string();
+    let found = transaction
+        .query(
+            FOUND,
+            &[
+                (&id, Type::TEXT),
+                (&fingerprints, Type::BYTEA_ARRAY),
+                (&kinds, Type::TEXT_ARRAY),
+                (&digests, Type::BYTEA_ARRAY),
+            ],
+        )
+        .map_err(failed)?;
+    let found: BTreeSet<(&str, &[u8])> = found.iter().map(|row| (row.get(0), row.get(1))).collect();
+    if is_recorded(plan, |fingerprint| found.contains(&("key", fingerprint)))? {
+        return Ok(None);
+    }
+    let (expected, first) = (head.cursor.next_event_index, plan.first_index());
+    if first != expected {
+        return Err(StoreError::Stale { expected, found: first });
+    }
+    for (kind, digest) in needed {
+        if !found.contains(&(kind_name(kind), digest.as_bytes().as_slice())) {
+            return Err(StoreError::Unattached { kind, digest: digest.to_string() });
+        }
+    }
+    let next = write(transaction, head, session, &Segment::of_plan(plan), plan.attachments())?;
+    Ok(Some(Write { session, next }))
+}
+
+impl Write {
+    /// Makes it durable; returns the head behind it.
+    pub(crate) fn commit(self, transaction: Transaction<'_>) -> Result<Position, StoreError> {
+        commit(transaction, self.session)?;
+        Ok(self.next)
+    }
+}
+
+/// Commits what was written to a session, and says when nobody knows whether it was.
+pub(crate) fn commit(transaction: Transaction<'_>, session: SessionId) -> Result<(), StoreError> {
+    transaction.commit().map_err(|error| {
+        let is_unknown = is_lost(&error);
+        let error = Failed::Database(error).at(FsOp::Write, &place(session));
+        if is_unknown { StoreError::Uncertain(error) } else { StoreError::Io(error) }
+    })
+}
+
+/// Whether all, none or some of the plan's events are recorded (G8).
+fn is_recorded(plan: &AppendPlan, is_known: impl Fn(&[u8]) -> bool) -> Result<bool, StoreError> {
+    let known = |event: &&Event| is_known(&event.dedupe_key.fingerprint());
+    let recorded = plan.events().iter().filter(known).count();
+    if recorded == 0 || recorded == plan.events().len() {
+        return Ok(recorded > 0);
+    }
+    let key = plan.events().iter().find(known).map(|event| event.dedupe_key.to_string());
+    Err(StoreError::DedupeConflict { key: key.unwrap_or_default() })
+}
+
+/// The content that an event cannot be read without.
+fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
+    let blobs = event.data.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest()));
+    let snapshot = event.data.snapshot_ref().map(|snapshot| (AttachmentKind::Snapshot, snapshot.digest()));
+    let workflow = if let EventData::RunStarted(run) = &event.data {
+        Some((AttachmentKind::Workflow, run.workflow_hash.digest()))
+    } else {
+        None
+    };
+    blobs.chain(snapshot).chain(workflow).collect()
+}
+
+/// Events with the bytes that they are stored as.
+pub(crate) struct Segment<'a> {
+    pub(crate) events: &'a [Event],
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Segment<'a> {
+    fn of_plan(plan: &'a AppendPlan) -> Self {
+        Self { events: plan.events(), bytes: plan.segment() }
+    }
+}
+
+/// What both statements share: content in one order, so that two writers of the same content cannot block each other,
+/// and keys and segment only if the head moved.
+macro_rules! append_sql {
+    ($moved:literal) => {
+        concat!(
+            "WITH stored AS (
+                INSERT INTO workrail.content (tenant, kind, sha256, bytes)
+                SELECT current_setting('workrail.tenant'), a.kind, a.sha256, a.bytes
+                FROM unnest($12::text[], $13::bytea[], $14::bytea[]) AS a (kind, sha256, bytes)
+                ORDER BY a.kind, a.sha256
+                ON CONFLICT DO NOTHING
+            ), moved AS (",
+            $moved,
+            " RETURNING 1), keyed AS (
+                INSERT INTO workrail.event_key (tenant, session, fingerprint)
+                SELECT current_setting('workrail.tenant'), $1, k FROM moved, unnest($15::bytea[]) AS k
+            )
+            INSERT INTO workrail.segment
+                (tenant, session, first_event, next_event, next_manifest, manifest_bytes, manifest, events, chain)
+            SELECT current_setting('workrail.tenant'), $1, $8, $2, $3, $4, $10, $11, $7 FROM moved
+            RETURNING 1"
+        )
+    };
+}
+
+const FIRST: &str = append_sql!(
+    "INSERT INTO workrail.session
+        (tenant, id, next_event, next_manifest, manifest_bytes, anchor_bytes, anchor, chain)
+     SELECT current_setting('workrail.tenant'), $1, $2, $3, $4, $5, $6, $7 WHERE $9 IS NOT NULL
+     ON CONFLICT DO NOTHING"
+);
+
+const LATER: &str = append_sql!(
+    "UPDATE workrail.session
+     SET next_event = $2, next_manifest = $3, manifest_bytes = $4, anchor_bytes = $5, anchor = $6, chain = $7
+     WHERE id = $1 AND next_event = $8 AND chain = $9"
+);
+
+/// Writes a segment and its content behind `head` and moves the head, all in the open transaction.
+pub(crate) fn write(
+    transaction: &mut Transaction<'_>,
+    head: &Position,
+    session: SessionId,
+    segment: &Segment<'_>,
+    content: &[Attachment],
+) -> Result<Position, StoreError> {
+    let records = commit_group(head.cursor.next_manifest_index, segment.events, segment.bytes);
+    let full = || StoreError::Io(too_long(session));
+    let group = group_bytes(&records).map_err(|_| full())?;
+    if head.cursor.manifest_bytes + group.len() as u64 > MANIFEST_BYTES_MAX {
+        return Err(full());
+    }
+    let next = head.after(&records, &group, segment.events.len() as u64);
+    let number = |value: u64| i64::try_from(value).map_err(|_| full());
+    let id = session.to_string();
+    let sql = if head.cursor.next_event_index.get() == 0 { FIRST } else { LATER };
+    let kinds: Vec<&str> = content.iter().map(|piece| kind_name(piece.kind())).collect();
+    let digests: Vec<Vec<u8>> = content.iter().map(|piece| piece.digest().as_bytes().to_vec()).collect();
+    let bytes: Vec<&[u8]> = content.iter().map(Attachment::bytes).collect();
+    let fingerprints: Vec<Vec<u8>> =
+        segment.events.iter().map(|event| event.dedupe_key.fingerprint().to_vec()).collect();
+    let written = transaction
+        .query(
+            sql,
+            &[
+                (&id, Type::TEXT),
+                (&number(next.cursor.next_event_index.get())?, Type::INT8),
+                (&number(next.cursor.next_manifest_index.get())?, Type::INT8),
+                (&number(next.cursor.manifest_bytes)?, Type::INT8),
+                (&number(next.cursor.anchor_bytes)?, Type::INT8),
+                (&next.cursor.anchor.as_bytes().as_slice(), Type::BYTEA),
+                (&next.chain.as_bytes().as_slice(), Type::BYTEA),
+                (&number(head.cursor.next_event_index.get())?, Type::INT8),
+                (&head.chain.as_bytes().as_slice(), Type::BYTEA),
+                (&group, Type::BYTEA),
+                (&segment.bytes, Type::BYTEA),
+                (&kinds, Type::TEXT_ARRAY),
+                (&digests, Type::BYTEA_ARRAY),
+                (&bytes, Type::BYTEA_ARRAY),
+                (&fingerprints, Type::BYTEA_ARRAY),
+            ],
+        )
+        .map_err(|failed| failed.of_session(FsOp::Write, session))?;
+    if written.is_empty() {
+        // Somebody wrote since the lock was given up: whoever reads again finds where the log ends now.
+        return Err(StoreError::Locked { session });
+    }
+    Ok(next)
+}
+
+fn too_long(session: SessionId) -> FsError {
+    FsError {
+        op: FsOp::Write,
+        // An id is a plain path.
+        path: RelPath::parse(&place(session)).unwrap_or_else(RelPath::root),
+        kind: FsErrorKind::TooLarge { len: MANIFEST_BYTES_MAX, max: MANIFEST_BYTES_MAX },
+        detail: "its manifest is full".to_owned(),
+    }
+}

@@ -1,0 +1,146 @@
+//! Sessions that leave the store and come into it: raw records out, one transaction in (G80).
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use postgres::types::Type;
+use workrail_model::digest::Sha256;
+use workrail_model::event::Activity;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::manifest::Cursor;
+use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
+use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
+use workrail_ports::content::ContentError;
+use workrail_ports::file_system::FsOp;
+use workrail_ports::session_store::StoreError;
+
+use crate::append::{self, Segment};
+use crate::content::kind_name;
+use crate::log::{self, Position, Stretch};
+use crate::open::PgStore;
+use crate::transaction::{Purpose, Transaction};
+
+/// Segments that are in memory at once.
+const AT_ONCE: i64 = 64;
+
+impl SessionArchive for PgStore {
+    fn segments(
+        &self,
+        session: SessionId,
+        until: Option<&Cursor>,
+        visit: &mut dyn FnMut(RawSegment) -> ControlFlow<()>,
+    ) -> Result<Archived, StoreError> {
+        let mut shown = Cursor::start();
+        loop {
+            // A transaction each: a log only grows, so what follows fits what was shown.
+            let loaded = self.within(Purpose::Reading, |transaction| {
+                log::load(transaction, session, Some(&shown), Stretch::Segments(AT_ONCE))
+            });
+            let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, session))?;
+            let loaded = loaded.ok_or(StoreError::NotFound { session })?;
+            if !loaded.continues {
+                // Removed and brought in again while it was read.
+                return Err(StoreError::Locked { session });
+            }
+            let (health, is_end) = (loaded.health, loaded.segments.is_empty());
+            for segment in loaded.segments {
+                if until.is_some_and(|until| shown.next_event_index >= until.next_event_index) {
+                    return Ok(Archived { cursor: shown, health: SessionHealth::Healthy });
+                }
+                shown = cursor_after(&shown, &segment);
+                if visit(segment).is_break() {
+                    return Ok(Archived { cursor: shown, health: SessionHealth::Healthy });
+                }
+            }
+            if is_end || !health.is_healthy() {
+                return Ok(Archived { cursor: shown, health });
+            }
+        }
+    }
+
+    fn content(&self, kind: AttachmentKind, digest: Sha256) -> Result<Vec<u8>, ContentError> {
+        self.content_bytes(kind, digest)
+    }
+}
+
+/// The cursor behind a segment that was validated.
+fn cursor_after(cursor: &Cursor, segment: &RawSegment) -> Cursor {
+    let records =
+        workrail_model::manifest::commit_group(cursor.next_manifest_index, segment.events(), segment.bytes());
+    // Validated: the same records were computed from the same bytes a moment ago.
+    let group = workrail_model::manifest::group_bytes(&records).unwrap_or_default();
+    cursor.after(&records, &group, segment.events().len() as u64)
+}
+
+/// A session on its way in, in a transaction that nobody sees. Dropped before it is published, it is rolled back.
+pub struct Staged<'a> {
+    session: SessionId,
+    transaction: Transaction<'a>,
+    head: Position,
+}
+
+impl fmt::Debug for Staged<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Staged").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl StagedSession for Staged<'_> {
+    fn content(&mut self, attachment: &Attachment) -> Result<(), StoreError> {
+        let (kind, digest) = (kind_name(attachment.kind()), attachment.digest());
+        let sql = "INSERT INTO workrail.content (tenant, kind, sha256, bytes) \
+                   VALUES (current_setting('workrail.tenant'), $1, $2, $3) ON CONFLICT DO NOTHING";
+        let (digest, bytes) = (digest.as_bytes().as_slice(), attachment.bytes());
+        self.transaction
+            .query(sql, &[(&kind, Type::TEXT), (&digest, Type::BYTEA), (&bytes, Type::BYTEA)])
+            .map_err(|failed| failed.of_session(FsOp::Write, self.session))?;
+        Ok(())
+    }
+
+    fn segment(&mut self, segment: &RawSegment) -> Result<(), StoreError> {
+        let Some(first) = segment.events().first() else { return Ok(()) };
+        let (expected, found) = (self.head.cursor.next_event_index, first.event_index);
+        if found != expected {
+            return Err(StoreError::Stale { expected, found });
+        }
+        if first.session_id != self.session {
+            return Err(StoreError::WrongSession { expected: self.session, found: first.session_id });
+        }
+        let raw = Segment { events: segment.events(), bytes: segment.bytes() };
+        self.head = append::write(&mut self.transaction, &self.head, self.session, &raw, &[])?;
+        Ok(())
+    }
+
+    fn publish(self) -> Result<(), StoreError> {
+        append::commit(self.transaction, self.session)
+    }
+}
+
+impl SessionImport for PgStore {
+    type Staged<'a> = Staged<'a>;
+
+    fn is_taken(&self, session: SessionId) -> Result<bool, StoreError> {
+        let id = session.to_string();
+        let sql = "SELECT 1 FROM workrail.session WHERE id = $1";
+        let row =
+            self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[(&id, Type::TEXT)]));
+        row.map(|row| row.is_some()).map_err(|failed| failed.of_session(FsOp::Read, session))
+    }
+
+    fn stage(&self, session: SessionId) -> Result<Staged<'_>, StoreError> {
+        let transaction = self.lock_in_database(session)?;
+        if self.is_taken(session)? {
+            return Err(StoreError::AlreadyExists { session });
+        }
+        Ok(Staged { session, transaction, head: Position::start() })
+    }
+
+    fn newest_activity(&self) -> Result<Activity, StoreError> {
+        self.counted_so_far()
+    }
+
+    fn raise_activity(&self, at_least: Activity) -> Result<(), StoreError> {
+        self.raise_counter(at_least)
+    }
+}

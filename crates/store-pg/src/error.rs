@@ -1,0 +1,61 @@
+//! What a failed statement means to a caller, in the words of the ports. Never with a value from a row or a password.
+
+use std::error::Error as _;
+
+use postgres::error::SqlState;
+use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
+
+/// Why a transaction could not be begun or a statement not be carried out.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// Every connection was in use for too long.
+    Busy,
+    /// A lock was not free in time.
+    Locked,
+    Database(postgres::Error),
+}
+
+impl From<postgres::Error> for Failed {
+    fn from(error: postgres::Error) -> Self {
+        match error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
+            true => Self::Locked,
+            false => Self::Database(error),
+        }
+    }
+}
+
+impl Failed {
+    /// As an operation on the logical place that it was about.
+    pub(crate) fn at(&self, op: FsOp, path: &str) -> FsError {
+        let detail = match self {
+            Self::Busy => "all connections to the database are in use".to_owned(),
+            Self::Locked => "another transaction holds a lock on it".to_owned(),
+            Self::Database(error) => detail(error),
+        };
+        // Ids, digests and constants: each is a plain path.
+        let path = RelPath::parse(path).unwrap_or_else(RelPath::root);
+        FsError { op, path, kind: FsErrorKind::Database, detail }
+    }
+}
+
+/// What the server or the connection said. The server's message only: its detail may repeat values of a row.
+pub(crate) fn detail(error: &postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return format!("{} (SQLSTATE {})", said.message(), said.code().code());
+    }
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+/// Whether the connection is gone, so that nothing is known of what was sent last.
+pub(crate) fn is_lost(error: &postgres::Error) -> bool {
+    match error.code() {
+        None => true,
+        // The server ends the connection, or the whole server goes down; also in the middle of a COMMIT.
+        Some(code) => {
+            code.code().starts_with("57P") || code.code().starts_with("08") || code.code().starts_with("XX")
+        }
+    }
+}

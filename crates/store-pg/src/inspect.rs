@@ -1,0 +1,63 @@
+//! What a check of the whole store needs to know beside the sessions. Folders, leftovers and writes that wait for another
+//! process do not exist in a database: a transaction is whole or was never there.
+
+use postgres::types::Type;
+use workrail_model::digest::Sha256;
+use workrail_model::id::SessionId;
+use workrail_model::plan::AttachmentKind;
+use workrail_ports::file_system::{FsError, FsOp};
+use workrail_ports::upkeep::{Inspection, Obstacle, PendingWrite, Stray};
+
+use crate::content::kind_name;
+use crate::open::PgStore;
+use crate::reader::place;
+use crate::transaction::Purpose;
+
+impl Inspection for PgStore {
+    /// Nothing removes sessions from a database yet, so nothing needs a mark against it.
+    fn is_kept(&self, _: SessionId) -> bool {
+        false
+    }
+
+    fn foreign_folders(&self) -> Result<Vec<String>, FsError> {
+        Ok(Vec::new())
+    }
+
+    fn obstacles(&self) -> Vec<Obstacle> {
+        Vec::new()
+    }
+
+    fn segment_count(&self, session: SessionId) -> Result<u64, FsError> {
+        let id = session.to_string();
+        let sql = "SELECT count(*) FROM workrail.segment WHERE session = $1";
+        let row =
+            self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[(&id, Type::TEXT)]));
+        let row = row.map_err(|failed| failed.at(FsOp::List, &place(session)))?;
+        Ok(row.map_or(0, |row| row.get::<_, i64>(0)).unsigned_abs())
+    }
+
+    fn contents(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, FsError> {
+        let name = kind_name(kind);
+        let sql = "SELECT sha256 FROM workrail.content WHERE kind = $1 ORDER BY sha256";
+        let rows =
+            self.within(Purpose::Reading, |transaction| transaction.query(sql, &[(&name, Type::TEXT)]));
+        let rows = rows.map_err(|failed| failed.at(FsOp::List, "content"))?;
+        Ok(rows
+            .iter()
+            .filter_map(|row| row.get::<_, &[u8]>(0).try_into().ok())
+            .map(Sha256::from_bytes)
+            .collect())
+    }
+
+    fn strays(&self, _: usize) -> Result<(Vec<Stray>, u64), FsError> {
+        Ok((Vec::new(), 0))
+    }
+
+    fn pending_writes(&self) -> Result<Vec<PendingWrite>, FsError> {
+        Ok(Vec::new())
+    }
+
+    fn pending_write(&self, _: SessionId) -> Result<Option<PendingWrite>, FsError> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,30 @@
+//! Where a team's sessions are stored: the store ports on PostgreSQL 15 or newer.
+//!
+//! The same canonical bytes as in the local store, so that bundles from both are equal. One append is one transaction
+//! that is acknowledged after its COMMIT (G100); rows of other tenants are invisible (G101).
+//!
+//! The client waits for answers with a runtime of its own, so nothing here may be called from async code: the servers
+//! call the engine on blocking threads.
+
+mod activity;
+mod address;
+mod append;
+mod archive;
+mod cache;
+mod content;
+mod control;
+mod error;
+mod inspect;
+mod keys;
+mod log;
+mod open;
+mod pool;
+mod reader;
+mod schema;
+mod session;
+mod transaction;
+
+pub use address::{Address, AddressError, Password, TenantName};
+pub use archive::Staged;
+pub use open::{OpenError, PgStore, ServerFacts};
+pub use session::Locked;

@@ -1,0 +1,330 @@
+//! Reads a session's log and believes nothing: every manifest record is recomputed from the events that it attests, and
+//! the digests chain from the first append to the head (G11).
+
+use postgres::Row;
+use postgres::types::Type;
+use workrail_model::digest::Sha256;
+use workrail_model::event::{Event, EventError, EventIndex};
+use workrail_model::health::{CorruptionReason, SessionHealth};
+use workrail_model::id::SessionId;
+use workrail_model::limits::SUMMARY_BYTES_MAX;
+use workrail_model::manifest::{
+    Cursor, ManifestError, ManifestIndex, ManifestRecord, commit_group, group_bytes, segment_rel_path,
+};
+use workrail_model::plan::{PlanError, RawSegment};
+use workrail_model::text::truncate_with_marker;
+
+use crate::error::Failed;
+use crate::transaction::Transaction;
+
+/// A place in a log: its cursor, and the digest of everything before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) cursor: Cursor,
+    pub(crate) chain: Sha256,
+}
+
+impl Position {
+    pub(crate) fn start() -> Self {
+        Self { cursor: Cursor::start(), chain: Sha256::of(b"") }
+    }
+
+    /// The position behind a segment.
+    pub(crate) fn after(&self, records: &[ManifestRecord], group: &[u8], events: u64) -> Self {
+        Self {
+            cursor: self.cursor.after(records, group, events),
+            chain: Sha256::of_parts(&[self.chain.as_bytes(), group]),
+        }
+    }
+}
+
+/// A segment as it is in its row.
+struct Stored {
+    first_event: i64,
+    next_event: i64,
+    next_manifest: i64,
+    manifest_bytes: i64,
+    manifest: Vec<u8>,
+    events: Vec<u8>,
+    chain: Vec<u8>,
+}
+
+/// A validated stretch of a log.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) segments: Vec<RawSegment>,
+    /// Behind the last validated segment.
+    pub(crate) position: Position,
+    /// False when the caller's cursor does not fit the log and the stretch starts at 0.
+    pub(crate) continues: bool,
+    pub(crate) health: SessionHealth,
+}
+
+impl Loaded {
+    pub(crate) fn into_events(self) -> Vec<Event> {
+        self.segments.into_iter().flat_map(|segment| segment.events().to_vec()).collect()
+    }
+}
+
+/// How much of a log is read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stretch {
+    ToTheEnd,
+    /// At most so many segments; the end of the log is not judged when there are more.
+    Segments(i64),
+}
+
+const READ: &str = "
+SELECT s.next_event, s.next_manifest, s.manifest_bytes, s.anchor_bytes, s.anchor, s.chain,
+       g.first_event, g.next_event, g.next_manifest, g.manifest_bytes, g.manifest, g.events, g.chain
+FROM workrail.session s
+LEFT JOIN LATERAL (
+    SELECT * FROM workrail.segment
+    WHERE segment.tenant = s.tenant AND segment.session = s.id AND segment.next_event >= $2
+    ORDER BY segment.next_event LIMIT $3
+) g ON true
+WHERE s.id = $1
+ORDER BY g.next_event";
+
+/// Loads from `since` on; `None` when there is no such session.
+pub(crate) fn load(
+    transaction: &mut Transaction<'_>,
+    session: SessionId,
+    since: Option<&Cursor>,
+    stretch: Stretch,
+) -> Result<Option<Loaded>, Failed> {
+    let from = since.copied().unwrap_or_else(Cursor::start);
+    if let Some(loaded) = load_from(transaction, session, &from, stretch)? {
+        return Ok(loaded);
+    }
+    // The cursor does not fit this log, so it is read from its beginning.
+    let anew = load_from(transaction, session, &Cursor::start(), stretch)?.flatten();
+    Ok(anew.map(|loaded| Loaded { continues: false, ..loaded }))
+}
+
+/// The outer `None` means that the log has no such place.
+#[expect(clippy::option_option, reason = "no such place and no such session are different answers")]
+fn load_from(
+    transaction: &mut Transaction<'_>,
+    session: SessionId,
+    from: &Cursor,
+    stretch: Stretch,
+) -> Result<Option<Option<Loaded>>, Failed> {
+    let at_start = *from == Cursor::start();
+    // One row more: the segment that ends at the cursor shows whether it fits.
+    let limit = match stretch {
+        Stretch::ToTheEnd => i64::MAX,
+        Stretch::Segments(count) => count.saturating_add(1),
+    };
+    let id = session.to_string();
+    let Ok(since) = i64::try_from(from.next_event_index.get()) else { return Ok(None) };
+    let rows = transaction.query(READ, &[(&id, Type::TEXT), (&since, Type::INT8), (&limit, Type::INT8)])?;
+    let Some(first) = rows.first() else { return Ok(Some(None)) };
+    let head = head_of(first);
+    let mut stored = rows.iter().filter_map(stored_of).peekable();
+    let mut position = Position::start();
+    if !at_start {
+        let Some(fitting) = stored.next().and_then(|row| row.end(from)) else { return Ok(None) };
+        position = fitting;
+    }
+    let is_cut = rows.len() as i64 >= limit;
+    let mut segments = Vec::new();
+    let mut health = SessionHealth::Healthy;
+    for row in stored {
+        match follow(session, &position, row) {
+            Ok((segment, next)) => {
+                position = next;
+                segments.push(segment);
+            }
+            Err(found) => {
+                health = found;
+                break;
+            }
+        }
+    }
+    if health.is_healthy() && !is_cut {
+        health = ends_at_head(&position, head.as_ref());
+    }
+    Ok(Some(Some(Loaded { segments, position, continues: true, health })))
+}
+
+impl Stored {
+    /// The position behind this segment, when it is the one that the cursor names.
+    fn end(self, cursor: &Cursor) -> Option<Position> {
+        let found = Cursor {
+            next_event_index: index(self.next_event)?,
+            next_manifest_index: ManifestIndex::new(u64::try_from(self.next_manifest).ok()?),
+            manifest_bytes: u64::try_from(self.manifest_bytes).ok()?,
+            anchor_bytes: self.manifest.len() as u64,
+            anchor: Sha256::of(&self.manifest),
+        };
+        (found == *cursor).then_some(Position { cursor: found, chain: digest(&self.chain)? })
+    }
+
+    fn name(&self) -> String {
+        let (Some(first), Some(next)) = (index(self.first_event), index(self.next_event)) else {
+            return "events/unnamed".to_owned();
+        };
+        let last = EventIndex::new(next.get().saturating_sub(1)).unwrap_or(first);
+        segment_rel_path(first, last)
+    }
+}
+
+fn index(value: i64) -> Option<EventIndex> {
+    EventIndex::new(u64::try_from(value).ok()?)
+}
+
+fn digest(bytes: &[u8]) -> Option<Sha256> {
+    bytes.try_into().ok().map(Sha256::from_bytes)
+}
+
+/// The head of the session; `None` when its row holds numbers that cannot be one.
+pub(crate) fn head_of(row: &Row) -> Option<Position> {
+    let number = |column: usize| u64::try_from(row.get::<_, i64>(column)).ok();
+    Some(Position {
+        cursor: Cursor {
+            next_event_index: EventIndex::new(number(0)?)?,
+            next_manifest_index: ManifestIndex::new(number(1)?),
+            manifest_bytes: number(2)?,
+            anchor_bytes: number(3)?,
+            anchor: digest(row.get(4))?,
+        },
+        chain: digest(row.get(5))?,
+    })
+}
+
+fn stored_of(row: &Row) -> Option<Stored> {
+    Some(Stored {
+        first_event: row.get::<_, Option<i64>>(6)?,
+        next_event: row.get(7),
+        next_manifest: row.get(8),
+        manifest_bytes: row.get(9),
+        manifest: row.get(10),
+        events: row.get(11),
+        chain: row.get(12),
+    })
+}
+
+/// The segment at `position`, and the position behind it.
+fn follow(
+    session: SessionId,
+    position: &Position,
+    row: Stored,
+) -> Result<(RawSegment, Position), SessionHealth> {
+    let expected = position.cursor.next_event_index;
+    let corrupt = |reason: CorruptionReason| corrupt_from(position, reason);
+    let name = row.name();
+    if index(row.first_event) != Some(expected) {
+        let segment = format!("events/{:08}", expected.get());
+        return Err(corrupt(CorruptionReason::SegmentMissing { segment }));
+    }
+    if attested_digest(position, &row.manifest)? != Sha256::of(&row.events) {
+        return Err(corrupt(CorruptionReason::SegmentDigest { segment: name }));
+    }
+    let invalid = |at: EventIndex, detail: String| {
+        let detail = clip(&detail);
+        corrupt(CorruptionReason::Event { segment: name.clone(), event_index: at.get(), detail })
+    };
+    if !row.events.ends_with(b"\n") {
+        return Err(invalid(expected, "the last line has no end".to_owned()));
+    }
+    let segment = RawSegment::parse(row.events).map_err(|error| unread(expected, &error, &invalid))?;
+    let events = segment.events();
+    let continues = |event: &Event| event.session_id == session && event.event_index == expected;
+    if !events.first().is_some_and(continues) {
+        return Err(invalid(expected, "does not continue the events before it".to_owned()));
+    }
+    let mismatch = || {
+        let manifest_index = position.cursor.next_manifest_index.get();
+        corrupt(CorruptionReason::ManifestMismatch { manifest_index, segment: name.clone() })
+    };
+    let records = commit_group(position.cursor.next_manifest_index, events, segment.bytes());
+    let group = group_bytes(&records).map_err(|_| mismatch())?;
+    let next = position.after(&records, &group, events.len() as u64);
+    let numbers = |cursor: &Cursor| {
+        let numbers =
+            [cursor.next_event_index.get(), cursor.next_manifest_index.get(), cursor.manifest_bytes];
+        numbers.map(|number| i64::try_from(number).unwrap_or(i64::MAX))
+    };
+    let is_attested = group == row.manifest
+        && row.chain == next.chain.as_bytes()
+        && numbers(&next.cursor) == [row.next_event, row.next_manifest, row.manifest_bytes];
+    if is_attested { Ok((segment, next)) } else { Err(mismatch()) }
+}
+
+/// The digest that the first manifest record gives for the events.
+fn attested_digest(position: &Position, manifest: &[u8]) -> Result<Sha256, SessionHealth> {
+    let manifest_index = position.cursor.next_manifest_index.get();
+    let line = manifest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let unreadable = |detail: String| {
+        corrupt_from(position, CorruptionReason::ManifestRecord { manifest_index, detail: clip(&detail) })
+    };
+    match ManifestRecord::parse(line) {
+        Ok(ManifestRecord::SegmentClosed { sha256, .. }) => Ok(sha256),
+        Ok(ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. }) => {
+            Err(unreadable("a pin is in place of the end of a segment".to_owned()))
+        }
+        Err(ManifestError::UnknownVersion { version }) => Err(SessionHealth::UnknownVersion {
+            record: format!("manifest record {manifest_index}"),
+            version,
+        }),
+        Err(ManifestError::UnknownKind { kind }) => {
+            let record = clip(&format!("manifest record {manifest_index} ({kind})"));
+            Err(SessionHealth::UnknownVersion { record, version: 1 })
+        }
+        Err(error @ (ManifestError::Json(_) | ManifestError::Field { .. } | ManifestError::NotCanonical)) => {
+            Err(unreadable(error.to_string()))
+        }
+    }
+}
+
+fn unread(
+    first: EventIndex,
+    error: &PlanError,
+    invalid: &dyn Fn(EventIndex, String) -> SessionHealth,
+) -> SessionHealth {
+    let PlanError::Event { position, source } = error else { return invalid(first, error.to_string()) };
+    let at = first.plus(*position as u64);
+    match source {
+        EventError::UnknownVersion { version } => {
+            SessionHealth::UnknownVersion { record: format!("event {}", at.get()), version: *version }
+        }
+        EventError::UnknownKind { kind } => SessionHealth::UnknownVersion {
+            record: clip(&format!("event {} ({kind})", at.get())),
+            version: 1,
+        },
+        EventError::Json(_) | EventError::Field { .. } => invalid(at, source.to_string()),
+    }
+}
+
+/// Whether the segments lead to the head of the session: none is missing at the end, and none is too many.
+fn ends_at_head(position: &Position, head: Option<&Position>) -> SessionHealth {
+    let Some(head) = head else {
+        let detail = "the session's row holds numbers that no log has".to_owned();
+        return corrupt_from(position, CorruptionReason::ManifestUnreadable { detail });
+    };
+    if head == position {
+        return SessionHealth::Healthy;
+    }
+    let segment = format!("events/{:08}", position.cursor.next_event_index.get());
+    let manifest_index = position.cursor.next_manifest_index.get();
+    let reason = match head.cursor.next_event_index.cmp(&position.cursor.next_event_index) {
+        std::cmp::Ordering::Greater => CorruptionReason::SegmentMissing { segment },
+        std::cmp::Ordering::Less => CorruptionReason::SegmentUnattested { segment },
+        std::cmp::Ordering::Equal => CorruptionReason::ManifestMismatch { manifest_index, segment },
+    };
+    corrupt_from(position, reason)
+}
+
+/// The health of a log of which only the part before `end` holds.
+fn corrupt_from(end: &Position, reason: CorruptionReason) -> SessionHealth {
+    match end.cursor.next_event_index {
+        EventIndex::ZERO => SessionHealth::CorruptHead { reason },
+        valid_until => SessionHealth::CorruptTail { valid_until, reason },
+    }
+}
+
+/// A parser's words may repeat a whole hostile line; a reason is one sentence or two.
+fn clip(detail: &str) -> String {
+    truncate_with_marker(detail, SUMMARY_BYTES_MAX).into_owned()
+}

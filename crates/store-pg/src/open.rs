@@ -1,0 +1,170 @@
+//! Opening a store: who connects, to what kind of server, with which tables. What appends could not rely on is refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Condvar, Mutex};
+
+use postgres::{Client, NoTls};
+use workrail_model::id::SessionId;
+use workrail_ports::environment::Entropy;
+
+use crate::address::{Address, Password, TenantName};
+use crate::error::{Failed, detail};
+use crate::log::Position;
+use crate::pool::Pool;
+use crate::schema;
+use crate::transaction::{Purpose, Transaction};
+
+/// `server_version_num` of PostgreSQL 15.
+const SERVER_VERSION_MIN: i32 = 150_000;
+/// Connections that hold a locked session.
+const WRITERS_MAX: usize = 8;
+/// Connections for everything that is over with its one statement.
+const OTHERS_MAX: usize = 8;
+
+/// Why a store is not opened. Each says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    #[error("the database does not let us in or does not answer: {detail}")]
+    Unreachable { detail: String },
+    #[error("the server is PostgreSQL {version}; version 15 or newer is needed")]
+    OldServer { version: String },
+    #[error(
+        "the role `{role}` is a superuser or has BYPASSRLS, so it would see the sessions of every tenant; connect as a role \
+         without either: `CREATE ROLE workrail LOGIN`"
+    )]
+    Unrestricted { role: String },
+    #[error(
+        "the server runs with `{setting} = off` and can lose or damage acknowledged work in a crash; set `{setting} = on` and \
+         reload the server"
+    )]
+    NotDurable { setting: &'static str },
+    #[error("the server is a standby that only reads; name the primary in the address")]
+    Standby,
+    #[error(
+        "the database has schema {found} of a newer WorkRail, this build knows up to {known}; update WorkRail on this machine"
+    )]
+    NewerSchema { found: i32, known: i32 },
+    #[error(
+        "the tables of WorkRail cannot be made or brought up to date: {detail}. The role needs the right to create a schema \
+         once: `GRANT CREATE ON DATABASE name TO role`"
+    )]
+    Migration { detail: String },
+}
+
+/// What is known of the server since the store was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerFacts {
+    pub version: String,
+    pub role: String,
+    pub schema: i32,
+}
+
+/// Sessions, content, keys and caches of one tenant in one database.
+pub struct PgStore {
+    pub(crate) tenant: TenantName,
+    pub(crate) writers: Pool,
+    others: Pool,
+    pub(crate) entropy: Box<dyn Entropy>,
+    facts: ServerFacts,
+    /// Sessions that this process has locked: its other threads wait here, without a connection.
+    pub(crate) held: Mutex<BTreeSet<SessionId>>,
+    pub(crate) released: Condvar,
+    /// How far this process has validated each log.
+    pub(crate) validated: Mutex<BTreeMap<SessionId, Position>>,
+}
+
+impl fmt::Debug for PgStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PgStore").field("tenant", &self.tenant).finish_non_exhaustive()
+    }
+}
+
+impl PgStore {
+    /// Connects, checks the server and brings the tables up to date.
+    pub fn open(
+        address: &Address,
+        password: Option<&Password>,
+        entropy: Box<dyn Entropy>,
+    ) -> Result<Self, OpenError> {
+        let config = address.config(password);
+        let unreachable = |error: postgres::Error| OpenError::Unreachable { detail: detail(&error) };
+        let mut client = config.connect(NoTls).map_err(unreachable)?;
+        let (version, role) = check_server(&mut client)?;
+        let schema = up_to_date(&mut client)?;
+        let facts = ServerFacts { version, role, schema };
+        let others = Pool::new(config.clone(), OTHERS_MAX);
+        others.adopt(client);
+        Ok(Self {
+            tenant: address.tenant().clone(),
+            writers: Pool::new(config, WRITERS_MAX),
+            others,
+            entropy,
+            facts,
+            held: Mutex::default(),
+            released: Condvar::new(),
+            validated: Mutex::default(),
+        })
+    }
+
+    pub fn server(&self) -> &ServerFacts {
+        &self.facts
+    }
+
+    pub(crate) fn begin(&self, purpose: Purpose) -> Result<Transaction<'_>, Failed> {
+        Transaction::begin(&self.others, &self.tenant, purpose)
+    }
+
+    /// One short transaction. Never begun by a thread that already holds one of these connections, so that threads
+    /// cannot wait for each other.
+    pub(crate) fn within<T>(
+        &self,
+        purpose: Purpose,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<T, Failed>,
+    ) -> Result<T, Failed> {
+        let mut transaction = self.begin(purpose)?;
+        let done = work(&mut transaction)?;
+        transaction.commit()?;
+        Ok(done)
+    }
+}
+
+fn check_server(client: &mut Client) -> Result<(String, String), OpenError> {
+    let row = client
+        .query_typed_one(
+            "SELECT current_setting('server_version_num')::int4, current_setting('server_version'), current_user::text, \
+             (SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles WHERE rolname = current_user), \
+             current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on', pg_is_in_recovery()",
+            &[],
+        )
+        .map_err(|error| OpenError::Unreachable { detail: detail(&error) })?;
+    let (version, role): (String, String) = (row.get(1), row.get(2));
+    if row.get::<_, i32>(0) < SERVER_VERSION_MIN {
+        return Err(OpenError::OldServer { version });
+    }
+    // A role that cannot be looked up is not known to be restricted.
+    if row.get::<_, Option<bool>>(3).unwrap_or(true) {
+        return Err(OpenError::Unrestricted { role });
+    }
+    for (column, setting) in [(4, "fsync"), (5, "full_page_writes")] {
+        if !row.get::<_, bool>(column) {
+            return Err(OpenError::NotDurable { setting });
+        }
+    }
+    if row.get::<_, bool>(6) {
+        return Err(OpenError::Standby);
+    }
+    Ok((version, role))
+}
+
+fn up_to_date(client: &mut Client) -> Result<i32, OpenError> {
+    let failed = |error: postgres::Error| OpenError::Migration { detail: detail(&error) };
+    let mut found = schema::version(client).map_err(failed)?;
+    if found < schema::VERSION {
+        found = schema::migrate(client).map_err(failed)?;
+    }
+    match found > schema::VERSION {
+        true => Err(OpenError::NewerSchema { found, known: schema::VERSION }),
+        false => Ok(found),
+    }
+}

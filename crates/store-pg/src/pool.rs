@@ -1,0 +1,115 @@
+//! A bounded set of connections. Who needs one waits a bounded moment.
+
+use std::fmt;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use postgres::config::Config;
+use postgres::{Client, NoTls};
+
+use crate::error::Failed;
+
+/// How long a call waits for a connection that others use.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+pub(crate) struct Pool {
+    config: Config,
+    size: usize,
+    state: Mutex<State>,
+    returned: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Client>,
+    /// Connections in use, or being made.
+    used: usize,
+}
+
+/// Whether a connection was used before: the server may have closed it meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Fresh,
+    Idle,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(config: Config, size: usize) -> Self {
+        Self { config, size, state: Mutex::default(), returned: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic while it was held cannot have left it half-changed: each change is one assignment.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection for the caller alone; given back with `put` or `discard`.
+    pub(crate) fn take(&self) -> Result<(Client, Origin), Failed> {
+        let deadline = Instant::now() + WAIT_MAX;
+        let mut state = self.state();
+        loop {
+            if let Some(client) = state.idle.pop() {
+                state.used += 1;
+                return Ok((client, Origin::Idle));
+            }
+            if state.used < self.size {
+                state.used += 1;
+                break;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Failed::Busy);
+            }
+            state = self.returned.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(state);
+        match self.config.connect(NoTls) {
+            Ok(client) => Ok((client, Origin::Fresh)),
+            Err(error) => {
+                self.discard();
+                Err(Failed::Database(error))
+            }
+        }
+    }
+
+    /// Takes in a connection that was made elsewhere.
+    pub(crate) fn adopt(&self, client: Client) {
+        self.state().idle.push(client);
+    }
+
+    /// Takes back a connection that has no open transaction.
+    pub(crate) fn put(&self, client: Client) {
+        let mut state = self.state();
+        state.used = state.used.saturating_sub(1);
+        state.idle.push(client);
+        drop(state);
+        self.returned.notify_one();
+    }
+
+    /// Makes room for another connection in the place of one that is lost.
+    pub(crate) fn discard(&self) {
+        let mut state = self.state();
+        state.used = state.used.saturating_sub(1);
+        drop(state);
+        self.returned.notify_one();
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let idle = std::mem::take(&mut self.state().idle);
+        if idle.is_empty() {
+            return;
+        }
+        // Closing a connection waits with a runtime of its own, which panics in async code; the last handle on a store
+        // may be dropped there. A closing that fails closes the connection all the same.
+        let _ = thread::spawn(move || drop(idle)).join();
+    }
+}

@@ -1,0 +1,109 @@
+//! Reading sessions: committed rows only, without a lock, in one statement and so of one moment (G16).
+
+use postgres::types::Type;
+use workrail_model::digest::Sha256;
+use workrail_model::id::SessionId;
+use workrail_model::manifest::Cursor;
+use workrail_ports::file_system::{FileStamp, FsOp};
+use workrail_ports::session_store::{
+    LogStamp, SessionReader, SessionSlice, StampDepth, StampedSession, StoreError,
+};
+
+use crate::error::Failed;
+use crate::log::{self, Loaded, Position, Stretch};
+use crate::open::PgStore;
+use crate::transaction::Purpose;
+
+pub(crate) fn place(session: SessionId) -> String {
+    format!("sessions/{session}")
+}
+
+impl Failed {
+    pub(crate) fn of_session(&self, op: FsOp, session: SessionId) -> StoreError {
+        match self {
+            Self::Busy => StoreError::Busy,
+            Self::Locked => StoreError::Locked { session },
+            Self::Database(_) => StoreError::Io(self.at(op, &place(session))),
+        }
+    }
+
+    fn of_store(&self, op: FsOp) -> StoreError {
+        match self {
+            Self::Busy | Self::Locked => StoreError::Busy,
+            Self::Database(_) => StoreError::Io(self.at(op, "sessions")),
+        }
+    }
+}
+
+impl Loaded {
+    pub(crate) fn into_slice(self) -> SessionSlice {
+        SessionSlice {
+            continues: self.continues,
+            cursor: self.position.cursor,
+            health: self.health.clone(),
+            events: self.into_events(),
+        }
+    }
+}
+
+/// What the head of a session shows without its log: any append changes the chain.
+fn stamp_of(head: &Position) -> LogStamp {
+    let word = |at: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&head.chain.as_bytes()[at..at + 8]);
+        bytes
+    };
+    LogStamp {
+        bytes: head.cursor.manifest_bytes,
+        file: FileStamp { file: u64::from_be_bytes(word(0)), changed_ns: i64::from_be_bytes(word(8)) },
+        segments: u64::from_be_bytes(word(16)),
+    }
+}
+
+const HEADS: &str =
+    "SELECT next_event, next_manifest, manifest_bytes, anchor_bytes, anchor, chain, id FROM workrail.session";
+
+impl SessionReader for PgStore {
+    fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+        let all = self.stamped_sessions(StampDepth::Manifest)?;
+        Ok(all.into_iter().map(|stamped| stamped.session).collect())
+    }
+
+    fn stamped_sessions(&self, _: StampDepth) -> Result<Vec<StampedSession>, StoreError> {
+        let rows = self.within(Purpose::Reading, |transaction| transaction.query(HEADS, &[]));
+        let rows = rows.map_err(|failed| failed.of_store(FsOp::List))?;
+        let stamped = rows.iter().filter_map(|row| {
+            let session = SessionId::parse(row.get(6)).ok()?;
+            Some(StampedSession { session, stamp: log::head_of(row).map(|head| stamp_of(&head)) })
+        });
+        let mut stamped: Vec<StampedSession> = stamped.collect();
+        stamped.sort_by_key(|stamped| stamped.session);
+        Ok(stamped)
+    }
+
+    fn stamp(&self, session: SessionId) -> Option<LogStamp> {
+        let id = session.to_string();
+        let one = format!("{HEADS} WHERE id = $1");
+        let row =
+            self.within(Purpose::Reading, |transaction| transaction.query_opt(&one, &[(&id, Type::TEXT)]));
+        log::head_of(&row.ok()??).map(|head| stamp_of(&head))
+    }
+
+    /// Which transactions are running and which have ended: every write of anybody changes it, and more besides.
+    fn change_mark(&self) -> Option<u64> {
+        let sql = "SELECT pg_current_snapshot()::text";
+        let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[])).ok()??;
+        let snapshot: String = row.get(0);
+        let digest = Sha256::of(snapshot.as_bytes());
+        let (word, _) = digest.as_bytes().split_first_chunk::<8>()?;
+        Some(u64::from_be_bytes(*word))
+    }
+
+    fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
+        let loaded = self.within(Purpose::Reading, |transaction| {
+            log::load(transaction, session, since, Stretch::ToTheEnd)
+        });
+        let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, session))?;
+        loaded.map(Loaded::into_slice).ok_or(StoreError::NotFound { session })
+    }
+}

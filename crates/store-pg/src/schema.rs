@@ -1,0 +1,55 @@
+//! The tables, brought up to date step by step. A schema of a newer WorkRail is refused.
+
+use postgres::Client;
+
+/// Every step that made the schema what it is; a step that was released never changes.
+const STEPS: [&str; 1] = [include_str!("schema/0001.sql")];
+
+/// The version that this build writes.
+pub(crate) const VERSION: i32 = STEPS.len() as i32;
+
+/// One migration at a time; the others wait and find nothing left to do.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('workrail/schema', 0))";
+
+/// Asked of the catalogue itself: `to_regclass` may answer from a cache that is older than the lock.
+const EXISTS: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n \
+                      ON n.oid = c.relnamespace WHERE n.nspname = 'workrail' AND c.relname = 'schema_version')";
+
+/// The schema's version; 0 where there is none.
+pub(crate) fn version(client: &mut Client) -> Result<i32, postgres::Error> {
+    let exists = client.query_typed_one(EXISTS, &[])?;
+    if !exists.get::<_, bool>(0) {
+        return Ok(0);
+    }
+    let newest =
+        client.query_typed_one("SELECT coalesce(max(version), 0) FROM workrail.schema_version", &[])?;
+    Ok(newest.get(0))
+}
+
+/// Applies the steps that are missing, all of them or none; returns the version found under the lock. A newer schema is
+/// left alone.
+pub(crate) fn migrate(client: &mut Client) -> Result<i32, postgres::Error> {
+    client.batch_execute(&format!("BEGIN; {LOCK}"))?;
+    let migrated = apply_missing(client);
+    let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    let ended = client.batch_execute(end);
+    let version = migrated?;
+    ended?;
+    Ok(version)
+}
+
+fn apply_missing(client: &mut Client) -> Result<i32, postgres::Error> {
+    let found = version(client)?;
+    if found == 0 {
+        client.batch_execute(
+            "CREATE SCHEMA IF NOT EXISTS workrail; \
+             CREATE TABLE workrail.schema_version (version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())",
+        )?;
+    }
+    let missing = STEPS.iter().zip(1..).skip(usize::try_from(found).unwrap_or(usize::MAX));
+    for (step, number) in missing {
+        client.batch_execute(step)?;
+        client.batch_execute(&format!("INSERT INTO workrail.schema_version (version) VALUES ({number})"))?;
+    }
+    Ok(found.max(VERSION))
+}

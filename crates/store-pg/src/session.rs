@@ -1,0 +1,240 @@
+//! A locked session: a transaction that holds the session's lock, over a log found healthy (G15).
+//!
+//! The lock ends with the transaction, so a writer that dies, or whose connection is cut, leaves none behind. An append
+//! ends the transaction; what is appended later under the same witness locks again, and is refused if somebody else
+//! wrote in between: the head moves only from where the writer has seen it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use workrail_model::digest::Sha256;
+use workrail_model::event::Event;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::limits::LOCK_WAIT_MS_MAX;
+use workrail_model::manifest::Cursor;
+use workrail_model::plan::AppendPlan;
+use workrail_ports::file_system::{FsError, FsOp};
+use workrail_ports::session_store::{Appended, LockedSession, SessionSlice, SessionStore, StoreError};
+
+use crate::append;
+use crate::log::{self, Loaded, Position, Stretch};
+use crate::open::PgStore;
+use crate::transaction::{Purpose, Transaction};
+
+/// Logs whose validated end is remembered. One that is forgotten is validated again from its beginning.
+const VALIDATED_MAX: usize = 4096;
+
+impl PgStore {
+    fn validated(&self) -> MutexGuard<'_, std::collections::BTreeMap<SessionId, Position>> {
+        self.validated.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The right of this thread among those of the process to lock the session.
+    fn take_turn(&self, session: SessionId) -> Result<Turn<'_>, StoreError> {
+        let deadline = Instant::now() + Duration::from_millis(LOCK_WAIT_MS_MAX);
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        while held.contains(&session) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(StoreError::Locked { session });
+            }
+            held = self.released.wait_timeout(held, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        held.insert(session);
+        Ok(Turn { store: self, session })
+    }
+
+    /// A transaction that holds the lock of the session in the database.
+    pub(crate) fn lock_in_database(&self, session: SessionId) -> Result<Transaction<'_>, StoreError> {
+        let failed = |failed: crate::error::Failed| failed.of_session(FsOp::Lock, session);
+        let mut transaction =
+            Transaction::begin(&self.writers, &self.tenant, Purpose::Writing).map_err(failed)?;
+        let digest = Sha256::of_parts(&[
+            b"workrail/session-lock",
+            self.tenant.as_str().as_bytes(),
+            b"/",
+            session.to_string().as_bytes(),
+        ]);
+        let mut word = [0; 8];
+        word.copy_from_slice(&digest.as_bytes()[..8]);
+        // Two sessions with one key would only wait for each other.
+        let key = i64::from_be_bytes(word);
+        transaction.batch(&format!("SELECT pg_advisory_xact_lock({key})")).map_err(failed)?;
+        Ok(transaction)
+    }
+
+    /// Locks a session and validates what this process has not seen of it; `None` where there is none.
+    fn admit(&self, session: SessionId) -> Result<(Locked<'_>, bool), StoreError> {
+        let turn = self.take_turn(session)?;
+        let mut transaction = self.lock_in_database(session)?;
+        let base = self.validated().get(&session).copied().unwrap_or_else(Position::start);
+        let since = (base != Position::start()).then_some(base.cursor);
+        let loaded = log::load(&mut transaction, session, since.as_ref(), Stretch::ToTheEnd)
+            .map_err(|failed| failed.of_session(FsOp::Read, session))?;
+        let exists = loaded.is_some();
+        let loaded = loaded.unwrap_or_else(|| Loaded {
+            segments: Vec::new(),
+            position: Position::start(),
+            continues: true,
+            health: SessionHealth::Healthy,
+        });
+        if !loaded.health.is_healthy() {
+            return Err(StoreError::Unhealthy { session, health: loaded.health });
+        }
+        let base = if loaded.continues && exists { base.cursor } else { Cursor::start() };
+        let head = loaded.position;
+        let locked = Locked {
+            store: self,
+            session,
+            transaction: RefCell::new(Some(transaction)),
+            turn,
+            head,
+            base,
+            tail: loaded.into_events(),
+            failed: None,
+        };
+        Ok((locked, exists))
+    }
+}
+
+/// Held while a thread of this process has the session.
+struct Turn<'a> {
+    store: &'a PgStore,
+    session: SessionId,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.store.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.session);
+        self.store.released.notify_all();
+    }
+}
+
+/// The witness: made only here, ends with the lock.
+pub struct Locked<'a> {
+    store: &'a PgStore,
+    session: SessionId,
+    /// Absent after an append, until the next one. Before `turn`, so that it ends first.
+    transaction: RefCell<Option<Transaction<'a>>>,
+    #[expect(dead_code, reason = "held for its drop, which lets the next thread in")]
+    turn: Turn<'a>,
+    head: Position,
+    /// Where `tail` starts.
+    base: Cursor,
+    tail: Vec<Event>,
+    /// The first failure: nothing more is attempted on this witness.
+    failed: Option<FsError>,
+}
+
+impl fmt::Debug for Locked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locked").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Locked<'a> {
+    /// The transaction that holds the lock, begun again after an append.
+    fn locked_transaction(&self) -> Result<Transaction<'a>, StoreError> {
+        match self.transaction.borrow_mut().take() {
+            Some(transaction) => Ok(transaction),
+            None => self.store.lock_in_database(self.session),
+        }
+    }
+
+    fn try_append(&mut self, plan: &AppendPlan) -> Result<Option<Position>, StoreError> {
+        let mut transaction = self.locked_transaction()?;
+        match append::prepare(&mut transaction, &self.head, plan) {
+            Ok(Some(write)) => return write.commit(transaction).map(Some),
+            // A statement failed, and with it the transaction.
+            Err(error @ (StoreError::Io(_) | StoreError::Locked { .. } | StoreError::Busy)) => {
+                return Err(error);
+            }
+            // Refused or repeated, nothing was written: the lock stays.
+            Err(error) => {
+                *self.transaction.borrow_mut() = Some(transaction);
+                return Err(error);
+            }
+            Ok(None) => *self.transaction.borrow_mut() = Some(transaction),
+        }
+        Ok(None)
+    }
+}
+
+impl LockedSession for Locked<'_> {
+    fn session_id(&self) -> SessionId {
+        self.session
+    }
+
+    fn cursor(&self) -> Cursor {
+        self.head.cursor
+    }
+
+    fn events_since(&self, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
+        let (cursor, health) = (self.head.cursor, SessionHealth::Healthy);
+        if since == Some(&cursor) {
+            return Ok(SessionSlice { events: Vec::new(), continues: true, cursor, health });
+        }
+        if since.copied().unwrap_or_else(Cursor::start) == self.base {
+            return Ok(SessionSlice { events: self.tail.clone(), continues: true, cursor, health });
+        }
+        let mut transaction = self.locked_transaction()?;
+        let loaded = log::load(&mut transaction, self.session, since, Stretch::ToTheEnd);
+        *self.transaction.borrow_mut() = Some(transaction);
+        let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, self.session))?;
+        loaded.map(Loaded::into_slice).ok_or(StoreError::NotFound { session: self.session })
+    }
+
+    fn append(&mut self, plan: AppendPlan) -> Result<Appended, StoreError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone().into());
+        }
+        if plan.session_id() != self.session {
+            return Err(StoreError::WrongSession { expected: self.session, found: plan.session_id() });
+        }
+        let appended = self.try_append(&plan).inspect_err(|error| {
+            if let StoreError::Io(cause) | StoreError::Uncertain(cause) = error {
+                self.failed = Some(cause.clone());
+            }
+        })?;
+        let Some(head) = appended else { return Ok(Appended::AlreadyRecorded) };
+        self.head = head;
+        self.tail.extend_from_slice(plan.events());
+        Ok(Appended::Committed { events: plan.into_events(), cursor: head.cursor })
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        let mut validated = self.store.validated();
+        // After a failure the log is read again: memory may be wrong about what was recorded.
+        if self.failed.is_some() || self.head == Position::start() {
+            validated.remove(&self.session);
+            return;
+        }
+        if validated.len() >= VALIDATED_MAX && !validated.contains_key(&self.session) {
+            validated.clear();
+        }
+        validated.insert(self.session, self.head);
+    }
+}
+
+impl SessionStore for PgStore {
+    type Locked<'a> = Locked<'a>;
+
+    fn create(&self, session: SessionId) -> Result<Locked<'_>, StoreError> {
+        match self.admit(session)? {
+            (_, true) => Err(StoreError::AlreadyExists { session }),
+            (locked, false) => Ok(locked),
+        }
+    }
+
+    fn lock(&self, session: SessionId) -> Result<Locked<'_>, StoreError> {
+        match self.admit(session)? {
+            (locked, true) => Ok(locked),
+            (_, false) => Err(StoreError::NotFound { session }),
+        }
+    }
+}

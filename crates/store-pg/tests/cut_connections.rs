@@ -1,0 +1,96 @@
+//! The connection is cut around a COMMIT: the writer is told that nobody knows, and the same plan finds the record or
+//! writes it, once (G100).
+
+mod proxy;
+#[expect(dead_code, reason = "other tests use more of it")]
+mod support;
+
+use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
+use workrail_store_pg::{Address, PgStore};
+use workrail_testkit::history::{PlanParts, Step, plans};
+use workrail_testkit::postgres::ROLE;
+
+use proxy::{Cut, Proxy};
+use support::{Place, open};
+
+fn through(proxy: &Proxy, place: &Place) -> PgStore {
+    let folder = proxy.folder().display();
+    let address = format!("postgres://{ROLE}@/{}?host={folder}&tenant={}", place.database, place.tenant);
+    open(&Address::parse(&address).unwrap())
+}
+
+/// Appends the second plan over a connection that is cut; returns what the writer was told, and what it is told when it
+/// sends the same plan again.
+fn appended_over(cut: Cut) -> Option<(StoreError, Appended)> {
+    let place = Place::new()?;
+    let proxy = Proxy::start(place.cluster.socket_folder());
+    let store = through(&proxy, &place);
+    let made: Vec<PlanParts> = plans(1, &[Step::AdvanceWithArtifact, Step::Advance]);
+    let session = made[0].events[0].session_id;
+    store.create(session).unwrap().append(made[0].plan()).unwrap();
+
+    let mut held = store.lock(session).unwrap();
+    proxy.arm(cut);
+    let told = held.append(made[1].plan()).expect_err("the connection was cut");
+    assert!(held.append(made[1].plan()).is_err(), "nothing more is attempted on this witness");
+    drop(held);
+
+    let again = loop {
+        // The server may not have noticed yet that the connection is gone, and with it the lock.
+        match store.lock(session) {
+            Ok(mut locked) => break locked.append(made[1].plan()).unwrap(),
+            Err(StoreError::Locked { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
+    store.lock(session).unwrap().append(made[2].plan()).unwrap();
+    let slice = open(&place.address()).read(session, None).unwrap();
+    assert!(slice.health.is_healthy(), "{:?}", slice.health);
+    let expected: Vec<_> = made.into_iter().flat_map(|parts| parts.events).collect();
+    assert_eq!(slice.events, expected);
+    Some((told, again))
+}
+
+#[test]
+fn cut_before_the_commit_reaches_the_server_the_outcome_is_unknown_and_nothing_was_recorded() {
+    let Some((told, again)) = appended_over(Cut::BeforeCommit) else { return };
+    assert!(matches!(told, StoreError::Uncertain(_)), "{told:?}");
+    assert!(matches!(again, Appended::Committed { .. }), "{again:?}");
+}
+
+#[test]
+fn cut_while_the_server_commits_the_same_plan_is_recorded_once() {
+    let Some((told, _)) = appended_over(Cut::DuringCommit) else { return };
+    assert!(matches!(told, StoreError::Uncertain(_)), "{told:?}");
+}
+
+#[test]
+fn cut_after_the_commit_the_outcome_is_unknown_and_the_plan_was_recorded() {
+    let Some((told, again)) = appended_over(Cut::AfterCommit) else { return };
+    assert!(matches!(told, StoreError::Uncertain(_)), "{told:?}");
+    assert_eq!(again, Appended::AlreadyRecorded);
+}
+
+#[test]
+fn cut_before_the_writing_statement_is_certain_to_have_recorded_nothing() {
+    let Some((told, again)) = appended_over(Cut::BeforeStatement) else { return };
+    assert!(matches!(told, StoreError::Io(_)), "{told:?}");
+    assert!(matches!(again, Appended::Committed { .. }), "{again:?}");
+}
+
+/// As after a restart of the server, or a firewall that forgets connections.
+#[test]
+fn connections_that_died_while_idle_are_replaced_without_an_error() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    let made = plans(1, &[Step::Advance]);
+    let session = made[0].events[0].session_id;
+    store.create(session).unwrap().append(made[0].plan()).unwrap();
+    let end = format!(
+        "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE datname = '{}' AND usename = '{ROLE}'",
+        place.database
+    );
+    assert_ne!(place.cluster.sql("postgres", &end), "0");
+    store.lock(session).unwrap().append(made[1].plan()).unwrap();
+    assert_eq!(store.sessions(), Ok(vec![session]));
+}

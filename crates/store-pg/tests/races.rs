@@ -1,0 +1,85 @@
+//! Many writers with one plan: one of them records it, the others find it recorded (G8).
+
+#[expect(dead_code, reason = "other tests use more of it")]
+mod support;
+
+use std::sync::Barrier;
+use std::thread;
+
+use workrail_model::event::EventIndex;
+use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
+use workrail_store_pg::PgStore;
+use workrail_testkit::history::{PlanParts, Step, plans};
+
+use support::{Place, open};
+
+const RACERS: usize = 16;
+const ROUNDS: usize = 6;
+
+/// Appends when it is this racer's turn. Every store has locks of its own, as servers on other machines would.
+fn race(store: &PgStore, parts: &PlanParts) -> Appended {
+    loop {
+        match store.lock(parts.events[0].session_id) {
+            Ok(mut locked) => return locked.append(parts.plan()).unwrap(),
+            Err(StoreError::Locked { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn of_sixteen_racers_with_one_plan_one_records_it() {
+    let Some(place) = Place::new() else { return };
+    let stores: Vec<PgStore> = (0..RACERS).map(|_| open(&place.address())).collect();
+    let made = plans(1, &[Step::Advance; ROUNDS]);
+    let session = made[0].events[0].session_id;
+    stores[0].create(session).unwrap().append(made[0].plan()).unwrap();
+    for parts in &made[1..] {
+        let begin = Barrier::new(RACERS);
+        let answers: Vec<Appended> = thread::scope(|scope| {
+            let racers: Vec<_> = stores
+                .iter()
+                .map(|store| {
+                    let begin = &begin;
+                    scope.spawn(move || {
+                        begin.wait();
+                        race(store, parts)
+                    })
+                })
+                .collect();
+            racers.into_iter().map(|racer| racer.join().unwrap()).collect()
+        });
+        let winners = answers.iter().filter(|answer| matches!(answer, Appended::Committed { .. })).count();
+        assert_eq!(winners, 1);
+    }
+    let slice = open(&place.address()).read(session, None).unwrap();
+    assert!(slice.health.is_healthy());
+    let expected: Vec<_> = made.into_iter().flat_map(|parts| parts.events).collect();
+    assert_eq!(slice.events, expected);
+}
+
+/// The lock ends with an append; whoever appends again under the same witness must not overwrite what came between.
+#[test]
+fn a_witness_that_was_overtaken_after_its_append_appends_nothing() {
+    let Some(place) = Place::new() else { return };
+    let (slow, fast) = (open(&place.address()), open(&place.address()));
+    let made = plans(1, &[Step::Advance, Step::Advance]);
+    let session = made[0].events[0].session_id;
+    slow.create(session).unwrap().append(made[0].plan()).unwrap();
+
+    let mut held = slow.lock(session).unwrap();
+    held.append(made[1].plan()).unwrap();
+    fast.lock(session).unwrap().append(made[2].plan()).unwrap();
+    assert_eq!(held.append(made[2].plan()), Ok(Appended::AlreadyRecorded));
+    let overtaken = plans(1, &[Step::Advance, Step::Blocked]).swap_remove(2);
+    assert_eq!(overtaken.events[0].event_index, made[2].events[0].event_index);
+    let refused = held.append(overtaken.plan());
+    assert!(
+        matches!(refused, Err(StoreError::Locked { .. } | StoreError::DedupeConflict { .. })),
+        "{refused:?}"
+    );
+    drop(held);
+    let events = slow.read(session, None).unwrap().events;
+    assert_eq!(events.len(), made.iter().map(|parts| parts.events.len()).sum::<usize>());
+    assert_eq!(events.last().map(|event| event.event_index.plus(1)), EventIndex::new(events.len() as u64));
+}

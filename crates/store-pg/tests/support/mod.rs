@@ -1,0 +1,49 @@
+//! Stores in a database of the test's own.
+
+use workrail_store_pg::{Address, PgStore};
+use workrail_testkit::conformance::Subject;
+use workrail_testkit::fixed::SeededEntropy;
+use workrail_testkit::postgres::{Cluster, ROLE};
+
+/// A fresh database, and the tenant whose rows are seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) cluster: &'static Cluster,
+    pub(crate) database: String,
+    pub(crate) tenant: &'static str,
+}
+
+impl Place {
+    /// `None` where PostgreSQL is not installed.
+    pub(crate) fn new() -> Option<Self> {
+        let cluster = Cluster::shared()?;
+        Some(Self { cluster, database: cluster.database(), tenant: "here" })
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        Address::parse(&self.cluster.address(&self.database, ROLE, self.tenant))
+            .expect("the address is valid")
+    }
+
+    pub(crate) fn of_tenant(&self, tenant: &'static str) -> Self {
+        Self { tenant, ..self.clone() }
+    }
+}
+
+pub(crate) fn open(address: &Address) -> PgStore {
+    PgStore::open(address, None, Box::new(entropy())).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Different in every store, as the system's would be.
+fn entropy() -> SeededEntropy {
+    static SEED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    SeededEntropy::new(SEED.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+}
+
+impl Subject for Place {
+    type Store = PgStore;
+
+    fn open(&self) -> PgStore {
+        open(&self.address())
+    }
+}

@@ -1,0 +1,130 @@
+//! Row-level security: under the wrong tenant, and under none, every query finds nothing (G101).
+
+mod support;
+
+use std::ops::ControlFlow;
+
+use postgres::NoTls;
+use workrail_model::digest::{BlobRef, SnapshotRef, WorkflowHash};
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::plan::AttachmentKind;
+use workrail_model::preferences::Preferences;
+use workrail_ports::archive::{SessionArchive, SessionImport};
+use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
+use workrail_ports::content::{ContentError, ContentStore};
+use workrail_ports::control::{SessionControl, WishReader};
+use workrail_ports::environment::ActivityCounter;
+use workrail_ports::keyring::KeyringStore;
+use workrail_ports::passkeys::PasskeyLog;
+use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StampDepth, StoreError};
+use workrail_ports::upkeep::Inspection;
+use workrail_store_pg::PgStore;
+use workrail_testkit::history::{PlanParts, Step, plans};
+use workrail_testkit::postgres::ROLE;
+
+use support::{Place, open};
+
+const RUN: [u8; 10] = [3; 10];
+
+/// Something in every table.
+fn fill(store: &PgStore, made: &[PlanParts]) -> SessionId {
+    let session = made[0].events[0].session_id;
+    let mut locked = store.create(session).unwrap();
+    for parts in made {
+        locked.append(parts.plan()).unwrap();
+    }
+    let cursor = locked.cursor();
+    drop(locked);
+    store.load_or_create().unwrap();
+    store.next().unwrap();
+    store.append_passkey(0, b"line\n").unwrap();
+    store.wish_preferences(session, RunId::from_bits(RUN), Preferences::default()).unwrap();
+    store.put(session, &CachedProjection { version: 1, cursor, state: b"state".to_vec() }).unwrap();
+    let stamp = store.stamp(session).unwrap();
+    store.add_to_index(
+        1,
+        &[IndexRecord { session, stamp, cursor, summary: b"s".to_vec() }],
+        IfAbsent::Create,
+    );
+    session
+}
+
+#[test]
+fn another_tenant_finds_nothing_by_any_query() {
+    let Some(place) = Place::new() else { return };
+    let made = plans(1, &[Step::AdvanceWithArtifact]);
+    let own = open(&place.address());
+    let session = fill(&own, &made);
+    let before = own.read(session, None).unwrap();
+    let keys = own.load_or_create().unwrap();
+
+    let other = open(&place.of_tenant("elsewhere").address());
+    assert_eq!(other.sessions(), Ok(Vec::new()));
+    assert_eq!(other.stamped_sessions(StampDepth::Segments), Ok(Vec::new()));
+    assert_eq!(other.stamp(session), None);
+    assert_eq!(other.read(session, None), Err(StoreError::NotFound { session }));
+    assert_eq!(other.lock(session).err(), Some(StoreError::NotFound { session }));
+    assert_eq!(
+        other.segments(session, None, &mut |_| ControlFlow::Continue(())).err(),
+        Some(StoreError::NotFound { session })
+    );
+    assert_eq!(other.is_taken(session), Ok(false));
+    assert_eq!(other.segment_count(session), Ok(0));
+    for attachment in made.iter().flat_map(|parts| &parts.attachments) {
+        let digest = attachment.digest();
+        let found = match attachment.kind() {
+            AttachmentKind::Snapshot => other.snapshot(SnapshotRef::new(digest)).err(),
+            AttachmentKind::Blob => other.blob(BlobRef::new(digest)).err(),
+            AttachmentKind::Workflow => other.workflow(WorkflowHash::new(digest)).err(),
+        };
+        assert!(matches!(found, Some(ContentError::Missing { .. })), "{found:?}");
+        assert_eq!(other.contents(attachment.kind()), Ok(Vec::new()));
+    }
+    assert_eq!(other.get(session, 1), None);
+    assert_eq!(other.index_records(1, &|_| true), Vec::new());
+    assert_eq!(other.wished_preferences(session, RunId::from_bits(RUN)), Ok(None));
+    assert!(!other.has_unreadable_wishes(session, &|_| false));
+    assert_eq!(other.passkey_log(), Ok(Vec::new()));
+    assert_eq!(other.peek(), Ok(None));
+    assert_eq!(other.newest_activity().map(|activity| activity.get()), Ok(0));
+
+    // The same ids again, and every change that touches rows by them: the first tenant keeps all it has.
+    fill(&other, &made);
+    other.rotate().unwrap();
+    other.forget_wish(session, RunId::from_bits(RUN)).unwrap();
+    other.invalidate(session).unwrap();
+    assert_eq!(own.read(session, None).unwrap(), before);
+    assert_eq!(own.load_or_create().unwrap(), keys);
+    assert!(own.get(session, 1).is_some());
+    assert_eq!(own.wished_preferences(session, RunId::from_bits(RUN)), Ok(Some(Preferences::default())));
+}
+
+#[test]
+fn a_transaction_without_a_tenant_sees_no_row_of_any_table_and_adds_none() {
+    let Some(place) = Place::new() else { return };
+    fill(&open(&place.address()), &plans(1, &[Step::AdvanceWithArtifact]));
+    let sql = "SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity FROM pg_class c \
+               JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'workrail' AND c.relkind = 'r'";
+    let mut client = postgres::Config::new()
+        .host_path(place.cluster.socket_folder())
+        .user(ROLE)
+        .dbname(&place.database)
+        .connect(NoTls)
+        .unwrap();
+    let tables = client.query(sql, &[]).unwrap();
+    assert!(tables.len() >= 11, "{}", tables.len());
+    for table in tables {
+        let (name, is_forced): (String, bool) = (table.get(0), table.get(1));
+        // Holds the schema's version alone.
+        if name == "schema_version" {
+            continue;
+        }
+        assert!(is_forced, "{name}");
+        let count = client.query_one(&format!("SELECT count(*) FROM workrail.{name}"), &[]).unwrap();
+        assert_eq!(count.get::<_, i64>(0), 0, "{name}");
+        let all = place.cluster.sql(&place.database, &format!("SELECT count(*) FROM workrail.{name}"));
+        assert!(all != "0" || name == "keyring_aside", "{name} holds rows that were not seen");
+    }
+    let stolen = client.execute("INSERT INTO workrail.activity (tenant, number) VALUES ('here', 1)", &[]);
+    assert!(stolen.is_err());
+}

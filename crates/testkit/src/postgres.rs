@@ -1,0 +1,291 @@
+//! A PostgreSQL of the test's own: an unprivileged process on a socket in a temporary folder, without TCP.
+//!
+//! A small shell process beside it waits for the end of a pipe that only the test process holds. However that process
+//! ends, the pipe ends with it; then the shell stops the server by its process id and removes the folder.
+
+use std::fs::{self, File, Permissions};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::home::{NOBODY, User};
+
+/// The role that tests connect as: neither superuser nor exempt from row-level security.
+pub const ROLE: &str = "agent";
+/// The superuser of the cluster.
+pub const SUPERUSER: &str = "postgres";
+
+/// Starts the server, prints its process id, and when standard input ends, stops it and removes its folder.
+const KEEPER: &str = r#"
+"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= $3 >>"$2/log" 2>&1 &
+server=$!
+echo "$server"
+read -r _
+kill -QUIT "$server" 2>/dev/null
+wait "$server"
+rm -rf "$2"
+"#;
+
+/// A running cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    folder: PathBuf,
+    programs: PathBuf,
+    running: Mutex<Option<Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    server: u32,
+    keeper: Child,
+    /// Its end is the signal to stop.
+    pipe: ChildStdin,
+}
+
+/// What happens to the data when a server is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Data {
+    Kept,
+    Removed,
+}
+
+impl Cluster {
+    /// The cluster of this process, started with the first call; `None`, with a line that says so, where PostgreSQL 15 or
+    /// newer is not installed.
+    pub fn shared() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start(&[])).as_ref()
+    }
+
+    /// A cluster for one test alone, with settings of its own (`fsync=off`).
+    pub fn start(settings: &[&str]) -> Option<Self> {
+        let Some(programs) = programs() else {
+            println!("skipped: PostgreSQL 15 or newer is not installed");
+            return None;
+        };
+        let cluster = Self { folder: folder_with_data(&programs), programs, running: Mutex::default() };
+        cluster.run(settings);
+        cluster.sql("postgres", &format!("CREATE ROLE {ROLE} LOGIN"));
+        Some(cluster)
+    }
+
+    /// The folder of the socket.
+    pub fn socket_folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The address of a database for a tenant.
+    pub fn address(&self, database: &str, role: &str, tenant: &str) -> String {
+        format!("postgres://{role}@/{database}?host={}&tenant={tenant}", self.folder.display())
+    }
+
+    /// A fresh database that the role may use; returns its name.
+    pub fn database(&self) -> String {
+        static NUMBER: Mutex<u32> = Mutex::new(0);
+        let mut number = NUMBER.lock().unwrap_or_else(PoisonError::into_inner);
+        *number += 1;
+        let name = format!("test_{number}");
+        drop(number);
+        self.sql("postgres", &format!("CREATE DATABASE {name} OWNER {ROLE}"));
+        name
+    }
+
+    /// Runs statements as the superuser, to whom row-level security does not apply; returns what they print.
+    pub fn sql(&self, database: &str, statements: &str) -> String {
+        let output = Command::new(self.programs.join("psql"))
+            .args([
+                "-X",
+                "-q",
+                "-A",
+                "-t",
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-U",
+                SUPERUSER,
+                "-d",
+                database,
+                "-c",
+                statements,
+            ])
+            .arg("-h")
+            .arg(&self.folder)
+            .env_clear()
+            .output();
+        let output = output.expect("psql is installed with the server");
+        assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    /// Lets in nobody but the superuser without a password; returns when new connections are asked for one.
+    pub fn require_passwords(&self) {
+        let loaded = || self.sql("postgres", "SELECT pg_conf_load_time()");
+        let before = loaded();
+        let rules = format!("local all {SUPERUSER} trust\nlocal all all scram-sha-256\n");
+        fs::write(self.folder.join("data/pg_hba.conf"), rules).expect("the cluster is ours");
+        self.sql("postgres", "SELECT pg_reload_conf()");
+        while loaded() == before {
+            std::thread::yield_now();
+        }
+    }
+
+    /// The process id of the server.
+    pub fn server_process(&self) -> u32 {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.as_ref().expect("the cluster runs").server
+    }
+
+    /// Kills the server as a crash would, and returns when its processes are gone.
+    pub fn kill(&self) {
+        let server = self.server_process();
+        let killed = Command::new("kill").args(["-9", &server.to_string()]).status();
+        assert!(killed.is_ok_and(|status| status.success()), "the server could be killed");
+        self.stop(Data::Kept);
+    }
+
+    /// Starts the server again over the same data; returns when it accepts connections.
+    pub fn restart(&self) {
+        self.run(&[]);
+    }
+
+    fn run(&self, settings: &[&str]) {
+        // A killed server's own processes may hold its memory for a moment: a start that fails for that is repeated.
+        for _ in 0..100 {
+            self.launch(settings);
+            if self.accepts_connections() {
+                return;
+            }
+            self.stop(Data::Kept);
+        }
+        panic!(
+            "PostgreSQL did not start: {}",
+            fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+        );
+    }
+
+    fn launch(&self, settings: &[&str]) {
+        let settings: Vec<String> = settings.iter().map(|setting| format!("-c {setting}")).collect();
+        let mut keeper = unprivileged("sh");
+        keeper.args(["-c", KEEPER, "keeper"]).arg(&self.programs).arg(&self.folder);
+        keeper.arg(settings.join(" ")).current_dir(&self.folder).env_clear().env("PATH", "/usr/bin:/bin");
+        keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut keeper = keeper.spawn().expect("a shell is there");
+        let pipe = keeper.stdin.take().expect("its input is a pipe");
+        let mut line = String::new();
+        let output = keeper.stdout.take().expect("its output is a pipe");
+        BufReader::new(output).read_line(&mut line).expect("the keeper prints a process id");
+        let server = line.trim().parse().expect("the keeper prints a process id");
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running { server, keeper, pipe });
+    }
+
+    /// Waits until the server answers; false when it has ended instead.
+    fn accepts_connections(&self) -> bool {
+        let process = PathBuf::from(format!("/proc/{}", self.server_process()));
+        loop {
+            let ready = Command::new(self.programs.join("pg_isready"))
+                .args(["-q", "-U", SUPERUSER, "-d", "postgres", "-t", "1", "-h"])
+                .arg(&self.folder)
+                .env_clear()
+                .status();
+            if ready.is_ok_and(|status| status.success()) {
+                return true;
+            }
+            let state = fs::read_to_string(process.join("stat")).unwrap_or_default();
+            if state.is_empty() || state.contains(") Z ") {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn stop(&self, data: Data) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Running { mut keeper, pipe, .. }) = running else { return };
+        if data == Data::Kept {
+            // Ended before the pipe is, it removes nothing.
+            let _ = keeper.kill();
+        }
+        drop(pipe);
+        let _ = keeper.wait();
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop(Data::Removed);
+    }
+}
+
+/// Where the newest installed server's programs are.
+fn programs() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
+    let numbers = versions.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let newest = numbers.filter(|version| *version >= 15).max()?;
+    let programs = PathBuf::from(format!("/usr/lib/postgresql/{newest}/bin"));
+    (programs.join("postgres").exists() && User::find() != User::OnlyRoot).then_some(programs)
+}
+
+/// A command that does not run as root: PostgreSQL refuses to.
+fn unprivileged(program: &str) -> Command {
+    match User::find() {
+        User::Ourselves | User::OnlyRoot => Command::new(program),
+        User::Nobody => {
+            let id = NOBODY.to_string();
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid", &id, "--regid", &id, "--clear-groups", program]);
+            command
+        }
+    }
+}
+
+/// A folder with a fresh cluster, copied from one that is made once for each build folder and server.
+fn folder_with_data(programs: &Path) -> PathBuf {
+    // Directly in the folder for temporary files: the path of a socket has at most 107 bytes.
+    let folder = tempfile::Builder::new().prefix("pg").tempdir().expect("a temporary folder").keep();
+    let data = folder.join("data");
+    let copied = Command::new("cp").arg("-a").arg(template(programs)).arg(&data).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the cluster could be copied");
+    if User::find() == User::Nobody {
+        let owner = format!("{NOBODY}:{NOBODY}");
+        let given = Command::new("chown").args(["-R", &owner]).arg(&folder).status();
+        assert!(given.is_ok_and(|status| status.success()), "the cluster could be given to nobody");
+    }
+    fs::set_permissions(&folder, Permissions::from_mode(0o755)).expect("the folder is ours");
+    folder
+}
+
+fn template(programs: &Path) -> PathBuf {
+    // target/PROFILE, above the test programs.
+    let program = std::env::current_exe().expect("a test has a program");
+    let home = program.ancestors().nth(2).expect("test programs are in target/PROFILE/deps");
+    let version =
+        programs.components().rev().nth(1).map(|part| part.as_os_str().to_owned()).unwrap_or_default();
+    let template = home.join("postgres-template").join(version);
+    fs::create_dir_all(template.parent().expect("it was just joined")).expect("the build folder is ours");
+    let lock = File::create(template.with_extension("lock")).expect("the build folder is ours");
+    lock.lock().expect("the lock is had");
+    if !template.exists() {
+        make_template(programs, &template);
+    }
+    template
+}
+
+fn make_template(programs: &Path, template: &Path) {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    fs::set_permissions(place.path(), Permissions::from_mode(0o777)).expect("the folder is ours");
+    let data = place.path().join("data");
+    let made = unprivileged(programs.join("initdb").to_str().expect("a plain path"))
+        .args(["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "-D"])
+        .arg(&data)
+        .current_dir(place.path())
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .output()
+        .expect("initdb is installed with the server");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let fresh = template.with_extension("new");
+    let copied = Command::new("cp").arg("-a").arg(&data).arg(&fresh).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the cluster could be copied");
+    fs::rename(&fresh, template).expect("the build folder is ours");
+}
