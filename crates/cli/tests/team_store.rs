@@ -1,4 +1,4 @@
-//! Two machines share one history in PostgreSQL, through the real binary (G100, G101).
+//! Two machines share one history in PostgreSQL, through the real binary (G102, G103).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

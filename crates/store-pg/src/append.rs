@@ -1,4 +1,4 @@
-//! The append: content, head, keys and segment in one transaction, acknowledged after its COMMIT (G100).
+//! The append: content, head, keys and segment in one transaction, acknowledged after its COMMIT (G102).
 //!
 //! The head moves only from where the writer has seen it. A connection that is lost once COMMIT was sent leaves an unknown
 //! outcome: the caller is told so, and the same call finds the record or writes it.

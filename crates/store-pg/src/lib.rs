@@ -1,7 +1,7 @@
 //! Where a team's sessions are stored: the store ports on PostgreSQL 15 or newer.
 //!
 //! The same canonical bytes as in the local store, so that bundles from both are equal. One append is one transaction
-//! that is acknowledged after its COMMIT (G100); rows of other tenants are invisible (G101).
+//! that is acknowledged after its COMMIT (G102); rows of other tenants are invisible (G103).
 //!
 //! The client waits for answers with a runtime of its own, so nothing here may be called from async code: the servers
 //! call the engine on blocking threads.

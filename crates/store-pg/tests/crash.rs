@@ -1,4 +1,4 @@
-//! PostgreSQL is killed under load: what was acknowledged stays, nothing is recorded twice, and no log has a gap (G100).
+//! PostgreSQL is killed under load: what was acknowledged stays, nothing is recorded twice, and no log has a gap (G102).
 
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;

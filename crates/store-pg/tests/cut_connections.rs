@@ -1,5 +1,5 @@
 //! The connection is cut around a COMMIT: the writer is told that nobody knows, and the same plan finds the record or
-//! writes it, once (G100).
+//! writes it, once (G102).
 
 mod proxy;
 #[expect(dead_code, reason = "other tests use more of it")]

@@ -1,4 +1,4 @@
-//! Row-level security: under the wrong tenant, and under none, every query finds nothing (G101).
+//! Row-level security: under the wrong tenant, and under none, every query finds nothing (G103).
 
 mod support;
 
