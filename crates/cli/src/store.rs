@@ -38,7 +38,7 @@ use workrail_store_pg::{self as database, PgStore};
 #[derive(Debug)]
 pub(crate) enum AnyStore {
     Directory(Arc<LocalStore<Disk>>),
-    Database { shared: PgStore, machine: Arc<LocalStore<Disk>> },
+    Database { shared: Box<PgStore>, machine: Arc<LocalStore<Disk>> },
 }
 
 impl AnyStore {

@@ -59,7 +59,7 @@ fn any(current: &Current, machine: LocalStore<Disk>) -> Result<AnyStore, Failure
     let machine = Arc::new(machine);
     Ok(match database(current)? {
         None => AnyStore::Directory(machine),
-        Some(address) => AnyStore::Database { shared: connect(&address)?, machine },
+        Some(address) => AnyStore::Database { shared: Box::new(connect(&address)?), machine },
     })
 }
 

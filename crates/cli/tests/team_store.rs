@@ -75,11 +75,10 @@ fn a_run_that_one_machine_started_goes_on_on_another() {
     drop((here, there, third));
 
     for machine in [&laptop, &desktop] {
-        let listed = machine.done(&["list", "--json"]).json();
-        assert_eq!(listed["rows"].as_array().map(Vec::len), Some(1), "{listed}");
-        let shown = machine.done(&["show", &label, "--json"]).json();
-        assert_eq!(shown["label"], json!(label), "{shown}");
-        assert!(machine.done(&["report", &label, "--markdown"]).out.contains("glued"));
+        let listed = machine.done(&["session", "list", "--json"]).json();
+        assert_eq!(listed["runs"].as_array().map(Vec::len), Some(1), "{listed}");
+        assert!(machine.done(&["show", &label]).out.contains(&label));
+        assert!(machine.done(&["report", &label]).out.contains("glued"));
         let verified = machine.done(&["store", "verify", "--json"]).json();
         assert_eq!(verified["counts"]["problems"], 0, "{verified}");
         assert_eq!(verified["counts"]["sessions"], 1, "{verified}");
@@ -159,8 +158,8 @@ fn commands_for_directories_are_refused_with_what_to_do_instead() {
     insta::assert_snapshot!(refusals.replace(folder, "SOCKETS").replace(&team.database, "DATABASE"));
 
     let plain = Home::new(env!("CARGO_BIN_EXE_workrail"));
-    let listed = plain.done(&["list", "--json", "--store", &team.address()]).json();
-    assert_eq!(listed["rows"], json!([]));
+    let listed = plain.done(&["session", "list", "--json", "--store", &team.address()]).json();
+    assert_eq!(listed["runs"], json!([]));
     assert_eq!(plain.run(&["store", "gc", "--dry-run", "--store", &team.address()]).code, 2);
     plain.write(&plain.config(), &format!("store = \"{}\"\n", team.address()));
     assert_eq!(plain.run(&["store", "gc", "--dry-run"]).code, 2);
@@ -179,7 +178,7 @@ fn a_password_is_used_and_never_shown() {
     let machine = Home::new(env!("CARGO_BIN_EXE_workrail")).with("WORKRAIL_LOG", "trace");
 
     let asked = machine.with("WORKRAIL_STORE", &address);
-    assert_eq!(asked.run(&["list"]).code, 1, "without a password nobody is let in");
+    assert_eq!(asked.run(&["session", "list"]).code, 1, "without a password nobody is let in");
     let by_variable = asked.with("WORKRAIL_STORE_PASSWORD", SECRET);
     let file = machine.home().join("password");
     machine.write(&file, &format!("{SECRET}\n"));
@@ -193,18 +192,20 @@ fn a_password_is_used_and_never_shown() {
     let mut shown = vec![logged, bundle];
     for machine in [&by_variable, &by_file, &asked.with("WORKRAIL_STORE_PASSWORD", format!("{SECRET}-wrong"))]
     {
-        for arguments in [&["doctor"][..], &["list", "--json"], &["config", "show"], &["store", "verify"]] {
+        for arguments in
+            [&["doctor"][..], &["session", "list", "--json"], &["config", "list"], &["store", "verify"]]
+        {
             let ran = machine.run(arguments);
             shown.extend([ran.out, ran.err]);
         }
     }
     let inline = address.replacen(ROLE, &format!("{ROLE}:{SECRET}"), 1);
-    let refused = machine.run(&["list", "--store", &inline]);
+    let refused = machine.run(&["session", "list", "--store", &inline]);
     assert_eq!(refused.code, 2, "a password in the address is refused");
     shown.extend([refused.out, refused.err]);
     for text in shown {
         assert!(!text.contains(SECRET), "{text}");
     }
-    let rows: Value = by_file.done(&["list", "--json"]).json();
-    assert_eq!(rows["rows"].as_array().map(Vec::len), Some(1), "{rows}");
+    let rows: Value = by_file.done(&["session", "list", "--json"]).json();
+    assert_eq!(rows["runs"].as_array().map(Vec::len), Some(1), "{rows}");
 }

@@ -28,7 +28,7 @@ use crate::{output, presence, settings, version};
 
 const CONSOLE: DirectoryOnly = DirectoryOnly {
     command: "console",
-    instead: "With a database, use `workrail status`, `list`, `show`, `report`, `approve`, `reject` and `answer`.",
+    instead: "With a database, use `workrail status`, `watch`, `show`, `report`, `approve`, `reject` and `answer`.",
 };
 
 /// Where the console is, unless something else has this port: bookmarks keep working.

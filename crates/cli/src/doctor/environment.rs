@@ -59,12 +59,15 @@ fn settings(findings: &mut Findings) {
         Ok(place) => place,
         Err(error) => return findings.warning(SETTINGS, error.to_string(), "set HOME or WORKRAIL_CONFIG"),
     };
-    match load(Some(&place)) {
+    match load(Some(&place), settings::named_store()) {
         Ok(_) if place.path.exists() => findings.good(SETTINGS, format!("{} is in order", place.path)),
         Ok(_) => findings
             .good(SETTINGS, format!("no settings file, using defaults ({} does not exist)", place.path)),
         Err(error @ ConfigError::WrongVariable { .. }) => {
             findings.problem(SETTINGS, error.to_string(), "correct or unset the variable");
+        }
+        Err(error @ ConfigError::WrongOption { .. }) => {
+            findings.problem(SETTINGS, error.to_string(), "correct the option");
         }
         Err(error) => findings.problem(SETTINGS, error.to_string(), "workrail config edit"),
     }
