@@ -95,11 +95,17 @@ fn exported(machine: &Home, session: &str) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// The lines of a bundle but for the two that differ whenever it is written.
-fn of_every_export(bundle: &[u8]) -> Vec<&[u8]> {
-    let lines = bundle.split(|byte| *byte == b'\n');
-    let differs = |line: &&[u8]| line.starts_with(b"\"bundleId\"") || line.starts_with(b"\"exportedAt\"");
-    lines.filter(|line| !differs(line)).collect()
+/// The lines of a bundle, but for those about this export: its id, its time and the settings of the program that wrote it.
+fn of_every_export(bundle: &[u8]) -> Vec<String> {
+    let text = String::from_utf8(bundle.to_vec()).unwrap();
+    let is_about_export = |line: &&str| {
+        ["bundleId", "exportedAt", "producer"].iter().any(|member| {
+            line.starts_with(&format!("\"{member}\":")) || line.contains(&format!("\"path\":\"{member}\""))
+        })
+    };
+    let lines: Vec<String> = text.lines().filter(|line| !is_about_export(line)).map(str::to_owned).collect();
+    assert_eq!(text.lines().count() - lines.len(), 6, "three members and their digests");
+    lines
 }
 
 /// The database holds the bytes that a directory holds.
