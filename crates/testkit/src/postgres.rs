@@ -60,6 +60,7 @@ impl Cluster {
     }
 
     /// A cluster for one test alone, with settings of its own (`fsync=off`).
+    #[expect(clippy::print_stdout, reason = "a test that proves nothing says so")]
     pub fn start(settings: &[&str]) -> Option<Self> {
         let Some(programs) = programs() else {
             println!("skipped: PostgreSQL 15 or newer is not installed");
