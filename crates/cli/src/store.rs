@@ -13,8 +13,8 @@ use workrail_model::event::Activity;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::keyring::Keyring;
 use workrail_model::manifest::Cursor;
+use workrail_model::passkey::WishedPreferences;
 use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind, RawSegment};
-use workrail_model::preferences::Preferences;
 use workrail_model::server::{LoggedCall, ServerRecord};
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
@@ -24,7 +24,7 @@ use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
-use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError};
+use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError, PasskeyReader, StoredPasskeys};
 use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::{
     Appended, LockedSession, LogStamp, SessionReader, SessionSlice, SessionStore, StampDepth, StampedSession,
@@ -165,13 +165,24 @@ impl KeyringStore for AnyStore {
     }
 }
 
-impl PasskeyLog for AnyStore {
-    fn passkey_log(&self) -> Result<Vec<u8>, PasskeyLogError> {
+impl PasskeyReader for AnyStore {
+    fn passkey_log(&self) -> Result<StoredPasskeys, PasskeyLogError> {
         either!(self, store => store.passkey_log())
     }
+}
 
-    fn append_passkey(&self, seen_bytes: u64, line: &[u8]) -> Result<(), PasskeyLogError> {
-        either!(self, store => store.append_passkey(seen_bytes, line))
+impl PasskeyLog for AnyStore {
+    fn append_passkey(&self, seen: &StoredPasskeys, line: &[u8]) -> Result<(), PasskeyLogError> {
+        either!(self, store => store.append_passkey(seen, line))
+    }
+
+    fn replace_passkeys(
+        &self,
+        damaged: &StoredPasskeys,
+        sound_bytes: usize,
+        line: &[u8],
+    ) -> Result<(), PasskeyLogError> {
+        either!(self, store => store.replace_passkeys(damaged, sound_bytes, line))
     }
 }
 
@@ -206,7 +217,11 @@ impl SessionIndex for AnyStore {
 }
 
 impl WishReader for AnyStore {
-    fn wished_preferences(&self, session: SessionId, run: RunId) -> Result<Option<Preferences>, FsError> {
+    fn wished_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+    ) -> Result<Option<WishedPreferences>, FsError> {
         either!(self, store => store.wished_preferences(session, run))
     }
 
@@ -220,9 +235,9 @@ impl SessionControl for AnyStore {
         &self,
         session: SessionId,
         run: RunId,
-        preferences: Preferences,
+        wished: WishedPreferences,
     ) -> Result<(), FsError> {
-        either!(self, store => store.wish_preferences(session, run, preferences))
+        either!(self, store => store.wish_preferences(session, run, wished))
     }
 
     fn forget_wish(&self, session: SessionId, run: RunId) -> Result<(), FsError> {

@@ -14,7 +14,7 @@ use workrail_model::manifest::{Cursor, commit_group};
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::file_system::RelPath;
 use workrail_ports::session_store::{SessionReader, SessionStore, StoreError};
-use workrail_ports::upkeep::Upkeep;
+use workrail_ports::upkeep::{Inspection, Upkeep};
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::sim::SimFs;
 use workrail_testkit::history::{PlanParts, Step};

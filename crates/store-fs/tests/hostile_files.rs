@@ -21,7 +21,7 @@ use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::{FileSystem, FsErrorKind};
 use workrail_ports::keyring::{KeyringError, KeyringStore};
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StampDepth, StoreError};
-use workrail_ports::upkeep::Upkeep as _;
+use workrail_ports::upkeep::Inspection as _;
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
 use workrail_store_fs::sim::SimFs;

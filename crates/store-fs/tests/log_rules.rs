@@ -15,7 +15,7 @@ use workrail_ports::cache::{CachedProjection, ProjectionCache};
 use workrail_ports::file_system::{FsErrorKind, FsOp};
 use workrail_ports::keyring::{KeyringError, KeyringStore};
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StoreError};
-use workrail_ports::upkeep::{Sweep, Upkeep, UpkeepError};
+use workrail_ports::upkeep::{Inspection, Sweep, Upkeep, UpkeepError};
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::sim::{CrashLimits, Fault, FaultKind, FaultMode, SimFs};
 use workrail_testkit::history::{self, Step};

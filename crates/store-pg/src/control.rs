@@ -1,8 +1,9 @@
 //! What a person asked of a run: a row beside the log, never truth (G64).
 
+use postgres::Row;
 use postgres::types::Type;
 use workrail_model::id::{RunId, SessionId};
-use workrail_model::preferences::Preferences;
+use workrail_model::passkey::WishedPreferences;
 use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::file_system::{FsError, FsOp};
 
@@ -13,30 +14,40 @@ fn place(session: SessionId) -> String {
     format!("sessions/{session}/wishes")
 }
 
-const WISH: &str = "INSERT INTO workrail.wish (tenant, session, run, preferences) \
-                    VALUES (current_setting('workrail.tenant'), $1, $2, $3) \
-                    ON CONFLICT (tenant, session, run) DO UPDATE SET preferences = excluded.preferences";
+const WISH: &str = "INSERT INTO workrail.wish (tenant, session, run, preferences, proof) \
+                    VALUES (current_setting('workrail.tenant'), $1, $2, $3, $4) \
+                    ON CONFLICT (tenant, session, run) \
+                    DO UPDATE SET preferences = excluded.preferences, proof = excluded.proof";
+
+/// Of the columns `run, preferences, proof`. A wish whose proof cannot be read is none.
+fn wish_of(row: &Row) -> Option<(RunId, WishedPreferences)> {
+    let run = RunId::parse(row.get(0)).ok()?;
+    let preferences = serde_json::from_slice(row.get(1)).ok()?;
+    let proof = row.get::<_, Option<&[u8]>>(2).map(serde_json::from_slice).transpose().ok()?;
+    Some((run, WishedPreferences { preferences, proof }))
+}
 
 impl WishReader for PgStore {
-    fn wished_preferences(&self, session: SessionId, run: RunId) -> Result<Option<Preferences>, FsError> {
+    fn wished_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+    ) -> Result<Option<WishedPreferences>, FsError> {
         let (id, run) = (session.to_string(), run.to_string());
-        let sql = "SELECT preferences FROM workrail.wish WHERE session = $1 AND run = $2";
+        let sql = "SELECT run, preferences, proof FROM workrail.wish WHERE session = $1 AND run = $2";
         let row = self.within(Purpose::Reading, |transaction| {
             transaction.query_opt(sql, &[(&id, Type::TEXT), (&run, Type::TEXT)])
         });
         let row = row.map_err(|failed| failed.at(FsOp::Read, &place(session)))?;
-        Ok(row.and_then(|row| serde_json::from_slice(row.get(0)).ok()))
+        Ok(row.as_ref().and_then(wish_of).map(|(_, wished)| wished))
     }
 
     fn has_unreadable_wishes(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool {
         let id = session.to_string();
-        let sql = "SELECT run, preferences FROM workrail.wish WHERE session = $1";
+        let sql = "SELECT run, preferences, proof FROM workrail.wish WHERE session = $1";
         let rows = self.within(Purpose::Reading, |transaction| transaction.query(sql, &[(&id, Type::TEXT)]));
         let Ok(rows) = rows else { return true };
-        !rows.iter().all(|row| {
-            RunId::parse(row.get(0)).is_ok_and(is_run)
-                && serde_json::from_slice::<Preferences>(row.get(1)).is_ok()
-        })
+        !rows.iter().all(|row| wish_of(row).is_some_and(|(run, _)| is_run(run)))
     }
 }
 
@@ -45,13 +56,17 @@ impl SessionControl for PgStore {
         &self,
         session: SessionId,
         run: RunId,
-        preferences: Preferences,
+        wished: WishedPreferences,
     ) -> Result<(), FsError> {
         let (id, run) = (session.to_string(), run.to_string());
-        // Closed sets always serialise.
-        let bytes = serde_json::to_vec(&preferences).expect("plain struct");
+        // Numbers, texts, ids and closed sets always serialise.
+        let preferences = serde_json::to_vec(&wished.preferences).expect("plain struct");
+        let proof = wished.proof.map(|proof| serde_json::to_vec(&proof).expect("plain struct"));
         let wished = self.within(Purpose::Writing, |transaction| {
-            transaction.query(WISH, &[(&id, Type::TEXT), (&run, Type::TEXT), (&bytes, Type::BYTEA)])
+            transaction.query(
+                WISH,
+                &[(&id, Type::TEXT), (&run, Type::TEXT), (&preferences, Type::BYTEA), (&proof, Type::BYTEA)],
+            )
         });
         wished.map(|_| ()).map_err(|failed| failed.at(FsOp::Write, &place(session)))
     }

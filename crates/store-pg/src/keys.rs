@@ -1,4 +1,4 @@
-//! The signing keys and the passkey log of a tenant (G33, G98). A rotation reaches every server with its next call.
+//! The signing keys of a tenant (G33). A rotation reaches every server with its next call.
 //!
 //! Whoever may read the tables as this role can read the keys: the database role is the trust domain.
 
@@ -6,17 +6,14 @@ use postgres::Row;
 use postgres::types::Type;
 use workrail_model::digest::Sha256;
 use workrail_model::keyring::{Keyring, SigningKey};
-use workrail_model::limits::PASSKEY_LOG_BYTES_MAX;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
 use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
-use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError};
 
 use crate::error::Failed;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
 const PLACE: &str = "keyring";
-const PASSKEYS: &str = "passkey_log";
 const VERSION: i64 = 1;
 const ASIDE: &str = "workrail.keyring_aside";
 
@@ -31,8 +28,8 @@ const MOVE_ASIDE: &str = "INSERT INTO workrail.keyring_aside (tenant, number, v,
                           SELECT tenant, (SELECT count(*) + 1 FROM workrail.keyring_aside), v, current, previous, \
                           check_digest FROM workrail.keyring RETURNING number";
 
-/// One change of the keys at a time, per tenant, also before there are any.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('workrail/keys/' || current_setting('workrail.tenant'), 0))";
+/// One change of the keys or passkeys at a time, per tenant, also before there are any.
+pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('workrail/keys/' || current_setting('workrail.tenant'), 0))";
 
 fn failed(op: FsOp, failed: &Failed) -> KeyringError {
     match failed {
@@ -151,43 +148,5 @@ impl KeyringStore for PgStore {
             store(transaction, &keyring).map_err(write)?;
             Ok(ReplacedKeyring { keyring, moved_to })
         })
-    }
-}
-
-fn log_failed(op: FsOp, error: &Failed) -> PasskeyLogError {
-    PasskeyLogError::File(match error {
-        Failed::Locked => KeyringError::Locked,
-        Failed::Busy | Failed::Database(_) => KeyringError::Io(error.at(op, PASSKEYS)),
-    })
-}
-
-impl PasskeyLog for PgStore {
-    fn passkey_log(&self) -> Result<Vec<u8>, PasskeyLogError> {
-        let sql = "SELECT bytes FROM workrail.passkey_log";
-        let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[]));
-        let row = row.map_err(|error| log_failed(FsOp::Read, &error))?;
-        Ok(row.map(|row| row.get(0)).unwrap_or_default())
-    }
-
-    fn append_passkey(&self, seen_bytes: u64, line: &[u8]) -> Result<(), PasskeyLogError> {
-        if seen_bytes.saturating_add(line.len() as u64) > PASSKEY_LOG_BYTES_MAX {
-            return Err(PasskeyLogError::Full);
-        }
-        // Below the limit above.
-        let seen = i32::try_from(seen_bytes).unwrap_or(i32::MAX);
-        let sql = "INSERT INTO workrail.passkey_log (tenant, bytes) \
-                   SELECT current_setting('workrail.tenant'), $2 WHERE $1 = 0 \
-                   ON CONFLICT (tenant) DO NOTHING RETURNING 1";
-        let extend =
-            "UPDATE workrail.passkey_log SET bytes = bytes || $2 WHERE length(bytes) = $1 RETURNING 1";
-        let appended = self.within(Purpose::Writing, |transaction| {
-            let parameters = [(&seen as _, Type::INT4), (&line as _, Type::BYTEA)];
-            match seen == 0 {
-                true => transaction.query_opt(sql, &parameters),
-                false => transaction.query_opt(extend, &parameters),
-            }
-        });
-        let appended = appended.map_err(|error| log_failed(FsOp::Write, &error))?;
-        appended.map(|_| ()).ok_or(PasskeyLogError::Changed)
     }
 }

@@ -18,6 +18,7 @@ mod inspect;
 mod keys;
 mod log;
 mod open;
+mod passkeys;
 mod pool;
 mod reader;
 mod schema;

@@ -20,7 +20,7 @@ const ROUNDS: usize = 6;
 fn race(store: &PgStore, parts: &PlanParts) -> Appended {
     loop {
         match store.lock(parts.events[0].session_id) {
-            Ok(mut locked) => return locked.append(parts.plan()).unwrap(),
+            Ok(mut locked) => return locked.append(parts.plan()).expect("the plan is appended"),
             Err(StoreError::Locked { .. }) => {}
             Err(error) => panic!("{error}"),
         }

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use postgres::NoTls;
 use workrail_model::digest::{BlobRef, SnapshotRef, WorkflowHash};
 use workrail_model::id::{RunId, SessionId};
+use workrail_model::passkey::WishedPreferences;
 use workrail_model::plan::AttachmentKind;
 use workrail_model::preferences::Preferences;
 use workrail_ports::archive::{SessionArchive, SessionImport};
@@ -15,7 +16,7 @@ use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::keyring::KeyringStore;
-use workrail_ports::passkeys::PasskeyLog;
+use workrail_ports::passkeys::{PasskeyLog, PasskeyReader, StoredPasskeys};
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StampDepth, StoreError};
 use workrail_ports::upkeep::Inspection;
 use workrail_store_pg::PgStore;
@@ -26,7 +27,11 @@ use support::{Place, open};
 
 const RUN: [u8; 10] = [3; 10];
 
-/// Something in every table.
+fn wished() -> WishedPreferences {
+    WishedPreferences { preferences: Preferences::default(), proof: None }
+}
+
+/// Something in every table, except for keys set aside, which takes damaged ones.
 fn fill(store: &PgStore, made: &[PlanParts]) -> SessionId {
     let session = made[0].events[0].session_id;
     let mut locked = store.create(session).unwrap();
@@ -37,8 +42,9 @@ fn fill(store: &PgStore, made: &[PlanParts]) -> SessionId {
     drop(locked);
     store.load_or_create().unwrap();
     store.next().unwrap();
-    store.append_passkey(0, b"line\n").unwrap();
-    store.wish_preferences(session, RunId::from_bits(RUN), Preferences::default()).unwrap();
+    store.append_passkey(&StoredPasskeys::default(), b"line\n").unwrap();
+    store.replace_passkeys(&store.passkey_log().unwrap(), 0, b"another\n").unwrap();
+    store.wish_preferences(session, RunId::from_bits(RUN), wished()).unwrap();
     store.put(session, &CachedProjection { version: 1, cursor, state: b"state".to_vec() }).unwrap();
     let stamp = store.stamp(session).unwrap();
     store.add_to_index(
@@ -84,7 +90,7 @@ fn another_tenant_finds_nothing_by_any_query() {
     assert_eq!(other.index_records(1, &|_| true), Vec::new());
     assert_eq!(other.wished_preferences(session, RunId::from_bits(RUN)), Ok(None));
     assert!(!other.has_unreadable_wishes(session, &|_| false));
-    assert_eq!(other.passkey_log(), Ok(Vec::new()));
+    assert_eq!(other.passkey_log(), Ok(StoredPasskeys::default()));
     assert_eq!(other.peek(), Ok(None));
     assert_eq!(other.newest_activity().map(|activity| activity.get()), Ok(0));
 
@@ -96,7 +102,7 @@ fn another_tenant_finds_nothing_by_any_query() {
     assert_eq!(own.read(session, None).unwrap(), before);
     assert_eq!(own.load_or_create().unwrap(), keys);
     assert!(own.get(session, 1).is_some());
-    assert_eq!(own.wished_preferences(session, RunId::from_bits(RUN)), Ok(Some(Preferences::default())));
+    assert_eq!(own.wished_preferences(session, RunId::from_bits(RUN)), Ok(Some(wished())));
 }
 
 #[test]
@@ -112,7 +118,7 @@ fn a_transaction_without_a_tenant_sees_no_row_of_any_table_and_adds_none() {
         .connect(NoTls)
         .unwrap();
     let tables = client.query(sql, &[]).unwrap();
-    assert!(tables.len() >= 11, "{}", tables.len());
+    assert!(tables.len() >= 13, "{}", tables.len());
     for table in tables {
         let (name, is_forced): (String, bool) = (table.get(0), table.get(1));
         // Holds the schema's version alone.

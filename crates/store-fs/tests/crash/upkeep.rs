@@ -15,7 +15,7 @@ use workrail_ports::file_system::{FsErrorKind, RelPath};
 use workrail_ports::session_store::{
     Appended, LockedSession as _, SessionReader as _, SessionStore as _, StoreError,
 };
-use workrail_ports::upkeep::{Sweep, Upkeep as _, UpkeepError};
+use workrail_ports::upkeep::{Inspection, Sweep, Upkeep as _, UpkeepError};
 use workrail_store_fs::sim::{CrashLimits, Fault, FaultKind, FaultMode, SimFs};
 use workrail_testkit::history::{self, PlanParts, Step};
 

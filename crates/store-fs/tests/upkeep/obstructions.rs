@@ -3,6 +3,7 @@
 use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::keyring::{KeyringError, KeyringStore as _};
 use workrail_ports::session_store::SessionReader as _;
+use workrail_ports::upkeep::Inspection;
 use workrail_ports::upkeep::Upkeep as _;
 use workrail_store_fs::sim::SimFs;
 

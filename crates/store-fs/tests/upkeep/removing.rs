@@ -3,7 +3,7 @@
 use workrail_model::id::SessionId;
 use workrail_ports::file_system::FsOp;
 use workrail_ports::session_store::{SessionReader as _, SessionStore as _, StoreError};
-use workrail_ports::upkeep::{Upkeep as _, UpkeepError};
+use workrail_ports::upkeep::{Inspection, Upkeep as _, UpkeepError};
 use workrail_store_fs::sim::SimFs;
 
 use crate::STEPS;

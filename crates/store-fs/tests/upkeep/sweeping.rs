@@ -7,7 +7,7 @@ use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_ports::file_system::{FileSystem, LockMode};
 use workrail_ports::session_store::{LockedSession as _, SessionReader as _, SessionStore as _, StoreError};
-use workrail_ports::upkeep::{StrayKind, Sweep, Tally, Upkeep as _, UpkeepError};
+use workrail_ports::upkeep::{Inspection, StrayKind, Sweep, Tally, Upkeep as _, UpkeepError};
 use workrail_store_fs::disk::Disk;
 use workrail_store_fs::sim::SimFs;
 use workrail_testkit::history::Step;

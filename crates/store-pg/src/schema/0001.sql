@@ -82,12 +82,28 @@ CREATE TABLE workrail.passkey_log (
     PRIMARY KEY (tenant)
 );
 
--- What people asked of a run and no step has applied yet.
+-- The digest of the log's last line, apart from the log: one that was cut off or deleted is noticed.
+CREATE TABLE workrail.passkey_head (
+    tenant text NOT NULL CHECK (tenant <> ''),
+    last_line bytea NOT NULL,
+    PRIMARY KEY (tenant)
+);
+
+-- Damaged passkey logs that were given up on command.
+CREATE TABLE workrail.passkey_log_aside (
+    tenant text NOT NULL CHECK (tenant <> ''),
+    sha256 bytea NOT NULL,
+    bytes bytea NOT NULL,
+    PRIMARY KEY (tenant, sha256)
+);
+
+-- What people asked of a run and no step has applied yet, and what a passkey signed of it.
 CREATE TABLE workrail.wish (
     tenant text NOT NULL CHECK (tenant <> ''),
     session text COLLATE "C" NOT NULL,
     run text COLLATE "C" NOT NULL,
     preferences bytea NOT NULL,
+    proof bytea,
     PRIMARY KEY (tenant, session, run)
 );
 
@@ -117,7 +133,7 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY['session', 'segment', 'event_key', 'content', 'activity', 'keyring', 'keyring_aside',
-                                'passkey_log', 'wish', 'projection', 'session_summary']
+                                'passkey_log', 'passkey_head', 'passkey_log_aside', 'wish', 'projection', 'session_summary']
     LOOP
         EXECUTE format('ALTER TABLE workrail.%I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('ALTER TABLE workrail.%I FORCE ROW LEVEL SECURITY', name);

@@ -1,0 +1,73 @@
+//! The passkey log in a database: appended to by one at a time, and missed when it is gone (G98).
+
+#[expect(dead_code, reason = "other tests use more of it")]
+mod support;
+
+use workrail_model::digest::Sha256;
+use workrail_model::limits::PASSKEY_LOG_BYTES_MAX;
+use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError, PasskeyReader, StoredPasskeys};
+
+use support::{Place, open};
+
+fn head(line: &[u8]) -> Option<Vec<u8>> {
+    Some(Sha256::of(line).to_string().into_bytes())
+}
+
+#[test]
+fn a_line_is_appended_only_to_the_log_that_was_read() {
+    let Some(place) = Place::new() else { return };
+    let (store, other) = (open(&place.address()), open(&place.address()));
+    let empty = store.passkey_log().unwrap();
+    assert_eq!(empty, StoredPasskeys::default());
+    store.append_passkey(&empty, b"one\n").unwrap();
+    assert_eq!(other.append_passkey(&empty, b"lost\n"), Err(PasskeyLogError::Changed));
+
+    let seen = other.passkey_log().unwrap();
+    assert_eq!(seen, StoredPasskeys { log: b"one\n".to_vec(), head: head(b"one") });
+    other.append_passkey(&seen, b"two\n").unwrap();
+    // As long as what was read, and still another log.
+    let forged = StoredPasskeys { log: b"one\nowt\n".to_vec(), head: None };
+    assert_eq!(store.append_passkey(&forged, b"three\n"), Err(PasskeyLogError::Changed));
+    drop((store, other));
+    let expected = StoredPasskeys { log: b"one\ntwo\n".to_vec(), head: head(b"two") };
+    assert_eq!(open(&place.address()).passkey_log(), Ok(expected));
+}
+
+#[test]
+fn a_full_log_is_left_as_it_is() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    store.append_passkey(&StoredPasskeys::default(), b"one\n").unwrap();
+    let seen = store.passkey_log().unwrap();
+    let mut line = vec![b'x'; usize::try_from(PASSKEY_LOG_BYTES_MAX).unwrap() - seen.log.len()];
+    line.push(b'\n');
+    assert_eq!(store.append_passkey(&seen, &line), Err(PasskeyLogError::Full));
+    assert_eq!(store.passkey_log(), Ok(seen));
+}
+
+#[test]
+fn the_last_line_outlives_a_deleted_log() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    store.append_passkey(&StoredPasskeys::default(), b"one\n").unwrap();
+    place.cluster.sql(&place.database, "DELETE FROM workrail.passkey_log");
+    let expected = StoredPasskeys { log: Vec::new(), head: head(b"one") };
+    assert_eq!(store.passkey_log(), Ok(expected));
+}
+
+#[test]
+fn a_damaged_log_is_set_aside_and_its_sound_part_stays() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    store.append_passkey(&StoredPasskeys::default(), b"sound\n").unwrap();
+    place.cluster.sql(&place.database, "UPDATE workrail.passkey_log SET bytes = bytes || 'torn'");
+    let damaged = store.passkey_log().unwrap();
+    let stale = StoredPasskeys { head: None, ..damaged.clone() };
+    assert_eq!(store.replace_passkeys(&stale, 6, b"reset\n"), Err(PasskeyLogError::Changed));
+
+    store.replace_passkeys(&damaged, 6, b"reset\n").unwrap();
+    let expected = StoredPasskeys { log: b"sound\nreset\n".to_vec(), head: head(b"reset") };
+    assert_eq!(store.passkey_log(), Ok(expected));
+    let aside = "SELECT convert_from(bytes, 'UTF8') FROM workrail.passkey_log_aside";
+    assert_eq!(place.cluster.sql(&place.database, aside), "sound\ntorn");
+}
