@@ -1,5 +1,7 @@
 //! PostgreSQL is killed under load: what was acknowledged stays, nothing is recorded twice, and no log has a gap (G102).
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
 

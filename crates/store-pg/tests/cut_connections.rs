@@ -1,6 +1,8 @@
 //! The connection is cut around a COMMIT: the writer is told that nobody knows, and the same plan finds the record or
 //! writes it, once (G102).
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 mod proxy;
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;

@@ -1,5 +1,7 @@
 //! What a store is not opened on, and that no refusal repeats a password.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
 
