@@ -1,4 +1,4 @@
-//! The tools for authors never change what a file means (G131): layout, spellings, differences.
+//! The tools for authors never change what a file means (G101): layout, spellings, differences.
 
 #![expect(
     clippy::unwrap_used,

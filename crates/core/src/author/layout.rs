@@ -1,7 +1,7 @@
 //! One layout for workflow files: two spaces, short things on one line, comments kept.
 //!
 //! Only white space, trailing commas and a byte order mark change. Texts, numbers and the order of members stay as they are
-//! written, so a file means the same before and after (G131), and a second pass changes nothing.
+//! written, so a file means the same before and after (G101), and a second pass changes nothing.
 
 use jsonc_parser::common::Range;
 use jsonc_parser::tokens::{Token, TokenAndRange};

@@ -1,7 +1,7 @@
 //! Brings a workflow file to today's format: an id with a namespace, and one spelling for everything.
 //!
 //! Only the places that change are edited; comments and layout stay. Spellings never change what a file compiles to; a new
-//! id does, because the id is part of the hash (G131).
+//! id does, because the id is part of the hash (G101).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `workrail workflow fmt` and `workrail workflow migrate`: files in one layout, and in today's format (G131).
+//! `workrail workflow fmt` and `workrail workflow migrate`: files in one layout, and in today's format (G101).
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::{Value, json};
