@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { openLive, seriousViolations, withConsole } from './chromium.mjs';
+import { openLive, scriptRuns, seriousViolations, withConsole } from './chromium.mjs';
 
 const HOSTILE = '</textarea><img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>';
 
@@ -46,6 +46,7 @@ test('editing', async (t) => {
       await openLive(page, from);
       await page.getByRole('link', { name: 'Edit team.review.json' }).click();
       await page.locator('textarea[name=text]').waitFor();
+      await scriptRuns(page);
     };
 
     await t.test('an author fixes a broken workflow without the guide', async () => {
@@ -57,6 +58,7 @@ test('editing', async (t) => {
         await page.getByRole('link', { name: 'Edit team.review.json' }).click();
         const sheet = page.locator('textarea[name=text]');
         await sheet.waitFor();
+        await scriptRuns(page);
         const address = page.url();
 
         // The problem is beside the source, says its line, and what to write instead.
