@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 use workrail_core::builtins;
-use workrail_core::compile::{Code, format_reference, workflow_schema};
+use workrail_core::compile::{Code, EXAMPLE_FILES, format_reference, workflow_schema};
 use workrail_core::explain::diagnostic_page;
 
 use super::markdown::cell;
@@ -45,11 +45,11 @@ fn builtins_page() -> Artifact {
     };
     section(
         "Contracts",
-        builtins::contracts().iter().map(|own| (own.id.to_string(), own.purpose.to_string())).collect(),
+        builtins::contracts().iter().map(|own| (own.id.to_string(), contract_text(own))).collect(),
     );
     section(
         "Features",
-        builtins::features().iter().map(|own| (own.id.to_string(), own.purpose.to_string())).collect(),
+        builtins::features().iter().map(|own| (own.id.to_string(), feature_text(own))).collect(),
     );
     section(
         "Snippets",
@@ -60,7 +60,7 @@ fn builtins_page() -> Artifact {
     );
     section(
         "Templates",
-        builtins::templates().iter().map(|own| (own.id.to_string(), own.purpose.to_string())).collect(),
+        builtins::templates().iter().map(|own| (own.id.to_string(), template_text(own))).collect(),
     );
     section(
         "Conditions",
@@ -72,27 +72,66 @@ fn builtins_page() -> Artifact {
     Artifact { path: "docs/reference/builtins.md".to_owned(), content: page }
 }
 
+/// What the contract is for, and what its artifact has at least.
+fn contract_text(contract: &builtins::Contract) -> String {
+    let required = contract.schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let names = required.filter_map(Value::as_str).filter(|name| *name != "kind");
+    let fields: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    format!("{} Artifact `{}` with {}.", contract.purpose, contract.artifact_kind, fields.join(", "))
+}
+
+fn feature_text(feature: &builtins::Feature) -> String {
+    let mut text = feature.purpose.to_owned();
+    for own in feature.settings {
+        let (name, min, max, default) = (own.name, own.min, own.max, own.default);
+        // Writing to a String cannot fail.
+        write!(text, " Setting `{name}` ({min} to {max}, default {default}): {}", own.purpose)
+            .expect("string write");
+    }
+    text
+}
+
+fn template_text(template: &builtins::Template) -> String {
+    let mut text = template.purpose.to_owned();
+    for own in template.args {
+        let required = if own.default.is_none() { " (required)" } else { "" };
+        // Writing to a String cannot fail.
+        write!(text, " Argument `{}`{required}: {}", own.name, own.purpose).expect("string write");
+    }
+    text
+}
+
 /// Every object and field of workflow files.
 fn format_page() -> Artifact {
     let mut page = format!(
         "<!-- {MARK} -->\n# Workflow format\n\nEvery object and field of a workflow file. [Writing \
-         workflows](../authoring.md) explains how to use them. A field that is not listed here is an error.\n"
+         workflows](../authoring.md) explains how to use them. A field that is not listed here is an error.\n\n\
+         Each example is part of one of these workflows, which the tests compile: {}.\n",
+        example_links()
     );
     for object in format_reference() {
         // Writing to a String cannot fail.
         write!(page, "\n## {}\n\n{}\n\n", object.name, object.about).expect("string write");
         page.push_str(
-            "| field | type | required | default | what it does |\n| --- | --- | --- | --- | --- |\n",
+            "| field | type | required | default | what it does | example |\n| --- | --- | --- | --- | --- | --- |\n",
         );
         for field in object.fields {
             let required = if field.is_required { "yes" } else { "" };
             let default = field.default.map(|value| format!("`{value}`")).unwrap_or_default();
             let (type_text, doc) = (cell(&field.type_text), cell(field.doc));
-            writeln!(page, "| `{}` | {type_text} | {required} | {default} | {doc} |", field.name)
+            let example = field.example.map(|text| format!("`{}`", cell(&text))).unwrap_or_default();
+            writeln!(page, "| `{}` | {type_text} | {required} | {default} | {doc} | {example} |", field.name)
                 .expect("string write");
         }
     }
     Artifact { path: "docs/reference/workflow-format.md".to_owned(), content: page }
+}
+
+fn example_links() -> String {
+    let links = EXAMPLE_FILES
+        .iter()
+        .map(|(name, _)| format!("[{name}](../../crates/core/src/compile/source/examples/{name})"));
+    links.collect::<Vec<_>>().join(", ")
 }
 
 fn diagnostics_page() -> Artifact {

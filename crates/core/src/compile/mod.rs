@@ -12,6 +12,7 @@ mod build;
 mod check;
 mod diagnostic;
 mod document;
+mod examples;
 mod expand;
 mod format;
 mod functions;
@@ -33,6 +34,7 @@ pub use at::step_at;
 pub use bindings::{Bindings, BindingsError, bindings_for};
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
 pub(crate) use document::parse_options;
+pub use examples::EXAMPLE_FILES;
 #[cfg(test)]
 pub(crate) use expand::argument_names;
 pub use identity::Origin;

@@ -1,5 +1,6 @@
 //! The field reference of the format as data, from the same declarations that read it.
 
+use super::examples::Examples;
 use super::format::{Authored, LIST_MAX, ObjectShape, Shape};
 use super::source::Workflow;
 
@@ -20,13 +21,16 @@ pub struct FieldReference {
     pub is_required: bool,
     pub default: Option<&'static str>,
     pub doc: &'static str,
+    /// The field with a value, from a file that compiles; a test asks for it if it is missing.
+    pub example: Option<String>,
 }
 
 /// Every object of the format, the workflow first, then in the order of their first use.
 pub fn format_reference() -> Vec<ObjectReference> {
     let mut objects: Vec<&'static ObjectShape> = Vec::new();
     collect(&Workflow::shape(), &mut objects);
-    objects.into_iter().map(object).collect()
+    let examples = Examples::read();
+    objects.into_iter().map(|shape| object(shape, &examples)).collect()
 }
 
 fn collect(shape: &Shape, objects: &mut Vec<&'static ObjectShape>) {
@@ -54,13 +58,14 @@ fn collect(shape: &Shape, objects: &mut Vec<&'static ObjectShape>) {
     }
 }
 
-fn object(shape: &'static ObjectShape) -> ObjectReference {
+fn object(shape: &'static ObjectShape, examples: &Examples) -> ObjectReference {
     let fields = shape.fields.iter().map(|field| FieldReference {
         name: field.name,
         type_text: type_text(&(field.shape)()),
         is_required: field.required,
         default: field.default,
         doc: field.doc(),
+        example: examples.of(shape, field.name).map(str::to_owned),
     });
     ObjectReference { name: object_name(shape), about: shape.about(), fields: fields.collect() }
 }

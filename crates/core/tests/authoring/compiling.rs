@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use workrail_core::compile::{
-    Bindings, CompileInput, Origin, check, compile, format_reference, workflow_schema,
+    Bindings, CompileInput, EXAMPLE_FILES, Origin, Severity, check, compile, format_reference,
+    workflow_schema,
 };
 use workrail_model::compiled::{CompiledWorkflow, StepProvenance, WarningCode};
 
@@ -185,4 +186,39 @@ fn every_field_of_the_format_is_explained_in_sentences() {
         }
         assert!(names.insert(object.name.clone()), "two objects are called {}", object.name);
     }
+}
+
+#[test]
+fn every_example_of_the_reference_is_part_of_a_file_that_compiles() {
+    for (name, text) in EXAMPLE_FILES {
+        let checked = check(CompileInput::new(text.as_bytes(), name));
+        let problems: Vec<String> = checked
+            .diagnostics
+            .problems
+            .iter()
+            .filter(|own| own.severity != Severity::Hint)
+            .map(|own| format!("{}: {}", own.path, own.message))
+            .collect();
+        assert_eq!(problems, Vec::<String>::new(), "{name}");
+        let uncommented: Vec<&str> =
+            text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let source = serde_json::from_str(&uncommented.concat()).unwrap();
+        let issues = workrail_core::contract::issues(&workflow_schema(), &source);
+        assert_eq!(issues, Vec::<String>::new(), "{name} and the schema");
+    }
+}
+
+#[test]
+fn every_field_of_the_reference_has_an_example() {
+    let mut missing = Vec::new();
+    for object in format_reference() {
+        let without = object.fields.iter().filter(|field| field.example.is_none());
+        missing.extend(without.map(|field| format!("`{}` of {}", field.name, object.name)));
+    }
+    assert!(
+        missing.is_empty(),
+        "no example uses {}. Use each of them in one of the workflows in crates/core/src/compile/source/examples, with a \
+         short value that says what the field is for, then run `cargo xtask gen`.",
+        missing.join(", ")
+    );
 }
