@@ -4,7 +4,9 @@ use data_encoding::BASE64URL_NOPAD;
 use p256::ecdsa::signature::Signer;
 use p256::ecdsa::{DerSignature, SigningKey};
 use serde_json::{Value, json};
+use workrail_core::passkey::{NewKey, Passkeys, registered};
 use workrail_model::digest::Sha256;
+use workrail_model::passkey::{KeyName, PasskeyChange};
 
 const USER_PRESENT: u8 = 0x01;
 const USER_VERIFIED: u8 = 0x04;
@@ -31,6 +33,29 @@ impl std::fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Authenticator").field("counter", &self.counter).finish_non_exhaustive()
     }
+}
+
+/// The passkey log of a store in which each of these keys was enrolled, after a reset ended the one before it.
+pub fn enrolments(devices: &[Authenticator]) -> String {
+    let mut log = Vec::new();
+    for (number, device) in devices.iter().enumerate() {
+        if number > 0 {
+            log.extend(next_line(&log, PasskeyChange::Reset { damaged: None }));
+        }
+        let NewKey { credential: credential_id, public_key, counter } = device.new_key();
+        let name = KeyName::new(format!("Device {number}")).expect("a short name");
+        let (replaces, authorized_by) = (None, None);
+        let enrolled =
+            PasskeyChange::Enrolled { name, credential_id, public_key, counter, replaces, authorized_by };
+        log.extend(next_line(&log, enrolled));
+    }
+    String::from_utf8(log).expect("lines of JSON")
+}
+
+fn next_line(log: &[u8], change: PasskeyChange) -> Vec<u8> {
+    let at = serde_json::from_value(json!("2026-01-31T23:59:00.000Z")).expect("a time");
+    let keys = Passkeys::fold(log).expect("a sound log");
+    keys.line(change, at).expect("a change that follows")
 }
 
 /// What it returned, as the fields of a form.
@@ -86,6 +111,20 @@ impl Authenticator {
             ("new.authenticatorData", BASE64URL_NOPAD.encode(&data)),
             ("new.clientData", BASE64URL_NOPAD.encode(&self.client_data("webauthn.create", asked, origin))),
         ]
+    }
+
+    /// The key as a console takes it from what the device made.
+    fn new_key(&self) -> NewKey {
+        const ORIGIN: &str = "http://localhost";
+        let challenge = Sha256::of(b"any");
+        let asked = json!({ "nonce": "", "challenge": BASE64URL_NOPAD.encode(challenge.as_bytes()) });
+        let made = self.make(&asked, ORIGIN);
+        let bytes = |name: &str| {
+            let (_, value) = made.iter().find(|(own, _)| *own == name).expect("a field of `make`");
+            BASE64URL_NOPAD.decode(value.as_bytes()).expect("encoded by `make`")
+        };
+        let (data, client_data) = (bytes("new.authenticatorData"), bytes("new.clientData"));
+        registered(&data, &client_data, challenge, ORIGIN).expect("a device of this kind is accepted")
     }
 
     /// Signs the challenge of a console.

@@ -289,6 +289,7 @@ fn about_all(template: &Template) -> Vec<Command> {
         program("gc dry run", Looks, Store, Success, &["store", "gc", "--dry-run"]),
         program("keys", Looks, Elsewhere, Verdict, &["store", "keys", "show"]),
         program("http secret", Looks, Elsewhere, Verdict, &["store", "keys", "http-secret"]),
+        program("passkeys", Looks, Elsewhere, Whole, &["store", "passkeys", "show"]),
         program("prefs show", Looks, Elsewhere, Whole, &["session", "prefs", "show"]),
         program("list", Looks, Elsewhere, Whole, &["workflow", "list"]),
         program("inspect", Looks, Elsewhere, Whole, &["workflow", "inspect", "team.walk"]),

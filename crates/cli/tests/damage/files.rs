@@ -20,6 +20,8 @@ pub(crate) enum Role {
     Keys,
     /// The secret of the HTTP transport, which nothing but that transport needs.
     HttpSecret,
+    /// Which passkeys are enrolled, which only decisions of people need (G98).
+    Passkeys,
     Settings,
     /// What a person asked for: a wish, never truth.
     Wish,
@@ -81,6 +83,9 @@ pub(crate) fn targets(template: &Template) -> Vec<Target> {
         Some(PathBuf::from("elsewhere/data/keys/keyring.json")),
     );
     add("http secret", Role::HttpSecret, data.join("keys/http-secret"), None);
+    for (name, file) in [("passkey log", "passkeys.jsonl"), ("passkey head", "passkeys.head")] {
+        add(name, Role::Passkeys, data.join("keys").join(file), None);
+    }
     add("settings", Role::Settings, PathBuf::from("home/.config/workrail/config.toml"), None);
     add("control", Role::Wish, of(victim, "control.json"), None);
     add("keep", Role::Wish, of(victim, "keep"), None);
@@ -173,6 +178,7 @@ impl Target {
             }
             Role::Keys
             | Role::HttpSecret
+            | Role::Passkeys
             | Role::Settings
             | Role::Wish
             | Role::Lock

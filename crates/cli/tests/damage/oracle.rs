@@ -227,6 +227,7 @@ impl<'a> Case<'a> {
             // A session that cannot be read may need any content.
             Role::Log | Role::Content => self.harms && command.name.starts_with("gc"),
             Role::HttpSecret => self.harms && command.name.contains("http secret"),
+            Role::Passkeys => self.harms && command.name.starts_with("passkeys"),
             Role::Settings | Role::Disposable => false,
         }
     }
@@ -250,7 +251,7 @@ impl<'a> Case<'a> {
             Role::Keys => self.harms && command.signs,
             Role::Wish => self.harms && command.about == About::Session(self.template.victim.session.clone()),
             Role::Log | Role::Content | Role::Base | Role::Settings => false,
-            Role::HttpSecret | Role::Lock | Role::Backup | Role::Disposable => false,
+            Role::HttpSecret | Role::Passkeys | Role::Lock | Role::Backup | Role::Disposable => false,
         };
         // A wish that is there and cannot be read is said to the person who asks for it.
         let is_lost = self.target.name == "control" && self.harms && !self.is_emptied();
@@ -388,6 +389,9 @@ impl<'a> Case<'a> {
             return vec![format!("verify gives up: {}", short(&answer.said))];
         }
         let mut found = Vec::new();
+        if self.target.role == Role::Passkeys && self.harms && !answer.said.contains("passkeys.") {
+            found.push(format!("does not name the passkey log: {}", short(&answer.said)));
+        }
         if truth && !self.is_gone() && !self.mentions_harm(answer) {
             found.push(format!("does not name the damage: {}", short(&answer.said)));
         }
@@ -395,6 +399,7 @@ impl<'a> Case<'a> {
             Role::Backup => true,
             Role::Lock => answer.said.contains(&*self.target.path.file_name().unwrap().to_string_lossy()),
             Role::Log | Role::Content | Role::Base | Role::Keys | Role::HttpSecret => false,
+            Role::Passkeys => self.harms,
             Role::Settings | Role::Wish | Role::Disposable => false,
         };
         if !truth && answer.end == End::Problems && !may_be_named {
@@ -438,7 +443,11 @@ impl<'a> Case<'a> {
                     .any(|finding| finding["level"] != "good" && finding.to_string().contains("key"))
             }
             Role::HttpSecret if self.harms && !self.has_usable_secret => answer.said.contains("HTTP secret"),
-            Role::Keys | Role::HttpSecret | Role::Content | Role::Base | Role::Settings => true,
+            Role::Passkeys if self.harms => {
+                answer.said.contains("passkeys.jsonl") || answer.said.contains("passkeys.head")
+            }
+            Role::Keys | Role::HttpSecret | Role::Passkeys => true,
+            Role::Content | Role::Base | Role::Settings => true,
             Role::Wish | Role::Lock | Role::Backup | Role::Disposable => true,
         };
         match (&answer.end, named) {

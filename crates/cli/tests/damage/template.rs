@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
+use workrail_model::digest::Sha256;
+use workrail_testkit::authenticator::{Authenticator, enrolments};
 use workrail_testkit::home::{Home, User};
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
@@ -134,6 +137,7 @@ impl Template {
         };
         template.repair_one();
         template.wish();
+        template.enrol();
         template.bundle();
         template.run(&["store", "keys", "http-secret", "--new", "--yes"]);
         if template.home.run(&["store", "backup", "--help"]).code == 0 {
@@ -164,6 +168,19 @@ impl Template {
     fn wish(&self) {
         self.run(&["session", "keep", &self.victim.session]);
         self.run(&["session", "prefs", "set", "risk_policy=balanced", "--session", &self.victim.session]);
+    }
+
+    /// Passkeys of two devices, the second after a reset, so that the log has lines before its last.
+    fn enrol(&self) {
+        let log = enrolments(&[Authenticator::new(1), Authenticator::new(2)]);
+        let last = log.lines().last().unwrap();
+        for (name, text) in
+            [("passkeys.jsonl", log.clone()), ("passkeys.head", format!("{}\n", Sha256::of(last.as_bytes())))]
+        {
+            let path = self.home.data().join("keys").join(name);
+            self.home.write(&path, &text);
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
     }
 
     /// A session of another store, in a file.

@@ -95,7 +95,7 @@ impl<S: Store + Inspection> Engine<S> {
     pub fn verify(&self, scope: Scope, watch: Watch<'_>) -> Result<Verified, Box<ErrorEnvelope>> {
         let mut check = Check::new(&*self.store, self.store.obstacles());
         check.tell_obstacles(scope);
-        self.verify_passkeys(&mut check);
+        self.verify_passkeys(scope, &mut check);
         let sessions = match (scope, self.store.sessions()) {
             (Scope::One(session), _) => vec![session],
             (Scope::All, Ok(sessions)) => sessions,
@@ -129,22 +129,25 @@ impl<S: Store + Inspection> Engine<S> {
     }
 
     /// The log of the keys, line by line (G98).
-    fn verify_passkeys(&self, check: &mut Check<'_>) {
+    fn verify_passkeys(&self, scope: Scope, check: &mut Check<'_>) {
+        let mut note = |note: String| {
+            check.report.counts.notes += 1;
+            check.report.notes.push(Note { path: PASSKEY_LOG.to_owned(), note });
+        };
         match self.passkeys() {
             Ok(Ok(keys)) => {
                 for at in keys.resets() {
-                    check.report.counts.notes += 1;
-                    let note = format!("all passkeys were reset at a terminal on {}", shown(at));
-                    check.report.notes.push(Note { path: PASSKEY_LOG.to_owned(), note });
+                    note(format!("all passkeys were reset at a terminal on {}", shown(at)));
                 }
                 check.passkeys = Some(keys);
             }
-            Ok(Err(damage)) => check.problem(PASSKEY_LOG.to_owned(), damage.to_string(), RESTORE_LOG),
+            Ok(Err(damage)) => match scope {
+                Scope::All => check.problem(PASSKEY_LOG.to_owned(), damage.to_string(), RESTORE_LOG),
+                // A session in which no passkey signed anything is sound without the log.
+                Scope::One(_) => note(damage.to_string()),
+            },
             // A store without passkeys loses nothing by that; if a passkey signed a decision, that is reported then.
-            Err(error) => {
-                check.report.counts.notes += 1;
-                check.report.notes.push(Note { path: PASSKEY_LOG.to_owned(), note: error.message });
-            }
+            Err(error) => note(error.message),
         }
     }
 
