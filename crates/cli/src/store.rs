@@ -10,6 +10,7 @@ use std::sync::Arc;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::Activity;
+use workrail_model::evidence::HookObservation;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::keyring::Keyring;
 use workrail_model::manifest::Cursor;
@@ -24,6 +25,7 @@ use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
+use workrail_ports::observations::ObservationSpool;
 use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError, PasskeyReader, StoredPasskeys};
 use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::{
@@ -242,6 +244,26 @@ impl SessionControl for AnyStore {
 
     fn forget_wish(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
         either!(self, store => store.forget_wish(session, run))
+    }
+}
+
+/// Of this machine: hooks run where the agent does.
+impl ObservationSpool for AnyStore {
+    fn leave_observation(
+        &self,
+        session: SessionId,
+        run: RunId,
+        seen: &HookObservation,
+    ) -> Result<(), FsError> {
+        self.machine().leave_observation(session, run, seen)
+    }
+
+    fn take_observations(&self, session: SessionId, run: RunId) -> Vec<HookObservation> {
+        self.machine().take_observations(session, run)
+    }
+
+    fn forget_observations(&self, session: SessionId, run: RunId, recorded: usize) -> Result<(), FsError> {
+        self.machine().forget_observations(session, run, recorded)
     }
 }
 

@@ -9,13 +9,16 @@ use workrail_model::canonical::to_canonical;
 use workrail_model::capability::Capability;
 use workrail_model::digest::Sha256;
 use workrail_model::event::{DivergenceReason, EventIndex, OutputChannel};
+use workrail_model::evidence::Evidence;
 use workrail_model::id::{
     ApprovalId, AssessmentRecordId, AttemptId, BundleId, CapObsId, ChangeId, ClosureId, ConsequenceId,
-    ContextId, DivergenceId, EventId, GapId, NodeId, OutputId, RunId, SessionId, TraceId, ValidationId,
+    ContextId, DivergenceId, EventId, EvidenceId, GapId, NodeId, OutputId, RunId, SessionId, TraceId,
+    ValidationId,
 };
 use workrail_model::name::{AssessmentName, ContractRef, StepId};
 use workrail_model::preferences::Preferences;
 use workrail_model::reason::Reason;
+use workrail_model::time::Timestamp;
 
 fn bits_80(domain: &str, parts: &[&[u8]]) -> [u8; 10] {
     let digest = digest(domain, parts);
@@ -171,6 +174,20 @@ pub(crate) fn consequence_id(
 pub(crate) fn approval_id(node: NodeId, step: &StepId, earlier: u32) -> ApprovalId {
     let rest: [&[u8]; 3] = [&node.bits(), step.as_str().as_bytes(), &earlier.to_be_bytes()];
     ApprovalId::from_bits(bits_80("workrail/approval/1", &rest))
+}
+
+/// Evidence of an attempt, or of a run's start: what was seen, and when.
+pub(crate) fn evidence_id(
+    node: NodeId,
+    attempt: Option<AttemptId>,
+    seen_at: Option<&Timestamp>,
+    evidence: &Evidence,
+) -> EvidenceId {
+    // Evidence holds no number that lacks a canonical form.
+    let seen = to_canonical(&(seen_at, evidence)).expect("evidence is checked");
+    let attempt = attempt.map_or([0xff; 8], |attempt| attempt.bits().to_be_bytes());
+    let rest: [&[u8]; 3] = [&node.bits(), &attempt, &seen];
+    EvidenceId::from_bits(bits_80("workrail/evidence/1", &rest))
 }
 
 /// What an imported session is called where its own id is in use; `number` counts the ids that are in use, too. A check

@@ -13,6 +13,8 @@ pub mod contract;
 pub mod decide;
 pub mod derive;
 pub mod discover;
+pub mod edits;
+pub mod evidence;
 pub mod explain;
 pub mod interpret;
 pub mod label;

@@ -222,6 +222,7 @@ fn cases() -> Vec<(Code, Vec<u8>)> {
             )),
         ),
         (Code::UnreachableStep, text(step(json!({ "runCondition": never })))),
+        (Code::BadGlob, text(step(json!({ "edits": { "allow": ["/etc/**"] } })))),
         (Code::ContextKey, text(step(json!({ "sets": { "size": {} } })))),
         (
             Code::UnsetContextKey,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use workrail_core::decide::advance::{Advance, advance};
 use workrail_core::decide::attempt::AttemptState;
+use workrail_core::decide::evidence::EvidenceAtHand;
 use workrail_core::decide::kept;
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
@@ -65,6 +66,8 @@ impl<S: Store> Engine<S> {
             let snapshot = content.snapshot(node.snapshot_ref)?;
             let workflow = content.workflow(at.workflow)?;
             let wish = self.store.wished_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
+            let evidence = EvidenceAtHand { observations: self.store.take_observations(session, at.run) };
+            let observed_here = evidence.recorded();
             let drift = facts.run(at.run).and_then(|run| drift_from(run, &sources));
             let pending = snapshot.state().pending_step();
             let approvals = match pending {
@@ -80,6 +83,7 @@ impl<S: Store> Engine<S> {
                 wished: wish.as_ref(),
                 approvals: approvals.rule(),
                 observed: &observed,
+                evidence,
                 workflow_changed: drift.is_some(),
                 notices: drift.filter(|_| !reading.drift_was_told(facts, at.node)).into_iter().collect(),
                 material: &content,
@@ -90,6 +94,10 @@ impl<S: Store> Engine<S> {
             held.append(decided.plan)?;
             if let Some((reference, snapshot)) = decided.made {
                 self.contents.keep_snapshot(reference, Arc::new(snapshot));
+            }
+            if observed_here > 0 {
+                // What stays behind is recognised by the next advance, which does not record it again.
+                let _ = self.store.forget_observations(session, at.run, observed_here);
             }
             if wish.is_some() {
                 // Applied: what stays behind after a crash here equals what holds and changes nothing.

@@ -58,6 +58,7 @@ use workrail_ports::content::ContentStore;
 use workrail_ports::control::SessionControl;
 use workrail_ports::environment::{ActivityCounter, ApprovalSettings, Clock, DefaultPreferences, Entropy};
 use workrail_ports::keyring::KeyringStore;
+use workrail_ports::observations::ObservationSpool;
 use workrail_ports::passkeys::PasskeyLog;
 use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::{SessionReader, SessionStore};
@@ -96,6 +97,7 @@ pub trait Store:
     + ProjectionCache
     + SessionIndex
     + SessionControl
+    + ObservationSpool
     + ServerDirectory
     + SessionArchive
     + SessionImport
@@ -112,6 +114,7 @@ impl<S> Store for S where
         + ProjectionCache
         + SessionIndex
         + SessionControl
+        + ObservationSpool
         + ServerDirectory
         + SessionArchive
         + SessionImport

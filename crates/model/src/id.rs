@@ -176,6 +176,8 @@ wide_id!(/// A person's decision on a gate.
     ApprovalId, "appr_");
 wide_id!(/// A person's decision that nobody will finish a run.
     ClosureId, "close_");
+wide_id!(/// Something that is known of a step's work.
+    EvidenceId, "evid_");
 wide_id!(/// One export of one session.
     BundleId, "bundle_");
 

@@ -16,6 +16,7 @@ pub mod digest;
 pub mod discovery;
 pub mod error;
 pub mod event;
+pub mod evidence;
 pub mod gap;
 pub mod health;
 pub mod id;

@@ -66,6 +66,26 @@ pub const PASSKEY_NAME_BYTES_MAX: usize = 64;
 /// What a person asked of a session: a few closed values, and for each run what a passkey signed of them.
 pub const CONTROL_BYTES_MAX: u64 = 1024 * 1024;
 
+/// Paths that an event names; more are counted, or kept in the content store.
+pub const EVIDENCE_PATHS_MAX: usize = 50;
+/// A longer path is counted and not named.
+pub const EVIDENCE_PATH_BYTES_MAX: usize = 512;
+/// A command as the host's hook saw it.
+pub const EVIDENCE_COMMAND_BYTES_MAX: usize = 1024;
+/// The end of what a check wrote, within the event and in a blocker's reply.
+pub const EVIDENCE_TAIL_BYTES_MAX: usize = 2048;
+/// What an observed command wrote, as far as its hook keeps it.
+pub const EVIDENCE_OUTPUT_BYTES_MAX: usize = 8 * 1024;
+/// The program and arguments of a check.
+pub const EVIDENCE_ARGUMENTS_MAX: usize = 64;
+pub const EVIDENCE_ARGUMENT_BYTES_MAX: usize = 1024;
+/// What hooks saw of a run and no advance has recorded yet. A hook drops what does not fit any more.
+pub const OBSERVATIONS_BYTES_MAX: u64 = 256 * 1024;
+/// Observations that one advance records; the rest waits for the next one.
+pub const OBSERVATIONS_PER_ADVANCE_MAX: usize = 100;
+/// Runs with observations that wait; the file that was written to least recently goes first.
+pub const OBSERVED_RUNS_MAX: usize = 256;
+
 /// Event indexes fit 25 bits so that a short token can name a node by the index of its event.
 pub const EVENT_INDEX_MAX: u64 = (1 << 25) - 1;
 

@@ -195,6 +195,16 @@ fn samples() -> Vec<Value> {
             "cl:1",
             json!({ "closureId": "close_0000000000000000", "reason": "superseded", "channel": "command_line" }),
         ),
+        record(
+            "evidence_recorded",
+            node(),
+            "ev:1",
+            json!({
+                "evidenceId": "evid_0000000000000000", "attemptId": "attempt_000000000", "grade": "observed",
+                "host": "claude-code", "seenAt": "2026-01-02T03:04:05.678Z",
+                "evidence": { "kind": "command_run", "command": "cargo test", "exitCode": 101, "durationMs": 12 },
+            }),
+        ),
     ]
 }
 
@@ -220,7 +230,7 @@ fn the_bytes_of_every_kind_are_pinned() {
     // A change here is a change of the durable format: version matrix, fixture and FORMAT.md.
     assert_eq!(
         Sha256::of(&all).to_string(),
-        "sha256:af8f5f297d63b460933f879700c4ee0c3d161f42ec4872947eca758395bb6324"
+        "sha256:3c1528bf8eb14b99f62801b97793361e270022b6c18e0ae3c9003bf65cebaea5"
     );
 }
 
@@ -259,6 +269,8 @@ fn changed(kind: EventKind, pointer: &str, value: Value) -> EventError {
 #[test_case(EventKind::ContextSet, "/data/context", json!({ "__proto__": 1 }), "`data.context`: the key \"__proto__\" is reserved")]
 #[test_case(EventKind::GapRecorded, "/data/summary", json!("x".repeat(513)), "`data.summary`: text has 513 UTF-8 bytes, at most 512 are allowed")]
 #[test_case(EventKind::DivergenceRecorded, "/data/summary", json!(""), "`data`: summary must not be empty")]
+#[test_case(EventKind::EvidenceRecorded, "/data/grade", json!("checked"), "`data`: grade is not the grade of evidence.kind")]
+#[test_case(EventKind::EvidenceRecorded, "/data/evidence/kind", json!("rumour"), "`data.evidence.kind`: unknown variant `rumour`, expected one of `workspace_state`, `workspace_not_seen`, `check_run`, `command_run`, `files_edited`, `edit_refused`, `command_refused`, `subagent_started`, `subagent_ended`")]
 fn refused_with_the_field(kind: EventKind, pointer: &str, value: Value, message: &str) {
     assert_eq!(changed(kind, pointer, value).to_string(), message);
 }
@@ -299,6 +311,7 @@ fn dedupe_keys_follow_the_recipes() {
         format!("assessment_consequence_applied:{session}:cons_0000000000000000"),
         format!("approval_recorded:{session}:appr_0000000000000000"),
         format!("run_closed:{session}:close_0000000000000000"),
+        format!("evidence_recorded:{session}:evid_0000000000000000"),
     ];
     for (key, expected) in keys.iter().zip(&expected) {
         match expected.strip_suffix("DIGEST") {

@@ -11,6 +11,7 @@ pub mod control;
 pub mod environment;
 pub mod file_system;
 pub mod keyring;
+pub mod observations;
 pub mod passkeys;
 pub mod servers;
 pub mod session_store;

@@ -1,7 +1,7 @@
 //! Where everything is beneath the data directory; `FORMAT.md` shows the same as a tree.
 
 use workrail_model::digest::Sha256;
-use workrail_model::id::{ServerId, SessionId};
+use workrail_model::id::{RunId, ServerId, SessionId};
 use workrail_model::plan::AttachmentKind;
 use workrail_model::time::Timestamp;
 use workrail_ports::file_system::RelPath;
@@ -362,6 +362,24 @@ pub(crate) fn activity_lock() -> RelPath {
 /// Shared while content is written, exclusive while garbage is swept.
 pub(crate) fn store_lock() -> RelPath {
     path("store.lock")
+}
+
+/// What hooks saw and no advance has recorded yet.
+pub(crate) fn observed() -> RelPath {
+    path("observed")
+}
+
+pub(crate) fn observed_run(session: SessionId, run: RunId) -> RelPath {
+    path(&format!("observed/{session}-{run}.jsonl"))
+}
+
+/// The same while an advance records it.
+pub(crate) fn observed_taken(session: SessionId, run: RunId) -> RelPath {
+    path(&format!("observed/{session}-{run}.taken"))
+}
+
+pub(crate) fn observed_temp(session: SessionId, run: RunId) -> RelPath {
+    path(&format!("observed/.tmp-{}-{}", session.body(), run.body()))
 }
 
 /// Which servers run.

@@ -19,6 +19,7 @@ mod layout;
 mod load;
 mod marks;
 mod memo;
+mod observations;
 mod obstacles;
 mod orphan;
 mod passkeys;

@@ -48,6 +48,7 @@ impl<F: FileSystem> LocalStore<F> {
             let one = one?;
             moved.clone()?;
             self.forget(one.session);
+            self.drop_observations(one.session);
             // It is gone already; what cannot be taken away now is a leftover, and the next sweep tries again.
             let _ = tree::remove(self.fs(), &one.tombstone);
             Ok(one.freed)

@@ -175,6 +175,7 @@ fn the_tree_names_every_file() {
         "activity.reserved",
         ".tmp-activity",
         "store.lock",
+        "observed/",
         "backup.json",
         ".tmp-backup",
         "backup.lock",

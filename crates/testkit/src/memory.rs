@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{Activity, DedupeKey, Event, EventData};
+use workrail_model::evidence::HookObservation;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::keyring::{Keyring, SigningKey};
@@ -25,6 +26,7 @@ use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
+use workrail_ports::observations::ObservationSpool;
 use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError, PasskeyReader, StoredPasskeys};
 use workrail_ports::servers::ServerDirectory;
 use workrail_ports::session_store::{
@@ -52,6 +54,7 @@ struct Data {
     cache: BTreeMap<SessionId, CachedProjection>,
     index: BTreeMap<(u32, SessionId), IndexRecord>,
     wishes: BTreeMap<(SessionId, RunId), WishedPreferences>,
+    observations: BTreeMap<(SessionId, RunId), Vec<HookObservation>>,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +85,7 @@ impl MemoryStore {
             cache: BTreeMap::new(),
             index: BTreeMap::new(),
             wishes: BTreeMap::new(),
+            observations: BTreeMap::new(),
         };
         Self { data: Arc::new(Mutex::new(data)) }
     }
@@ -479,6 +483,29 @@ impl ServerDirectory for MemoryStore {
 
     fn calls(&self, _: usize) -> Result<Vec<LoggedCall>, FsError> {
         Ok(Vec::new())
+    }
+}
+
+impl ObservationSpool for MemoryStore {
+    fn leave_observation(
+        &self,
+        session: SessionId,
+        run: RunId,
+        seen: &HookObservation,
+    ) -> Result<(), FsError> {
+        self.data().observations.entry((session, run)).or_default().push(seen.clone());
+        Ok(())
+    }
+
+    fn take_observations(&self, session: SessionId, run: RunId) -> Vec<HookObservation> {
+        self.data().observations.get(&(session, run)).cloned().unwrap_or_default()
+    }
+
+    fn forget_observations(&self, session: SessionId, run: RunId, recorded: usize) -> Result<(), FsError> {
+        if let Some(waiting) = self.data().observations.get_mut(&(session, run)) {
+            waiting.drain(..recorded.min(waiting.len()));
+        }
+        Ok(())
     }
 }
 

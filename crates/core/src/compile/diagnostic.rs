@@ -208,6 +208,8 @@ codes! {
     UserDependency = "user-dependency", Error;
     /// A key in `sets` without values, or with a name that blockers cannot point at.
     ContextKey = "context-key", Error;
+    /// A glob that fits no file, or files outside of the repository.
+    BadGlob = "bad-glob", Error;
     /// A condition reads a key that nothing sets or mentions.
     UnsetContextKey = "unset-context-key", Warning;
     /// A condition compares a key with a value that its step does not allow.

@@ -203,7 +203,8 @@ fn inherited_bytes(caller: &StandardStep) -> usize {
     let functions: usize = caller.functions.iter().map(|own| own.definition.len() + 200).sum();
     let role = caller.agent_role.as_ref().map_or(0, String::len);
     let condition = caller.run_condition.as_ref().map_or(0, |own| debug_bytes(own));
-    guidance + references + functions + role + condition
+    let edits = caller.edits.as_ref().map_or(0, |own| own.allow.iter().map(String::len).sum());
+    guidance + references + functions + role + condition + edits
 }
 
 /// What the caller gives to every step that replaces it.
@@ -223,6 +224,7 @@ fn inherit(step: &mut StandardStep, caller: &StandardStep) {
     step.function_references.extend(caller.function_references.iter().cloned());
     step.notes_optional |= caller.notes_optional;
     step.ask_for_files |= caller.ask_for_files;
+    replace(&mut step.edits, &caller.edits);
 }
 
 /// What the caller has takes the place of what the last step has.

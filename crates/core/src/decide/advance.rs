@@ -22,6 +22,7 @@ use workrail_model::tool::ToolSet;
 
 use super::attempt::OpenAttempt;
 use super::draft::Draft;
+use super::evidence::{About, EvidenceAtHand};
 use super::judge::AttemptResult;
 use super::kept::{self, EarlierNotes};
 use super::observe::{self, Observed};
@@ -53,6 +54,8 @@ pub struct Advance<'a> {
     pub approvals: ApprovalRule<'a>,
     /// The workspace as it is now; only what changed is recorded.
     pub observed: &'a [Observed],
+    /// What is known of the step's work beside what was sent.
+    pub evidence: EvidenceAtHand,
     /// What the reply says beside what follows from the session.
     pub notices: Vec<Warning>,
     /// The workflow's file is not the one that the run was started from.
@@ -156,6 +159,7 @@ impl<'a> Case<'a> {
         let mut draft =
             Draft::new(facts.session_id(), facts.next_event_index(), self.command.minting.clone());
         observe::push_changed(&mut draft, facts, self.command.observed);
+        self.about().push(&mut draft, &self.command.evidence);
         let is_news = self.mode_proof.is_some() && self.mode_proof != facts.mode_proof(self.node.node_id);
         if is_news || self.preferences != facts.preferences(self.node.node_id) {
             let change = self.preferences_changed(facts.preferences(self.node.node_id));
@@ -194,6 +198,15 @@ impl<'a> Case<'a> {
             delta,
             effective,
             proof: None,
+        }
+    }
+
+    fn about(&self) -> About<'_> {
+        About {
+            facts: self.command.facts,
+            scope: self.on_node(),
+            node: self.node.node_id,
+            attempt: Some(self.attempt),
         }
     }
 

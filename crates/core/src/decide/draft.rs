@@ -50,6 +50,13 @@ impl Draft {
         self.attachments.push(attachment);
     }
 
+    /// Attaches content unless the plan has the same already.
+    pub(super) fn attach_once(&mut self, attachment: Attachment) {
+        if !self.attachments.contains(&attachment) {
+            self.attach(attachment);
+        }
+    }
+
     pub(super) fn attach_snapshot(
         &mut self,
         snapshot: &ExecutionSnapshot,

@@ -9,6 +9,7 @@ pub mod checkpoint;
 pub mod close;
 pub mod disclose;
 mod draft;
+pub mod evidence;
 mod facts;
 pub mod fit;
 mod gaps;

@@ -325,6 +325,11 @@ pub fn page_of(code: Code) -> Page {
             "The agent is shown which values the key takes, and others are refused.",
             "Give either `values` or `type`, for example `{ \"values\": [\"small\", \"large\"] }`.",
         ),
+        Code::BadGlob => (
+            "A glob in `edits` cannot be used.",
+            "It would never fit a file, and edits would be refused that the author wants.",
+            "Write globs relative to the root of the repository, for example `docs/**` or `src/*.rs`.",
+        ),
         Code::UnsetContextKey => (
             "A condition reads a context key that nothing sets or mentions.",
             "No agent can know that it should set it, so the condition never changes.",

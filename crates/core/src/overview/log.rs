@@ -14,6 +14,7 @@ use workrail_model::id::NodeId;
 use workrail_model::passkey::KeyOrigin;
 use workrail_model::time::Timestamp;
 
+use crate::evidence as evidence_words;
 use crate::label::RunLabel;
 use crate::report::{PointName, Signature, Signatures, words};
 
@@ -194,6 +195,9 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
                 words::plain(&approval.decision),
                 words::plain(&approval.channel)
             )
+        }
+        EventData::EvidenceRecorded(recorded) => {
+            format!("{}: {}", words::plain(&recorded.grade), evidence_words::line(&recorded.evidence))
         }
         EventData::RunClosed(closed) => {
             let by = match closed.channel {

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use workrail_model::event::{
     ApprovalRecorded, AssessmentConsequenceApplied, AssessmentRecorded, DecisionTraceAppended,
-    DivergenceRecorded, EventIndex, ValidationPerformed,
+    DivergenceRecorded, EventIndex, EvidenceRecorded, ValidationPerformed,
 };
 use workrail_model::id::{AttemptId, NodeId, RunId};
 use workrail_model::name::StepId;
@@ -31,6 +31,7 @@ pub(super) struct Facts {
     pub(super) assessments: PerNode<Recorded<AssessmentRecorded>>,
     pub(super) consequences: PerNode<Recorded<AssessmentConsequenceApplied>>,
     pub(super) validations: PerNode<Recorded<ValidationPerformed>>,
+    pub(super) evidence: PerNode<Recorded<EvidenceRecorded>>,
     /// Not saved with a state: only reports ask for them, and reports read the whole log. They are more than a third of
     /// what a long run records.
     #[serde(skip)]
@@ -39,11 +40,13 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn is_readable(&self) -> bool {
-        let Self { approvals, divergences: _, assessments, consequences, validations, traces } = self;
+        let Self { approvals, divergences: _, assessments, consequences, validations, evidence, traces } =
+            self;
         approvals.is_readable()
             && assessments.is_readable()
             && consequences.is_readable()
             && validations.is_readable()
+            && evidence.is_readable()
             && traces.is_readable()
     }
 }
@@ -87,6 +90,11 @@ impl SessionState {
     /// The node's validations over all attempts, oldest first.
     pub(crate) fn validations(&self, node: NodeId) -> &[Recorded<ValidationPerformed>] {
         self.of_node(&self.facts.validations, node)
+    }
+
+    /// What is known of the node's work beside what was sent, over all attempts, oldest first.
+    pub fn evidence(&self, node: NodeId) -> &[Recorded<EvidenceRecorded>] {
+        self.of_node(&self.facts.evidence, node)
     }
 
     /// Why the engine chose what it chose at this node, oldest first. Complete only in a state that was folded from the

@@ -86,7 +86,8 @@ impl RunState {
             | EventData::ValidationPerformed(_)
             | EventData::AssessmentRecorded(_)
             | EventData::AssessmentConsequenceApplied(_)
-            | EventData::ApprovalRecorded(_) => self.closed = None,
+            | EventData::ApprovalRecorded(_)
+            | EventData::EvidenceRecorded(_) => self.closed = None,
         }
     }
 }

@@ -189,6 +189,7 @@ impl SessionState {
             | EventData::AssessmentRecorded(_)
             | EventData::AssessmentConsequenceApplied(_)
             | EventData::ApprovalRecorded(_)
+            | EventData::EvidenceRecorded(_)
             | EventData::RunClosed(_) => {
                 let at = self.scoped_node(event)?;
                 self.fold_on_node(at, &event.data)?;
@@ -217,6 +218,7 @@ impl SessionState {
                 self.facts.consequences.push(ix, at.record(data))
             }
             EventData::ApprovalRecorded(data) => self.facts.approvals.push(ix, at.record(data)),
+            EventData::EvidenceRecorded(data) => self.facts.evidence.push(ix, at.record(data)),
             // About the run as a whole: `apply` notes it.
             EventData::RunClosed(_) => {}
             // Not about one existing node: `fold` has dealt with these.

@@ -5,6 +5,7 @@
 mod bounds;
 mod bundles;
 mod drift;
+mod evidence;
 mod failing_disks;
 mod gates;
 mod inspecting;

@@ -21,8 +21,8 @@ pub use part::{
 };
 pub use step::{
     AcceptedValues, BlockItem, CompiledStep, Confirmation, Consequence, ContextDuty, Criteria, Delegation,
-    Fragment, FunctionCall, GateKind, MetricsDuty, NotesRule, OutputRequirement, OutputRows, PromptBlocks,
-    Requiredness, Rule, RuleCheck, StepKind, StepProvenance, UserDependency,
+    EditRule, Fragment, FunctionCall, GateKind, MetricsDuty, NotesRule, OutputRequirement, OutputRows,
+    PromptBlocks, Requiredness, Rule, RuleCheck, StepKind, StepProvenance, UserDependency,
 };
 
 use schemars::JsonSchema;

@@ -54,6 +54,9 @@ pub struct CompiledStep {
     /// Context keys that have a value when the step ends (G46).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sets: BTreeMap<ContextKey, ContextDuty>,
+    /// Which files may be edited while the step is pending; absent, the step says nothing about edits (G106).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edits: Option<EditRule>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionDefinition>,
     /// Bare names, without `()`.
@@ -341,6 +344,13 @@ pub enum AcceptedValues {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         members: Vec<String>,
     },
+}
+
+/// The files that may be edited: globs relative to the root of the repository. An empty list allows none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EditRule {
+    pub allow: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

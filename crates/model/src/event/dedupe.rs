@@ -71,6 +71,7 @@ impl DedupeKey {
             EventData::AssessmentConsequenceApplied(applied) => part(&applied.consequence_id),
             EventData::ApprovalRecorded(approval) => part(&approval.approval_id),
             EventData::RunClosed(closed) => part(&closed.closure_id),
+            EventData::EvidenceRecorded(recorded) => part(&recorded.evidence_id),
             EventData::ObservationRecorded(observation) => {
                 part(&observation.key.as_str());
                 // A digest, not the value: free text has characters that a key may not hold.

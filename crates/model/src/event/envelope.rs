@@ -281,6 +281,7 @@ fn payload(kind: EventKind, data: Value) -> Result<EventData, EventError> {
         }
         EventKind::ApprovalRecorded => EventData::ApprovalRecorded(read(data, "data")?),
         EventKind::RunClosed => EventData::RunClosed(read(data, "data")?),
+        EventKind::EvidenceRecorded => EventData::EvidenceRecorded(read(data, "data")?),
     })
 }
 

@@ -14,6 +14,7 @@ pub mod dedupe;
 mod divergence_recorded;
 mod edge_created;
 mod envelope;
+mod evidence_recorded;
 mod gap_recorded;
 mod node_created;
 mod node_output_appended;
@@ -35,6 +36,7 @@ pub use dedupe::DedupeKey;
 pub use divergence_recorded::{DivergenceReason, DivergenceRecorded};
 pub use edge_created::{EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind};
 pub use envelope::{Activity, Event, EventError, EventIndex, Scope};
+pub use evidence_recorded::EvidenceRecorded;
 pub use gap_recorded::GapRecorded;
 pub use node_created::{CheckpointRecord, NodeCreated, NodeKind};
 pub use node_output_appended::{NodeOutputAppended, OutputChannel, OutputPayload};
@@ -73,6 +75,7 @@ pub enum EventData {
     AssessmentConsequenceApplied(AssessmentConsequenceApplied),
     ApprovalRecorded(ApprovalRecorded),
     RunClosed(RunClosed),
+    EvidenceRecorded(EvidenceRecorded),
 }
 
 closed_set! {
@@ -97,6 +100,7 @@ closed_set! {
         AssessmentConsequenceApplied,
         ApprovalRecorded,
         RunClosed,
+        EvidenceRecorded,
     }
 }
 
@@ -119,7 +123,8 @@ impl EventKind {
             | Self::AssessmentRecorded
             | Self::AssessmentConsequenceApplied
             | Self::ApprovalRecorded
-            | Self::RunClosed => ScopeRule::Node,
+            | Self::RunClosed
+            | Self::EvidenceRecorded => ScopeRule::Node,
         }
     }
 }
@@ -156,6 +161,7 @@ impl EventData {
             Self::AssessmentConsequenceApplied(_) => EventKind::AssessmentConsequenceApplied,
             Self::ApprovalRecorded(_) => EventKind::ApprovalRecorded,
             Self::RunClosed(_) => EventKind::RunClosed,
+            Self::EvidenceRecorded(_) => EventKind::EvidenceRecorded,
         }
     }
 
@@ -171,6 +177,7 @@ impl EventData {
             Self::NodeOutputAppended(output) => output.payload.blob_ref().into_iter().collect(),
             Self::NodeCreated(node) => node.checkpoint.map(|made| made.reply_ref).into_iter().collect(),
             Self::RunStarted(run) => run.keyed.map(|keyed| keyed.reply_ref).into_iter().collect(),
+            Self::EvidenceRecorded(recorded) => recorded.evidence.blob_refs(),
             Self::SessionCreated(_)
             | Self::ObservationRecorded(_)
             | Self::EdgeCreated(_)
@@ -202,6 +209,7 @@ impl EventData {
             Self::NodeOutputAppended(output) => output.check().map_err(str::to_owned),
             Self::NodeCreated(node) => node.check().map_err(str::to_owned),
             Self::ApprovalRecorded(approval) => approval.check().map_err(str::to_owned),
+            Self::EvidenceRecorded(recorded) => recorded.check().map_err(str::to_owned),
             Self::SessionCreated(_)
             | Self::RunStarted(_)
             | Self::AdvanceRecorded(_)

@@ -7,6 +7,7 @@
 mod append;
 mod beside;
 mod content;
+mod observed;
 mod sharing;
 
 use workrail_model::event::Event;
@@ -35,6 +36,7 @@ pub use content::{
     absent_content_is_missing, content_is_shared_between_sessions, content_reads_back_by_its_digest,
     unattached_content_is_refused,
 };
+pub use observed::{observation, observations_wait_until_they_are_recorded};
 pub use sharing::{
     a_created_session_without_events_does_not_exist, a_cursor_reads_only_what_came_since,
     a_foreign_cursor_reads_everything_anew, a_held_lock_excludes_other_writers,

@@ -16,6 +16,7 @@ use workrail_core::decide::Minting;
 use workrail_core::decide::advance::{Advance, advance};
 use workrail_core::decide::attempt::AttemptState;
 use workrail_core::decide::checkpoint::{self, Checkpoint};
+use workrail_core::decide::evidence::EvidenceAtHand;
 use workrail_core::decide::proof::ApprovalRule;
 use workrail_core::decide::start::{Start, start};
 use workrail_core::derive;
@@ -260,6 +261,7 @@ impl History {
             wished: None,
             approvals: ApprovalRule::new(RequiredProof::Terminal, None),
             observed: &[],
+            evidence: EvidenceAtHand::default(),
             notices: Vec::new(),
             workflow_changed: false,
             material: &self.contents,

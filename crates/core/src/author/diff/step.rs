@@ -40,6 +40,7 @@ pub(super) fn changes(
         user_dependencies,
         // Compared key by key, below.
         sets: _,
+        edits,
         functions,
         function_references,
         function_calls,
@@ -67,6 +68,11 @@ pub(super) fn changes(
     });
     asked((a, &before.confirmation), (b, confirmation), named, changes);
     context(before, own, named, changes);
+    changes.of("edits", &before.edits, edits, || match edits {
+        None => format!("{named} no longer restricts edits"),
+        Some(rule) if rule.allow.is_empty() => format!("{named} now allows no edits"),
+        Some(rule) => format!("{named} now allows only edits of {}", rule.allow.join(", ")),
+    });
     changes.by_name(
         "userDependencies",
         (&before.user_dependencies, user_dependencies),

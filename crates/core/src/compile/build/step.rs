@@ -2,9 +2,9 @@
 
 use workrail_model::assessment::ConsequenceEffect;
 use workrail_model::compiled::{
-    CompiledLoop, CompiledStep, Confirmation, Consequence, Criteria, Delegation, Fragment, GateKind,
-    MetricsDuty, MetricsProfile, NotesRule, OutputRequirement, PlanItem, Rule, StepKind, StepProvenance,
-    UserDependency,
+    CompiledLoop, CompiledStep, Confirmation, Consequence, Criteria, Delegation, EditRule, Fragment,
+    GateKind, MetricsDuty, MetricsProfile, NotesRule, OutputRequirement, PlanItem, Rule, StepKind,
+    StepProvenance, UserDependency,
 };
 use workrail_model::name::{AssessmentName, ContextKey, StepId};
 use workrail_model::reason::UserOnlyDependencyReason;
@@ -21,6 +21,7 @@ use super::super::source::{
 use super::super::{blocks, check, lint};
 use super::Builder;
 use crate::builtins::LOOP_CONTROL_CONTRACT;
+use crate::edits;
 
 /// A prompt beyond this crowds out everything else an agent should keep in view.
 const PROMPT_BYTES_ADVISED: usize = 8192;
@@ -61,6 +62,7 @@ impl<'a> Builder<'a> {
             consequences: consequences(&step),
             user_dependencies: self.user_dependencies(&step),
             sets: super::super::sets::compile(&step, self.report),
+            edits: self.edits(&step),
             functions: step.functions.clone(),
             function_references: step.function_references.iter().map(|name| bare(name)).collect(),
             function_calls: step.function_calls.clone(),
@@ -254,6 +256,22 @@ impl<'a> Builder<'a> {
         }
     }
 
+    fn edits(&mut self, step: &StandardStep) -> Option<EditRule> {
+        let source = step.edits.as_ref()?;
+        let at = step.at.key("edits").key("allow");
+        for (index, glob) in source.allow.iter().enumerate() {
+            if let Some(problem) = edits::problem(glob) {
+                self.report.push(
+                    DraftDiagnostic::on(Code::BadGlob, &at.index(index))
+                        .message(format!("`{}` is not a usable glob: {problem}", shown(glob)))
+                        .why("it would never fit a file, and edits would be refused that the author wants")
+                        .fix("write a glob such as `docs/**` or `src/*.rs`"),
+                );
+            }
+        }
+        Some(EditRule { allow: source.allow.clone() })
+    }
+
     fn user_dependencies(&mut self, step: &StandardStep) -> Vec<UserDependency> {
         let at = step.at.key("userDependencies");
         let sources = step.user_dependencies.iter().enumerate();
@@ -426,6 +444,7 @@ pub(super) fn blank(step_id: StepId, provenance: StepProvenance) -> CompiledStep
         consequences: Vec::new(),
         user_dependencies: Vec::new(),
         sets: std::collections::BTreeMap::new(),
+        edits: None,
         functions: Vec::new(),
         function_references: Vec::new(),
         function_calls: Vec::new(),

@@ -107,6 +107,8 @@ authored! {
         /// Context keys that the agent sets in this step, each with the values that it takes. The step does not end
         /// without them.
         sets "sets": Map<ContextDutySource>, default;
+        /// Which files may be edited while the step is pending. Absent: the step does not restrict edits.
+        edits "edits": EditsSource, optional;
         /// Whether the step can be completed without notes.
         notes_optional "notesOptional": Flag, default(false, "false");
         /// Functions that are visible in this step only.
@@ -154,6 +156,16 @@ authored! {
         members "members": Distinct<Text<1, 64>, 1, 20>, optional;
         /// What the value means, shown to the agent.
         description "description": Text<1, 512>, optional;
+    }
+}
+
+authored! {
+    /// The files that may be edited while a step is pending. A host's hook refuses other edits, and what changed in the
+    /// repository is checked when the step ends: other changes block it, or are a gap in `full_auto_never_stop`.
+    struct EditsSource "`edits`" {
+        /// Globs relative to the root of the repository: `*` within a name, `**` for any folders, as in `docs/**`.
+        /// An empty list allows no edits.
+        allow "allow": List<Text<1, 256>, 0, 100>, required;
     }
 }
 

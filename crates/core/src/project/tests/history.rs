@@ -7,13 +7,14 @@ use workrail_model::assessment::{AssessedDimension, ConsequenceEffect, LevelMatc
 use workrail_model::capability::{Capability, CapabilityStatus};
 use workrail_model::event::{
     AssessmentConsequenceApplied, AssessmentRecorded, CloseChannel, Context, DecisionTraceAppended,
-    DivergenceReason, DivergenceRecorded, EventData, NodeKind, ObservationKey, ParentLink, RunClosed, Scope,
-    TraceEntry, TraceKind, ValidationPerformed, ValidationResult,
+    DivergenceReason, DivergenceRecorded, EventData, EvidenceRecorded, NodeKind, ObservationKey, ParentLink,
+    RunClosed, Scope, TraceEntry, TraceKind, ValidationPerformed, ValidationResult,
 };
+use workrail_model::evidence::{Evidence, EvidenceGrade};
 use workrail_model::gap::Severity;
 use workrail_model::id::{
-    AssessmentRecordId, AttemptId, ClosureId, ConsequenceId, DivergenceId, GapId, NodeId, OutputId, RunId,
-    TraceId, ValidationId,
+    AssessmentRecordId, AttemptId, ClosureId, ConsequenceId, DivergenceId, EvidenceId, GapId, NodeId,
+    OutputId, RunId, TraceId, ValidationId,
 };
 use workrail_model::name::AssessmentName;
 use workrail_model::preferences::Mode;
@@ -248,7 +249,7 @@ impl History {
         let bits = self.log.bits();
         let attempt = self.log.attempt();
         let name = || AssessmentName::parse("quality").unwrap();
-        let data = match kind % 7 {
+        let data = match kind % 8 {
             0 => return self.log.approve(run, node, step(), ApprovalDecision::Approved),
             1 => EventData::DivergenceRecorded(DivergenceRecorded {
                 divergence_id: DivergenceId::from_bits(bits),
@@ -280,6 +281,14 @@ impl History {
                 closure_id: ClosureId::from_bits(bits),
                 reason: BoundedText::clip("superseded"),
                 channel: CloseChannel::CommandLine,
+            }),
+            6 => EventData::EvidenceRecorded(EvidenceRecorded {
+                evidence_id: EvidenceId::from_bits(bits),
+                attempt_id: Some(attempt),
+                grade: EvidenceGrade::Observed,
+                host: None,
+                seen_at: None,
+                evidence: Evidence::SubagentStarted { agent: BoundedText::clip("reviewer") },
             }),
             5 => EventData::ValidationPerformed(ValidationPerformed {
                 validation_id: ValidationId::from_bits(bits),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use workrail_model::approval::RequiredProof;
 use workrail_model::assessment::ConsequenceEffect;
 use workrail_model::compiled::{
-    AssessmentDefinition, CompiledStep, CompiledWorkflow, Confirmation, Requiredness,
+    AssessmentDefinition, CompiledStep, CompiledWorkflow, Confirmation, EditRule, Requiredness,
 };
 use workrail_model::event::Context;
 use workrail_model::limits::TITLE_BYTES_MAX;
@@ -34,6 +34,9 @@ pub(super) fn write(
     let scope = step_scope(workflow, pending, context);
     if let Some(criteria) = &step.criteria {
         filled("**Your notes are checked:**", &wants(criteria), &scope, out)?;
+    }
+    if let Some(rule) = &step.edits {
+        out.section(|out| out.push(&edits(rule)))?;
     }
     contract(workflow, pending, step, out)?;
     definitions(workflow, step).try_for_each(|definition| assessment(step, definition, &scope, out))?;
@@ -66,6 +69,20 @@ pub(super) fn write(
             out.section(|out| out.push(WITH_PASSKEY))
         }
         Some(text) => out.section(|out| out.push(text)),
+    }
+}
+
+/// Which files may be edited.
+fn edits(rule: &EditRule) -> String {
+    match rule.allow.as_slice() {
+        [] => {
+            "**Edits:** change no files of the repository in this step. What changed is checked when it ends."
+                .to_owned()
+        }
+        globs => format!(
+            "**Edits:** change only files that fit `{}` in this step. What changed is checked when it ends.",
+            globs.join("`, `")
+        ),
     }
 }
 

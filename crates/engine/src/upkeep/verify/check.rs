@@ -201,6 +201,7 @@ impl<'a> Check<'a> {
             | EventData::ValidationPerformed(_)
             | EventData::AssessmentRecorded(_)
             | EventData::AssessmentConsequenceApplied(_)
+            | EventData::EvidenceRecorded(_)
             | EventData::RunClosed(_) => {}
             EventData::ApprovalRecorded(_) | EventData::ContextSet(_) | EventData::PreferencesChanged(_) => {
                 self.signature(session, facts, event);

@@ -1,0 +1,178 @@
+//! The working tree as git sees it: what differs from HEAD, and a mark of each such file (G104).
+//!
+//! `git status` knows best what belongs to a repository, so it is asked. Nothing that the repository configures runs: no
+//! hook, no file-system monitor, no filter, no external diff. It is stopped when it takes too long or prints too much.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use camino::Utf8Path;
+use rustix::process::{Pid, Signal, kill_process_group};
+use workrail_model::digest::Sha256;
+use workrail_model::evidence::{DirtyFiles, FileMark, NotSeenReason};
+use workrail_model::text::BoundedText;
+use workrail_ports::workspace::{TreeLook, WorkingTree};
+
+use crate::bounded;
+
+/// A step takes minutes; more than this nobody wants to wait for at its end.
+const TIME_MAX: Duration = Duration::from_millis(2000);
+/// About 40,000 paths.
+const PRINTED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// More files than this differ from HEAD only where no step can be told from another.
+const DIRTY_MAX: usize = 5000;
+/// A larger file is marked by size and time.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// All files together that are read; the rest is marked by size and time.
+const ALL_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Off, whatever the repository configures.
+const SETTINGS: [&str; 6] = [
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.quotePath=false",
+    "status.relativePaths=false",
+    "diff.external=",
+    "diff.ignoreSubmodules=dirty",
+];
+
+/// Looks at the repository whose root this is.
+pub(crate) fn look(root: &Utf8Path, branch: Option<String>, head: Option<String>) -> TreeLook {
+    let filters = match filters(root) {
+        Ok(filters) => filters,
+        Err(reason) => return TreeLook::NotSeen(reason),
+    };
+    let arguments = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
+    match run(root, &filters, &arguments) {
+        Err(reason) => TreeLook::NotSeen(reason),
+        Ok(printed) => match dirty(root, &printed) {
+            None => TreeLook::NotSeen(NotSeenReason::TooLarge),
+            Some(dirty) => TreeLook::Seen(WorkingTree { branch, head, dirty }),
+        },
+    }
+}
+
+/// The files that differ between two commits; nothing where git cannot tell.
+pub(crate) fn changed_between(root: &Utf8Path, from: &str, to: &str) -> Option<Vec<String>> {
+    let is_commit = |text: &str| text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_commit(from) || !is_commit(to) {
+        return None;
+    }
+    let arguments =
+        ["diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", from, to, "--"];
+    let printed = run(root, &[], &arguments).ok()?;
+    Some(records(&printed).map(|path| String::from_utf8_lossy(path).into_owned()).collect())
+}
+
+/// The filters that some configuration names. Their programs would run on files that `status` compares.
+fn filters(root: &Utf8Path) -> Result<Vec<String>, NotSeenReason> {
+    let printed = match run(root, &[], &["config", "--null", "--name-only", "--get-regexp", r"^filter\..*"]) {
+        Ok(printed) => printed,
+        // It ends so when there are none, too; a git that does not work fails again at once.
+        Err(NotSeenReason::GitFailed) => return Ok(Vec::new()),
+        Err(reason) => return Err(reason),
+    };
+    let keys = records(&printed).filter_map(|key| std::str::from_utf8(key).ok());
+    let names: BTreeSet<&str> =
+        keys.filter_map(|key| Some(key.strip_prefix("filter.")?.rsplit_once('.')?.0)).collect();
+    let off = names.iter().flat_map(|name| {
+        [format!("filter.{name}.clean="), format!("filter.{name}.process="), format!("filter.{name}.required=false")]
+    });
+    Ok(off.collect())
+}
+
+fn records(printed: &[u8]) -> impl Iterator<Item = &[u8]> {
+    printed.split(|byte| *byte == 0).filter(|record| !record.is_empty())
+}
+
+fn dirty(root: &Utf8Path, printed: &[u8]) -> Option<DirtyFiles> {
+    let mut files = DirtyFiles::new();
+    let mut left = ALL_BYTES_MAX;
+    for record in records(printed) {
+        // Two letters of state and a space.
+        let Some(path) = record.get(3..) else { continue };
+        let path = String::from_utf8_lossy(path);
+        let mark = mark(&root.join(path.trim_end_matches('/')), &mut left);
+        // A path that is too long to be recorded still makes another tree.
+        let name = BoundedText::new(path.as_ref())
+            .unwrap_or_else(|_| BoundedText::clip(&format!("(long path) {}", Sha256::of(path.as_bytes()).hex())));
+        files.insert(name, mark);
+        if files.len() > DIRTY_MAX {
+            return None;
+        }
+    }
+    Some(files)
+}
+
+/// Equal for equal content.
+fn mark(path: &Utf8Path, left: &mut u64) -> FileMark {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return BoundedText::clip("absent") };
+    if metadata.is_symlink() {
+        let target = std::fs::read_link(path).unwrap_or_default();
+        return BoundedText::clip(&format!("link {}", short(target.as_os_str().as_encoded_bytes())));
+    }
+    let size = metadata.len();
+    if metadata.is_file()
+        && size <= FILE_BYTES_MAX.min(*left)
+        && let Ok(bytes) = bounded::read(path, FILE_BYTES_MAX)
+    {
+        *left = left.saturating_sub(size);
+        let executable = if metadata.mode() & 0o100 == 0 { "" } else { "x " };
+        return BoundedText::clip(&format!("{executable}{}", short(&bytes)));
+    }
+    BoundedText::clip(&format!("{size} bytes, {}.{}", metadata.mtime(), metadata.mtime_nsec()))
+}
+
+fn short(bytes: &[u8]) -> String {
+    Sha256::of(bytes).hex()[..32].to_owned()
+}
+
+fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result<Vec<u8>, NotSeenReason> {
+    let mut command = Command::new("git");
+    command.env_clear();
+    for name in ["PATH", "HOME", "XDG_CONFIG_HOME"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").env("GIT_NO_LAZY_FETCH", "1");
+    for setting in SETTINGS.into_iter().chain(off.iter().map(String::as_str)) {
+        command.args(["-c", setting]);
+    }
+    command.arg("--no-pager").args(arguments).current_dir(root);
+    // A group of its own: what git starts ends with it.
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn().map_err(|_| NotSeenReason::GitFailed)?;
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let (told, ended) = std::sync::mpsc::channel();
+    if let Some(pipe) = child.stdout.take() {
+        std::thread::spawn(move || {
+            let mut printed = Vec::new();
+            let _ = pipe.take(PRINTED_BYTES_MAX as u64 + 1).read_to_end(&mut printed);
+            let _ = told.send(printed);
+        });
+    }
+    let since = Instant::now();
+    let printed = ended.recv_timeout(TIME_MAX);
+    let is_over = matches!(&printed, Ok(printed) if printed.len() <= PRINTED_BYTES_MAX);
+    if !is_over && let Some(group) = group {
+        // Not reaped yet, so the number is still this group's.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    // It has closed its output or was killed: its end is near.
+    let status = child.wait();
+    let Ok(printed) = printed else {
+        return Err(if since.elapsed() >= TIME_MAX { NotSeenReason::TimedOut } else { NotSeenReason::GitFailed });
+    };
+    if printed.len() > PRINTED_BYTES_MAX {
+        return Err(NotSeenReason::TooLarge);
+    }
+    match status {
+        Ok(status) if status.success() => Ok(printed),
+        Ok(_) | Err(_) => Err(NotSeenReason::GitFailed),
+    }
+}
